@@ -1,0 +1,614 @@
+/*
+ * libmsgqueue: an embeddable, durable, offline-first outbound message queue.
+ *
+ *   A program enqueues messages; they are on disk when the call returns. They go out in order, conversation by
+ *   conversation, through a transport that the program supplies. Failures are classified, retried on a ladder, and
+ *   kept as `failed` for a person to retry, edit or delete. Every change of status is told through an event.
+ *   Connectivity decides when.
+ *
+ * The simple way:
+ *
+ *     msgq_queue *queue = NULL;
+ *     msgq_options options = MSGQ_OPTIONS_INIT;
+ *     if (msgq_open("outbox.db", &options, &queue) != MSGQ_OK) { puts(msgq_error_detail()); return 1; }
+ *     msgq_set_transport(queue, send_one, my_context, NULL);
+ *     msgq_draft draft = MSGQ_DRAFT_INIT;
+ *     draft.conversation = "ana"; draft.body = "hello"; draft.body_size = 5;
+ *     char id[MSGQ_ID_SIZE];
+ *     msgq_enqueue(queue, &draft, id);            // on disk when it returns
+ *     msgq_drain(queue, NULL, NULL);              // send what is due, in order
+ *     msgq_close(queue, 5000);
+ *
+ * Rules that hold for everything below:
+ *
+ *   Results    Functions return msgq_result; outputs come last and are written only on MSGQ_OK (unless said
+ *              otherwise). After a failure msgq_error_detail() tells more, on the same thread.
+ *   Ownership  What comes through `**out` is yours and has a `_free` function. What comes as a returned pointer or
+ *              inside a struct is borrowed. Everything you pass in is copied before the call returns.
+ *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is MSGQ_INVALID. Bodies are bytes: a pointer and a size.
+ *   Structs    Each begins with `struct_size`, the size the caller knows; the INIT macros set it. A struct of an
+ *              older, smaller version is accepted; a larger one is accepted when what is beyond is zero.
+ *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
+ *   Threads    Every function may be called from any thread at any time, also from inside a callback, except
+ *              msgq_close, which then answers MSGQ_CONFLICT. No lock is held while a callback runs.
+ *   Handles    A closed handle answers MSGQ_CLOSED, one that never was MSGQ_INVALID; neither touches memory.
+ *   Fork       In a forked child every call on a queue of its parent answers MSGQ_FORKED and does nothing.
+ */
+#ifndef MSGQUEUE_H
+#define MSGQUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ version */
+
+#define MSGQ_VERSION_MAJOR 0
+#define MSGQ_VERSION_MINOR 1
+#define MSGQ_VERSION_PATCH 0
+/* Major * 10000 + minor * 100 + patch, of the header. */
+#define MSGQ_VERSION_NUMBER (MSGQ_VERSION_MAJOR * 10000 + MSGQ_VERSION_MINOR * 100 + MSGQ_VERSION_PATCH)
+
+/* The library's version, "0.1.0". Borrowed, for ever valid. Any thread. Since 0.1. */
+const char *msgq_version(void);
+/* The library's version as MSGQ_VERSION_NUMBER is built. Any thread. Since 0.1. */
+uint32_t msgq_version_number(void);
+
+/* ------------------------------------------------------------------ results */
+
+typedef enum msgq_result {
+  MSGQ_OK = 0,
+  MSGQ_INVALID,      /* an argument is wrong: NULL, out of range, not UTF-8, a size that cannot be */
+  MSGQ_NOT_FOUND,    /* no message with this id, no attempt with this token */
+  MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent lately */
+  MSGQ_CONFLICT,     /* the wrong status, or the wrong moment, for this */
+  MSGQ_BUSY,         /* the message is being sent right now */
+  MSGQ_FULL,         /* a limit on messages or bytes is reached; nothing changed */
+  MSGQ_TOO_LARGE,    /* the body or the metadata is over its limit; nothing changed */
+  MSGQ_LOCKED,       /* another owner has the store open; the detail names its process where it can */
+  MSGQ_CLOSED,       /* the queue is closed */
+  MSGQ_FORKED,       /* the queue belongs to the parent process */
+  MSGQ_CORRUPT,      /* the file is not a store, or is damaged; it was left as it is */
+  MSGQ_STORAGE,      /* disk full, I/O error, no memory for the store; nothing changed */
+  MSGQ_UNKNOWN,      /* a sync failed: stored or not is not known; the same id may safely be enqueued again */
+  MSGQ_TOO_NEW,      /* the store was written by a later version; it was left as it is */
+  MSGQ_PERMISSION,   /* the system, or the safety of the place, forbids it */
+  MSGQ_TIMEOUT,      /* the time given ran out first */
+  MSGQ_NO_TRANSPORT, /* there is nothing to send with: msgq_set_transport first */
+  MSGQ_INTERNAL      /* a defect of this library; please report it with the detail */
+} msgq_result;
+
+/* "MSGQ_OK" and so on; "MSGQ_?" for a number that is none. Borrowed, for ever valid. Any thread. Since 0.1. */
+const char *msgq_result_name(msgq_result result);
+
+/* One sentence about this thread's last failed call, for a developer; "" before the first. Borrowed: valid until
+   this thread's next failing call. Since 0.1. */
+const char *msgq_error_detail(void);
+
+/* ------------------------------------------------------------------ words */
+
+/* A queue's handle. Not a pointer to anything: it is looked up, never followed. */
+typedef struct msgq_queue msgq_queue;
+
+/* Bytes that hold any id and its NUL: ids have 1 to 255 bytes of UTF-8 without control characters. */
+#define MSGQ_ID_SIZE 256
+
+typedef enum msgq_status {
+  MSGQ_STATUS_QUEUED,    /* waits for its turn */
+  MSGQ_STATUS_SENDING,   /* an attempt is under way */
+  MSGQ_STATUS_SENT,      /* the transport said so */
+  MSGQ_STATUS_DELIVERED, /* a receipt said so */
+  MSGQ_STATUS_READ,      /* a receipt said so */
+  MSGQ_STATUS_FAILED     /* waits for a person: retry, edit, delete */
+} msgq_status;
+
+/* In msgq_event.from: there was no status before (enqueued just now). */
+#define MSGQ_STATUS_NONE (-1)
+
+/* Bits for msgq_filter.statuses. */
+#define MSGQ_STATUS_BIT(status) (1u << (unsigned)(status))
+/* Queued, sending and failed. */
+#define MSGQ_STATUSES_UNSENT \
+  (MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED) | MSGQ_STATUS_BIT(MSGQ_STATUS_SENDING) | MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED))
+#define MSGQ_STATUSES_ALL 0x3fu
+
+typedef enum msgq_failure_kind {
+  MSGQ_FAILURE_NONE = 0,
+  MSGQ_FAILURE_OFFLINE,      /* no connection: it never left */
+  MSGQ_FAILURE_TIMEOUT,      /* no answer in time: perhaps it arrived */
+  MSGQ_FAILURE_NETWORK,      /* refused, reset, no name, no route */
+  MSGQ_FAILURE_SERVER,       /* the receiver broke (5xx) */
+  MSGQ_FAILURE_RATE_LIMIT,   /* too many (429) */
+  MSGQ_FAILURE_UNAUTHORIZED, /* who are you? (401, 403) */
+  MSGQ_FAILURE_REJECTED,     /* the receiver does not want it (4xx) */
+  MSGQ_FAILURE_NOT_FOUND,    /* there is no such receiver (404, 410) */
+  MSGQ_FAILURE_EXPIRED,      /* its time ran out before it could be sent */
+  MSGQ_FAILURE_UNKNOWN       /* nobody knows: an attempt cut by a crash, an answer that means nothing */
+} msgq_failure_kind;
+
+/* A pair of strings. Keys are not empty and occur once; key and value may hold anything but NUL. */
+typedef struct msgq_pair {
+  const char *key;
+  const char *value;
+} msgq_pair;
+
+/* ------------------------------------------------------------------ opening */
+
+/* Who starts sending a backlog. */
+typedef enum msgq_mode {
+  MSGQ_MODE_AUTO = 0, /* the engine, by itself */
+  MSGQ_MODE_ASK,      /* the person, after a MSGQ_EVENT_PROMPT: msgq_drain is the yes */
+  MSGQ_MODE_MANUAL    /* the person alone, by msgq_drain and msgq_send_now */
+} msgq_mode;
+
+/* The delays between attempts after a retryable failure. */
+typedef enum msgq_backoff {
+  MSGQ_BACKOFF_AUTOMATIC = 0, /* 5 s, 30 s, 2 min; in manual mode none: a failure is told at once */
+  MSGQ_BACKOFF_LADDER,        /* ladder_ms: one delay per retry; without any: no retry */
+  MSGQ_BACKOFF_EXPONENTIAL    /* base * factor^n, at most cap, max_retries times */
+} msgq_backoff;
+
+/* What becomes of a message whose retries are used up. */
+typedef enum msgq_exhausted {
+  MSGQ_EXHAUSTED_KEEP = 0, /* it is `failed` and waits for a person */
+  MSGQ_EXHAUSTED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
+} msgq_exhausted;
+
+/* Who runs transport and event callbacks. */
+typedef enum msgq_callbacks {
+  MSGQ_CALLBACKS_THREAD = 0, /* threads of the library */
+  MSGQ_CALLBACKS_POLL        /* only msgq_poll, on the caller's thread (and msgq_drain, msgq_close when nobody polls) */
+} msgq_callbacks;
+
+typedef struct msgq_options {
+  uint32_t struct_size;
+  msgq_mode mode;
+  msgq_callbacks callbacks;
+  msgq_backoff backoff;
+  msgq_exhausted exhausted;
+  /* A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once. Default true. */
+  bool direct;
+  /* After a crash in mid-attempt: false (default) sends the message again under its id, true makes it `failed` with
+     kind unknown for a person to decide. */
+  bool hold_unknown;
+  /* Attempt outcomes survive a power cut, too, at one disk flush each. Default false: they survive a crash of the
+     process at once and a power cut within a second (a message may then be sent twice, under the same id). */
+  bool durable_outcomes;
+  /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. */
+  uint32_t max_in_flight;
+  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier. Default 5. */
+  uint32_t max_retries;
+  /* For MSGQ_BACKOFF_LADDER: 0 to 64 delays, each 0 to 7 days. Copied by msgq_open. */
+  const int64_t *ladder_ms;
+  size_t ladder_count;
+  /* For MSGQ_BACKOFF_EXPONENTIAL: base 1 ms to 7 days (default 5 s), factor 1 to 100 (2), cap base to 7 days (1 hour). */
+  int64_t backoff_base_ms;
+  double backoff_factor;
+  int64_t backoff_cap_ms;
+  /* Each delay is varied by plus or minus this share at random: 0 (default) to 1. Does not touch what a receiver asked for. */
+  double jitter;
+  /* An attempt without an answer ends as a time-out: 1 ms to 1 day. Default 30 s. */
+  int64_t attempt_timeout_ms;
+  /* The same for msgq_retry and msgq_send_now. Default 3 s. */
+  int64_t manual_timeout_ms;
+  /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day. Default 10 s. */
+  int64_t prompt_timeout_ms;
+  /* After a change to online, automatic sending and the prompt wait this long for the link to stay: 0 to 1 hour. Default 500 ms. */
+  int64_t settle_ms;
+  /* Attempts started by one drain: 0 (default) all. */
+  uint32_t drain_batch;
+  /* Limits, 0 = none: unsent messages, bytes of unsent bodies. Over it: MSGQ_FULL. Default none. */
+  uint64_t limit_messages;
+  uint64_t limit_bytes;
+  /* One body: 1 byte to 256 MiB. Over it: MSGQ_TOO_LARGE. Default 1 MiB. */
+  uint64_t limit_body;
+  /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
+  uint64_t limit_metadata;
+} msgq_options;
+
+#define MSGQ_OPTIONS_INIT                                                                                          \
+  { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
+    true, false, false, 1, 5, NULL, 0, 5000, 2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 1048576, 65536 }
+
+/* Sets every field to its default, as MSGQ_OPTIONS_INIT. NULL is ignored. Any thread. Since 0.1. */
+void msgq_options_init(msgq_options *options);
+
+/*
+ * Opens the store in the file `path`, or makes it (mode 0600; a missing parent directory is not made). Attempts that
+ * a crash cut are recorded as "outcome unknown"; their messages go back to their places. In mode auto sending starts
+ * as soon as there is a transport.
+ *
+ * `options` may be NULL: the defaults. `out` receives the handle.
+ * Ownership: close it with msgq_close. Beside `path` there is `path`-wal while the queue is open.
+ * Errors: INVALID, PERMISSION (a directory, FIFO, symbolic or hard link, another user's file, an unsafe directory,
+ *   read-only), LOCKED, CORRUPT (not a store: empty, text, another program's database), TOO_NEW, STORAGE.
+ * Threads: any. Since 0.1.
+ */
+msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue **out);
+
+/*
+ * Closes: starts nothing more, waits at most `timeout_ms` (0: not at all, negative: without end) for attempts in
+ * flight, tells the events that are left, runs the release functions, closes the store.
+ * NULL is fine. MSGQ_TIMEOUT: closed all the same, but an attempt had not ended; after the next open it is "outcome
+ * unknown", and its release function runs when the callback returns.
+ * Errors: INVALID, CLOSED, CONFLICT (from inside a callback), FORKED, TIMEOUT. Threads: any. Since 0.1.
+ */
+msgq_result msgq_close(msgq_queue *queue, int64_t timeout_ms);
+
+/* ------------------------------------------------------------------ messages in */
+
+typedef struct msgq_draft {
+  uint32_t struct_size;
+  const char *id;           /* NULL: a new UUIDv7. The idempotency key: the same on every attempt. */
+  const char *conversation; /* NULL is "". At most 255 bytes without control characters. */
+  const void *body;         /* may be NULL when body_size is 0 */
+  size_t body_size;
+  const msgq_pair *metadata;
+  size_t metadata_count;
+  int64_t not_before_ms; /* 0: at once */
+  int64_t expires_at_ms; /* 0: never. Past it the message is not sent but `failed` with kind expired. */
+  bool unmetered_only;   /* only while the link is not metered */
+} msgq_draft;
+
+#define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false }
+
+/*
+ * Stores one message as `queued`; on MSGQ_OK it survives a power cut. `id_out` receives its id; it may be NULL.
+ * Errors: INVALID, DUPLICATE (still in the queue, or sent), FULL, TOO_LARGE, STORAGE, UNKNOWN, CLOSED, FORKED.
+ * Threads: any; calls of several threads share one disk flush. Since 0.1.
+ */
+msgq_result msgq_enqueue(msgq_queue *queue, const msgq_draft *draft, char id_out[MSGQ_ID_SIZE]);
+
+/*
+ * Stores `count` messages (0 to 1,000,000) in this order, all or none. `ids_out` has room for `count` ids, or is NULL.
+ * Every draft has the same struct_size. Errors and threads as msgq_enqueue. Since 0.1.
+ */
+msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size_t count, char (*ids_out)[MSGQ_ID_SIZE]);
+
+/* ------------------------------------------------------------------ one message */
+
+/* Why a message is where it is. */
+typedef struct msgq_failure {
+  uint32_t struct_size;
+  msgq_failure_kind kind;
+  int32_t code;      /* the transport's own, as an HTTP status; 0: none */
+  bool retryable;    /* trying again may help */
+  uint32_t attempts; /* made until then */
+  int64_t at_ms;
+  const char *text; /* raw, for a developer; never NULL */
+} msgq_failure;
+
+typedef struct msgq_message {
+  uint32_t struct_size;
+  msgq_status status;
+  const char *id;
+  const char *conversation;
+  const void *body; /* NULL when not asked for (msgq_filter.without_bodies); never NULL otherwise */
+  size_t body_size;
+  const char *preview; /* the first 100 characters of the body as text, never cut inside one */
+  const msgq_pair *metadata;
+  size_t metadata_count;
+  uint64_t sequence; /* the place in the order; grows with every enqueue, never reused */
+  int64_t created_ms;
+  int64_t edited_ms;       /* 0: never */
+  int64_t not_before_ms;   /* 0: none */
+  int64_t expires_at_ms;   /* 0: none */
+  int64_t next_attempt_ms; /* after a retryable failure: not before this; 0: none */
+  int64_t last_attempt_ms; /* start of the last attempt; 0: none */
+  int64_t sent_ms;         /* 0: not sent */
+  uint32_t attempts;       /* that left, the one under way included */
+  bool unmetered_only;
+  const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
+} msgq_message;
+
+/* One message by id. Free it with msgq_message_free. Errors: INVALID, NOT_FOUND, CORRUPT, STORAGE, CLOSED, FORKED.
+   Threads: any. Since 0.1. */
+msgq_result msgq_get(msgq_queue *queue, const char *id, msgq_message **out);
+/* Frees what msgq_get gave. NULL is fine. Since 0.1. */
+void msgq_message_free(msgq_message *message);
+
+/* Replaces the body of a queued or failed message; id and place stay. Errors: INVALID, NOT_FOUND, BUSY (being sent),
+   CONFLICT (sent already), TOO_LARGE, FULL, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_edit(msgq_queue *queue, const char *id, const void *body, size_t body_size);
+
+/* Removes one message for good, whatever its status, from disk too. Errors: INVALID, NOT_FOUND, BUSY (being sent),
+   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_delete(msgq_queue *queue, const char *id);
+
+/* Tries a failed message again, now, under the same id, in its old place; ends within manual_timeout_ms as sent or
+   failed again. While offline it stays failed and is tried first when online. Returns at once; an event tells the
+   outcome. Errors: INVALID, NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
+   STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_retry(msgq_queue *queue, const char *id);
+
+/* Sends one queued message now, whatever stands before it or its mode says; while offline, when online. Returns at
+   once. Errors: INVALID, NOT_FOUND, CONFLICT (not queued), BUSY (being sent, or asked for already), NO_TRANSPORT, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_send_now(msgq_queue *queue, const char *id);
+
+/* A receipt: the message was delivered or read. Statuses only move forward: a receipt that comes twice or late is
+   MSGQ_OK and changes nothing. Errors: INVALID (another status), NOT_FOUND, CONFLICT (not sent yet), STORAGE, UNKNOWN,
+   CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_mark(msgq_queue *queue, const char *id, msgq_status status);
+
+/* What is known about whether an attempt's message reached the receiver. */
+typedef enum msgq_arrival {
+  MSGQ_ARRIVAL_NO = 0, /* surely not */
+  MSGQ_ARRIVAL_YES,    /* surely */
+  MSGQ_ARRIVAL_PERHAPS /* cut by a time-out, a crash, a broken connection */
+} msgq_arrival;
+
+typedef enum msgq_attempt_outcome {
+  MSGQ_ATTEMPT_UNDER_WAY = 0,
+  MSGQ_ATTEMPT_SENT,
+  MSGQ_ATTEMPT_RETRY,    /* failed in a way that may pass */
+  MSGQ_ATTEMPT_REJECTED, /* failed for good */
+  MSGQ_ATTEMPT_UNKNOWN   /* cut by a crash */
+} msgq_attempt_outcome;
+
+/* One line of the ledger. */
+typedef struct msgq_attempt {
+  uint32_t struct_size;
+  uint32_t number; /* from 1 */
+  int64_t started_ms;
+  int64_t duration_ms; /* -1: not known */
+  msgq_attempt_outcome outcome;
+  msgq_failure_kind kind;
+  int32_t code;
+  msgq_arrival arrival;
+  const char *text; /* never NULL */
+} msgq_attempt;
+
+/* The attempts of one message, oldest first (the last 1000). */
+typedef struct msgq_ledger msgq_ledger;
+/* Free it with msgq_ledger_free. Errors: INVALID, NOT_FOUND, STORAGE, CORRUPT, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_attempts(msgq_queue *queue, const char *id, msgq_ledger **out);
+/* Number of entries; 0 for NULL. Since 0.1. */
+size_t msgq_ledger_size(const msgq_ledger *ledger);
+/* Entry `index`, borrowed from the ledger; NULL when out of range. Since 0.1. */
+const msgq_attempt *msgq_ledger_at(const msgq_ledger *ledger, size_t index);
+/* NULL is fine. Since 0.1. */
+void msgq_ledger_free(msgq_ledger *ledger);
+
+/* ------------------------------------------------------------------ many messages */
+
+typedef struct msgq_filter {
+  uint32_t struct_size;
+  const char *conversation; /* NULL: all */
+  uint32_t statuses;        /* MSGQ_STATUS_BIT(…) joined by |; 0: the unsent ones */
+  uint64_t after;           /* the page after this sequence (before it, when newest_first); 0: from the end */
+  uint32_t limit;           /* 1 to 1000; 0: 50 */
+  bool newest_first;        /* default: oldest first, the order of sending */
+  bool without_bodies;      /* previews and sizes only */
+} msgq_filter;
+
+#define MSGQ_FILTER_INIT { sizeof(msgq_filter), NULL, 0, 0, 50, false, false }
+
+/* A page of messages. (The type has the name of the function: write `struct msgq_list`.) */
+struct msgq_list;
+
+/* A page of messages in order. `filter` may be NULL: the first 50 unsent ones. The next page: `after` = the last
+   message's sequence. Free it with msgq_list_free. Errors: INVALID, CORRUPT, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_list(msgq_queue *queue, const msgq_filter *filter, struct msgq_list **out);
+/* Number of messages; 0 for NULL. Since 0.1. */
+size_t msgq_list_size(const struct msgq_list *list);
+/* Message `index`, borrowed from the list; NULL when out of range. Since 0.1. */
+const msgq_message *msgq_list_at(const struct msgq_list *list, size_t index);
+/* NULL is fine. Since 0.1. */
+void msgq_list_free(struct msgq_list *list);
+
+/* (The type has the name of the function: write `struct msgq_counts`.) */
+struct msgq_counts {
+  uint32_t struct_size;
+  uint64_t queued;
+  uint64_t sending;
+  uint64_t sent;
+  uint64_t delivered;
+  uint64_t read;
+  uint64_t failed;
+  uint64_t unsent_bytes; /* of the bodies of queued, sending and failed messages */
+};
+
+#define MSGQ_COUNTS_INIT { sizeof(struct msgq_counts), 0, 0, 0, 0, 0, 0, 0 }
+
+/* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a million. `out` has its
+   struct_size set. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_counts(msgq_queue *queue, const char *conversation, struct msgq_counts *out);
+
+/* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is being sent is
+   removed when its attempt ends, unless that succeeds. Errors: INVALID, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
+
+/* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue goes on. Errors: INVALID, CONFLICT (the file
+   exists), PERMISSION, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_backup(msgq_queue *queue, const char *path);
+
+/* ------------------------------------------------------------------ sending */
+
+/* What the transport is given; valid until it returns. */
+typedef struct msgq_delivery {
+  uint32_t struct_size;
+  uint32_t attempt; /* from 1 */
+  uint64_t token;   /* for msgq_complete */
+  const char *id;   /* the idempotency key: the same on every attempt */
+  const char *conversation;
+  const void *body; /* never NULL */
+  size_t body_size;
+  const msgq_pair *metadata;
+  size_t metadata_count;
+  int64_t created_ms;
+  int64_t timeout_ms; /* answer within this, or it counts as a time-out */
+} msgq_delivery;
+
+typedef enum msgq_verdict {
+  MSGQ_VERDICT_UNKNOWN = 0, /* a callback that died: a failure of unknown kind, retried; never success */
+  MSGQ_VERDICT_SENT = 1,    /* the receiver has it, or had it already */
+  MSGQ_VERDICT_RETRY = 2,   /* failed in a way that may pass: kind, code, text, retry_after */
+  MSGQ_VERDICT_REJECT = 3,  /* failed for good: kind, code, text */
+  MSGQ_VERDICT_OFFLINE = 4, /* it never left; uses up no retry */
+  MSGQ_VERDICT_PENDING = 5, /* msgq_complete will tell; not for msgq_complete itself */
+  MSGQ_VERDICT_HTTP = 6     /* `code` is an HTTP status, `retry_after` its Retry-After: the engine decides. 2xx is sent;
+                               408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409 (the id is
+                               there already) is sent when an earlier attempt perhaps arrived. */
+} msgq_verdict;
+
+typedef struct msgq_outcome {
+  uint32_t struct_size;
+  msgq_verdict verdict; /* read by msgq_complete only; a transport returns its verdict */
+  msgq_failure_kind kind;
+  int32_t code;
+  int64_t retry_after_ms; /* not earlier than this from now; -1: not said. Capped at 7 days. */
+  char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
+  char text[512];         /* raw, for a developer; cut to fit */
+} msgq_outcome;
+
+#define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, "", "" }
+
+/* Sends one message. Runs without any lock held, on a thread of the library or in msgq_poll; never for two messages of one
+   conversation at a time. `out` comes initialised as MSGQ_OUTCOME_INIT. */
+typedef msgq_verdict (*msgq_transport_fn)(void *context, const msgq_delivery *delivery, msgq_outcome *out);
+
+/*
+ * Sets what sends messages; NULL takes it away. `release(context)`, when not NULL, runs exactly once: when the transport is replaced or
+ * the queue is closed, after its last call has returned; also when this call fails.
+ * Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1.
+ */
+msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, void *context, void (*release)(void *));
+
+/* The later answer to an attempt whose transport returned MSGQ_VERDICT_PENDING. A late success of the latest attempt counts; any other
+   answer after the time-out is MSGQ_CONFLICT, as is a second one. Errors: INVALID, NOT_FOUND (no such token), CONFLICT, CLOSED, FORKED.
+   Threads: any, also before the transport has returned. Since 0.1. */
+msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);
+
+typedef struct msgq_drain_options {
+  uint32_t struct_size;
+  uint32_t batch;     /* attempts at most; 0: as the queue's option drain_batch */
+  int64_t timeout_ms; /* negative: without end. At its end the drain stops starting attempts. */
+} msgq_drain_options;
+
+#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1 }
+
+/* Why a drain stopped. */
+typedef enum msgq_stop {
+  MSGQ_STOP_EMPTY = 0, /* nothing is queued any more */
+  MSGQ_STOP_WAITING,   /* what is queued is not due yet: a retry's delay, not_before, an unmetered link */
+  MSGQ_STOP_OFFLINE,   /* not connected, or the transport said so */
+  MSGQ_STOP_BATCH,     /* the batch is done */
+  MSGQ_STOP_TIMEOUT,   /* its time ran out */
+  MSGQ_STOP_STORAGE,   /* the store refuses to write */
+  MSGQ_STOP_CLOSED,    /* the queue is being closed */
+  MSGQ_STOP_STARTED    /* called from inside a callback: it was started and goes on after the callback */
+} msgq_stop;
+
+typedef struct msgq_report {
+  uint32_t struct_size;
+  msgq_stop stop;
+  uint64_t sent;
+  uint64_t failed; /* became `failed` */
+  uint64_t discarded;
+  uint64_t remaining; /* queued or being sent when it ended */
+} msgq_report;
+
+#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0 }
+
+/*
+ * Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins the first
+ * and gets the same report (its own options do not count). `options` may be NULL. `out` may be NULL; it has its struct_size set.
+ * When it returns, the events of what it did have been told; so do not hold a lock that your handler takes. From inside a callback it
+ * only starts the drain.
+ * Errors: INVALID, NO_TRANSPORT, TIMEOUT (with the report of what was done), CLOSED, FORKED. Threads: any. Since 0.1.
+ */
+msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
+
+/* ------------------------------------------------------------------ the world */
+
+typedef enum msgq_connectivity {
+  MSGQ_CONNECTIVITY_UNKNOWN = 0, /* counts as online: a host that never tells is online */
+  MSGQ_CONNECTIVITY_OFFLINE,
+  MSGQ_CONNECTIVITY_ONLINE
+} msgq_connectivity;
+
+typedef enum msgq_link {
+  MSGQ_LINK_NONE = 0,
+  MSGQ_LINK_WIFI,
+  MSGQ_LINK_ETHERNET,
+  MSGQ_LINK_CELLULAR,
+  MSGQ_LINK_OTHER
+} msgq_link;
+
+/* Tells the engine how the world is. Offline stops sending; online wakes what waits (see settle_ms). Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link, bool metered);
+
+/* ------------------------------------------------------------------ events */
+
+typedef enum msgq_event_kind {
+  MSGQ_EVENT_STATUS = 0,       /* id, conversation, from, to; failure when there is one */
+  MSGQ_EVENT_SUMMARY,          /* counts, connectivity: after every change of them; several changes may share one */
+  MSGQ_EVENT_CONNECTIVITY,     /* connectivity, link, metered */
+  MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes */
+  MSGQ_EVENT_PROMPT_WITHDRAWN, /* it was answered, expired, or there is nothing to ask any more */
+  MSGQ_EVENT_DRAIN_STARTED,    /* counts */
+  MSGQ_EVENT_DRAIN_FINISHED,   /* report */
+  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: retries used up, or damaged beyond reading */
+  MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
+  MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
+  MSGQ_EVENT_RESYNC            /* events were lost because nobody took them: list again */
+} msgq_event_kind;
+
+/* What a prompt asks about. */
+typedef struct msgq_prompt {
+  uint32_t struct_size;
+  uint32_t timeout_ms; /* the prompt expires after this */
+  uint64_t messages;
+  uint64_t bytes;
+  int64_t oldest_ms; /* when the oldest was enqueued */
+  uint64_t conversations;
+} msgq_prompt;
+
+/* Valid until the handler returns. What a kind does not have is NULL or 0. */
+typedef struct msgq_event {
+  uint32_t struct_size;
+  msgq_event_kind kind;
+  const char *id;
+  const char *conversation;
+  int32_t from; /* msgq_status or MSGQ_STATUS_NONE */
+  int32_t to;   /* msgq_status */
+  uint32_t attempt; /* MSGQ_EVENT_STATUS: the attempt that it belongs to; 0: none */
+  msgq_result result;
+  msgq_connectivity connectivity;
+  msgq_link link;
+  bool metered;
+  int64_t at_ms;
+  const msgq_failure *failure;
+  const struct msgq_counts *counts;
+  const msgq_prompt *prompt;
+  const msgq_report *report;
+  const char *text;
+} msgq_event;
+
+typedef void (*msgq_event_fn)(void *context, const msgq_event *event);
+
+/* Sets who is told of events; NULL takes it away. One event at a time, in the order in which things happened, each after it is on disk.
+   `release` as in msgq_set_transport. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, void *context, void (*release)(void *));
+
+/*
+ * MSGQ_CALLBACKS_POLL: runs the callbacks that are waiting, on this thread. With none, waits for one at most `timeout_ms` (0: not at all,
+ * negative: without end). `ran`, which may be NULL, receives how many ran. MSGQ_OK also when none did. Several threads may poll at a time:
+ * that is how several conversations are sent side by side. From inside a callback it runs nothing.
+ * Errors: INVALID, CONFLICT (callbacks run on threads), CLOSED (also: the queue was closed while this waited), FORKED. Threads: any. Since 0.1.
+ */
+msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
+
+/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event loops built on them. Never read, write or
+   close it; gone with msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
+int msgq_fd(const msgq_queue *queue);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MSGQUEUE_H */

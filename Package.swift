@@ -1,0 +1,39 @@
+// swift-tools-version: 6.0
+import PackageDescription
+
+// The contract's linker script and soname only matter for the dynamic library, but SwiftPM has no place for them
+// other than the target; they do no harm to a package that links the Swift product statically.
+let include = "\(Context.packageDirectory)/Include"
+
+let package = Package(
+    name: "libmsgqueue",
+    products: [
+        .library(name: "MsgQueue", targets: ["MsgQueue"]),
+        .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CSQLite",
+            pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite3"])]
+        ),
+        .systemLibrary(name: "CPlatform"),
+        .systemLibrary(name: "CMsgQueue", path: "Include"),
+        .target(name: "MsgQueue", dependencies: ["CSQLite", "CPlatform"]),
+        .target(
+            name: "MsgQueueABI",
+            dependencies: ["MsgQueue", "CMsgQueue"],
+            linkerSettings: [
+                .unsafeFlags(
+                    [
+                        "-Xlinker", "--version-script=\(include)/msgqueue.map",
+                        "-Xlinker", "-soname=libmsgqueue.so.1",
+                    ],
+                    .when(platforms: [.linux])
+                )
+            ]
+        ),
+
+    ],
+    swiftLanguageModes: [.v6]
+)

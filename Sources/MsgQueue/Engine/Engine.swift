@@ -1,0 +1,232 @@
+import Glibc
+
+/// The only room with locks, threads and callbacks. It holds the store (the truth) and the scheduler (who decides), performs what the
+/// scheduler says, and calls the host with no lock held.
+///
+/// One lock guards everything below. Public functions take it, change store and scheduler in one transaction, and end with `settle()`,
+/// which lets the scheduler's next steps happen and wakes whoever runs them.
+package final class Engine: @unchecked Sendable {
+    enum Phase { case open, closing, closed }
+
+    let options: Options
+    let policy: RetryPolicy
+    let ports: Ports
+    let process: pid_t
+    let lock = Mutex()
+    let gate = WriteGate()
+
+    // Under the lock:
+    let store: Store
+    var scheduler: Scheduler
+    var phase = Phase.open
+    var events = EventQueue()
+    var isDelivering = false
+    var transport: Registration<TransportFunction>?
+    var handler: Registration<EventFunction>?
+    var nextToken: UInt64
+    let firstToken: UInt64
+    /// Attempts that timed out, for answers that come late; the oldest are forgotten.
+    var late = LateAttempts()
+    /// Facts in the transaction under way, and those that the store would not take yet: nothing new starts before they are written.
+    var staged: [Fact] = []
+    var unsaved: [Fact] = []
+    var storageTrouble: QueueError?
+    var storageDelay: Int64 = 0
+    var drainWaiters: [@Sendable (Result<Report, QueueError>) -> Void] = []
+    /// The scheduler has an attempt to start.
+    var hasStart = false
+    var timerDeadline: Int64? = Int64.max
+    var poll: PollState?
+
+    // Threads, and what they wait on:
+    var workers: [EngineThread] = []
+    var workersIdle = 0
+    var workersCalling = 0
+    /// Transport calls that have not returned, and threads inside `poll`.
+    var callsRunning = 0
+    var pollers = 0
+    var services: [EngineThread] = []
+    let workCondition = Condition()
+    let eventCondition = Condition()
+    let timerCondition = Condition()
+    /// An attempt ended, a callback returned: for `close`.
+    let quietCondition = Condition()
+
+    package init(path: String, options: Options, ports: Ports = .system) throws(QueueError) {
+        try options.validate()
+        self.options = options
+        self.ports = ports
+        policy = RetryPolicy(options)
+        process = getpid()
+        // Tokens of an earlier run must not be taken for one of this.
+        firstToken = (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1
+        nextToken = firstToken
+        scheduler = Scheduler(options)
+        store = try Store(path: path, options: options)
+        do throws(QueueError) {
+            try recover()
+            if options.polled { poll = try PollState() }
+            try startServices()
+        } catch {
+            stopServices()
+            store.close(clean: false)
+            throw error
+        }
+    }
+
+    deinit {
+        // The owner closes; a queue that was never closed is as after a crash, which the store is made for.
+        if phase != .closed { Log.warning("\(store.path): a queue was let go without being closed") }
+    }
+
+    /// Runs `body` under the lock, unless the queue is closed, and lets the scheduler go on from there.
+    func locked<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
+        try checkProcess()
+        lock.lock()
+        defer { lock.unlock() }
+        guard phase == .open else { throw QueueError(.closed, "the queue is closed") }
+        defer { settle() }
+        return try body()
+    }
+
+    /// In a forked child nothing may be touched: not the lock, which the parent's threads may hold, and not the file.
+    func checkProcess() throws(QueueError) {
+        guard getpid() == process else { throw QueueError(.forked, "the queue belongs to process \(process)") }
+    }
+
+    // MARK: Threads
+
+    private func startServices() throws(QueueError) {
+        try startService("msgq-timer") { [self] in runTimer() }
+        if !options.polled { try startService("msgq-events") { [self] in runEvents() } }
+    }
+
+    private func startService(_ name: String, _ body: @escaping @Sendable () -> Void) throws(QueueError) {
+        guard let thread = EngineThread(name, body) else { throw QueueError(.storage, "the system has no thread left") }
+        services.append(thread)
+    }
+
+    /// Ends timer and event threads of a queue that could not be opened.
+    private func stopServices() {
+        lock.withLock { phase = .closed }
+        timerCondition.broadcast()
+        eventCondition.broadcast()
+        for thread in services { thread.join() }
+        services = []
+        poll?.close()
+    }
+
+    /// Performs what is due by time.
+    private func runTimer() {
+        lock.lock()
+        while phase != .closed {
+            settle()
+            timerCondition.wait(lock, until: timerDeadline)
+        }
+        lock.unlock()
+    }
+
+    // MARK: Letting the scheduler go on
+
+    /// Performs the scheduler's steps as far as they need no transport, and wakes who performs the others. Under the lock, as the last thing.
+    func settle() {
+        guard phase != .closed else { return }
+        let step = advance()
+        commitFacts()
+        switch step {
+        case .start:
+            hasStart = true
+            if poll == nil { wakeWorker() }
+        case .wait(let deadline):
+            hasStart = false
+            if deadline != timerDeadline {
+                timerDeadline = deadline
+                timerCondition.signal()
+            }
+        default: break
+        }
+        if !events.isEmpty || (events.summaryIsDue && handler != nil) {
+            if poll == nil, !isDelivering { eventCondition.signal() }
+        }
+        if let poll {
+            poll.update(hasWork: hasPollWork)
+            if hasPollWork, pollers > 0 { workCondition.broadcast() }
+        }
+        if phase == .closing { quietCondition.broadcast() }
+    }
+
+    private func wakeWorker() {
+        if workersIdle > 0 {
+            workCondition.signal()
+        } else if workersCalling < options.maxInFlight + Scheduler.hungCeiling, workers.count < 256 {
+            guard let thread = EngineThread("msgq-worker", { [self] in runWorker() }) else {
+                storageTrouble(QueueError(.storage, "the system has no thread left"))
+                return
+            }
+            workers.append(thread)
+            workersIdle += 1
+        }
+    }
+
+    // MARK: Telling
+
+    func emit(_ event: Event) {
+        guard handler != nil else { return }
+        events.append(event)
+    }
+
+    func countsChanged() { events.summaryIsDue = true }
+
+    /// All messages, with those being sent told apart.
+    var counts: Counts {
+        var counts = store.totals
+        let sending = Int64(sendingPlaces.count)
+        counts.sending += sending
+        counts.queued -= sending
+        return counts
+    }
+
+    /// Messages that are being sent, or were sent and are not written down yet.
+    var sendingPlaces: Set<Int64> {
+        var places = Set(unsaved.lazy.filter(\.isOutcome).map(\.sequence))
+        for flight in scheduler.flights.values where !flight.isEnded { places.insert(flight.sequence) }
+        return places
+    }
+
+    // MARK: Trouble with the store
+
+    /// The store would not: said once, tried again later, at growing distances.
+    func storageTrouble(_ error: QueueError) {
+        storageDelay = min(max(storageDelay * 2, 250), 60_000)
+        scheduler.storageFailed(until: ports.mono() + storageDelay)
+        guard storageTrouble?.code != error.code else { return }
+        storageTrouble = error
+        Log.warning("\(store.path): \(error)")
+        emit(.storage(error))
+    }
+
+    /// The store took a write.
+    func storageIsWell() {
+        guard storageTrouble != nil else { return }
+        storageTrouble = nil
+        storageDelay = 0
+        scheduler.storageRecovered(ports.moment)
+        Log.warning("\(store.path): the store is well again")
+        emit(.storage(nil))
+    }
+
+    /// Runs `body` and commits; after an error nothing is changed.
+    func transaction<T>(durable: Bool, _ body: () throws(QueueError) -> T) throws(QueueError) -> T {
+        do throws(QueueError) {
+            try store.begin()
+            let value = try body()
+            try store.commit(durable: durable)
+            storageIsWell()
+            return value
+        } catch {
+            store.rollback()
+            if error.code == .storage || error.code == .unknown { storageTrouble(error) }
+            throw error
+        }
+    }
+}

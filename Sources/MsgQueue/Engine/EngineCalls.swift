@@ -1,0 +1,178 @@
+/// Calling the host: transports and event handlers, on the engine's threads or in `poll`.
+extension Engine {
+    // MARK: Transports
+
+    func runWorker() {
+        lock.lock()
+        workersIdle -= 1
+        while phase != .closed {
+            guard phase == .open, hasStart, var work = startNext() else {
+                workersIdle += 1
+                workCondition.wait(lock)
+                workersIdle -= 1
+                continue
+            }
+            workersCalling += 1
+            while true {
+                // There may be more to start side by side.
+                settle()
+                guard let next = call(work) else { break }
+                work = next
+            }
+            workersCalling -= 1
+            settle()
+        }
+        lock.unlock()
+    }
+
+    /// Makes one attempt, with the lock given up meanwhile, and starts the next one in the same commit as its end.
+    func call(_ work: Work, thenNext: Bool = true) -> Work? {
+        callsRunning += 1
+        lock.unlock()
+        let outcome = ThreadContext.current.inCallback(of: self) { work.transport.function(work.delivery) }
+        lock.lock()
+        callsRunning -= 1
+        returned(work.flight, outcome)
+        let release = work.transport.leave()
+        let next = thenNext ? startNext() : nil
+        if next == nil { commitFacts() }
+        if let release {
+            lock.unlock()
+            release()
+            lock.lock()
+        }
+        quietCondition.broadcast()
+        return next
+    }
+
+    /// The transport's call came back.
+    private func returned(_ flight: Flight, _ outcome: Outcome) {
+        let now = ports.moment
+        guard phase != .closed else { return }
+        let isAnswered = scheduler.flights[flight.token]?.isEnded ?? true
+        scheduler.callReturned(flight.token, now)
+        guard outcome.verdict != .pending else { return }
+        if !isAnswered {
+            end(flight, outcome)
+        } else if late[flight.token] != nil {
+            // It hung beyond its time; a success still counts, when nothing came after it.
+            do throws(QueueError) { try answerLate(flight.token, outcome) } catch {
+                Log.warning("\(store.path): a late answer for message \(flight.sequence) came to nothing: \(error.detail)")
+            }
+        }
+    }
+
+    /// The answer to an attempt that the transport left pending.
+    package func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
+        guard outcome.verdict != .pending else { throw QueueError(.invalid, "an answer is not pending") }
+        try checkProcess()
+        lock.lock()
+        defer { lock.unlock() }
+        // While closing, answers are what is waited for.
+        guard phase != .closed else { throw QueueError(.closed, "the queue is closed") }
+        defer { settle() }
+        guard token >= firstToken, token < nextToken else { throw QueueError(.notFound, "there is no attempt \(token)") }
+        if let flight = scheduler.flights[token], !flight.isEnded {
+            end(flight, outcome)
+            commitFacts()
+        } else {
+            try answerLate(token, outcome)
+        }
+    }
+
+    /// An answer after the time-out: a success of the latest attempt counts as sent, nothing else does.
+    private func answerLate(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
+        let now = ports.moment
+        guard let flight = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
+        late.remove(token)
+        guard let row = try store.row(at: flight.sequence, .none),
+            let progress = OutcomeRule.lateSuccess(
+                outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
+                now: now.wall)
+        else { throw QueueError(.conflict, "the attempt had timed out, and its message has gone on") }
+        if store.isInTransaction { commitFacts() }
+        try transaction(durable: options.durableOutcomes) { () throws(QueueError) in
+            try store.update(row, to: progress)
+        }
+        scheduler.removed(flight.sequence, row.conversation, now)
+        countsChanged()
+        emit(
+            .status(
+                StatusChange(
+                    id: row.id, conversation: row.conversation, from: row.progress.status, to: .sent, attempt: flight.number, failure: nil,
+                    at: now.wall)))
+    }
+
+    // MARK: Events
+
+    func runEvents() {
+        lock.lock()
+        while phase != .closed {
+            if !deliverOne() { eventCondition.wait(lock) }
+        }
+        lock.unlock()
+    }
+
+    /// Tells one event, with the lock given up meanwhile; false: there is none, or another thread is telling one.
+    func deliverOne() -> Bool {
+        guard !isDelivering else { return false }
+        var item = events.popFirst()
+        if item == nil, events.summaryIsDue, handler != nil {
+            events.summaryIsDue = false
+            item = .event(.summary(counts, scheduler.network))
+        }
+        guard let item else { return false }
+        isDelivering = true
+        switch item {
+        case .barrier(let action):
+            lock.unlock()
+            action()
+            lock.lock()
+        case .event(let event):
+            guard let handler else { break }
+            handler.enter()
+            lock.unlock()
+            ThreadContext.current.inCallback(of: self) { handler.function(event) }
+            lock.lock()
+            if let release = handler.leave() {
+                lock.unlock()
+                release()
+                lock.lock()
+            }
+        }
+        isDelivering = false
+        quietCondition.broadcast()
+        return true
+    }
+
+    // MARK: Registering
+
+    package func setTransport(_ new: Registration<TransportFunction>?) throws(QueueError) {
+        var release: (@Sendable () -> Void)?
+        do throws(QueueError) {
+            try locked { () throws(QueueError) in
+                release = transport?.retire()
+                transport = new
+                scheduler.transportChanged(present: new != nil, ports.moment)
+            }
+        } catch {
+            new?.retire()?()
+            throw error
+        }
+        release?()
+    }
+
+    package func setHandler(_ new: Registration<EventFunction>?) throws(QueueError) {
+        var release: (@Sendable () -> Void)?
+        do throws(QueueError) {
+            try locked { () throws(QueueError) in
+                release = handler?.retire()
+                handler = new
+            }
+        } catch {
+            new?.retire()?()
+            throw error
+        }
+        release?()
+    }
+}

@@ -1,0 +1,82 @@
+import CPlatform
+import Glibc
+
+/// What a polled queue has beside: a file descriptor for event loops.
+final class PollState {
+    /// An eventfd: readable while there is work.
+    let descriptor: Int32
+    private var isReadable = false
+
+    init() throws(QueueError) {
+        descriptor = platform_eventfd()
+        guard descriptor >= 0 else { throw QueueError(.storage, "no file descriptor left: \(Posix.lastError())") }
+    }
+
+    /// Level-triggered: readable as long as there is work.
+    func update(hasWork: Bool) {
+        guard hasWork != isReadable else { return }
+        isReadable = hasWork
+        var value: UInt64 = 1
+        // Neither can fail for want of room: the counter is 0 or 1.
+        _ = hasWork ? write(descriptor, &value, 8) : read(descriptor, &value, 8)
+    }
+
+    func close() { Glibc.close(descriptor) }
+}
+
+extension Engine {
+    /// Callbacks that one `poll` runs at most before it lets the host's loop go on.
+    private static let pollBatch = 64
+
+    var hasPollWork: Bool {
+        phase != .closed && (hasStart || (!isDelivering && (!events.isEmpty || (events.summaryIsDue && handler != nil))))
+    }
+
+    package func pollDescriptor() throws(QueueError) -> Int32 {
+        try checkProcess()
+        return lock.withLock { phase == .closed ? -1 : poll?.descriptor ?? -1 }
+    }
+
+    /// Runs what waits, on this thread; with nothing, waits for it. How many callbacks ran.
+    package func runCallbacks(timeout: Int64?) throws(QueueError) -> Int {
+        try checkProcess()
+        if ThreadContext.current.isInCallback(of: self) { return 0 }
+        lock.lock()
+        defer { lock.unlock() }
+        guard phase != .closed else { throw QueueError(.closed, "the queue is closed") }
+        guard poll != nil else { throw QueueError(.conflict, "the callbacks of this queue run on its own threads") }
+        pollers += 1
+        defer { pollers -= 1 }
+        let deadline = timeout.map { time in
+            let (sum, overflow) = ports.mono().addingReportingOverflow(time)
+            return overflow ? Int64.max : sum
+        }
+        var ran = 0
+        while ran < Self.pollBatch {
+            if runOne() {
+                ran += 1
+                continue
+            }
+            guard phase != .closed else { throw QueueError(.closed, "the queue was closed") }
+            if ran > 0 { break }
+            if let deadline, ports.mono() >= deadline { break }
+            workCondition.wait(lock, until: deadline)
+        }
+        return ran
+    }
+
+    /// Runs one callback: an event if there is one, else an attempt. Under the lock, which is given up meanwhile.
+    func runOne() -> Bool {
+        guard phase != .closed else { return false }
+        settle()
+        if deliverOne() {
+            settle()
+            return true
+        }
+        guard hasStart, let work = startNext() else { return false }
+        settle()
+        _ = call(work, thenNext: false)
+        settle()
+        return true
+    }
+}

@@ -1,0 +1,81 @@
+/// What callers see.
+extension Engine {
+    package func get(_ id: String) throws(QueueError) -> Message {
+        try DraftRule.check(id: id)
+        return try locked { () throws(QueueError) in
+            guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .whole) else {
+                throw QueueError(.notFound, "there is no message \(id)")
+            }
+            return try message(row)
+        }
+    }
+
+    package func list(_ filter: Filter) throws(QueueError) -> [Message] {
+        if let conversation = filter.conversation { try DraftRule.check(conversation: conversation) }
+        guard (1...1000).contains(filter.limit) else { throw QueueError(.invalid, "a page has 1 to 1000 messages, not \(filter.limit)") }
+        guard filter.after >= 0 else { throw QueueError(.invalid, "a sequence is not negative") }
+        guard !filter.statuses.isEmpty, StatusSet.all.isSuperset(of: filter.statuses) else {
+            throw QueueError(.invalid, "there are no such statuses")
+        }
+        return try locked { () throws(QueueError) in
+            let rows = try store.page(filter, sending: sendingPlaces) { error in
+                Log.warning("\(store.path): \(error.detail)")
+                emit(.storage(error))
+            }
+            var page: [Message] = []
+            for row in rows { page.append(try message(row, withBody: !filter.withoutBodies)) }
+            return page
+        }
+    }
+
+    /// A row with what only the engine knows: whether it is being sent right now.
+    private func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
+        let flight = scheduler.flight(of: row.sequence, in: row.conversation)
+        let isSending = flight != nil || sendingPlaces.contains(row.sequence)
+        let progress = row.progress
+        var failure: Failure?
+        if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
+            failure = Failure(attempt, attempts: progress.attempts)
+        }
+        return Message(
+            id: row.id, conversation: row.conversation, body: withBody ? row.body : nil, bodySize: Int(clamping: row.bodySize),
+            preview: Preview.make(row.body), pairs: try row.metadata(), status: isSending ? .sending : progress.status,
+            sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
+            expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
+            sentAt: progress.sentAt, attempts: flight?.number ?? progress.attempts, unmeteredOnly: row.unmeteredOnly, failure: failure)
+    }
+
+    /// The ledger of one message, oldest first.
+    package func attempts(_ id: String) throws(QueueError) -> [Attempt] {
+        try DraftRule.check(id: id)
+        return try locked { () throws(QueueError) in
+            guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .none) else {
+                throw QueueError(.notFound, "there is no message \(id)")
+            }
+            var lines = try store.ledger(of: row)
+            if let flight = scheduler.flight(of: sequence, in: row.conversation) {
+                lines.append(
+                    Attempt(
+                        number: flight.number, startedAt: flight.startedAt.wall, duration: nil, result: .underWay, kind: .none, code: 0,
+                        text: "", arrival: .perhaps))
+            }
+            return lines
+        }
+    }
+
+    package func counts(_ conversation: String?) throws(QueueError) -> Counts {
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        return try locked { () throws(QueueError) in
+            guard let conversation else { return counts }
+            var counts = try store.counts(of: conversation)
+            let sending = Int64(scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation })
+            counts.sending += sending
+            counts.queued -= sending
+            return counts
+        }
+    }
+
+    package func backup(to path: String) throws(QueueError) {
+        try locked { () throws(QueueError) in try store.backup(to: path) }
+    }
+}

@@ -1,0 +1,262 @@
+/// Performing the scheduler's steps, and the attempts that come of them.
+extension Engine {
+    /// An attempt to be made: on disk, and with all that the transport needs.
+    struct Work {
+        let flight: Flight
+        let delivery: Delivery
+        let transport: Registration<TransportFunction>
+        /// The message's status before.
+        let from: MessageStatus
+    }
+
+    /// Performs steps until one needs the transport, or until there is nothing to do for now. May leave a transaction open, for
+    /// `commitFacts`.
+    func advance() -> Step {
+        while true {
+            let now = ports.moment
+            if !unsaved.isEmpty, now.mono >= scheduler.storageUntil { saveUnsaved() }
+            let step = scheduler.next(now, queued: store.totals.queued)
+            switch step {
+            case .start, .wait: return step
+            case .scan(let after, let limit):
+                attempt { () throws(QueueError) in
+                    let rows = try store.queued(after: after, limit: limit)
+                    scheduler.scanned(rows, complete: rows.count < limit, now)
+                }
+            case .load(let conversation, let after, let limit):
+                attempt { () throws(QueueError) in
+                    let heads = try store.queued(in: conversation, after: after, limit: limit)
+                    scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
+                }
+            case .expire(let conversation, let sequence):
+                attempt { () throws(QueueError) in try expire(conversation, sequence, now) }
+            case .timeOut(let token): timeOut(token)
+            case .finish(let stop): finishDrain(stop, now)
+            case .raisePrompt: attempt { () throws(QueueError) in try raisePrompt(now) }
+            case .withdrawPrompt:
+                scheduler.promptWithdrawn()
+                emit(.promptWithdrawn)
+            }
+        }
+    }
+
+    /// What the engine does by itself has no caller to tell its errors.
+    private func attempt(_ body: () throws(QueueError) -> Void) {
+        do throws(QueueError) { try body() } catch { giveUpFacts(error) }
+    }
+
+    // MARK: Starting
+
+    /// Starts the next attempt, in one commit with what was recorded before. Under the lock.
+    func startNext() -> Work? {
+        while true {
+            guard phase == .open, case .start(let conversation, let sequence, let hand) = advance(), let transport else {
+                commitFacts()
+                return nil
+            }
+            do throws(QueueError) {
+                guard let work = try prepare(conversation, sequence, hand, transport) else { continue }
+                guard commitFacts() else { return nil }
+                begun(work)
+                return work
+            } catch {
+                giveUpFacts(error)
+                return nil
+            }
+        }
+    }
+
+    /// Puts an attempt on disk; nil: the message is not there to be sent any more.
+    private func prepare(
+        _ conversation: String, _ sequence: Int64, _ hand: Hand, _ transport: Registration<TransportFunction>
+    ) throws(QueueError) -> Work? {
+        let now = ports.moment
+        let row: Row
+        let pairs: [(key: String, value: String)]
+        do throws(QueueError) {
+            guard let found = try store.row(at: sequence, .whole), isStartable(found, hand) else {
+                scheduler.removed(sequence, conversation, now)
+                return nil
+            }
+            (row, pairs) = (found, try found.metadata())
+        } catch {
+            guard error.code == .corrupt else { throw error }
+            setAside(damaged: sequence, conversation, error, now)
+            return nil
+        }
+        let timeout = hand == .none ? options.attemptTimeout : options.manualTimeout
+        let flight = Flight(
+            token: nextToken, conversation: conversation, sequence: sequence, number: row.progress.attempts &+ 1, hand: hand,
+            startedAt: now, deadline: now.mono + timeout)
+        try store.begin()
+        if row.progress.status == .failed {
+            var progress = row.progress
+            progress.status = .queued
+            progress.retriesUsed = 0
+            try store.update(row, to: progress)
+        }
+        try store.begin(attempt: flight.number, of: sequence, at: now.wall)
+        let delivery = Delivery(
+            id: row.id, conversation: row.conversation, body: row.body, pairs: pairs, attempt: flight.number, token: flight.token,
+            createdAt: row.createdAt, timeout: timeout)
+        return Work(flight: flight, delivery: delivery, transport: transport, from: row.progress.status)
+    }
+
+    private func isStartable(_ row: Row, _ hand: Hand) -> Bool {
+        row.progress.status == .queued || (row.progress.status == .failed && hand == .retry)
+    }
+
+    /// The attempt is on disk.
+    private func begun(_ work: Work) {
+        nextToken += 1
+        work.transport.enter()
+        scheduler.started(work.flight, work.flight.startedAt)
+        emit(
+            .status(
+                StatusChange(
+                    id: work.delivery.id, conversation: work.flight.conversation, from: work.from, to: .sending,
+                    attempt: work.flight.number, failure: nil, at: work.flight.startedAt.wall)))
+        countsChanged()
+    }
+
+    /// A message that is not what was written is never sent: it fails, with the reason.
+    private func setAside(damaged sequence: Int64, _ conversation: String, _ error: QueueError, _ now: Moment) {
+        Log.warning("\(store.path): \(error.detail)")
+        emit(.storage(error))
+        scheduler.removed(sequence, conversation, now)
+        record(
+            Fact(
+                sequence: sequence, isOutcome: false,
+                write: { [store] () throws(QueueError) in try store.markDamaged(sequence, error.detail, now.wall) },
+                tell: { [self] in countsChanged() }))
+    }
+
+    // MARK: Ends of attempts
+
+    /// What an outcome makes of its message: the scheduler knows at once, the store with the next commit, the host after that.
+    func end(_ flight: Flight, _ outcome: Outcome, timedOut: Bool = false) {
+        let now = ports.moment
+        let row: Row
+        do throws(QueueError) {
+            guard let found = try store.row(at: flight.sequence, .none) else {
+                throw QueueError(.internal, "message \(flight.sequence) vanished while it was being sent")
+            }
+            row = found
+        } catch {
+            // Its line in `in_flight` stays: the next open finds an attempt whose outcome is unknown.
+            giveUpFacts(error)
+            scheduler.ended(flight.token, back: nil, offline: false, timedOut: timedOut, now)
+            return
+        }
+        let judgement = Classification.judge(outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived)
+        let resolution = OutcomeRule.resolve(
+            judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
+            now: now.wall, random: ports.fraction)
+        var back: Head?
+        if resolution.fate == .queued {
+            back = row.head
+            back?.dueAt = resolution.progress.dueAt
+            back?.dueDelay = resolution.progress.dueDelay
+        }
+        scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
+        scheduler.count { report in
+            switch resolution.fate {
+            case .sent: report.sent += 1
+            case .failed: report.failed += 1
+            case .discarded: report.discarded += 1
+            case .queued, .deleted: break
+            }
+        }
+        record(
+            Fact(
+                sequence: flight.sequence, isOutcome: true,
+                write: { [store] () throws(QueueError) in try store.end(row, resolution) },
+                tell: { [self] in tell(resolution, of: row, flight.number, now.wall) }))
+    }
+
+    private func tell(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) {
+        countsChanged()
+        let failure = resolution.failure
+        func change(_ to: MessageStatus) {
+            emit(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation, from: .sending, to: to, attempt: number, failure: failure, at: at)))
+        }
+        switch resolution.fate {
+        case .sent: change(.sent)
+        case .queued: change(.queued)
+        case .failed: change(.failed)
+        case .deleted: emit(.deleted(id: row.id, conversation: row.conversation))
+        case .discarded:
+            guard let failure else { return }
+            Log.warning("\(store.path): message \(row.id) is discarded after \(failure.attempts) attempts: \(failure.text)")
+            emit(.discarded(id: row.id, conversation: row.conversation, failure: failure))
+        }
+    }
+
+    private func timeOut(_ token: UInt64) {
+        guard let flight = scheduler.flights[token] else { return }
+        late.add(flight)
+        let outcome = Outcome.retry(.timeout, text: "no answer within \(flight.deadline - flight.startedAt.mono) ms")
+        end(flight, outcome, timedOut: true)
+    }
+
+    // MARK: Expiry and the prompt
+
+    private func expire(_ conversation: String, _ sequence: Int64, _ now: Moment) throws(QueueError) {
+        guard let row = try store.row(at: sequence, .none), row.progress.status == .queued else {
+            scheduler.removed(sequence, conversation, now)
+            return
+        }
+        let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
+        scheduler.removed(sequence, conversation, now)
+        scheduler.count { $0.failed += 1 }
+        record(
+            Fact(
+                sequence: sequence, isOutcome: false,
+                write: { [store] () throws(QueueError) in
+                    try store.update(row, to: progress)
+                    try store.write(attempt, of: sequence)
+                },
+                tell: { [self] in
+                    emit(
+                        .status(
+                            StatusChange(
+                                id: row.id, conversation: conversation, from: .queued, to: .failed, attempt: 0,
+                                failure: Failure(attempt, attempts: progress.attempts), at: now.wall)))
+                    countsChanged()
+                }))
+    }
+
+    private func raisePrompt(_ now: Moment) throws(QueueError) {
+        let totals = store.totals
+        let bytes = totals.failed == 0 ? totals.unsentBytes : totals.unsentBytes - (try store.failedBytes())
+        let prompt = Prompt(
+            messages: totals.queued, bytes: bytes, oldestAt: try store.oldestQueued(), conversations: try store.queuedConversations(),
+            timeout: options.promptTimeout)
+        scheduler.promptRaised(now)
+        emit(.prompt(prompt))
+    }
+}
+
+/// Attempts that timed out lately.
+struct LateAttempts {
+    private static let ceiling = 1024
+    private var flights: [UInt64: Flight] = [:]
+    private var order: [UInt64] = []
+
+    mutating func add(_ flight: Flight) {
+        flights[flight.token] = flight
+        order.append(flight.token)
+        guard order.count > Self.ceiling else { return }
+        flights[order.removeFirst()] = nil
+    }
+
+    subscript(token: UInt64) -> Flight? { flights[token] }
+
+    mutating func remove(_ token: UInt64) {
+        guard flights.removeValue(forKey: token) != nil else { return }
+        order.removeAll { $0 == token }
+    }
+}

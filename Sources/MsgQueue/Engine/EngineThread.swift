@@ -1,0 +1,47 @@
+import CPlatform
+import Glibc
+
+/// A thread of the library: joinable, with every signal blocked, so that a host's handlers run on the host's threads.
+final class EngineThread {
+    private var handle: pthread_t
+
+    /// nil: the system has no thread to give.
+    init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        var handle = pthread_t()
+        let code = pthread_create(
+            &handle, nil,
+            { argument in
+                guard let argument else { return nil }
+                let start = Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
+                platform_name_this_thread(start.name)
+                start.body()
+                return nil
+            }, start.toOpaque())
+        guard code == 0 else {
+            start.release()
+            return nil
+        }
+        self.handle = handle
+    }
+
+    func join() { pthread_join(handle, nil) }
+
+    /// For a thread that a host's callback keeps: nobody will wait for it.
+    func detach() { pthread_detach(handle) }
+
+    private final class Start: Sendable {
+        let name: String
+        let body: @Sendable () -> Void
+
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+}

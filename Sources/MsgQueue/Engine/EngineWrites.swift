@@ -1,0 +1,211 @@
+/// What callers change.
+extension Engine {
+    // MARK: Messages in
+
+    /// Stores the drafts in this order, all or none; gives their ids.
+    package func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> [String] {
+        try checkProcess()
+        for draft in drafts { try DraftRule.check(draft, options) }
+        let command = WriteGate.Command(drafts)
+        gate.submit(command) { collect in
+            lock.lock()
+            defer { lock.unlock() }
+            let commands = collect()
+            run(commands)
+            settle()
+        }
+        return try command.result.get()
+    }
+
+    /// Runs what several callers wait for, in one transaction.
+    private func run(_ commands: [WriteGate.Command]) {
+        guard phase == .open else {
+            for command in commands { command.result = .failure(QueueError(.closed, "the queue is closed")) }
+            return
+        }
+        let now = ports.moment
+        var inserted: [Row] = []
+        do throws(QueueError) {
+            try transaction(durable: true) { () throws(QueueError) in
+                for command in commands {
+                    do throws(QueueError) {
+                        try checkRoom(command.drafts)
+                        try checkDuplicates(command.drafts)
+                    } catch {
+                        // Refused before anything of it was written; the others go on.
+                        guard [.duplicate, .full].contains(error.code) else { throw error }
+                        command.result = .failure(error)
+                        continue
+                    }
+                    var ids: [String] = []
+                    ids.reserveCapacity(command.drafts.count)
+                    for draft in command.drafts {
+                        let row = try store.insert(draft, now: now.wall, random: ports.random)
+                        inserted.append(row)
+                        ids.append(row.id)
+                    }
+                    command.result = .success(ids)
+                }
+            }
+        } catch {
+            for command in commands {
+                if case .failure(let refusal) = command.result, refusal.code != .internal { continue }
+                command.result = .failure(error)
+            }
+            return
+        }
+        announce(inserted, now)
+        do throws(QueueError) { try store.foldIfMany() } catch { storageTrouble(error) }
+    }
+
+    private func checkRoom(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
+        guard options.limitMessages > 0 || options.limitBytes > 0 else { return }
+        let bytes = drafts.reduce(Int64(0)) { $0 + Int64($1.body.count) }
+        try DraftRule.checkRoom(for: Int64(drafts.count), bytes: bytes, in: store.totals, options)
+    }
+
+    private func checkDuplicates(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
+        var seen = Set<String>()
+        for draft in drafts {
+            guard let id = draft.id else { continue }
+            if drafts.count > 1, !seen.insert(id).inserted {
+                throw QueueError(.duplicate, "the id \(id) occurs twice in the batch")
+            }
+            if try store.sequence(of: id) != nil {
+                throw QueueError(.duplicate, "the id \(id) is in the store already")
+            }
+        }
+    }
+
+    /// Tells scheduler and host of messages that are on disk.
+    private func announce(_ rows: [Row], _ now: Moment) {
+        guard !rows.isEmpty else { return }
+        // Of this commit, not told yet: they do not stand before a message.
+        var ahead: [String: Int64] = [:]
+        if rows.count > 1 { for row in rows { ahead[row.conversation, default: 0] += 1 } }
+        for row in rows {
+            let direct = scheduler.goesDirect(row.conversation) ?? isFirst(row, of: ahead[row.conversation] ?? 1)
+            ahead[row.conversation, default: 1] -= 1
+            scheduler.enqueued(row.head, row.conversation, goesDirect: direct, now)
+            emit(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation, from: nil, to: .queued, attempt: 0, failure: nil, at: now.wall)))
+        }
+        countsChanged()
+    }
+
+    /// Whether nothing of its conversation waits before a message; `own`: so many queued ones are it and those behind it.
+    private func isFirst(_ row: Row, of own: Int64) -> Bool {
+        do throws(QueueError) {
+            let sending = scheduler.flights.values.count { !$0.isEnded && $0.conversation == row.conversation }
+            return try store.counts(of: row.conversation).queued - Int64(sending) <= own
+        } catch {
+            storageTrouble(error)
+            return false
+        }
+    }
+
+    // MARK: One message
+
+    /// The message with this id, as a person may change it.
+    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.BodyPart) throws(QueueError) -> Row {
+        guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, part) else {
+            throw QueueError(.notFound, "there is no message \(id)")
+        }
+        guard let action else { return row }
+        let status = sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
+        try StatusRule.check(action, on: status)
+        return row
+    }
+
+    package func edit(_ id: String, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+        try DraftRule.check(id: id)
+        try DraftRule.check(bodySize: body.count, options)
+        try locked { () throws(QueueError) in
+            let row = try find(id, .edit, .none)
+            try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, options)
+            try transaction(durable: true) { () throws(QueueError) in try store.replaceBody(of: row, body, now: ports.wall()) }
+            countsChanged()
+        }
+    }
+
+    package func delete(_ id: String) throws(QueueError) {
+        try DraftRule.check(id: id)
+        try locked { () throws(QueueError) in
+            let row = try find(id, .delete, .none)
+            try transaction(durable: true) { () throws(QueueError) in try store.delete(row) }
+            store.scrub()
+            scheduler.removed(row.sequence, row.conversation, ports.moment)
+            emit(.deleted(id: row.id, conversation: row.conversation))
+            countsChanged()
+        }
+    }
+
+    package func retry(_ id: String) throws(QueueError) { try force(id, .retry, .retry) }
+
+    package func sendNow(_ id: String) throws(QueueError) { try force(id, .sendNow, .sendNow) }
+
+    private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(QueueError) {
+        try DraftRule.check(id: id)
+        try locked { () throws(QueueError) in
+            let row = try find(id, action, .none)
+            guard !scheduler.isForced(row.sequence) else { throw QueueError(.busy, "that was asked for already") }
+            guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
+            scheduler.force(row.sequence, row.conversation, hand)
+        }
+    }
+
+    package func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) {
+        try DraftRule.check(id: id)
+        try locked { () throws(QueueError) in
+            let row = try find(id, nil, .none)
+            let status = sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
+            guard let new = try StatusRule.receipt(receipt, on: status) else { return }
+            var progress = row.progress
+            progress.status = new
+            try transaction(durable: true) { () throws(QueueError) in try store.update(row, to: progress) }
+            countsChanged()
+            emit(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation, from: status, to: new, attempt: 0, failure: nil, at: ports.wall())))
+        }
+    }
+
+    // MARK: Many messages
+
+    /// Removes what is unsent of one conversation or of all; what is being sent goes when its attempt ends, unless that succeeds.
+    package func clear(_ conversation: String?) throws(QueueError) {
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        try locked { () throws(QueueError) in
+            let flights = scheduler.flights.values.filter {
+                !$0.isEnded && (conversation == nil || $0.conversation == conversation)
+            }
+            try transaction(durable: true) { () throws(QueueError) in
+                for flight in flights {
+                    guard let row = try store.row(at: flight.sequence, .none) else { continue }
+                    var progress = row.progress
+                    progress.doomed = true
+                    try store.update(row, to: progress)
+                }
+                _ = try store.deleteUnsent(of: conversation)
+            }
+            store.scrub()
+            scheduler.cleared(conversation, ports.moment)
+            emit(.cleared(conversation: conversation))
+            countsChanged()
+        }
+    }
+
+    // MARK: The world
+
+    package func setNetwork(_ network: Network) throws(QueueError) {
+        try locked { () throws(QueueError) in
+            guard network != scheduler.network else { return }
+            scheduler.networkChanged(network, ports.moment)
+            emit(.connectivity(network))
+            countsChanged()
+        }
+    }
+}

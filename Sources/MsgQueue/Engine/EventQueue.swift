@@ -1,0 +1,49 @@
+/// Events that wait to be told, in order. Bounded: when a host does not take them, they become one that says "list again".
+struct EventQueue {
+    enum Item {
+        case event(Event)
+        /// Something that must happen after the events before it were told.
+        case barrier(@Sendable () -> Void)
+    }
+
+    static let ceiling = 10_000
+
+    private var items: [Item] = []
+    private var first = 0
+    private var events = 0
+    /// The counts changed since they were told last.
+    var summaryIsDue = false
+
+    var isEmpty: Bool { first == items.count }
+
+    mutating func append(_ event: Event) {
+        if events >= Self.ceiling {
+            // The barriers stay: somebody waits for them.
+            let barriers = items[first...].filter { if case .barrier = $0 { true } else { false } }
+            items = [.event(.resync)] + barriers
+            first = 0
+            events = 1
+            summaryIsDue = true
+            return
+        }
+        items.append(.event(event))
+        events += 1
+    }
+
+    mutating func append(barrier: @escaping @Sendable () -> Void) { items.append(.barrier(barrier)) }
+
+    mutating func popFirst() -> Item? {
+        guard first < items.count else { return nil }
+        let item = items[first]
+        first += 1
+        if case .event = item { events -= 1 }
+        if first == items.count {
+            items.removeAll(keepingCapacity: items.count < 256)
+            first = 0
+        } else if first > 1024 {
+            items.removeSubrange(..<first)
+            first = 0
+        }
+        return item
+    }
+}

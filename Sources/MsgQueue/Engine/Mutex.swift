@@ -1,0 +1,71 @@
+import Glibc
+
+/// A pthread mutex. (The thread sanitizer cannot see the standard library's.)
+package final class Mutex: @unchecked Sendable {
+    fileprivate let handle: UnsafeMutablePointer<pthread_mutex_t>
+
+    package init() {
+        handle = .allocate(capacity: 1)
+        handle.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(handle, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(handle)
+        handle.deallocate()
+    }
+
+    package func lock() { pthread_mutex_lock(handle) }
+    package func unlock() { pthread_mutex_unlock(handle) }
+
+    package func withLock<T, E: Error>(_ body: () throws(E) -> T) throws(E) -> T {
+        lock()
+        defer { unlock() }
+        return try body()
+    }
+}
+
+/// A condition variable that waits by the monotonic clock.
+package final class Condition: @unchecked Sendable {
+    private let handle: UnsafeMutablePointer<pthread_cond_t>
+
+    package init() {
+        handle = .allocate(capacity: 1)
+        handle.initialize(to: pthread_cond_t())
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(handle, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(handle)
+        handle.deallocate()
+    }
+
+    package func signal() { pthread_cond_signal(handle) }
+    package func broadcast() { pthread_cond_broadcast(handle) }
+
+    package func wait(_ mutex: Mutex) { pthread_cond_wait(handle, mutex.handle) }
+
+    /// Waits at most until `deadline` (monotonic, milliseconds; nil: without end). False when it has passed.
+    @discardableResult
+    package func wait(_ mutex: Mutex, until deadline: Int64?) -> Bool {
+        guard let deadline, deadline < Int64.max / 2 else {
+            wait(mutex)
+            return true
+        }
+        let positive = max(deadline, 0)
+        var time = timespec(tv_sec: Int(positive / 1000), tv_nsec: Int(positive % 1000) * 1_000_000)
+        return pthread_cond_timedwait(handle, mutex.handle, &time) != ETIMEDOUT
+    }
+
+    /// Waits so many nanoseconds at most. False when they have passed.
+    func wait(_ mutex: Mutex, nanoseconds: UInt64) -> Bool {
+        let (sum, overflow) = Ports.nanoseconds().addingReportingOverflow(nanoseconds)
+        let deadline = overflow ? UInt64.max : sum
+        var time = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
+        return pthread_cond_timedwait(handle, mutex.handle, &time) != ETIMEDOUT
+    }
+}

@@ -1,0 +1,40 @@
+import Glibc
+
+/// What the engine asks the world for; a test can answer instead.
+package struct Ports: Sendable {
+    /// Milliseconds since 1970.
+    package var wall: @Sendable () -> Int64
+    /// Milliseconds that only go forward. The engine's threads sleep by the system's clock of this kind.
+    package var mono: @Sendable () -> Int64
+    package var random: @Sendable () -> UInt64
+
+    package init(
+        wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64
+    ) {
+        self.wall = wall
+        self.mono = mono
+        self.random = random
+    }
+
+    package static let system = Ports(
+        wall: { milliseconds(CLOCK_REALTIME) }, mono: { milliseconds(CLOCK_MONOTONIC) },
+        random: { UInt64.random(in: 0...UInt64.max) })
+
+    private static func milliseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
+    /// Of the monotonic clock, for measuring.
+    static func nanoseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+    }
+
+    var moment: Moment { Moment(wall: wall(), mono: mono()) }
+
+    /// In 0..<1.
+    var fraction: Double { Double(random() >> 11) / Double(1 << 53) }
+}

@@ -1,0 +1,38 @@
+import Glibc
+
+/// What belongs to a thread: in whose callbacks it is right now, and what its last failed call said.
+package final class ThreadContext {
+    /// Engines whose callbacks this thread is in, innermost last.
+    private var callbacks: [ObjectIdentifier] = []
+    /// For `msgq_error_detail`; a C string that stays where it is until the next failure.
+    package var detail: UnsafeMutablePointer<CChar>?
+
+    deinit { free(detail) }
+
+    private static let key: pthread_key_t = {
+        var key = pthread_key_t()
+        let code = pthread_key_create(&key) { context in
+            guard let context else { return }
+            Unmanaged<ThreadContext>.fromOpaque(context).release()
+        }
+        precondition(code == 0, "no thread-specific key left")
+        return key
+    }()
+
+    package static var current: ThreadContext {
+        if let context = pthread_getspecific(key) {
+            return Unmanaged<ThreadContext>.fromOpaque(context).takeUnretainedValue()
+        }
+        let context = ThreadContext()
+        pthread_setspecific(key, Unmanaged.passRetained(context).toOpaque())
+        return context
+    }
+
+    func isInCallback(of engine: Engine) -> Bool { callbacks.contains(ObjectIdentifier(engine)) }
+
+    func inCallback<T>(of engine: Engine, _ body: () -> T) -> T {
+        callbacks.append(ObjectIdentifier(engine))
+        defer { callbacks.removeLast() }
+        return body()
+    }
+}

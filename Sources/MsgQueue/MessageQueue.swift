@@ -1,0 +1,186 @@
+/// A durable, offline-first queue of outbound messages in one file.
+///
+///     let queue = try MessageQueue(path: "outbox.db") { delivery in
+///         await post(delivery.body) ? .sent : .retry(.network)
+///     }
+///     let id = try queue.enqueue("hello", conversation: "ana")   // on disk when it returns
+///     let report = try await queue.drain()                       // what is due is sent, in order
+///
+/// Every function may be called from any thread or task at any time. All of them throw `MessageQueue.Error`, and then nothing has changed
+/// (except that after `.unknown` nobody knows: the same id may safely be enqueued again).
+public final class MessageQueue: Sendable {
+    public typealias Error = QueueError
+
+    /// Sends one message. Never called for two messages of one conversation at a time. What it answers after the delivery's `timeout`
+    /// counts only if it is a success and nothing was tried since.
+    public typealias Transport = @Sendable (Delivery) async -> Outcome
+
+    private let engine: Engine
+    private let broadcaster: Broadcaster
+
+    /// Opens the store in the file `path`, or makes it; its directory must be there. Without a transport messages are kept until
+    /// `setTransport` gives one.
+    ///
+    /// Throws `.invalid`, `.permission` (a directory, a link, an unsafe place), `.locked` (another owner), `.corrupt` (not a store),
+    /// `.tooNew`, `.storage`.
+    public init(path: String, options: Options = Options(), transport: Transport? = nil) throws(QueueError) {
+        engine = try Engine(path: path, options: options)
+        broadcaster = Broadcaster()
+        if let transport { try setTransport(transport) }
+    }
+
+    /// Sets what sends messages; nil takes it away.
+    public func setTransport(_ transport: Transport?) throws(QueueError) {
+        guard let transport else { return try engine.setTransport(nil) }
+        let start: TransportFunction = { [weak engine] delivery in
+            Task {
+                var outcome = await transport(delivery)
+                if outcome.verdict == .pending { outcome = .retry(.unknown, text: "the transport gave no verdict") }
+                do throws(QueueError) { try engine?.complete(delivery.token, outcome) } catch {
+                    Log.warning("the answer for message \(delivery.id) came to nothing: \(error.detail)")
+                }
+            }
+            return .pending
+        }
+        try engine.setTransport(Registration(start))
+    }
+
+    // MARK: Messages in
+
+    /// Stores one message as `queued`; when this returns its id, the message survives a power cut.
+    ///
+    /// Throws `.invalid`, `.duplicate` (the id is in the store), `.full`, `.tooLarge`, `.storage`, `.unknown`, `.closed`.
+    @discardableResult
+    public func enqueue(_ draft: Draft) throws(QueueError) -> String {
+        guard let id = try enqueue([draft]).first else { throw QueueError(.internal, "no id came back") }
+        return id
+    }
+
+    @discardableResult
+    public func enqueue(
+        _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil
+    ) throws(QueueError) -> String {
+        try enqueue(Draft(text, conversation: conversation, metadata: metadata, id: id))
+    }
+
+    /// Stores messages in this order, all or none, and gives their ids.
+    @discardableResult
+    public func enqueue(_ drafts: [Draft]) throws(QueueError) -> [String] {
+        // The bodies side by side, so that the engine can read them where they are.
+        let bodies = drafts.flatMap(\.body)
+        return try Self.borrowing(bodies) { bytes throws(QueueError) in
+            var offset = 0
+            let borrowed = drafts.map { draft in
+                defer { offset += draft.body.count }
+                return BorrowedDraft(
+                    id: draft.id, conversation: draft.conversation,
+                    body: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]),
+                    metadata: draft.metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, notBefore: draft.notBefore,
+                    expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+            }
+            var result: Result<[String], QueueError> = .success([])
+            borrowed.withUnsafeBufferPointer { drafts in
+                do throws(QueueError) { result = .success(try engine.enqueue(drafts)) } catch { result = .failure(error) }
+            }
+            return try result.get()
+        }
+    }
+
+    private static func borrowing<T>(
+        _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(QueueError) -> T
+    ) throws(QueueError) -> T {
+        var result: Result<T, QueueError>?
+        bytes.withUnsafeBytes { pointer in
+            do throws(QueueError) { result = .success(try body(pointer)) } catch { result = .failure(error) }
+        }
+        guard let result else { throw QueueError(.internal, "the bytes were not lent") }
+        return try result.get()
+    }
+
+    // MARK: One message
+
+    /// Throws `.notFound`.
+    public func get(_ id: String) throws(QueueError) -> Message { try engine.get(id) }
+
+    /// Replaces the body of a queued or failed message; id and place stay. Throws `.notFound`, `.busy` (being sent), `.conflict` (sent).
+    public func edit(_ id: String, _ body: [UInt8]) throws(QueueError) {
+        try Self.borrowing(body) { bytes throws(QueueError) in try engine.edit(id, bytes) }
+    }
+
+    public func edit(_ id: String, _ text: String) throws(QueueError) { try edit(id, Array(text.utf8)) }
+
+    /// Removes one message for good. Throws `.notFound`, `.busy` (being sent).
+    public func delete(_ id: String) throws(QueueError) { try engine.delete(id) }
+
+    /// Tries a failed message again, now, in its old place; while offline, when online. Throws `.notFound`, `.conflict` (not failed),
+    /// `.busy`, `.noTransport`.
+    public func retry(_ id: String) throws(QueueError) { try engine.retry(id) }
+
+    /// Sends one queued message now, whatever stands before it. Throws as `retry`.
+    public func sendNow(_ id: String) throws(QueueError) { try engine.sendNow(id) }
+
+    /// A receipt: delivered or read. One that comes twice or late changes nothing. Throws `.notFound`, `.conflict` (not sent yet).
+    public func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) { try engine.mark(id, receipt) }
+
+    /// The ledger of one message, oldest attempt first. Throws `.notFound`.
+    public func attempts(_ id: String) throws(QueueError) -> [Attempt] { try engine.attempts(id) }
+
+    // MARK: Many messages
+
+    /// A page of messages in the order of sending (or newest first); the next page begins after the last one's `sequence`.
+    public func list(_ filter: Filter = Filter()) throws(QueueError) -> [Message] { try engine.list(filter) }
+
+    /// How many messages there are by status, of one conversation or of all; as fast with a million.
+    public func counts(conversation: String? = nil) throws(QueueError) -> Counts { try engine.counts(conversation) }
+
+    /// Removes the queued and failed messages of one conversation, or of all.
+    public func clear(conversation: String? = nil) throws(QueueError) { try engine.clear(conversation) }
+
+    /// Writes a consistent copy of the store to a new file. Throws `.conflict` when that exists.
+    public func backup(to path: String) throws(QueueError) { try engine.backup(to: path) }
+
+    // MARK: Sending
+
+    /// Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins it.
+    ///
+    /// `batch`: attempts at most (0: as the options say); `timeout`: milliseconds. Throws `.noTransport`, `.closed`.
+    @discardableResult
+    public func drain(batch: Int = 0, timeout: Int64? = nil) async throws(QueueError) -> Report {
+        let result: Result<Report, QueueError> = await withCheckedContinuation { continuation in
+            do throws(QueueError) {
+                try engine.drain(batch: batch, timeout: timeout) { continuation.resume(returning: $0) }
+            } catch {
+                continuation.resume(returning: .failure(error))
+            }
+        }
+        return try result.get()
+    }
+
+    /// Answers nothing that the transport did not: for hosts whose transport is elsewhere. Throws `.notFound`, `.conflict`.
+    public func complete(token: UInt64, _ outcome: Outcome) throws(QueueError) { try engine.complete(token, outcome) }
+
+    /// Tells the engine how the world is.
+    public func setConnectivity(_ connectivity: Connectivity, link: Link = .other, metered: Bool = false) throws(QueueError) {
+        try engine.setNetwork(Network(connectivity: connectivity, link: link, metered: metered))
+    }
+
+    /// What happens from now on, to each reader all of it; ends when the queue is closed. A reader that stays behind by 10,000 events loses
+    /// the oldest and is told so by `.resync`.
+    public var events: AsyncStream<Event> {
+        let stream = broadcaster.subscribe()
+        do throws(QueueError) {
+            try engine.setHandler(Registration({ [broadcaster] in broadcaster.tell($0) }, release: { [broadcaster] in broadcaster.finish() }))
+        } catch {
+            broadcaster.finish()
+        }
+        return stream
+    }
+
+    /// Starts nothing more, waits at most `timeout` milliseconds (nil: without end) for what is under way, and closes the store. False: an
+    /// attempt had not ended; it is closed all the same. Blocks its thread. Throws `.closed`.
+    @discardableResult
+    public func close(timeout: Int64? = 5_000) throws(QueueError) -> Bool {
+        defer { broadcaster.finish() }
+        return try engine.close(timeout: timeout)
+    }
+}

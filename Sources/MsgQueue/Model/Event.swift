@@ -1,0 +1,46 @@
+/// What a queue tells its host, in the order in which it happened, each after it is on disk.
+public enum Event: Sendable, Equatable {
+    /// A message's status changed; `from` is nil when it was enqueued just now.
+    case status(StatusChange)
+    /// The counts or the connectivity changed; several changes may share one.
+    case summary(Counts, Network)
+    case connectivity(Network)
+    /// Mode ask: send these now? `drain` is the yes.
+    case prompt(Prompt)
+    /// It was answered, expired, or there is nothing to ask any more.
+    case promptWithdrawn
+    case drainStarted(Counts)
+    case drainFinished(Report)
+    /// Retries used up, or damaged beyond reading; it is gone.
+    case discarded(id: String, conversation: String, failure: Failure)
+    case deleted(id: String, conversation: String)
+    /// The unsent messages of one conversation, or (nil) of all were removed.
+    case cleared(conversation: String?)
+    /// The store has trouble, or (nil) is well again.
+    case storage(QueueError?)
+    /// Events were lost because nobody took them: list again.
+    case resync
+}
+
+public struct StatusChange: Sendable, Equatable {
+    public let id: String
+    public let conversation: String
+    public let from: MessageStatus?
+    public let to: MessageStatus
+    /// The attempt that it belongs to; 0: none.
+    public let attempt: UInt32
+    public let failure: Failure?
+    /// Milliseconds since 1970.
+    public let at: Int64
+}
+
+/// What a prompt asks about.
+public struct Prompt: Sendable, Equatable {
+    public let messages: Int64
+    public let bytes: Int64
+    /// When the oldest was enqueued, milliseconds since 1970.
+    public let oldestAt: Int64
+    public let conversations: Int64
+    /// The prompt expires after this many milliseconds.
+    public let timeout: Int64
+}

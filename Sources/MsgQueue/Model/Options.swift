@@ -1,0 +1,105 @@
+/// Who starts sending a backlog, with the numbers of `msgq_mode`.
+public enum Mode: Int32, Sendable, CaseIterable {
+    /// The engine, by itself.
+    case auto = 0
+    /// The person, after a prompt: `drain` is the yes.
+    case ask
+    /// The person alone, by `drain` and `sendNow`.
+    case manual
+}
+
+/// The delays between attempts after a retryable failure, in milliseconds.
+public enum Backoff: Sendable, Equatable {
+    /// 5 s, 30 s, 2 min; in manual mode none.
+    case automatic
+    /// One delay per retry, each 0 to 7 days, at most 64 of them.
+    case ladder([Int64])
+    /// base · factor^n, at most `cap`.
+    case exponential(base: Int64, factor: Double, cap: Int64)
+}
+
+/// How a queue behaves. Every field has a stated range and a default; `validated()` checks them.
+public struct Options: Sendable, Equatable {
+    public var mode: Mode = .auto
+    /// A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once.
+    public var direct = true
+    /// After a crash in mid-attempt: false sends again, true makes the message `failed` for a person to decide.
+    public var holdUnknown = false
+    /// Outcomes survive a power cut at one disk flush each.
+    public var durableOutcomes = false
+    /// Callbacks run only inside `poll`, on the caller's thread.
+    package var polled = false
+    /// 1 to 64.
+    public var maxInFlight = 1
+    /// Retries after the first attempt: 0 to 1000.
+    public var maxRetries = 5
+    public var backoff: Backoff = .automatic
+    /// Each delay is varied by plus or minus this share: 0 to 1.
+    public var jitter = 0.0
+    /// A message whose retries are used up is deleted instead of kept as `failed`.
+    public var discardExhausted = false
+    /// Milliseconds, 1 to 1 day.
+    public var attemptTimeout: Int64 = 30_000
+    /// The same for `retry` and `sendNow`.
+    public var manualTimeout: Int64 = 3_000
+    /// Milliseconds, 1 to 1 day.
+    public var promptTimeout: Int64 = 10_000
+    /// Milliseconds that a link must stay before automatic sending and the prompt: 0 to 1 hour.
+    public var settle: Int64 = 500
+    /// Attempts started by one drain; 0: all.
+    public var drainBatch = 0
+    /// Unsent messages; 0: no limit.
+    public var limitMessages: Int64 = 0
+    /// Bytes of unsent bodies; 0: no limit.
+    public var limitBytes: Int64 = 0
+    /// Bytes of one body: 1 to 256 MiB.
+    public var limitBody: Int64 = 1 << 20
+    /// Bytes of one message's metadata: 0 to 16 MiB.
+    public var limitMetadata: Int64 = 64 << 10
+
+    public init() {}
+
+    public init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
+        self.mode = mode
+        self.backoff = backoff
+        self.maxInFlight = maxInFlight
+    }
+
+    package static let day: Int64 = 86_400_000
+    package static let week: Int64 = 7 * day
+    package static let metadataPairs = 1024
+    package static let bodyCeiling: Int64 = 256 << 20
+
+    /// Throws `invalid`, naming the field, when one is out of its range.
+    package func validate() throws(QueueError) {
+        try Self.check(maxInFlight, in: 1...64, "max in flight")
+        try Self.check(maxRetries, in: 0...1000, "max retries")
+        try Self.check(attemptTimeout, in: 1...Self.day, "attempt timeout (ms)")
+        try Self.check(manualTimeout, in: 1...Self.day, "manual timeout (ms)")
+        try Self.check(promptTimeout, in: 1...Self.day, "prompt timeout (ms)")
+        try Self.check(settle, in: 0...3_600_000, "settle time (ms)")
+        try Self.check(drainBatch, in: 0...Int(Int32.max), "drain batch")
+        try Self.check(limitMessages, in: 0...Int64.max, "limit of messages")
+        try Self.check(limitBytes, in: 0...Int64.max, "limit of bytes")
+        try Self.check(limitBody, in: 1...Self.bodyCeiling, "limit of one body")
+        try Self.check(limitMetadata, in: 0...(16 << 20), "limit of metadata")
+        try Self.check(jitter, in: 0...1, "jitter")
+        switch backoff {
+        case .automatic: break
+        case .ladder(let delays):
+            try Self.check(delays.count, in: 0...64, "steps of the ladder")
+            for delay in delays { try Self.check(delay, in: 0...Self.week, "delay in the ladder (ms)") }
+        case .exponential(let base, let factor, let cap):
+            try Self.check(base, in: 1...Self.week, "backoff base (ms)")
+            try Self.check(factor, in: 1...100, "backoff factor")
+            try Self.check(cap, in: base...Self.week, "backoff cap (ms)")
+        }
+    }
+
+    private static func check<T: Comparable>(_ value: T, in range: ClosedRange<T>, _ name: String) throws(QueueError) {
+        // NaN is in no range.
+        guard range.contains(value) else {
+            throw QueueError(.invalid, "\(name) is \(value), not in \(range.lowerBound)…\(range.upperBound)")
+        }
+    }
+}

@@ -1,0 +1,63 @@
+/// What came of one attempt, in the transport's words.
+public struct Outcome: Sendable, Equatable {
+    /// With the numbers of `msgq_verdict`.
+    public enum Verdict: Int32, Sendable, CaseIterable {
+        /// A callback that died: a failure of unknown kind, retried.
+        case unknown = 0
+        case sent
+        case retry
+        case reject
+        case offline
+        case pending
+        case http
+    }
+
+    public var verdict: Verdict
+    public var kind: FailureKind
+    /// The transport's own, as an HTTP status.
+    public var code: Int32
+    /// Raw, for a developer.
+    public var text: String
+    /// Milliseconds to wait at least; nil: not said.
+    public var retryAfter: Int64?
+    /// The `Retry-After` header as it came.
+    public var retryAfterHeader: String
+
+    public init(
+        verdict: Verdict, kind: FailureKind = .none, code: Int32 = 0, text: String = "",
+        retryAfter: Int64? = nil, retryAfterHeader: String = ""
+    ) {
+        self.verdict = verdict
+        self.kind = kind
+        self.code = code
+        self.text = text
+        self.retryAfter = retryAfter
+        self.retryAfterHeader = retryAfterHeader
+    }
+
+    /// The receiver has it, or had it already.
+    public static let sent = Outcome(verdict: .sent)
+
+    /// It never left. Uses up no retry.
+    public static let offline = Outcome(verdict: .offline, kind: .offline)
+
+    /// `complete(token:outcome:)` will tell.
+    public static let pending = Outcome(verdict: .pending)
+
+    /// Failed in a way that may pass. `retryAfter` in milliseconds.
+    public static func retry(
+        _ kind: FailureKind = .unknown, code: Int32 = 0, text: String = "", retryAfter: Int64? = nil
+    ) -> Outcome {
+        Outcome(verdict: .retry, kind: kind, code: code, text: text, retryAfter: retryAfter)
+    }
+
+    /// Failed for good.
+    public static func reject(_ kind: FailureKind = .rejected, code: Int32 = 0, text: String = "") -> Outcome {
+        Outcome(verdict: .reject, kind: kind, code: code, text: text)
+    }
+
+    /// An HTTP answer: the engine decides by the status and the `Retry-After` header.
+    public static func http(_ status: Int32, retryAfter: String = "", text: String = "") -> Outcome {
+        Outcome(verdict: .http, code: status, text: text, retryAfterHeader: retryAfter)
+    }
+}

@@ -1,0 +1,37 @@
+/// What a call of the queue failed with.
+///
+/// `code` is for programs, `detail` is one sentence for a developer. Nothing changed when a call threw, unless the
+/// code is `unknown`.
+public struct QueueError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The kinds of error, with the numbers of `msgq_result`.
+    public enum Code: Int32, Sendable, CaseIterable {
+        case invalid = 1
+        case notFound
+        case duplicate
+        case conflict
+        case busy
+        case full
+        case tooLarge
+        case locked
+        case closed
+        case forked
+        case corrupt
+        case storage
+        case unknown
+        case tooNew
+        case permission
+        case timeout
+        case noTransport
+        case `internal`
+    }
+
+    public let code: Code
+    public let detail: String
+
+    public init(_ code: Code, _ detail: String) {
+        self.code = code
+        self.detail = detail
+    }
+
+    public var description: String { "\(code): \(detail)" }
+}

@@ -1,0 +1,33 @@
+/// What a drain did.
+public struct Report: Sendable, Equatable {
+    /// Why it stopped, with the numbers of `msgq_stop`.
+    public enum Stop: Int32, Sendable {
+        /// Nothing is queued any more.
+        case empty = 0
+        /// What is queued is not due yet.
+        case waiting
+        case offline
+        case batch
+        case timeout
+        case storage
+        case closed
+        /// Called from inside a callback: it goes on after the callback.
+        case started
+    }
+
+    public var stop: Stop
+    public var sent: Int64
+    /// Became `failed`.
+    public var failed: Int64
+    public var discarded: Int64
+    /// Queued or being sent when it ended.
+    public var remaining: Int64
+
+    public init(stop: Stop = .empty, sent: Int64 = 0, failed: Int64 = 0, discarded: Int64 = 0, remaining: Int64 = 0) {
+        self.stop = stop
+        self.sent = sent
+        self.failed = failed
+        self.discarded = discarded
+        self.remaining = remaining
+    }
+}

@@ -1,0 +1,62 @@
+/// What an outcome means, once the transport's words are understood.
+package enum Judgement: Equatable, Sendable {
+    case sent(code: Int32)
+    /// It never left.
+    case offline(text: String)
+    /// May pass. `after`: the receiver asked for this many milliseconds.
+    case retry(FailureKind, code: Int32, text: String, after: Int64?)
+    /// For good.
+    case reject(FailureKind, code: Int32, text: String)
+
+    /// What is known about whether the message reached the receiver.
+    package var arrival: Attempt.Arrival {
+        switch self {
+        case .sent: .yes
+        case .offline, .reject: .no
+        case .retry(let kind, _, _, _): kind == .rateLimit || kind == .offline ? .no : .perhaps
+        }
+    }
+}
+
+package enum Classification {
+    /// `perhapsArrived`: an earlier attempt may have reached the receiver, so that "there already" means "arrived".
+    package static func judge(_ outcome: Outcome, now: Int64, perhapsArrived: Bool) -> Judgement {
+        let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
+        switch outcome.verdict {
+        case .sent: return .sent(code: outcome.code)
+        case .offline: return .offline(text: outcome.text)
+        case .retry:
+            return .retry(known(outcome.kind, or: .unknown), code: outcome.code, text: outcome.text, after: after)
+        case .reject:
+            return .reject(known(outcome.kind, or: .rejected), code: outcome.code, text: outcome.text)
+        case .http:
+            return http(outcome.code, text: outcome.text, after: after, perhapsArrived: perhapsArrived)
+        case .unknown, .pending:
+            let text = outcome.text.isEmpty ? "the transport gave no verdict" : outcome.text
+            return .retry(.unknown, code: outcome.code, text: text, after: after)
+        }
+    }
+
+    /// By HTTP status: what may pass is retried, what the receiver refuses is final, what is not known is retried.
+    static func http(_ status: Int32, text: String, after: Int64?, perhapsArrived: Bool) -> Judgement {
+        func retry(_ kind: FailureKind) -> Judgement { .retry(kind, code: status, text: text, after: after) }
+        func reject(_ kind: FailureKind) -> Judgement { .reject(kind, code: status, text: text) }
+        switch status {
+        case 200...299: return .sent(code: status)
+        // The id is there already. After an attempt that perhaps arrived, that is the proof that it did.
+        case 409 where perhapsArrived: return .sent(code: status)
+        case 401, 403: return reject(.unauthorized)
+        case 404, 410: return reject(.notFound)
+        case 408: return retry(.timeout)
+        case 425: return retry(.server)
+        case 429: return retry(.rateLimit)
+        case 400...499: return reject(.rejected)
+        case 500...599: return retry(.server)
+        default: return retry(.unknown)
+        }
+    }
+
+    private static func known(_ kind: FailureKind, or fallback: FailureKind) -> FailureKind {
+        kind == .none ? fallback : kind
+    }
+}

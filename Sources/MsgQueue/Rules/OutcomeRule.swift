@@ -1,0 +1,186 @@
+/// Who asked for an attempt.
+package enum Hand: Sendable, Equatable {
+    /// The engine: direct, a drain, a timer.
+    case none
+    /// A person's `sendNow`: an ordinary attempt, out of turn.
+    case sendNow
+    /// A person's `retry`: sent, or failed again.
+    case retry
+}
+
+/// What the attempts have made of a message so far.
+package struct Progress: Sendable, Equatable {
+    /// `sending` is not kept here: that is the engine's word for an attempt under way.
+    package var status: MessageStatus = .queued
+    /// That left.
+    package var attempts: UInt32 = 0
+    package var retriesUsed: Int = 0
+    /// Wall time; 0: none. With the delay that led to it, so that a clock that jumps back never makes it longer.
+    package var dueAt: Int64 = 0
+    package var dueDelay: Int64 = 0
+    package var lastAttemptAt: Int64 = 0
+    package var sentAt: Int64 = 0
+    package var sentDuration: Int64 = 0
+    package var sentCode: Int32 = 0
+    /// Cleared while it was being sent: removed when the attempt ends unsent.
+    package var doomed = false
+    /// Some attempt may have reached the receiver.
+    package var perhapsArrived = false
+
+    package init() {}
+}
+
+/// What becomes of a message after an attempt.
+package struct Resolution: Equatable, Sendable {
+    package enum Fate: Equatable, Sendable {
+        case sent
+        /// Back to its place.
+        case queued
+        case failed
+        /// Removed, with an event.
+        case discarded
+        /// It was cleared in mid-attempt: removed.
+        case deleted
+    }
+
+    package var fate: Fate
+    package var progress: Progress
+    /// The attempt's line in the ledger; nil when it sent (the message says so itself) or never left.
+    package var attempt: Attempt?
+    package var isOffline = false
+
+    package var failure: Failure? { attempt.map { Failure($0, attempts: progress.attempts) } }
+}
+
+extension Failure {
+    /// As the ledger's last line tells it.
+    package init(_ attempt: Attempt, attempts: UInt32) {
+        self.init(
+            kind: attempt.kind, code: attempt.code, text: attempt.text,
+            at: attempt.startedAt + (attempt.duration ?? 0), retryable: attempt.result != .rejected, attempts: attempts)
+    }
+}
+
+/// What an attempt under way knows of itself.
+package struct Trial: Sendable, Equatable {
+    package var number: UInt32
+    package var hand: Hand
+    /// Wall time, milliseconds.
+    package var startedAt: Int64
+    /// Milliseconds that it took, by the monotonic clock.
+    package var duration: Int64
+
+    package init(number: UInt32, hand: Hand, startedAt: Int64, duration: Int64) {
+        self.number = number
+        self.hand = hand
+        self.startedAt = startedAt
+        self.duration = duration
+    }
+}
+
+package enum OutcomeRule {
+    /// What an attempt's judgement makes of its message. `random` is in 0..<1.
+    package static func resolve(
+        _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool, now: Int64,
+        random: Double
+    ) -> Resolution {
+        var progress = before
+        progress.lastAttemptAt = trial.startedAt
+        if judgement.arrival == .perhaps { progress.perhapsArrived = true }
+        func line(_ result: Attempt.Result, _ kind: FailureKind, _ code: Int32, _ text: String) -> Attempt {
+            Attempt(
+                number: trial.number, startedAt: trial.startedAt, duration: trial.duration, result: result, kind: kind, code: code,
+                text: text, arrival: judgement.arrival)
+        }
+        func end(_ fate: Resolution.Fate, _ status: MessageStatus, _ attempt: Attempt?) -> Resolution {
+            progress.status = status
+            let unsent = fate != .sent && before.doomed
+            return Resolution(fate: unsent ? .deleted : fate, progress: progress, attempt: attempt)
+        }
+        progress.dueAt = 0
+        progress.dueDelay = 0
+        switch judgement {
+        case .sent(let code):
+            progress.attempts = trial.number
+            progress.sentAt = now
+            progress.sentDuration = trial.duration
+            progress.sentCode = code
+            return end(.sent, .sent, nil)
+        case .offline(let text):
+            // It never left: nothing is counted. A person who retried is told why; the next attempt takes that line's number.
+            progress.lastAttemptAt = before.lastAttemptAt
+            var resolution =
+                trial.hand == .retry
+                ? end(.failed, .failed, line(.retry, .offline, 0, text)) : end(.queued, .queued, nil)
+            resolution.isOffline = true
+            return resolution
+        case .reject(let kind, let code, let text):
+            progress.attempts = trial.number
+            return end(.failed, .failed, line(.rejected, kind, code, text))
+        case .retry(let kind, let code, let text, let wish):
+            progress.attempts = trial.number
+            let attempt = line(.retry, kind, code, text)
+            if trial.hand == .retry { return end(.failed, .failed, attempt) }
+            guard let delay = policy.delay(afterRetries: before.retriesUsed, wish: wish, random: random) else {
+                return end(discardExhausted ? .discarded : .failed, .failed, attempt)
+            }
+            progress.retriesUsed = before.retriesUsed + 1
+            progress.dueAt = now + delay
+            progress.dueDelay = delay
+            return end(.queued, .queued, attempt)
+        }
+    }
+
+    /// What a crash in mid-attempt makes of its message: sent again from its place under the same id, or held for the person, and never
+    /// so often that a message which kills the process can loop.
+    package static func recover(
+        number: UInt32, startedAt: Int64, of before: Progress, holdUnknown: Bool, maxRetries: Int
+    ) -> Resolution {
+        var progress = before
+        progress.attempts = number
+        progress.lastAttemptAt = startedAt
+        progress.perhapsArrived = true
+        progress.retriesUsed = before.retriesUsed + 1
+        progress.dueAt = 0
+        progress.dueDelay = 0
+        let attempt = Attempt(
+            number: number, startedAt: startedAt, duration: nil, result: .unknown, kind: .unknown, code: 0,
+            text: "the process ended during the attempt", arrival: .perhaps)
+        if before.doomed {
+            return Resolution(fate: .deleted, progress: progress, attempt: attempt)
+        }
+        let held = holdUnknown || progress.retriesUsed > max(maxRetries, 1)
+        progress.status = held ? .failed : .queued
+        return Resolution(fate: held ? .failed : .queued, progress: progress, attempt: attempt)
+    }
+
+    /// What an expiry makes of a message that waits.
+    package static func expire(_ before: Progress, expiresAt: Int64, now: Int64) -> (Progress, Attempt) {
+        var progress = before
+        progress.status = .failed
+        progress.dueAt = 0
+        progress.dueDelay = 0
+        let attempt = Attempt(
+            number: before.attempts &+ 1, startedAt: now, duration: 0, result: .retry, kind: .expired, code: 0,
+            text: "expired at \(expiresAt)", arrival: .no)
+        return (progress, attempt)
+    }
+
+    /// What an answer makes of a message whose attempt had timed out; nil: nothing. Only a success of the latest attempt counts.
+    package static func lateSuccess(
+        _ outcome: Outcome, _ trial: Trial, of before: Progress, isSending: Bool, now: Int64
+    ) -> Progress? {
+        guard !isSending, before.attempts == trial.number, before.status == .queued || before.status == .failed,
+            case .sent(let code) = Classification.judge(outcome, now: now, perhapsArrived: before.perhapsArrived)
+        else { return nil }
+        var progress = before
+        progress.status = .sent
+        progress.lastAttemptAt = trial.startedAt
+        progress.sentAt = now
+        progress.sentDuration = trial.duration
+        progress.sentCode = code
+        progress.dueAt = 0
+        progress.dueDelay = 0
+        return progress
+    }
+}

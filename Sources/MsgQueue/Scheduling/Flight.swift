@@ -1,0 +1,53 @@
+/// An attempt under way.
+package struct Flight: Sendable, Equatable {
+    package let token: UInt64
+    package let conversation: String
+    package let sequence: Int64
+    package let number: UInt32
+    package let hand: Hand
+    package let startedAt: Moment
+    /// Monotonic.
+    package let deadline: Int64
+    /// The transport's call has not returned yet.
+    package var isRunning = true
+    /// Answered, or timed out: only the call's return is waited for.
+    package var isEnded = false
+    package var timedOut = false
+
+    package init(
+        token: UInt64, conversation: String, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64
+    ) {
+        self.token = token
+        self.conversation = conversation
+        self.sequence = sequence
+        self.number = number
+        self.hand = hand
+        self.startedAt = startedAt
+        self.deadline = deadline
+    }
+
+    /// How long it took until `now`.
+    package func trial(_ now: Moment) -> Trial {
+        Trial(number: number, hand: hand, startedAt: startedAt.wall, duration: max(0, now.mono - startedAt.mono))
+    }
+}
+
+/// What the scheduler wants done next. It decides; the engine does it and tells what came of it.
+package enum Step: Equatable, Sendable {
+    /// Start an attempt: then `started`, or `refused` when the store would not.
+    case start(conversation: String, sequence: Int64, hand: Hand)
+    /// The message's time ran out: make it failed, then `removed`.
+    case expire(conversation: String, sequence: Int64)
+    /// The attempt's time ran out: it ends as a time-out.
+    case timeOut(token: UInt64)
+    /// Read queued messages behind this sequence, in order: then `scanned`.
+    case scan(after: Int64, limit: Int)
+    /// Read queued messages of the conversation behind this sequence: then `loaded`.
+    case load(conversation: String, after: Int64, limit: Int)
+    /// The drain is over: then `finished`.
+    case finish(Report.Stop)
+    case raisePrompt
+    case withdrawPrompt
+    /// Nothing to do before this monotonic time (nil: before the next input).
+    case wait(until: Int64?)
+}

@@ -1,0 +1,38 @@
+/// A binary heap: the smallest first. Entries that became stale are left in it and recognised when they come up.
+struct Heap<Element: Comparable> {
+    private var elements: [Element] = []
+
+    var first: Element? { elements.first }
+    var count: Int { elements.count }
+
+    mutating func removeAll() { elements.removeAll(keepingCapacity: true) }
+
+    mutating func insert(_ element: Element) {
+        elements.append(element)
+        var child = elements.count - 1
+        while child > 0 {
+            let parent = (child - 1) / 2
+            guard elements[child] < elements[parent] else { break }
+            elements.swapAt(child, parent)
+            child = parent
+        }
+    }
+
+    @discardableResult
+    mutating func removeFirst() -> Element? {
+        guard let smallest = elements.first else { return nil }
+        let last = elements.removeLast()
+        guard !elements.isEmpty else { return smallest }
+        elements[0] = last
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2] where child < elements.count && elements[child] < elements[least] {
+                least = child
+            }
+            guard least != parent else { return smallest }
+            elements.swapAt(parent, least)
+            parent = least
+        }
+    }
+}

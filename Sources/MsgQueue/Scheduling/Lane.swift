@@ -1,0 +1,96 @@
+/// One moment on both clocks, in milliseconds: wall time for what people and receivers say, monotonic time for waiting.
+package struct Moment: Sendable, Equatable {
+    package var wall: Int64
+    package var mono: Int64
+
+    package init(wall: Int64, mono: Int64) {
+        self.wall = wall
+        self.mono = mono
+    }
+}
+
+/// What the scheduler needs to know of a queued message.
+package struct Head: Sendable, Equatable {
+    package var sequence: Int64
+    /// After a retryable failure: wall time, and the delay that led to it. 0: none.
+    package var dueAt: Int64 = 0
+    package var dueDelay: Int64 = 0
+    package var notBefore: Int64 = 0
+    package var expiresAt: Int64 = 0
+    package var unmeteredOnly = false
+
+    package init(
+        sequence: Int64, dueAt: Int64 = 0, dueDelay: Int64 = 0, notBefore: Int64 = 0, expiresAt: Int64 = 0, unmeteredOnly: Bool = false
+    ) {
+        self.sequence = sequence
+        self.dueAt = dueAt
+        self.dueDelay = dueDelay
+        self.notBefore = notBefore
+        self.expiresAt = expiresAt
+        self.unmeteredOnly = unmeteredOnly
+    }
+
+    /// Milliseconds to wait from `now`. A retry never waits longer than its own delay, whatever the wall clock did.
+    func wait(_ now: Moment) -> Int64 {
+        let retry = dueAt == 0 ? 0 : min(max(dueAt - now.wall, 0), dueDelay)
+        let scheduled = notBefore == 0 ? 0 : max(notBefore - now.wall, 0)
+        return max(retry, scheduled)
+    }
+
+    func hasExpired(_ now: Moment) -> Bool { expiresAt != 0 && expiresAt <= now.wall }
+}
+
+/// A conversation with something to send: its first queued messages, and whether there are more on disk.
+///
+/// What always holds: every queued message up to `last` is in `upcoming` or in flight, and if there may be one behind `last`, then
+/// `more` is true.
+struct Lane {
+    /// So many are kept in memory; the rest stays on disk.
+    static let window = 16
+
+    /// The first queued messages in order; the first of them is next.
+    var upcoming: [Head] = []
+    /// There may be queued messages behind `last`.
+    var more = false
+    var last: Int64 = 0
+    /// The attempt under way; the conversation waits for it.
+    var flight: UInt64?
+    /// Messages in this range go without anybody's leave: enqueued online, with nothing waiting before them.
+    var directFrom: Int64 = 0
+    var directThrough: Int64 = 0
+    /// This message was attempted in this run and comes back by its timer (mode ask).
+    var asked: Int64 = 0
+
+    var isIdle: Bool { flight == nil && upcoming.isEmpty && !more }
+
+    /// Whether something here may go without a drain and without mode auto.
+    var hasOwnLeave: Bool { directThrough != 0 || asked != 0 }
+
+    func isDirect(_ sequence: Int64) -> Bool { sequence >= directFrom && sequence <= directThrough }
+
+    /// A message behind all others of its conversation.
+    mutating func append(_ head: Head) {
+        guard head.sequence > last else { return }
+        if !more, upcoming.count < Self.window {
+            upcoming.append(head)
+            last = head.sequence
+        } else {
+            more = true
+        }
+    }
+
+    /// A message that returns to its place.
+    mutating func insert(_ head: Head) {
+        guard head.sequence <= last else {
+            append(head)
+            return
+        }
+        remove(head.sequence)
+        let place = upcoming.firstIndex { $0.sequence > head.sequence } ?? upcoming.count
+        upcoming.insert(head, at: place)
+    }
+
+    mutating func remove(_ sequence: Int64) {
+        upcoming.removeAll { $0.sequence == sequence }
+    }
+}

@@ -1,0 +1,158 @@
+/// The pure state machine that decides what is sent when.
+///
+/// It holds an index of what could be sent, not the messages: a lane for each conversation that it has come across, found by reading the
+/// store's queued messages in order, only as far as there is leave to send them. Inputs are functions that take the moment; `next` says
+/// what to do, one step at a time. Nothing here does anything: the engine performs a step, commits, and only then reports it, so that a
+/// failed commit leaves this unchanged.
+package struct Scheduler {
+    let mode: Mode
+    let direct: Bool
+    let maxInFlight: Int
+    let settle: Int64
+    let promptTimeout: Int64
+    let defaultBatch: Int
+
+    /// Attempts that hang after their time-out may keep so many threads beside those in flight.
+    static let hungCeiling = 16
+    static let scanChunk = 256
+    /// After a transport said "offline", automatic sending pauses this long unless the world changes first.
+    static let offlinePause: Int64 = 5_000
+    /// A wait for a wall-clock time is looked at again at least this often, because that clock may jump.
+    static let longestSleep: Int64 = 60_000
+
+    var lanes: [String: Lane] = [:]
+    package internal(set) var flights: [UInt64: Flight] = [:]
+    /// Messages that a person sends now, in the order of asking.
+    var forced: [Forced] = []
+    var ready = Heap<Ticket>()
+    var waiting = Heap<Ticket>()
+    /// Queued messages up to this sequence have been looked at.
+    var scannedThrough: Int64 = 0
+    /// ... and there are none behind it.
+    var scanComplete = false
+
+    package internal(set) var network = Network()
+    package internal(set) var hasTransport = false
+    package internal(set) var isClosing = false
+    package internal(set) var session: Session?
+    /// Monotonic times; automatic sending starts after both.
+    var settledAt: Int64 = 0
+    var pausedUntil: Int64 = 0
+    /// The store refuses to write: nothing starts before this.
+    var storageUntil: Int64 = 0
+    var prompt = PromptState.armed
+    var promptUntil: Int64 = 0
+
+    struct Forced: Equatable {
+        let conversation: String
+        let sequence: Int64
+        let hand: Hand
+    }
+
+    enum PromptState { case disarmed, armed, raised }
+
+    /// An entry of a heap: a conversation, and the sequence or monotonic time that it is sorted by.
+    struct Ticket: Comparable {
+        let key: Int64
+        let conversation: String
+        static func < (left: Ticket, right: Ticket) -> Bool { left.key < right.key }
+    }
+
+    /// One drain, from its request to its report.
+    package struct Session: Sendable {
+        package let deadline: Int64?
+        package let batch: Int
+        package internal(set) var started = 0
+        package internal(set) var report = Report()
+        var stop: Report.Stop?
+        var hasBatchLeft: Bool { batch == 0 || started < batch }
+    }
+
+    package init(_ options: Options) {
+        mode = options.mode
+        direct = options.direct
+        maxInFlight = options.maxInFlight
+        settle = options.settle
+        promptTimeout = options.promptTimeout
+        defaultBatch = options.drainBatch
+    }
+
+    // MARK: Leave to send
+
+    /// Whether anything may start at all.
+    var mayStart: Bool { network.isOnline && hasTransport && !isClosing }
+
+    /// Whether the backlog may go: by itself, or because a drain was asked for.
+    func hasLeave(_ now: Moment) -> Bool {
+        guard mayStart else { return false }
+        if let session, session.stop == nil, session.hasBatchLeft { return true }
+        return mode == .auto && now.mono >= settledAt && now.mono >= pausedUntil
+    }
+
+    /// Attempts that count against the limit: those that timed out only keep their conversation and a thread.
+    var slotsTaken: Int {
+        let hung = flights.values.count { $0.isEnded && $0.isRunning }
+        return flights.count - min(hung, Self.hungCeiling)
+    }
+
+    package var inFlight: Int { flights.values.count { !$0.isEnded } }
+
+    /// The attempt that a message is in, unless that has ended.
+    package func flight(of sequence: Int64, in conversation: String) -> Flight? {
+        guard let token = lanes[conversation]?.flight, let flight = flights[token], flight.sequence == sequence, !flight.isEnded
+        else { return nil }
+        return flight
+    }
+
+    package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }
+
+    // MARK: Lanes
+
+    /// Puts a lane where it belongs: among the ready, the waiting, or nowhere.
+    mutating func place(_ conversation: String, _ now: Moment) {
+        guard let lane = lanes[conversation] else { return }
+        let isForgotten = mode != .auto && session == nil && lane.flight == nil && !lane.hasOwnLeave
+        if lane.isIdle || isForgotten {
+            // Without leave the backlog stays on disk and the scan has not begun: nothing is lost by not knowing.
+            lanes[conversation] = nil
+            return
+        }
+        guard lane.flight == nil, mayStart else { return }
+        guard let head = lane.upcoming.first else {
+            if mayLoad(lane, now) { ready.insert(Ticket(key: lane.last + 1, conversation: conversation)) }
+            return
+        }
+        let wait = head.hasExpired(now) ? 0 : head.wait(now)
+        if wait > 0 {
+            waiting.insert(Ticket(key: now.mono + min(wait, Self.longestSleep), conversation: conversation))
+        } else if mayGo(head, lane, now) {
+            ready.insert(Ticket(key: head.sequence, conversation: conversation))
+        }
+    }
+
+    /// Whether the head may start once it is due.
+    func mayGo(_ head: Head, _ lane: Lane, _ now: Moment) -> Bool {
+        guard head.hasExpired(now) || !(head.unmeteredOnly && network.metered) else { return false }
+        return hasLeave(now) || lane.isDirect(head.sequence) || (lane.asked == head.sequence && now.mono >= pausedUntil)
+    }
+
+    /// Whether there is a reason to read on in the lane.
+    func mayLoad(_ lane: Lane, _ now: Moment) -> Bool {
+        lane.more && (hasLeave(now) || lane.directThrough > lane.last)
+    }
+
+    /// After a change that concerns every lane.
+    mutating func placeAll(_ now: Moment) {
+        ready.removeAll()
+        waiting.removeAll()
+        for conversation in Array(lanes.keys) { place(conversation, now) }
+    }
+
+    /// Changes one lane, and puts it where it then belongs.
+    mutating func withLane(_ conversation: String, _ now: Moment, _ change: (inout Lane) -> Void) {
+        var lane = lanes[conversation] ?? Lane()
+        change(&lane)
+        lanes[conversation] = lane
+        place(conversation, now)
+    }
+}

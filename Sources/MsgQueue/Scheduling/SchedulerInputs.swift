@@ -1,0 +1,218 @@
+/// What the scheduler is told: by the host, and by the engine after a commit.
+extension Scheduler {
+    // MARK: The world
+
+    package mutating func networkChanged(_ network: Network, _ now: Moment) {
+        let was = self.network
+        self.network = network
+        if network.isOnline, !was.isOnline {
+            settledAt = now.mono + settle
+            pausedUntil = 0
+            if prompt == .disarmed { prompt = .armed }
+        } else if network.isOnline {
+            // Another link may be a way out.
+            pausedUntil = 0
+        } else {
+            // What would have gone at once is backlog now.
+            for conversation in Array(lanes.keys) {
+                lanes[conversation]?.directFrom = 0
+                lanes[conversation]?.directThrough = 0
+                lanes[conversation]?.asked = 0
+            }
+        }
+        placeAll(now)
+    }
+
+    package mutating func transportChanged(present: Bool, _ now: Moment) {
+        hasTransport = present
+        placeAll(now)
+    }
+
+    package mutating func closing() { isClosing = true }
+
+    /// The store would not write: nothing starts before `until`.
+    package mutating func storageFailed(until: Int64) { storageUntil = until }
+
+    package mutating func storageRecovered(_ now: Moment) {
+        storageUntil = 0
+        placeAll(now)
+    }
+
+    // MARK: The drain
+
+    /// A drain was asked for; false when one is under way, which the request then joins.
+    package mutating func drain(batch: Int, timeout: Int64?, _ now: Moment) -> Bool {
+        guard session == nil else { return false }
+        let deadline = timeout.map { time in
+            let (sum, overflow) = now.mono.addingReportingOverflow(time)
+            return overflow ? Int64.max : sum
+        }
+        session = Session(deadline: deadline, batch: batch == 0 ? defaultBatch : batch)
+        pausedUntil = 0
+        placeAll(now)
+        return true
+    }
+
+    /// The drain is over and reported. Without leave of its own the engine forgets the backlog again: it is on disk.
+    package mutating func finished(_ now: Moment) {
+        session = nil
+        if mode != .auto {
+            scannedThrough = 0
+            scanComplete = false
+        }
+        placeAll(now)
+    }
+
+    package mutating func count(_ change: (inout Report) -> Void) {
+        guard var current = session else { return }
+        change(&current.report)
+        session = current
+    }
+
+    // MARK: Messages
+
+    /// Whether a message enqueued now goes at once; nil: when nothing of its conversation is queued in the store.
+    package func goesDirect(_ conversation: String) -> Bool? {
+        guard direct, mayStart else { return false }
+        guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
+        if let head = lane.upcoming.first { return lane.isDirect(head.sequence) }
+        return lane.more ? (lane.directThrough > lane.last ? true : nil) : true
+    }
+
+    /// A message was enqueued; `goesDirect`: at once.
+    package mutating func enqueued(_ head: Head, _ conversation: String, goesDirect: Bool, _ now: Moment) {
+        if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
+        guard goesDirect || scanComplete || lanes[conversation] != nil else { return }
+        var lane = lanes[conversation] ?? Lane()
+        let hadHead = !lane.upcoming.isEmpty
+        if goesDirect {
+            let isChained = hadHead || lane.directThrough > lane.last
+            if !isChained {
+                // Nothing waits before it, so nothing is unknown.
+                lane.more = false
+                lane.last = head.sequence - 1
+                lane.directFrom = head.sequence
+            }
+            lane.directThrough = head.sequence
+        }
+        lane.append(head)
+        lanes[conversation] = lane
+        if !hadHead { place(conversation, now) }
+    }
+
+    /// A person sends this message now.
+    package mutating func force(_ sequence: Int64, _ conversation: String, _ hand: Hand) {
+        forced.removeAll { $0.sequence == sequence }
+        forced.append(Forced(conversation: conversation, sequence: sequence, hand: hand))
+    }
+
+    /// A message became queued again in its old place, or its times changed.
+    package mutating func returned(_ head: Head, _ conversation: String, _ now: Moment) {
+        // Where the scan has not been, it will find the message; what it has passed it would miss.
+        guard lanes[conversation] != nil || scanComplete || head.sequence <= scannedThrough else { return }
+        withLane(conversation, now) { $0.insert(head) }
+    }
+
+    /// A message is no longer queued: deleted, failed, sent.
+    package mutating func removed(_ sequence: Int64, _ conversation: String, _ now: Moment) {
+        forced.removeAll { $0.sequence == sequence }
+        guard lanes[conversation] != nil else { return }
+        withLane(conversation, now) { $0.remove(sequence) }
+    }
+
+    /// Everything unsent of one conversation, or of all, is gone; what is under way stays.
+    package mutating func cleared(_ conversation: String?, _ now: Moment) {
+        forced.removeAll { conversation == nil || $0.conversation == conversation }
+        for name in conversation.map({ [$0] }) ?? Array(lanes.keys) where lanes[name] != nil {
+            withLane(name, now) { lane in
+                lane.upcoming = []
+                lane.more = false
+            }
+        }
+    }
+
+    // MARK: Reading the store
+
+    /// Queued messages behind the last scan, in order; `complete`: there are none behind them.
+    package mutating func scanned(_ rows: [(conversation: String, head: Head)], complete: Bool, _ now: Moment) {
+        var touched = Set<String>()
+        for (conversation, head) in rows {
+            scannedThrough = max(scannedThrough, head.sequence)
+            var lane = lanes[conversation] ?? Lane()
+            if let token = lane.flight, flights[token]?.sequence == head.sequence { continue }
+            guard head.sequence > lane.last else { continue }
+            lane.append(head)
+            lanes[conversation] = lane
+            touched.insert(conversation)
+        }
+        if complete { scanComplete = true }
+        for conversation in touched { place(conversation, now) }
+    }
+
+    /// Queued messages of one conversation behind the last one known; `complete`: there are none behind them.
+    package mutating func loaded(_ conversation: String, _ heads: [Head], complete: Bool, _ now: Moment) {
+        guard lanes[conversation] != nil else { return }
+        withLane(conversation, now) { lane in
+            lane.upcoming = heads
+            lane.more = !complete
+            lane.last = heads.last?.sequence ?? lane.last
+        }
+    }
+
+    // MARK: Attempts
+
+    /// An attempt is on disk and about to be made.
+    package mutating func started(_ flight: Flight, _ now: Moment) {
+        forced.removeAll { $0.sequence == flight.sequence }
+        flights[flight.token] = flight
+        if flight.hand == .none { session?.started += 1 }
+        let isKnown = scanComplete || lanes[flight.conversation] != nil
+        withLane(flight.conversation, now) { lane in
+            lane.remove(flight.sequence)
+            lane.flight = flight.token
+            // A message out of its turn, in a conversation that nobody has looked at.
+            if !isKnown { lane.more = true }
+        }
+    }
+
+    /// The attempt has an outcome; `back`: its message is queued again and waits in its place.
+    package mutating func ended(_ token: UInt64, back: Head?, offline: Bool, timedOut: Bool, _ now: Moment) {
+        guard var flight = flights[token] else { return }
+        flight.isEnded = true
+        flight.timedOut = timedOut
+        flights[token] = flight
+        if offline {
+            if session != nil { session!.stop = .offline }
+            pausedUntil = now.mono + Self.offlinePause
+        }
+        if !flight.isRunning { flights[token] = nil }
+        guard var lane = lanes[flight.conversation] else { return }
+        if !flight.isRunning { lane.flight = nil }
+        lane.asked = 0
+        if let back {
+            lane.insert(back)
+            // Those behind it wait for it now; it has had its chance to go at once.
+            if lane.isDirect(back.sequence) { lane.directFrom = back.sequence + 1 }
+            if mode == .ask, !offline { lane.asked = back.sequence }
+        }
+        if lane.upcoming.isEmpty, !lane.more {
+            lane.directFrom = 0
+            lane.directThrough = 0
+        }
+        lanes[flight.conversation] = lane
+        if offline { placeAll(now) } else { place(flight.conversation, now) }
+    }
+
+    /// The transport's call came back; whatever it answered is told separately.
+    package mutating func callReturned(_ token: UInt64, _ now: Moment) {
+        guard var flight = flights[token] else { return }
+        flight.isRunning = false
+        guard flight.isEnded else {
+            flights[token] = flight
+            return
+        }
+        flights[token] = nil
+        guard lanes[flight.conversation]?.flight == token else { return }
+        withLane(flight.conversation, now) { $0.flight = nil }
+    }
+}

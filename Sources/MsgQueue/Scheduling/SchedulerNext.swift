@@ -1,0 +1,127 @@
+/// What to do next.
+extension Scheduler {
+    /// The next step. `queued` counts the messages in the store that wait or are being sent.
+    package mutating func next(_ now: Moment, queued: Int64) -> Step {
+        if let token = overdue(now) { return .timeOut(token: token) }
+        if let step = nextOfPrompt(now, queued: queued) { return step }
+        guard now.mono >= storageUntil else {
+            if session != nil { return .finish(.storage) }
+            return .wait(until: soonest(now, storageUntil))
+        }
+        if let stop = endOfSession(now) { return .finish(stop) }
+        wakeWaiting(now)
+        if mayStart, slotsTaken < maxInFlight {
+            if let step = nextByHand() { return step }
+            if let step = nextInOrder(now, queued: queued) { return step }
+        }
+        if session != nil, inFlight == 0 {
+            return .finish(queued == 0 ? .empty : .waiting)
+        }
+        return .wait(until: soonest(now, nil))
+    }
+
+    /// An attempt whose time is up.
+    private func overdue(_ now: Moment) -> UInt64? {
+        flights.values.filter { !$0.isEnded && $0.deadline <= now.mono }.min { $0.token < $1.token }?.token
+    }
+
+    /// Why the drain must end although there may be more; nil: it goes on.
+    private func endOfSession(_ now: Moment) -> Report.Stop? {
+        guard let session else { return nil }
+        if isClosing { return .closed }
+        if let deadline = session.deadline, deadline <= now.mono { return .timeout }
+        if !network.isOnline { return .offline }
+        // What is under way belongs to the drain.
+        guard inFlight == 0 else { return nil }
+        if let stop = session.stop { return stop }
+        return session.hasBatchLeft ? nil : .batch
+    }
+
+    /// What a person sends now goes before everything, as soon as its conversation is free.
+    private func nextByHand() -> Step? {
+        for entry in forced where lanes[entry.conversation]?.flight == nil {
+            return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
+        }
+        return nil
+    }
+
+    /// The oldest message that may go; reads on in the store when an older one could be there.
+    private mutating func nextInOrder(_ now: Moment, queued: Int64) -> Step? {
+        // A drain's batch that is used up ends the drain before anything else goes.
+        if let session, !session.hasBatchLeft { return nil }
+        let leave = hasLeave(now)
+        if leave, !scanComplete, queued == 0 { scanComplete = true }
+        while let ticket = ready.first {
+            guard let step = step(for: ticket, now) else {
+                ready.removeFirst()
+                continue
+            }
+            if leave, !scanComplete, ticket.key > scannedThrough { break }
+            return step
+        }
+        guard leave, !scanComplete else { return nil }
+        return .scan(after: scannedThrough, limit: Self.scanChunk)
+    }
+
+    /// What a ticket stands for; nil when that is no longer so.
+    private func step(for ticket: Ticket, _ now: Moment) -> Step? {
+        guard let lane = lanes[ticket.conversation], lane.flight == nil else { return nil }
+        guard let head = lane.upcoming.first else {
+            guard mayLoad(lane, now) else { return nil }
+            return .load(conversation: ticket.conversation, after: lane.last, limit: Lane.window)
+        }
+        guard head.sequence == ticket.key else { return nil }
+        if head.hasExpired(now) { return .expire(conversation: ticket.conversation, sequence: head.sequence) }
+        guard head.wait(now) <= 0, mayGo(head, lane, now) else { return nil }
+        return .start(conversation: ticket.conversation, sequence: head.sequence, hand: .none)
+    }
+
+    /// Lanes whose time has come are placed anew.
+    private mutating func wakeWaiting(_ now: Moment) {
+        if settledAt != 0, now.mono >= settledAt {
+            settledAt = 0
+            placeAll(now)
+        }
+        if pausedUntil != 0, now.mono >= pausedUntil {
+            pausedUntil = 0
+            placeAll(now)
+        }
+        while let ticket = waiting.first, ticket.key <= now.mono {
+            waiting.removeFirst()
+            place(ticket.conversation, now)
+        }
+    }
+
+    /// The nearest time at which something could change by itself.
+    private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
+        var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
+        if let extra { times.append(extra) }
+        if let ticket = waiting.first { times.append(ticket.key) }
+        if settledAt > now.mono { times.append(settledAt) }
+        if pausedUntil > now.mono { times.append(pausedUntil) }
+        if let deadline = session?.deadline { times.append(deadline) }
+        if prompt == .raised { times.append(promptUntil) }
+        return times.min()
+    }
+
+    // MARK: The prompt
+
+    private func nextOfPrompt(_ now: Moment, queued: Int64) -> Step? {
+        switch prompt {
+        case .disarmed: return nil
+        case .raised:
+            let stands = network.isOnline && queued > 0 && session == nil && !isClosing && now.mono < promptUntil
+            return stands ? nil : .withdrawPrompt
+        case .armed:
+            guard mode == .ask, mayStart, session == nil, queued > 0, now.mono >= settledAt, flights.isEmpty else { return nil }
+            return .raisePrompt
+        }
+    }
+
+    package mutating func promptRaised(_ now: Moment) {
+        prompt = .raised
+        promptUntil = now.mono + promptTimeout
+    }
+
+    package mutating func promptWithdrawn() { prompt = .disarmed }
+}

@@ -1,0 +1,57 @@
+/// How many messages there are, kept with every change instead of counted.
+///
+/// `sending` is not known here: on disk such a message counts as queued, and the engine, which knows what is under way, moves it over.
+struct Counters {
+    private(set) var totals = Counts()
+    /// Of the rows that are not folded yet, by conversation; those of the others are in the table `conversation`.
+    private(set) var unfolded: [String: Counts] = [:]
+    /// What this transaction changed, in order.
+    private var journal: [Change] = []
+    /// The counts before the transaction's first fold, and how many changes had been made by then.
+    private var beforeFold: (unfolded: [String: Counts], changes: Int)?
+
+    private struct Change {
+        /// nil: a folded row, which only the totals know here.
+        let conversation: String?
+        let status: MessageStatus
+        let amount: Int64
+        let bytes: Int64
+    }
+
+    init(totals: Counts = Counts()) { self.totals = totals }
+
+    /// Counts a change; `unfolded`: the row is not in the table's counts.
+    mutating func add(_ conversation: String, unfolded isUnfolded: Bool, _ status: MessageStatus, amount: Int64, bytes: Int64) {
+        let change = Change(conversation: isUnfolded ? conversation : nil, status: status, amount: amount, bytes: bytes)
+        apply(change, sign: 1)
+        journal.append(change)
+    }
+
+    private mutating func apply(_ change: Change, sign: Int64) {
+        totals.add(change.status, amount: sign * change.amount, bytes: sign * change.bytes)
+        guard let conversation = change.conversation else { return }
+        unfolded[conversation, default: Counts()].add(change.status, amount: sign * change.amount, bytes: sign * change.bytes)
+    }
+
+    /// The fold moved everything into the table.
+    mutating func folded() {
+        if beforeFold == nil { beforeFold = (unfolded, journal.count) }
+        unfolded = [:]
+    }
+
+    mutating func commit() {
+        journal.removeAll(keepingCapacity: true)
+        beforeFold = nil
+    }
+
+    mutating func rollback() {
+        if let (counts, changes) = beforeFold {
+            // Later changes are undone in the totals; by conversation, the counts as of the fold take their place.
+            for change in journal[changes...].reversed() { apply(change, sign: -1) }
+            unfolded = counts
+            journal.removeSubrange(changes...)
+        }
+        for change in journal.reversed() { apply(change, sign: -1) }
+        commit()
+    }
+}

@@ -1,0 +1,76 @@
+/// Which rows make a page: by the index that knows them, so that a page costs the same however long the queue is.
+struct PageQuery {
+    private let filter: Filter
+    private let sending: Set<Int64>
+
+    init(_ filter: Filter, _ sending: Set<Int64>) {
+        self.filter = filter
+        self.sending = sending
+    }
+
+    func sequences(_ database: Database) throws(QueueError) -> [Int64] {
+        var found: [Int64] = []
+        let wantsQueued = filter.statuses.contains(.queued)
+        let wantsSending = filter.statuses.contains(.sending)
+        let statement = try self.statement(database)
+        try statement.forEach { () throws(QueueError) in
+            let sequence = statement.int(0)
+            let isSending = sending.contains(sequence)
+            if statement.int(1) != 0 || (isSending ? wantsSending : wantsQueued) { found.append(sequence) }
+            return found.count < filter.limit
+        }
+        return found
+    }
+
+    private func statement(_ database: Database) throws(QueueError) -> Statement {
+        let statement = try database.statement(text)
+        let start = filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0)
+        statement.bind(1, start)
+        if let conversation = filter.conversation {
+            statement.bind(2, mask)
+            try statement.bind(3, conversation)
+        } else if isUnsentOnly {
+            statement.bind(2, mask & 0b10_0000 != 0)
+            statement.bind(3, mask & 1 != 0)
+        } else {
+            statement.bind(2, mask)
+        }
+        return statement
+    }
+
+    /// Statuses as they are on disk, one bit each.
+    private var mask: Int64 {
+        var mask = Int64(filter.statuses.rawValue)
+        if filter.statuses.contains(.sending) { mask |= 1 }
+        return mask & ~2
+    }
+
+    private var isUnsentOnly: Bool { filter.statuses.isSubset(of: .unsent) }
+
+    private var text: StaticString {
+        switch (filter.conversation != nil, isUnsentOnly, filter.newestFirst) {
+        case (true, _, false):
+            """
+            SELECT seq, status FROM message INDEXED BY message_conversation
+            WHERE indexed = 1 AND conversation = ?3 AND seq > ?1 AND (1 << status) & ?2 ORDER BY seq
+            """
+        case (true, _, true):
+            """
+            SELECT seq, status FROM message INDEXED BY message_conversation
+            WHERE indexed = 1 AND conversation = ?3 AND seq < ?1 AND (1 << status) & ?2 ORDER BY seq DESC
+            """
+        case (false, true, false):
+            """
+            SELECT seq, 0 FROM message WHERE indexed = 1 AND status = 0 AND seq > ?1 AND ?3
+            UNION ALL SELECT seq, 5 FROM message WHERE status = 5 AND seq > ?1 AND ?2 ORDER BY seq
+            """
+        case (false, true, true):
+            """
+            SELECT seq, 0 FROM message WHERE indexed = 1 AND status = 0 AND seq < ?1 AND ?3
+            UNION ALL SELECT seq, 5 FROM message WHERE status = 5 AND seq < ?1 AND ?2 ORDER BY seq DESC
+            """
+        case (false, false, false): "SELECT seq, status FROM message WHERE seq > ?1 AND (1 << status) & ?2 ORDER BY seq"
+        case (false, false, true): "SELECT seq, status FROM message WHERE seq < ?1 AND (1 << status) & ?2 ORDER BY seq DESC"
+        }
+    }
+}

@@ -1,0 +1,72 @@
+/// A row of `message` as it lies on disk.
+package struct Row {
+    package var sequence: Int64
+    package var id: String
+    package var isNamed: Bool
+    package var conversation: String
+    package var createdAt: Int64
+    package var editedAt: Int64
+    /// JSON, or nil.
+    package var metadataText: String?
+    package var notBefore: Int64
+    package var expiresAt: Int64
+    package var unmeteredOnly: Bool
+    package var progress: Progress
+    package var stateHash: Int64 = 0
+    package var contentHash: Int64 = 0
+    package var bodySize: Int64
+    /// All of it, or only its start.
+    package var body: [UInt8] = []
+    package var hasWholeBody = false
+
+    package var head: Head {
+        Head(
+            sequence: sequence, dueAt: progress.dueAt, dueDelay: progress.dueDelay, notBefore: notBefore, expiresAt: expiresAt,
+            unmeteredOnly: unmeteredOnly)
+    }
+
+    /// Throws when the row is not what was written.
+    func check() throws(QueueError) {
+        guard stateHash == Self.hash(sequence, progress) else { throw damaged("state") }
+        guard hasWholeBody else { return }
+        let hash = body.withUnsafeBytes { hashOfContent($0) }
+        guard contentHash == hash else { throw damaged("content") }
+    }
+
+    private func damaged(_ what: String) -> QueueError {
+        QueueError(.corrupt, "message \(sequence) is damaged: the checksum of its \(what) does not fit")
+    }
+
+    package func metadata() throws(QueueError) -> [(key: String, value: String)] {
+        guard let metadataText else { return [] }
+        guard let pairs = MetadataCodec.decode(metadataText) else { throw damaged("metadata") }
+        return pairs
+    }
+
+    func hashOfContent(_ body: UnsafeRawBufferPointer) -> Int64 {
+        var checksum = Checksum()
+        checksum.add(body)
+        checksum.add(id)
+        checksum.add(conversation)
+        if let metadataText { checksum.add(metadataText) }
+        checksum.add(createdAt)
+        checksum.add(editedAt)
+        checksum.add(notBefore)
+        checksum.add(expiresAt)
+        checksum.add(unmeteredOnly ? 1 : 0)
+        return checksum.stored
+    }
+
+    static func hash(_ sequence: Int64, _ progress: Progress) -> Int64 {
+        var checksum = Checksum()
+        let values: (Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64) = (
+            sequence, Int64(progress.status.rawValue), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
+            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
+            flags(progress)
+        )
+        withUnsafeBytes(of: values) { checksum.add($0) }
+        return checksum.stored
+    }
+
+    static func flags(_ progress: Progress) -> Int64 { (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) }
+}

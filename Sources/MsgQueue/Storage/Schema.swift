@@ -1,0 +1,84 @@
+/// The store's tables. The file is an ordinary SQLite database: with the queue closed anyone can read it with the sqlite3 shell.
+///
+/// An enqueue writes one row into one b-tree, `message`: what else finds messages (indexes, counts) is brought up to date for many rows at
+/// once, in the *fold*: rows behind `state.folded_through` have `indexed` = 0 and stand in no index and in no count of `conversation`.
+enum Schema {
+    /// "msgq".
+    static let applicationID: Int64 = 0x6d73_6771
+    static let version: Int64 = 1
+
+    /// Statuses on disk. `sending` is none of them: a message is being sent when it is in `in_flight`.
+    static let statements: [String] = [
+        """
+        CREATE TABLE state(
+          only INTEGER PRIMARY KEY CHECK(only = 1),
+          sequence_ceiling INTEGER NOT NULL, -- numbers up to this one may have been given out
+          folded_through INTEGER NOT NULL,   -- rows of message up to this one are in the indexes and in conversation
+          is_clean INTEGER NOT NULL,         -- 1: closed in order, and the totals below are right
+          boot_id TEXT NOT NULL,             -- of the system that opened it last
+          queued INTEGER NOT NULL, sent INTEGER NOT NULL, delivered INTEGER NOT NULL, "read" INTEGER NOT NULL,
+          failed INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL
+        ) STRICT
+        """,
+        """
+        CREATE TABLE message(
+          seq INTEGER PRIMARY KEY,           -- the place in the order, never reused
+          indexed INTEGER NOT NULL,          -- 0: not folded yet
+          status INTEGER NOT NULL,           -- 0 queued, 2 sent, 3 delivered, 4 read, 5 failed
+          id TEXT NOT NULL,
+          named INTEGER NOT NULL,            -- 1: the id came from the host; 0: it carries seq
+          conversation TEXT NOT NULL,
+          created_at INTEGER NOT NULL,       -- times are milliseconds since 1970; 0: none
+          edited_at INTEGER NOT NULL,
+          metadata TEXT,                     -- a JSON object of strings, or NULL
+          not_before INTEGER NOT NULL,
+          expires_at INTEGER NOT NULL,
+          unmetered_only INTEGER NOT NULL,
+          attempts INTEGER NOT NULL,         -- that left
+          retries_used INTEGER NOT NULL,
+          due_at INTEGER NOT NULL,           -- after a retryable failure: not before this
+          due_delay INTEGER NOT NULL,        -- the delay that led to it
+          last_attempt_at INTEGER NOT NULL,
+          sent_at INTEGER NOT NULL,
+          sent_duration INTEGER NOT NULL,    -- of the successful attempt
+          sent_code INTEGER NOT NULL,
+          flags INTEGER NOT NULL,            -- 1: remove when the attempt ends unsent; 2: some attempt perhaps arrived
+          state_hash INTEGER NOT NULL,       -- checksum of seq and of what attempts change
+          content_hash INTEGER NOT NULL,     -- checksum of the rest
+          body_size INTEGER NOT NULL,
+          body BLOB                          -- NULL: in large_body
+        ) STRICT
+        """,
+        // The ids that came from the host; the others are found by the sequence that they carry.
+        "CREATE UNIQUE INDEX message_named ON message(id) WHERE named = 1",
+        "CREATE INDEX message_queued ON message(seq) WHERE indexed = 1 AND status = 0",
+        "CREATE INDEX message_failed ON message(seq) WHERE status = 5",
+        "CREATE INDEX message_conversation ON message(conversation, seq) WHERE indexed = 1",
+        // Bodies that would make each change of a message's state rewrite pages of them.
+        "CREATE TABLE large_body(seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT",
+        // Messages being sent: written before the transport is called, removed with the outcome.
+        "CREATE TABLE in_flight(seq INTEGER PRIMARY KEY, number INTEGER NOT NULL, started_at INTEGER NOT NULL) STRICT",
+        """
+        CREATE TABLE attempt(                -- the ledger; a successful attempt is told by its message
+          seq INTEGER NOT NULL, number INTEGER NOT NULL, started_at INTEGER NOT NULL,
+          duration INTEGER NOT NULL,         -- milliseconds; -1: not known
+          outcome INTEGER NOT NULL,          -- 2 retry, 3 rejected, 4 unknown
+          kind INTEGER NOT NULL, code INTEGER NOT NULL, arrival INTEGER NOT NULL, text TEXT NOT NULL,
+          PRIMARY KEY(seq, number)
+        ) STRICT, WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE conversation(           -- counts of the folded rows
+          name TEXT PRIMARY KEY, queued INTEGER NOT NULL, sent INTEGER NOT NULL, delivered INTEGER NOT NULL,
+          "read" INTEGER NOT NULL, failed INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL, last_seq INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID
+        """,
+        "INSERT INTO state VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0)",
+    ]
+
+    /// Every object that a store of this version has, in the order of their names.
+    static let objects = [
+        "attempt", "conversation", "in_flight", "large_body", "message", "message_conversation", "message_failed", "message_named",
+        "message_queued", "state",
+    ]
+}

@@ -1,0 +1,110 @@
+import CSQLite
+
+/// A prepared statement. Always reset after use: one that is not defers the commits that follow it.
+final class Statement {
+    private let handle: OpaquePointer
+    private unowned let database: Database
+
+    /// SQLite copies the bytes before the binding call returns.
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+    init(_ sql: String, _ database: Database) throws(QueueError) {
+        var handle: OpaquePointer?
+        let code = sqlite3_prepare_v3(database.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil)
+        guard code == SQLITE_OK, let handle else { throw database.error(code, "prepare") }
+        self.handle = handle
+        self.database = database
+    }
+
+    /// Before the database closes; afterwards the statement must not be used.
+    func finalize() { sqlite3_finalize(handle) }
+
+    // MARK: Binding
+
+    func bind(_ index: Int32, _ value: Int64) { sqlite3_bind_int64(handle, index, value) }
+
+    func bind(_ index: Int32, _ value: Bool) { sqlite3_bind_int64(handle, index, value ? 1 : 0) }
+
+    func bind(_ index: Int32, _ value: String?) throws(QueueError) {
+        guard var value else {
+            sqlite3_bind_null(handle, index)
+            return
+        }
+        let code = value.withUTF8 { bytes in
+            // A pointer that is NULL would bind NULL, which is not the empty text.
+            guard let base = bytes.baseAddress, !bytes.isEmpty else {
+                return sqlite3_bind_text(handle, index, "", 0, Self.transient)
+            }
+            return base.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
+                sqlite3_bind_text64(handle, index, $0, UInt64(bytes.count), Self.transient, UInt8(SQLITE_UTF8))
+            }
+        }
+        guard code == SQLITE_OK else { throw database.error(code, "bind") }
+    }
+
+    /// The bytes must stay where they are until the statement has run.
+    func bind(_ index: Int32, borrowing bytes: UnsafeRawBufferPointer?) throws(QueueError) {
+        let code: Int32
+        switch bytes {
+        case nil: code = sqlite3_bind_null(handle, index)
+        case .some(let bytes) where bytes.isEmpty: code = sqlite3_bind_zeroblob(handle, index, 0)
+        case .some(let bytes): code = sqlite3_bind_blob64(handle, index, bytes.baseAddress, UInt64(bytes.count), nil)
+        }
+        guard code == SQLITE_OK else { throw database.error(code, "bind") }
+    }
+
+    // MARK: Running
+
+    /// Runs a statement that gives no rows. Rows that it changed are in `database.changes`.
+    func run() throws(QueueError) {
+        defer { reset() }
+        var code = sqlite3_step(handle)
+        while code == SQLITE_ROW { code = sqlite3_step(handle) }
+        guard code == SQLITE_DONE else { throw database.error(code, "run") }
+    }
+
+    /// Calls `row` for each row, until it answers false.
+    func forEach(_ row: () throws(QueueError) -> Bool) throws(QueueError) {
+        defer { reset() }
+        while true {
+            let code = sqlite3_step(handle)
+            if code == SQLITE_DONE { return }
+            guard code == SQLITE_ROW else { throw database.error(code, "read") }
+            guard try row() else { return }
+        }
+    }
+
+    /// The first row, if there is one.
+    func first<T>(_ row: () throws(QueueError) -> T) throws(QueueError) -> T? {
+        defer { reset() }
+        let code = sqlite3_step(handle)
+        if code == SQLITE_DONE { return nil }
+        guard code == SQLITE_ROW else { throw database.error(code, "read") }
+        return try row()
+    }
+
+    private func reset() {
+        // The error, if any, was thrown by the step already.
+        sqlite3_reset(handle)
+        sqlite3_clear_bindings(handle)
+    }
+
+    // MARK: Columns
+
+    func int(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+
+    func bool(_ column: Int32) -> Bool { sqlite3_column_int64(handle, column) != 0 }
+
+    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
+
+    func text(_ column: Int32) -> String {
+        guard let bytes = sqlite3_column_text(handle, column) else { return "" }
+        let count = Int(sqlite3_column_bytes(handle, column))
+        return String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)
+    }
+
+    func blob(_ column: Int32) -> [UInt8] {
+        guard let bytes = sqlite3_column_blob(handle, column) else { return [] }
+        return Array(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(handle, column))))
+    }
+}

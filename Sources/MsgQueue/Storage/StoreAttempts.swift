@@ -1,0 +1,129 @@
+/// Attempts under way, and the ledger of those that ended.
+extension Store {
+    /// Lines that a ledger keeps of one message.
+    private static let ledgerLength: Int64 = 1000
+
+    /// An attempt is about to be made: from now on a crash is known to have cut it.
+    package func begin(attempt number: UInt32, of sequence: Int64, at startedAt: Int64) throws(QueueError) {
+        let statement = try database.statement("INSERT INTO in_flight(seq, number, started_at) VALUES(?1, ?2, ?3)")
+        statement.bind(1, sequence)
+        statement.bind(2, Int64(number))
+        statement.bind(3, startedAt)
+        try statement.run()
+    }
+
+    /// Writes down what an attempt made of its message.
+    package func end(_ row: Row, _ resolution: Resolution) throws(QueueError) {
+        let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
+        statement.bind(1, row.sequence)
+        try statement.run()
+        switch resolution.fate {
+        case .discarded, .deleted:
+            try delete(row)
+        case .sent, .queued, .failed:
+            if resolution.progress != row.progress { try update(row, to: resolution.progress) }
+            if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
+        }
+    }
+
+    /// A row whose checksum does not fit: it becomes `failed` as far as that can be written, so that it holds nothing up.
+    package func markDamaged(_ sequence: Int64, _ text: String, _ now: Int64) throws(QueueError) {
+        let find = try database.statement("SELECT conversation, body_size, status FROM message WHERE seq = ?1")
+        find.bind(1, sequence)
+        let found = try find.first { () throws(QueueError) in (find.text(0), find.int(1), find.int(2)) }
+        guard let (conversation, size, status) = found, status == 0 else { return }
+        let statement = try database.statement("UPDATE message SET status = 5 WHERE seq = ?1")
+        statement.bind(1, sequence)
+        try statement.run()
+        try count(sequence, conversation, .queued, amount: -1, bytes: -size)
+        try count(sequence, conversation, .failed, amount: 1, bytes: size)
+    }
+
+    /// A line in the ledger; the oldest give way beyond a thousand.
+    package func write(_ attempt: Attempt, of sequence: Int64) throws(QueueError) {
+        let statement = try database.statement(
+            """
+            INSERT OR REPLACE INTO attempt(seq, number, started_at, duration, outcome, kind, code, arrival, text)
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            """)
+        for (index, value) in [
+            sequence, Int64(attempt.number), attempt.startedAt, attempt.duration ?? -1, Int64(attempt.result.rawValue),
+            Int64(attempt.kind.rawValue), Int64(attempt.code), Int64(attempt.arrival.rawValue),
+        ].enumerated() {
+            statement.bind(Int32(index + 1), value)
+        }
+        try statement.bind(9, String(attempt.text.prefix(512)))
+        try statement.run()
+        guard Int64(attempt.number) > Self.ledgerLength else { return }
+        let prune = try database.statement("DELETE FROM attempt WHERE seq = ?1 AND number <= ?2")
+        prune.bind(1, sequence)
+        prune.bind(2, Int64(attempt.number) - Self.ledgerLength)
+        try prune.run()
+    }
+
+    /// The ledger of one message, oldest first, without what is under way.
+    package func ledger(of row: Row) throws(QueueError) -> [Attempt] {
+        let statement = try database.statement(
+            """
+            SELECT number, started_at, duration, outcome, kind, code, arrival, text FROM attempt WHERE seq = ?1 ORDER BY number
+            """)
+        statement.bind(1, row.sequence)
+        var lines: [Attempt] = []
+        try statement.forEach { () throws(QueueError) in
+            lines.append(try line(statement, row.sequence))
+            return true
+        }
+        let progress = row.progress
+        if progress.sentAt != 0 {
+            lines.removeAll { $0.number == progress.attempts }
+            lines.append(
+                Attempt(
+                    number: progress.attempts, startedAt: progress.lastAttemptAt, duration: progress.sentDuration, result: .sent,
+                    kind: .none, code: progress.sentCode, text: "", arrival: .yes))
+        }
+        return lines
+    }
+
+    /// The last line of the ledger: why the message failed, or waits.
+    package func lastAttempt(of sequence: Int64) throws(QueueError) -> Attempt? {
+        let statement = try database.statement(
+            """
+            SELECT number, started_at, duration, outcome, kind, code, arrival, text FROM attempt WHERE seq = ?1
+            ORDER BY number DESC LIMIT 1
+            """)
+        statement.bind(1, sequence)
+        return try statement.first { () throws(QueueError) in try line(statement, sequence) }
+    }
+
+    private func line(_ statement: Statement, _ sequence: Int64) throws(QueueError) -> Attempt {
+        guard let number = UInt32(exactly: statement.int(0)), let code = Int32(exactly: statement.int(5)),
+            let result = Int32(exactly: statement.int(3)).flatMap(Attempt.Result.init(rawValue:)),
+            let kind = Int32(exactly: statement.int(4)).flatMap(FailureKind.init(rawValue:)),
+            let arrival = Int32(exactly: statement.int(6)).flatMap(Attempt.Arrival.init(rawValue:))
+        else {
+            throw QueueError(.corrupt, "the ledger of message \(sequence) is damaged")
+        }
+        let duration = statement.int(2)
+        return Attempt(
+            number: number, startedAt: statement.int(1), duration: duration < 0 ? nil : duration, result: result, kind: kind,
+            code: code, text: statement.text(7), arrival: arrival)
+    }
+
+    /// Attempts that the last owner did not end: it crashed, or closed while they hung.
+    package func interrupted() throws(QueueError) -> [(sequence: Int64, number: UInt32, startedAt: Int64)] {
+        let statement = try database.statement("SELECT seq, number, started_at FROM in_flight ORDER BY seq")
+        var attempts: [(sequence: Int64, number: UInt32, startedAt: Int64)] = []
+        try statement.forEach { () throws(QueueError) in
+            attempts.append((statement.int(0), UInt32(clamping: statement.int(1)), statement.int(2)))
+            return true
+        }
+        return attempts
+    }
+
+    /// Forgets attempts whose messages are gone.
+    package func forgetInterrupted(_ sequence: Int64) throws(QueueError) {
+        let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
+        statement.bind(1, sequence)
+        try statement.run()
+    }
+}

@@ -1,0 +1,155 @@
+/// What reads messages.
+extension Store {
+    /// How much of the body a reader wants.
+    package enum BodyPart { case whole, start, none }
+
+    private func read(_ statement: Statement, _ part: BodyPart) throws(QueueError) -> Row {
+        guard let status = Row.status(statement.int(1)), let attempts = UInt32(exactly: statement.int(11)),
+            let retries = Int(exactly: statement.int(12)), let code = Int32(exactly: statement.int(18))
+        else {
+            throw QueueError(.corrupt, "message \(statement.int(0)) is damaged: a number in it cannot be")
+        }
+        var progress = Progress()
+        progress.status = status
+        progress.attempts = attempts
+        progress.retriesUsed = retries
+        progress.dueAt = statement.int(13)
+        progress.dueDelay = statement.int(14)
+        progress.lastAttemptAt = statement.int(15)
+        progress.sentAt = statement.int(16)
+        progress.sentDuration = statement.int(17)
+        progress.sentCode = code
+        progress.doomed = statement.int(19) & 1 != 0
+        progress.perhapsArrived = statement.int(19) & 2 != 0
+        var row = Row(
+            sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: statement.text(4),
+            createdAt: statement.int(5), editedAt: statement.int(6), metadataText: statement.isNull(7) ? nil : statement.text(7),
+            notBefore: statement.int(8), expiresAt: statement.int(9), unmeteredOnly: statement.bool(10), progress: progress,
+            stateHash: statement.int(20), contentHash: statement.int(21), bodySize: statement.int(22))
+        if part != .none {
+            if statement.isNull(23) {
+                row.body = try largeBody(row.sequence, part)
+                row.hasWholeBody = part == .whole
+            } else {
+                row.body = statement.blob(23)
+                row.hasWholeBody = true
+            }
+        }
+        try row.check()
+        return row
+    }
+
+    private func largeBody(_ sequence: Int64, _ part: BodyPart) throws(QueueError) -> [UInt8] {
+        let statement =
+            switch part {
+            case .whole: try database.statement("SELECT body FROM large_body WHERE seq = ?1")
+            default: try database.statement("SELECT substr(body, 1, 3300) FROM large_body WHERE seq = ?1")
+            }
+        statement.bind(1, sequence)
+        guard let body = try statement.first({ () throws(QueueError) in statement.blob(0) }) else {
+            throw QueueError(.corrupt, "message \(sequence) is damaged: its body is gone")
+        }
+        return body
+    }
+
+    /// The message in this place.
+    package func row(at sequence: Int64, _ part: BodyPart) throws(QueueError) -> Row? {
+        let statement = try database.statement(
+            """
+            SELECT seq, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at, unmetered_only,
+              attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags, state_hash,
+              content_hash, body_size, body FROM message WHERE seq = ?1
+            """)
+        statement.bind(1, sequence)
+        return try statement.first { () throws(QueueError) in try read(statement, part) }
+    }
+
+    /// The place of the message with this id.
+    package func sequence(of id: String) throws(QueueError) -> Int64? {
+        if let sequence = MessageID.sequence(in: id) {
+            let statement = try database.statement("SELECT 1 FROM message WHERE seq = ?1 AND id = ?2 AND named = 0")
+            statement.bind(1, sequence)
+            try statement.bind(2, id)
+            if try statement.first({ () throws(QueueError) in true }) != nil { return sequence }
+        }
+        let statement = try database.statement("SELECT seq FROM message WHERE id = ?1 AND named = 1")
+        try statement.bind(1, id)
+        return try statement.first { () throws(QueueError) in statement.int(0) }
+    }
+
+    /// Queued messages behind a place, in order, with their conversations.
+    package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: String, head: Head)] {
+        try foldNow()
+        let statement = try database.statement(
+            """
+            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message INDEXED BY message_queued
+            WHERE indexed = 1 AND status = 0 AND seq > ?1 ORDER BY seq LIMIT ?2
+            """)
+        statement.bind(1, sequence)
+        statement.bind(2, Int64(limit))
+        var heads: [(conversation: String, head: Head)] = []
+        try statement.forEach { () throws(QueueError) in
+            heads.append((statement.text(6), head(statement)))
+            return true
+        }
+        return heads
+    }
+
+    /// Queued messages of one conversation behind a place, in order.
+    package func queued(in conversation: String, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
+        try foldNow()
+        let statement = try database.statement(
+            """
+            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_conversation
+            WHERE indexed = 1 AND conversation = ?1 AND seq > ?2 AND status = 0 ORDER BY seq LIMIT ?3
+            """)
+        try statement.bind(1, conversation)
+        statement.bind(2, sequence)
+        statement.bind(3, Int64(limit))
+        var heads: [Head] = []
+        try statement.forEach { () throws(QueueError) in
+            heads.append(head(statement))
+            return true
+        }
+        return heads
+    }
+
+    private func head(_ statement: Statement) -> Head {
+        Head(
+            sequence: statement.int(0), dueAt: statement.int(1), dueDelay: statement.int(2), notBefore: statement.int(3),
+            expiresAt: statement.int(4), unmeteredOnly: statement.bool(5))
+    }
+
+    /// When the oldest queued message was enqueued; 0: there is none.
+    package func oldestQueued() throws(QueueError) -> Int64 {
+        try foldNow()
+        let statement = try database.statement(
+            "SELECT created_at FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 ORDER BY seq LIMIT 1")
+        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+    }
+
+    /// Bytes of the bodies of failed messages: few, so they are added up.
+    package func failedBytes() throws(QueueError) -> Int64 {
+        let statement = try database.statement("SELECT sum(body_size) FROM message WHERE status = 5")
+        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+    }
+
+    /// A page of messages in order. `sending` counts as queued here: `places` are those being sent, `isSending` whether they are wanted.
+    /// Damaged rows are left out and told to `damaged`.
+    package func page(
+        _ filter: Filter, sending places: Set<Int64>, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> [Row] {
+        try foldNow()
+        var rows: [Row] = []
+        let part: BodyPart = filter.withoutBodies ? .start : .whole
+        for sequence in try PageQuery(filter, places).sequences(database) {
+            do {
+                if let row = try row(at: sequence, part) { rows.append(row) }
+            } catch {
+                guard error.code == .corrupt else { throw error }
+                damaged(error)
+            }
+        }
+        return rows
+    }
+}

@@ -1,0 +1,136 @@
+import CMsgQueue
+import Glibc
+import MsgQueue
+
+@_cdecl("msgq_set_event_handler") @implementation
+public func msgq_set_event_handler(
+    _ queue: OpaquePointer!, _ handler: msgq_event_fn!, _ context: UnsafeMutableRawPointer!,
+    _ release: (@convention(c) (UnsafeMutableRawPointer?) -> Void)!
+) -> msgq_result {
+    let host = HostContext(pointer: context, release: release)
+    return status { () throws(QueueError) in
+        let engine: Engine
+        do throws(QueueError) { engine = try Handles.engine(queue) } catch {
+            host.releasing?()
+            throw error
+        }
+        guard let handler else {
+            try engine.setHandler(nil)
+            host.releasing?()
+            return
+        }
+        try engine.setHandler(Registration({ tell($0, handler, host) }, release: host.releasing))
+    }
+}
+
+/// Tells a host one event with C's words.
+private func tell(_ event: Event, _ handler: msgq_event_fn, _ host: HostContext) {
+    do throws(QueueError) {
+        let memory = try Block.make { block in
+            let target = block.reserve(msgq_event.self)
+            let built = block.event(event)
+            target?.initialize(to: built)
+        }
+        defer { free(memory) }
+        handler(host.pointer, memory.assumingMemoryBound(to: msgq_event.self))
+    } catch {
+        Log.warning("an event was not told: \(error.detail)")
+    }
+}
+
+extension Block {
+    /// The event as C sees it; what it points to lies in this block.
+    fileprivate mutating func event(_ event: Event) -> msgq_event {
+        var result = msgq_event()
+        result.struct_size = UInt32(MemoryLayout<msgq_event>.stride)
+        result.from = MSGQ_STATUS_NONE
+        switch event {
+        case .status(let change):
+            result.kind = MSGQ_EVENT_STATUS
+            result.id = string(change.id)
+            result.conversation = string(change.conversation)
+            result.from = change.from?.rawValue ?? MSGQ_STATUS_NONE
+            result.to = change.to.rawValue
+            result.attempt = change.attempt
+            result.at_ms = change.at
+            result.failure = failure(change.failure)
+        case .summary(let counts, let network):
+            result.kind = MSGQ_EVENT_SUMMARY
+            result.counts = self.counts(counts)
+            result.set(network)
+        case .connectivity(let network):
+            result.kind = MSGQ_EVENT_CONNECTIVITY
+            result.set(network)
+        case .prompt(let prompt):
+            result.kind = MSGQ_EVENT_PROMPT
+            result.prompt = self.prompt(prompt)
+        case .promptWithdrawn: result.kind = MSGQ_EVENT_PROMPT_WITHDRAWN
+        case .drainStarted(let counts):
+            result.kind = MSGQ_EVENT_DRAIN_STARTED
+            result.counts = self.counts(counts)
+        case .drainFinished(let report):
+            result.kind = MSGQ_EVENT_DRAIN_FINISHED
+            let target = reserve(msgq_report.self)
+            target?.initialize(to: msgq_report(report))
+            result.report = target.map { UnsafePointer($0) }
+        case .discarded(let id, let conversation, let failure):
+            result.kind = MSGQ_EVENT_DISCARDED
+            result.id = string(id)
+            result.conversation = string(conversation)
+            result.failure = self.failure(failure)
+            result.at_ms = failure.at
+        case .deleted(let id, let conversation):
+            result.kind = MSGQ_EVENT_DELETED
+            result.id = string(id)
+            result.conversation = string(conversation)
+        case .cleared(let conversation):
+            result.kind = MSGQ_EVENT_DELETED
+            result.conversation = conversation.flatMap { string($0) }
+        case .storage(let error):
+            result.kind = MSGQ_EVENT_STORAGE
+            result.result = error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK
+            result.text = string(error?.detail ?? "the store is well again")
+        case .resync: result.kind = MSGQ_EVENT_RESYNC
+        }
+        return result
+    }
+
+    private mutating func counts(_ counts: Counts) -> UnsafePointer<msgq_counts>? {
+        let target = reserve(msgq_counts.self)
+        target?.initialize(to: msgq_counts(counts))
+        return target.map { UnsafePointer($0) }
+    }
+
+    private mutating func prompt(_ prompt: Prompt) -> UnsafePointer<msgq_prompt>? {
+        let target = reserve(msgq_prompt.self)
+        target?.initialize(
+            to: msgq_prompt(
+                struct_size: UInt32(MemoryLayout<msgq_prompt>.stride), timeout_ms: UInt32(clamping: prompt.timeout),
+                messages: UInt64(clamping: prompt.messages), bytes: UInt64(clamping: prompt.bytes), oldest_ms: prompt.oldestAt,
+                conversations: UInt64(clamping: prompt.conversations)))
+        return target.map { UnsafePointer($0) }
+    }
+}
+
+extension msgq_event {
+    fileprivate mutating func set(_ network: Network) {
+        connectivity = msgq_connectivity(UInt32(bitPattern: network.connectivity.rawValue))
+        link = msgq_link(UInt32(bitPattern: network.link.rawValue))
+        metered = network.metered
+    }
+}
+
+@_cdecl("msgq_poll") @implementation
+public func msgq_poll(_ queue: OpaquePointer!, _ timeout_ms: Int64, _ ran: UnsafeMutablePointer<Int>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let count = try Handles.engine(queue).runCallbacks(timeout: timeout(timeout_ms))
+        ran?.pointee = count
+    }
+}
+
+@_cdecl("msgq_fd") @implementation
+public func msgq_fd(_ queue: OpaquePointer!) -> Int32 {
+    var descriptor: Int32 = -1
+    _ = status { () throws(QueueError) in descriptor = try Handles.engine(queue).pollDescriptor() }
+    return descriptor
+}

@@ -1,0 +1,266 @@
+import CMsgQueue
+import Glibc
+import MsgQueue
+
+// MARK: In
+
+@_cdecl("msgq_enqueue") @implementation
+public func msgq_enqueue(
+    _ queue: OpaquePointer!, _ draft: UnsafePointer<msgq_draft>!, _ id_out: UnsafeMutablePointer<CChar>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let draft = try read(try require(draft, "draft"))
+        let ids = try withUnsafePointer(to: draft) { pointer throws(QueueError) in
+            try engine.enqueue(UnsafeBufferPointer(start: pointer, count: 1))
+        }
+        if let id_out, let id = ids.first { write(id, to: id_out) }
+    }
+}
+
+/// The one function whose type Swift cannot express: `ids_out` points to arrays. So the compiler does not compare it with the header; the C
+/// test program, which includes both, does.
+@_cdecl("msgq_enqueue_batch")
+public func enqueueBatch(
+    _ queue: OpaquePointer!, _ drafts: UnsafePointer<msgq_draft>!, _ count: Int, _ ids_out: UnsafeMutableRawPointer!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "a batch has 0 to 1,000,000 messages") }
+        guard count > 0 else { return }
+        let first = UnsafeRawPointer(try require(drafts, "drafts"))
+        let stride = try Structs.size(first, of: MemoryLayout<msgq_draft>.stride, "msgq_draft")
+        var batch: [BorrowedDraft] = []
+        batch.reserveCapacity(count)
+        for index in 0..<count {
+            let place = first + index * stride
+            guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
+                throw QueueError(.invalid, "draft \(index) has another struct_size than the first")
+            }
+            batch.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
+        }
+        let ids = try lend(batch) { drafts throws(QueueError) in try engine.enqueue(drafts) }
+        guard let ids_out else { return }
+        for (index, id) in ids.enumerated() {
+            write(id, to: (ids_out + index * Int(MSGQ_ID_SIZE)).assumingMemoryBound(to: CChar.self))
+        }
+    }
+}
+
+/// The standard library's function does not carry typed throws here.
+private func lend<T>(
+    _ drafts: [BorrowedDraft], _ body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
+) throws(QueueError) -> T {
+    let result: Result<T, QueueError> = drafts.withUnsafeBufferPointer { pointer in
+        do throws(QueueError) { return .success(try body(pointer)) } catch { return .failure(error) }
+    }
+    return try result.get()
+}
+
+private func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
+    let given = try Structs.read(pointer, "msgq_draft", flags: [\.unmetered_only])
+    guard given.metadata_count <= Options.metadataPairs else {
+        throw QueueError(.tooLarge, "\(given.metadata_count) metadata pairs, more than \(Options.metadataPairs)")
+    }
+    var metadata: [(key: String, value: String)] = []
+    if given.metadata_count > 0 {
+        let pairs = try require(given.metadata, "metadata")
+        metadata.reserveCapacity(given.metadata_count)
+        for pair in UnsafeBufferPointer(start: pairs, count: given.metadata_count) {
+            metadata.append(
+                (try text(try require(pair.key, "a metadata key"), "a metadata key"),
+                    try text(try require(pair.value, "a metadata value"), "a metadata value")))
+        }
+    }
+    return BorrowedDraft(
+        id: try given.id.map { pointer throws(QueueError) in try name(pointer, "the id") },
+        conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") } ?? "",
+        body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: given.not_before_ms,
+        expiresAt: given.expires_at_ms, unmeteredOnly: given.unmetered_only)
+}
+
+private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {
+    guard size >= 0 else { throw QueueError(.tooLarge, "the body's size cannot be") }
+    guard size > 0 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+    return UnsafeRawBufferPointer(start: try require(body, "the body"), count: size)
+}
+
+private func write(_ id: String, to out: UnsafeMutablePointer<CChar>) {
+    // It fits: an id has at most 255 bytes.
+    id.withCString { _ = memcpy(out, $0, min(id.utf8.count + 1, Int(MSGQ_ID_SIZE))) }
+}
+
+// MARK: One message
+
+/// A call about one message.
+private func status(
+    _ queue: OpaquePointer?, _ id: UnsafePointer<CChar>?, _ body: (Engine, String) throws(QueueError) -> Void
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try body(engine, try name(try require(id, "the id"), "the id"))
+    }
+}
+
+@_cdecl("msgq_get") @implementation
+public func msgq_get(
+    _ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<msgq_message>?>!
+) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in
+        let out = try require(out, "out")
+        let message = try engine.get(id)
+        let memory = try Block.make { block in
+            let target = block.reserve(msgq_message.self)
+            block.message(message, at: target)
+        }
+        out.pointee = memory.assumingMemoryBound(to: msgq_message.self)
+    }
+}
+
+@_cdecl("msgq_message_free") @implementation
+public func msgq_message_free(_ message: UnsafeMutablePointer<msgq_message>!) { free(message) }
+
+@_cdecl("msgq_edit") @implementation
+public func msgq_edit(
+    _ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ body: UnsafeRawPointer!, _ body_size: Int
+) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in try engine.edit(id, try bytes(body, body_size)) }
+}
+
+@_cdecl("msgq_delete") @implementation
+public func msgq_delete(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in try engine.delete(id) }
+}
+
+@_cdecl("msgq_retry") @implementation
+public func msgq_retry(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in try engine.retry(id) }
+}
+
+@_cdecl("msgq_send_now") @implementation
+public func msgq_send_now(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in try engine.sendNow(id) }
+}
+
+@_cdecl("msgq_mark") @implementation
+public func msgq_mark(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ status: msgq_status) -> msgq_result {
+    MsgQueueABI.status(queue, id) { engine, id throws(QueueError) in try engine.mark(id, try choice(status.rawValue, "status")) }
+}
+
+// MARK: Many messages
+
+private let listMark: UInt64 = 0x6d73_6771_6c69_7374
+
+@_cdecl("msgq_list") @implementation
+public func msgq_list(
+    _ queue: OpaquePointer!, _ filter: UnsafePointer<msgq_filter>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let out = try require(out, "out")
+        let page = try engine.list(try filter.map { pointer throws(QueueError) in try read(pointer) } ?? Filter())
+        let memory = try Block.make { block in
+            block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: listMark, count: page.count))
+            let messages = block.reserve(msgq_message.self, count: page.count)
+            for (index, message) in page.enumerated() { block.message(message, at: messages.map { $0 + index }) }
+        }
+        out.pointee = OpaquePointer(memory)
+    }
+}
+
+private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> Filter {
+    let given = try Structs.read(pointer, "msgq_filter", flags: [\.newest_first, \.without_bodies])
+    guard let after = Int64(exactly: given.after) else { throw QueueError(.invalid, "there is no sequence \(given.after)") }
+    return Filter(
+        conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") },
+        statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,
+        limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies)
+}
+
+@_cdecl("msgq_list_size") @implementation
+public func msgq_list_size(_ list: OpaquePointer!) -> Int { ArrayHeader.at(list, listMark)?.pointee.count ?? 0 }
+
+@_cdecl("msgq_list_at") @implementation
+public func msgq_list_at(_ list: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_message>! {
+    ArrayHeader.element(list, listMark, index, msgq_message.self)
+}
+
+@_cdecl("msgq_list_free") @implementation
+public func msgq_list_free(_ list: OpaquePointer!) { ArrayHeader.release(list, listMark) }
+
+@_cdecl("msgq_counts") @implementation
+public func msgq_counts(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<msgq_counts>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let out = try require(out, "out")
+        _ = try Structs.size(out, of: MemoryLayout<msgq_counts>.stride, "msgq_counts")
+        let counts = try engine.counts(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+        try Structs.write(msgq_counts(counts), to: out, "msgq_counts")
+    }
+}
+
+extension msgq_counts {
+    init(_ counts: Counts) {
+        func number(_ value: Int64) -> UInt64 { UInt64(clamping: value) }
+        self.init(
+            struct_size: UInt32(MemoryLayout<msgq_counts>.stride), queued: number(counts.queued), sending: number(counts.sending),
+            sent: number(counts.sent), delivered: number(counts.delivered), read: number(counts.read), failed: number(counts.failed),
+            unsent_bytes: number(counts.unsentBytes))
+    }
+}
+
+@_cdecl("msgq_clear") @implementation
+public func msgq_clear(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try engine.clear(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+    }
+}
+
+@_cdecl("msgq_backup") @implementation
+public func msgq_backup(_ queue: OpaquePointer!, _ path: UnsafePointer<CChar>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try engine.backup(to: try text(try require(path, "path"), "path"))
+    }
+}
+
+// MARK: The ledger
+
+private let ledgerMark: UInt64 = 0x6d73_6771_6c65_6467
+
+@_cdecl("msgq_attempts") @implementation
+public func msgq_attempts(
+    _ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in
+        let out = try require(out, "out")
+        let lines = try engine.attempts(id)
+        let memory = try Block.make { block in
+            block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: ledgerMark, count: lines.count))
+            let attempts = block.reserve(msgq_attempt.self, count: lines.count)
+            for (index, line) in lines.enumerated() {
+                let text = block.string(line.text)
+                attempts?[index] = msgq_attempt(
+                    struct_size: UInt32(MemoryLayout<msgq_attempt>.stride), number: line.number, started_ms: line.startedAt,
+                    duration_ms: line.duration ?? -1, outcome: msgq_attempt_outcome(UInt32(bitPattern: line.result.rawValue)),
+                    kind: msgq_failure_kind(UInt32(bitPattern: line.kind.rawValue)), code: line.code,
+                    arrival: msgq_arrival(UInt32(bitPattern: line.arrival.rawValue)), text: text)
+            }
+        }
+        out.pointee = OpaquePointer(memory)
+    }
+}
+
+@_cdecl("msgq_ledger_size") @implementation
+public func msgq_ledger_size(_ ledger: OpaquePointer!) -> Int { ArrayHeader.at(ledger, ledgerMark)?.pointee.count ?? 0 }
+
+@_cdecl("msgq_ledger_at") @implementation
+public func msgq_ledger_at(_ ledger: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_attempt>! {
+    ArrayHeader.element(ledger, ledgerMark, index, msgq_attempt.self)
+}
+
+@_cdecl("msgq_ledger_free") @implementation
+public func msgq_ledger_free(_ ledger: OpaquePointer!) { ArrayHeader.release(ledger, ledgerMark) }

@@ -1,0 +1,98 @@
+import CMsgQueue
+import MsgQueue
+
+@_cdecl("msgq_options_init") @implementation
+public func msgq_options_init(_ options: UnsafeMutablePointer<msgq_options>!) {
+    guard let options else { return }
+    let defaults = Options()
+    options.initialize(to: msgq_options())
+    options.pointee.struct_size = UInt32(MemoryLayout<msgq_options>.stride)
+    options.pointee.direct = defaults.direct
+    options.pointee.max_in_flight = UInt32(defaults.maxInFlight)
+    options.pointee.max_retries = UInt32(defaults.maxRetries)
+    options.pointee.backoff_base_ms = 5_000
+    options.pointee.backoff_factor = 2
+    options.pointee.backoff_cap_ms = 3_600_000
+    options.pointee.attempt_timeout_ms = defaults.attemptTimeout
+    options.pointee.manual_timeout_ms = defaults.manualTimeout
+    options.pointee.prompt_timeout_ms = defaults.promptTimeout
+    options.pointee.settle_ms = defaults.settle
+    options.pointee.limit_body = UInt64(defaults.limitBody)
+    options.pointee.limit_metadata = UInt64(defaults.limitMetadata)
+}
+
+@_cdecl("msgq_open") @implementation
+public func msgq_open(
+    _ path: UnsafePointer<CChar>!, _ options: UnsafePointer<msgq_options>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let out = try require(out, "out")
+        let path = try text(try require(path, "path"), "path")
+        let engine = try Engine(path: path, options: try options.map { pointer throws(QueueError) in try read(pointer) } ?? Options())
+        out.pointee = Handles.add(engine)
+    }
+}
+
+@_cdecl("msgq_close") @implementation
+public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_result {
+    guard let queue else { return MSGQ_OK }
+    return status { () throws(QueueError) in
+        let isQuiet = try Handles.engine(queue).close(timeout: timeout(timeout_ms))
+        Handles.remove(queue)
+        guard isQuiet else { throw QueueError(.timeout, "closed, but an attempt or a callback had not ended") }
+    }
+}
+
+/// The caller's options; their ranges are checked by the engine.
+private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
+    let given = try Structs.read(pointer, "msgq_options", flags: [\.direct, \.hold_unknown, \.durable_outcomes])
+    var options = Options()
+    options.mode = try choice(given.mode.rawValue, "mode")
+    options.polled = try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
+    options.discardExhausted =
+        try one(of: [MSGQ_EXHAUSTED_KEEP.rawValue, MSGQ_EXHAUSTED_DISCARD.rawValue], given.exhausted.rawValue, "exhausted") == 1
+    options.direct = given.direct
+    options.holdUnknown = given.hold_unknown
+    options.durableOutcomes = given.durable_outcomes
+    options.maxInFlight = Int(given.max_in_flight)
+    options.maxRetries = Int(given.max_retries)
+    options.backoff = try backoff(given)
+    options.jitter = given.jitter
+    options.attemptTimeout = given.attempt_timeout_ms
+    options.manualTimeout = given.manual_timeout_ms
+    options.promptTimeout = given.prompt_timeout_ms
+    options.settle = given.settle_ms
+    options.drainBatch = Int(given.drain_batch)
+    options.limitMessages = Int64(clamping: given.limit_messages)
+    options.limitBytes = Int64(clamping: given.limit_bytes)
+    options.limitBody = Int64(clamping: given.limit_body)
+    options.limitMetadata = Int64(clamping: given.limit_metadata)
+    return options
+}
+
+private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
+    switch given.backoff {
+    case MSGQ_BACKOFF_AUTOMATIC: return .automatic
+    case MSGQ_BACKOFF_LADDER:
+        guard given.ladder_count <= 64 else { throw QueueError(.invalid, "the ladder has more than 64 steps") }
+        guard given.ladder_count > 0 else { return .ladder([]) }
+        let steps = try require(given.ladder_ms, "ladder_ms")
+        return .ladder(Array(UnsafeBufferPointer(start: steps, count: given.ladder_count)))
+    case MSGQ_BACKOFF_EXPONENTIAL:
+        return .exponential(base: given.backoff_base_ms, factor: given.backoff_factor, cap: given.backoff_cap_ms)
+    default: throw QueueError(.invalid, "there is no backoff \(given.backoff.rawValue)")
+    }
+}
+
+/// A number of C as the engine's word.
+func choice<T: RawRepresentable>(_ number: UInt32, _ name: StaticString) throws(QueueError) -> T where T.RawValue == Int32 {
+    guard let small = Int32(exactly: number), let value = T(rawValue: small) else {
+        throw QueueError(.invalid, "there is no \(name) \(number)")
+    }
+    return value
+}
+
+private func one(of numbers: [UInt32], _ number: UInt32, _ name: StaticString) throws(QueueError) -> Int {
+    guard let index = numbers.firstIndex(of: number) else { throw QueueError(.invalid, "there is no \(name) \(number)") }
+    return index
+}

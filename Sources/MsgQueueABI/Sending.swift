@@ -1,0 +1,128 @@
+import CMsgQueue
+import Glibc
+import MsgQueue
+
+/// A host's pointer, carried to the thread that calls the host back.
+struct HostContext: @unchecked Sendable {
+    let pointer: UnsafeMutableRawPointer?
+    let release: (@convention(c) (UnsafeMutableRawPointer?) -> Void)?
+
+    var releasing: (@Sendable () -> Void)? {
+        guard release != nil else { return nil }
+        return { [self] in release?(pointer) }
+    }
+}
+
+@_cdecl("msgq_set_transport") @implementation
+public func msgq_set_transport(
+    _ queue: OpaquePointer!, _ transport: msgq_transport_fn!, _ context: UnsafeMutableRawPointer!,
+    _ release: (@convention(c) (UnsafeMutableRawPointer?) -> Void)!
+) -> msgq_result {
+    let host = HostContext(pointer: context, release: release)
+    return status { () throws(QueueError) in
+        let engine: Engine
+        do throws(QueueError) { engine = try Handles.engine(queue) } catch {
+            host.releasing?()
+            throw error
+        }
+        guard let transport else {
+            try engine.setTransport(nil)
+            // There is nothing that would use the context.
+            host.releasing?()
+            return
+        }
+        try engine.setTransport(Registration({ call(transport, host, $0) }, release: host.releasing))
+    }
+}
+
+/// Calls a host's transport with C's words.
+private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ delivery: Delivery) -> Outcome {
+    let memory: UnsafeMutableRawPointer
+    do throws(QueueError) {
+        memory = try Block.make { block in
+            let target = block.reserve(msgq_delivery.self)
+            let (id, conversation) = (block.string(delivery.id), block.string(delivery.conversation))
+            let metadata = block.pairs(delivery.pairs)
+            target?.initialize(
+                to: msgq_delivery(
+                    struct_size: UInt32(MemoryLayout<msgq_delivery>.stride), attempt: delivery.attempt, token: delivery.token, id: id,
+                    conversation: conversation, body: nil, body_size: delivery.body.count, metadata: metadata,
+                    metadata_count: delivery.pairs.count, created_ms: delivery.createdAt, timeout_ms: delivery.timeout))
+        }
+    } catch {
+        // Nothing was called, so nothing left.
+        return Outcome(verdict: .offline, text: error.detail)
+    }
+    defer { free(memory) }
+    let struct_ = memory.assumingMemoryBound(to: msgq_delivery.self)
+    return delivery.body.withUnsafeBytes { body in
+        // An empty body has an address, too: that of the struct will do.
+        struct_.pointee.body = body.baseAddress.map { UnsafeRawPointer($0) } ?? UnsafeRawPointer(memory)
+        var answer = msgq_outcome()
+        answer.struct_size = UInt32(MemoryLayout<msgq_outcome>.stride)
+        answer.retry_after_ms = -1
+        let verdict = transport(host.pointer, struct_, &answer)
+        return outcome(verdict, answer)
+    }
+}
+
+/// What a transport answered. It cannot be refused: what makes no sense is a failure of unknown kind.
+private func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome {
+    do throws(QueueError) {
+        return try read(verdict, answer)
+    } catch {
+        return .retry(.unknown, text: "the transport's answer makes no sense: \(error.detail)")
+    }
+}
+
+private func read(_ verdict: msgq_verdict, _ answer: msgq_outcome) throws(QueueError) -> Outcome {
+    Outcome(
+        verdict: try choice(verdict.rawValue, "verdict"), kind: try choice(answer.kind.rawValue, "failure kind"), code: answer.code,
+        text: try text(answer, at: \.text, "the text"), retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms,
+        retryAfterHeader: try text(answer, at: \.retry_after, "retry_after"))
+}
+
+@_cdecl("msgq_complete") @implementation
+public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: UnsafePointer<msgq_outcome>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome")
+        try engine.complete(token, try read(answer.verdict, answer))
+    }
+}
+
+@_cdecl("msgq_drain") @implementation
+public func msgq_drain(
+    _ queue: OpaquePointer!, _ options: UnsafePointer<msgq_drain_options>!, _ out: UnsafeMutablePointer<msgq_report>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        if let out { _ = try Structs.size(out, of: MemoryLayout<msgq_report>.stride, "msgq_report") }
+        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
+        let report = try engine.drainAndWait(
+            batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
+        if let out { try Structs.write(msgq_report(report), to: out, "msgq_report") }
+        guard report.stop != .timeout else { throw QueueError(.timeout, "the drain's time ran out; its report tells what it did") }
+    }
+}
+
+extension msgq_report {
+    init(_ report: Report) {
+        self.init(
+            struct_size: UInt32(MemoryLayout<msgq_report>.stride), stop: msgq_stop(UInt32(bitPattern: report.stop.rawValue)),
+            sent: UInt64(clamping: report.sent), failed: UInt64(clamping: report.failed), discarded: UInt64(clamping: report.discarded),
+            remaining: UInt64(clamping: report.remaining))
+    }
+}
+
+@_cdecl("msgq_set_connectivity") @implementation
+public func msgq_set_connectivity(
+    _ queue: OpaquePointer!, _ connectivity: msgq_connectivity, _ link: msgq_link, _ metered: Bool
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try engine.setNetwork(
+            Network(
+                connectivity: try choice(connectivity.rawValue, "connectivity"), link: try choice(link.rawValue, "link"), metered: metered))
+    }
+}

@@ -1,0 +1,110 @@
+#include "check.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_uint failures;
+static const char *running = "";
+static jmp_buf end_of_test;
+
+static int64_t read_clock(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t wall_ms(void) { return read_clock(CLOCK_REALTIME); }
+
+int64_t steady_ms(void) { return read_clock(CLOCK_MONOTONIC); }
+
+void pause_ms(int64_t duration) {
+  struct timespec rest = { (time_t)(duration / 1000), (long)(duration % 1000) * 1000000 };
+  nanosleep(&rest, NULL);
+}
+
+int64_t check_patience_ms(void) {
+  const char *factor = getenv("MSGQ_TEST_PATIENCE");
+  int64_t times = factor != NULL ? strtoll(factor, NULL, 10) : 1;
+  return 10000 * (times > 0 ? times : 1);
+}
+
+unsigned check_failures(void) { return atomic_load(&failures); }
+
+static void fail(const char *file, int line) {
+  atomic_fetch_add(&failures, 1);
+  fprintf(stderr, "  %s:%d: ", file, line);
+}
+
+bool check_that(bool holds, const char *file, int line, const char *what) {
+  if (holds) return true;
+  fail(file, line);
+  fprintf(stderr, "%s\n", what);
+  return false;
+}
+
+bool check_result(msgq_result expected, msgq_result actual, const char *file, int line, const char *what) {
+  if (expected == actual) return true;
+  fail(file, line);
+  fprintf(stderr, "%s is %s (%s), not %s\n", what, msgq_result_name(actual), actual == MSGQ_OK ? "" : msgq_error_detail(),
+          msgq_result_name(expected));
+  return false;
+}
+
+bool check_number(int64_t expected, int64_t actual, const char *file, int line, const char *what) {
+  if (expected == actual) return true;
+  fail(file, line);
+  fprintf(stderr, "%s is %lld, not %lld\n", what, (long long)actual, (long long)expected);
+  return false;
+}
+
+bool check_text(const char *expected, const char *actual, const char *file, int line, const char *what) {
+  if (actual != NULL && strcmp(expected, actual) == 0) return true;
+  fail(file, line);
+  fprintf(stderr, "%s is \"%s\", not \"%s\"\n", what, actual != NULL ? actual : "(null)", expected);
+  return false;
+}
+
+_Noreturn void check_end_test(void) { longjmp(end_of_test, 1); }
+
+/* A test that hangs must not hang the whole run silently. Only what a signal handler may call. */
+static void on_alarm(int signal_number) {
+  (void)signal_number;
+  static const char message[] = "\nhangs: ";
+  ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+  written += write(STDERR_FILENO, running, strlen(running));
+  written += write(STDERR_FILENO, "\n", 1);
+  _exit(written > 0 ? 3 : 4);
+}
+
+static bool run_one(const struct check_test *test) {
+  atomic_store(&failures, 0);
+  running = test->name;
+  int64_t start = steady_ms();
+  alarm((unsigned)(check_patience_ms() / 1000 * 6));
+  if (setjmp(end_of_test) == 0) test->run();
+  alarm(0);
+  bool passed = check_failures() == 0;
+  printf("%s %s (%lld ms)\n", passed ? "ok  " : "FAIL", test->name, (long long)(steady_ms() - start));
+  fflush(stdout);
+  return passed;
+}
+
+int check_run(const struct check_test *const *groups, size_t group_count, const char *filter) {
+  unsigned passed = 0, failed = 0;
+  signal(SIGALRM, on_alarm);
+  for (size_t group = 0; group < group_count; group++) {
+    for (const struct check_test *test = groups[group]; test->name != NULL; test++) {
+      if (filter != NULL && strstr(test->name, filter) == NULL) continue;
+      if (run_one(test)) passed++;
+      else failed++;
+    }
+  }
+  printf("%u passed, %u failed\n", passed, failed);
+  return failed == 0 && passed > 0 ? 0 : 1;
+}

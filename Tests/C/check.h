@@ -1,0 +1,59 @@
+/*
+ * The harness: a test is a function, a failed check is told with its place and its test goes on; a failed REQUIRE
+ * ends its test. Counts tests, not checks.
+ */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "msgqueue.h"
+
+struct check_test {
+  const char *name;
+  void (*run)(void);
+};
+
+#define TEST(name) static void name(void)
+#define ROW(name) { #name, name }
+#define ROWS_END { NULL, NULL }
+
+/* Runs the tests of all groups whose name contains `filter` (NULL: all). Returns the exit code of the program. */
+int check_run(const struct check_test *const *groups, size_t group_count, const char *filter);
+
+/* Failed checks so far in the test that runs; a forked child tells its own as its exit code. */
+unsigned check_failures(void);
+
+/* How long a wait may last before it is a failure. Much longer than anything takes; MSGQ_TEST_PATIENCE multiplies it. */
+int64_t check_patience_ms(void);
+
+/* Milliseconds since 1970, as the library counts them, and since some start that no one can set. */
+int64_t wall_ms(void);
+int64_t steady_ms(void);
+void pause_ms(int64_t duration);
+
+bool check_that(bool holds, const char *file, int line, const char *what);
+bool check_result(msgq_result expected, msgq_result actual, const char *file, int line, const char *what);
+bool check_number(int64_t expected, int64_t actual, const char *file, int line, const char *what);
+bool check_text(const char *expected, const char *actual, const char *file, int line, const char *what);
+/* Ends the running test; only on the thread that runs it. */
+_Noreturn void check_end_test(void);
+
+#define CHECK(condition) check_that((condition), __FILE__, __LINE__, #condition)
+#define CHECK_RESULT(expected, call) check_result((expected), (call), __FILE__, __LINE__, #call)
+#define CHECK_NUMBER(expected, actual) check_number((int64_t)(expected), (int64_t)(actual), __FILE__, __LINE__, #actual)
+#define CHECK_TEXT(expected, actual) check_text((expected), (actual), __FILE__, __LINE__, #actual)
+#define REQUIRE(condition) ((void)(CHECK(condition) || (check_end_test(), false)))
+#define REQUIRE_OK(call) ((void)(CHECK_RESULT(MSGQ_OK, call) || (check_end_test(), false)))
+
+/* Waits until the condition holds. */
+#define AWAIT(condition)                                                                          \
+  do {                                                                                            \
+    int64_t await_end = steady_ms() + check_patience_ms();                                        \
+    while (!(condition) && steady_ms() < await_end) pause_ms(1);                                  \
+    REQUIRE(condition);                                                                           \
+  } while (0)
+
+#endif

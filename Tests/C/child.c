@@ -1,0 +1,110 @@
+#include "child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "sender.h"
+
+const char *child_program = "";
+
+enum { nobody = 65534 };
+
+struct child child_start(const char *role, const char *first, const char *second) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  struct child child = { fork(), ends[0] };
+  REQUIRE(child.pid >= 0);
+  if (child.pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlive a test that failed */
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    execl(child_program, child_program, "--child", role, first, second, (char *)NULL);
+    _exit(127);
+  }
+  close(ends[1]);
+  return child;
+}
+
+void child_line(struct child *child, char *text, size_t size) {
+  size_t filled = 0;
+  while (filled + 1 < size && read(child->output, text + filled, 1) == 1 && text[filled] != '\n') filled++;
+  text[filled] = '\0';
+}
+
+int child_wait(struct child *child) {
+  int status = 0;
+  close(child->output);
+  CHECK(waitpid(child->pid, &status, 0) == child->pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void child_kill(struct child *child) {
+  CHECK(kill(child->pid, SIGKILL) == 0);
+  CHECK_NUMBER(-1, child_wait(child));
+}
+
+static _Noreturn void tell_and_wait(const char *line) {
+  printf("%s\n", line);
+  fflush(stdout);
+  for (;;) pause();
+}
+
+/* Opens the store and keeps it. */
+static int role_hold(const char *path) {
+  msgq_queue *queue = NULL;
+  if (msgq_open(path, NULL, &queue) != MSGQ_OK) return 1;
+  tell_and_wait("open");
+}
+
+/* Composes without end; tells each id only after its enqueue said OK. */
+static int role_compose(const char *path) {
+  msgq_queue *queue = NULL;
+  if (msgq_open(path, NULL, &queue) != MSGQ_OK) return 1;
+  for (unsigned number = 0;; number++) {
+    char id[MSGQ_ID_SIZE];
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.conversation = number % 2 == 0 ? "even" : "odd";
+    draft.body = &number;
+    draft.body_size = sizeof number;
+    if (msgq_enqueue(queue, &draft, id) != MSGQ_OK) return 2;
+    printf("%s\n", id);
+    fflush(stdout);
+  }
+}
+
+/* Drains everything to the receiver, by hand; then keeps the store. */
+static int role_drain(const char *path, const char *port) {
+  static struct sender sender;
+  msgq_queue *queue = NULL;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  options.mode = MSGQ_MODE_MANUAL;
+  sender_begin(&sender, (uint16_t)strtoul(port, NULL, 10));
+  if (msgq_open(path, &options, &queue) != MSGQ_OK) return 1;
+  if (msgq_set_transport(queue, sender_send, &sender, NULL) != MSGQ_OK) return 2;
+  if (msgq_drain(queue, NULL, NULL) != MSGQ_OK) return 3;
+  tell_and_wait("drained");
+}
+
+/* Opens as somebody who is not root, and says what came of it. */
+static int role_open_as_nobody(const char *path) {
+  msgq_queue *queue = NULL;
+  if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) return 125;
+  msgq_result result = msgq_open(path, NULL, &queue);
+  if (result == MSGQ_OK) msgq_close(queue, 0);
+  return (int)result;
+}
+
+int child_role(const char *role, const char *first, const char *second) {
+  if (strcmp(role, "hold") == 0) return role_hold(first);
+  if (strcmp(role, "compose") == 0) return role_compose(first);
+  if (strcmp(role, "drain") == 0) return role_drain(first, second);
+  if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
+  return 126;
+}

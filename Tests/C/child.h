@@ -1,0 +1,28 @@
+/* Other processes: this program started anew with a role, so that they share nothing with the test but the store. */
+#ifndef CHILD_H
+#define CHILD_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct child {
+  pid_t pid;
+  int output; /* what it prints */
+};
+
+/* The path of this program, from main. */
+extern const char *child_program;
+
+/* Starts `role` with two arguments. */
+struct child child_start(const char *role, const char *first, const char *second);
+/* Its next line, without the newline; "" at the end of its output. */
+void child_line(struct child *child, char *text, size_t size);
+/* kill -9 by its process id, and waits until it is gone. */
+void child_kill(struct child *child);
+/* Waits for its end and returns its exit code; -1 when a signal ended it. */
+int child_wait(struct child *child);
+
+/* What the child does; returns its exit code. */
+int child_role(const char *role, const char *first, const char *second);
+
+#endif

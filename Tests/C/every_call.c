@@ -1,0 +1,93 @@
+#include "every_call.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static atomic_int releases;
+
+static void count_release(void *context) {
+  (void)context;
+  atomic_fetch_add(&releases, 1);
+}
+
+static msgq_verdict never_called(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)context, (void)delivery, (void)out;
+  abort();
+}
+
+static void never_told(void *context, const msgq_event *event) {
+  (void)context, (void)event;
+  abort();
+}
+
+static void one_message_calls(msgq_queue *queue, msgq_result expected) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  char id[MSGQ_ID_SIZE] = "untouched";
+  char ids[2][MSGQ_ID_SIZE] = { "untouched", "untouched" };
+  msgq_draft drafts[2] = { MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT };
+  msgq_message *message = NULL;
+  msgq_ledger *ledger = NULL;
+  CHECK_RESULT(expected, msgq_enqueue(queue, &draft, id));
+  CHECK_TEXT("untouched", id);
+  CHECK_RESULT(expected, msgq_enqueue_batch(queue, drafts, 2, ids));
+  CHECK_TEXT("untouched", ids[0]);
+  CHECK_TEXT("untouched", ids[1]);
+  CHECK_RESULT(expected, msgq_get(queue, "id", &message));
+  CHECK(message == NULL);
+  CHECK_RESULT(expected, msgq_edit(queue, "id", "body", 4));
+  CHECK_RESULT(expected, msgq_delete(queue, "id"));
+  CHECK_RESULT(expected, msgq_retry(queue, "id"));
+  CHECK_RESULT(expected, msgq_send_now(queue, "id"));
+  CHECK_RESULT(expected, msgq_mark(queue, "id", MSGQ_STATUS_READ));
+  CHECK_RESULT(expected, msgq_attempts(queue, "id", &ledger));
+  CHECK(ledger == NULL);
+}
+
+static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
+  struct msgq_list *list = NULL;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  counts.queued = 4711;
+  CHECK_RESULT(expected, msgq_list(queue, &filter, &list));
+  CHECK(list == NULL);
+  CHECK_RESULT(expected, msgq_counts(queue, NULL, &counts));
+  CHECK_NUMBER(4711, counts.queued);
+  CHECK_RESULT(expected, msgq_clear(queue, NULL));
+  CHECK_RESULT(expected, msgq_backup(queue, "no-such-directory/backup.db"));
+}
+
+static void sending_calls(msgq_queue *queue, msgq_result expected) {
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  size_t ran = 4711;
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  report.sent = 4711;
+  CHECK_RESULT(expected, msgq_complete(queue, 1, &outcome));
+  CHECK_RESULT(expected, msgq_drain(queue, NULL, &report));
+  CHECK_NUMBER(4711, report.sent);
+  CHECK_RESULT(expected, msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+  CHECK_RESULT(expected, msgq_poll(queue, 0, &ran));
+  CHECK_NUMBER(4711, ran);
+  CHECK_NUMBER(-1, msgq_fd(queue));
+}
+
+/* A release function runs exactly once, also when the call fails. */
+static void registering_calls(msgq_queue *queue, msgq_result expected) {
+  atomic_store(&releases, 0);
+  CHECK_RESULT(expected, msgq_set_transport(queue, never_called, NULL, count_release));
+  CHECK_NUMBER(1, atomic_load(&releases));
+  CHECK_RESULT(expected, msgq_set_event_handler(queue, never_told, NULL, count_release));
+  CHECK_NUMBER(2, atomic_load(&releases));
+  CHECK_RESULT(expected, msgq_set_transport(queue, never_called, NULL, NULL));
+  CHECK_RESULT(expected, msgq_set_event_handler(queue, never_told, NULL, NULL));
+}
+
+void every_call_answers(msgq_queue *queue, msgq_result expected) {
+  one_message_calls(queue, expected);
+  many_messages_calls(queue, expected);
+  sending_calls(queue, expected);
+  registering_calls(queue, expected);
+}

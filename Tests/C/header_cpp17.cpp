@@ -1,0 +1,17 @@
+// The header must be clean C++17, and what it declares must link as C.
+#include <cstddef>
+
+#include "msgqueue.h"
+
+int main() {
+    msgq_options options = MSGQ_OPTIONS_INIT;
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    msgq_filter filter = MSGQ_FILTER_INIT;
+    msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+    msgq_report report = MSGQ_REPORT_INIT;
+    msgq_drain_options drain_options = MSGQ_DRAIN_OPTIONS_INIT;
+    struct msgq_counts counts = MSGQ_COUNTS_INIT;
+    std::size_t sizes = options.struct_size + draft.struct_size + filter.struct_size + outcome.struct_size +
+                        report.struct_size + drain_options.struct_size + counts.struct_size;
+    return sizes > 0 && msgq_version_number() == MSGQ_VERSION_NUMBER ? 0 : 1;
+}

@@ -1,0 +1,54 @@
+/* Keeps every event that a queue tells, in order. */
+#ifndef JOURNAL_H
+#define JOURNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "msgqueue.h"
+
+struct entry {
+  msgq_event_kind kind;
+  char id[MSGQ_ID_SIZE]; /* "": none */
+  char conversation[MSGQ_ID_SIZE];
+  int32_t from;
+  int32_t to;
+  uint32_t attempt;
+  int64_t at_ms;
+  msgq_failure_kind failure;
+  int32_t code;
+  struct msgq_counts counts;
+  msgq_prompt prompt;
+  msgq_report report;
+  msgq_connectivity connectivity;
+  msgq_link link;
+  bool metered;
+  pthread_t thread;
+};
+
+struct journal {
+  pthread_mutex_t lock;
+  struct entry *entries;
+  size_t count;
+  size_t room;
+  atomic_int released;
+  atomic_int malformed; /* events that broke a rule of the header */
+};
+
+void journal_begin(struct journal *journal);
+void journal_end(struct journal *journal);
+/* The msgq_event_fn and its release. */
+void journal_event(void *context, const msgq_event *event);
+void journal_release(void *context);
+
+size_t journal_count(struct journal *journal, msgq_event_kind kind);
+/* The last event of the kind; false when there was none. */
+bool journal_last(struct journal *journal, msgq_event_kind kind, struct entry *out);
+/* Whether the message's last status event says this. */
+bool journal_reached(struct journal *journal, const char *id, msgq_status status);
+/* The message's statuses as "none>queued>sending>sent"; a step that does not begin where the last one ended shows
+   as "!". */
+void journal_path(struct journal *journal, const char *id, char *text, size_t size);
+
+#endif

@@ -1,0 +1,19 @@
+/* Runs the tests: all, or those whose name contains the first argument. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "child.h"
+#include "tests.h"
+
+int main(int count, char **arguments) {
+  static const struct check_test *const groups[] = {
+    contract_tests, lifecycle_tests, message_tests,  list_tests,     limit_tests,    sending_tests,
+    answer_tests,   order_tests,     retry_tests,    schedule_tests, async_tests,    callback_tests,
+    poll_tests,     connectivity_tests, crash_tests, bad_call_tests, bad_value_tests, bad_size_tests,
+    bad_place_tests,
+  };
+  child_program = arguments[0];
+  if (count == 5 && strcmp(arguments[1], "--child") == 0) return child_role(arguments[2], arguments[3], arguments[4]);
+  return check_run(groups, sizeof groups / sizeof groups[0], count > 1 ? arguments[1] : NULL);
+}

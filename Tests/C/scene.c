@@ -1,0 +1,113 @@
+#include "scene.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+
+void scene_begin(struct scene *scene) {
+  memset(scene, 0, sizeof *scene);
+  const char *parent = getenv("TMPDIR");
+  if (parent == NULL || strlen(parent) > 40) parent = "/tmp";
+  snprintf(scene->directory, sizeof scene->directory, "%s/msgq-XXXXXX", parent);
+  REQUIRE(mkdtemp(scene->directory) != NULL);
+  snprintf(scene->path, sizeof scene->path, "%s/outbox.db", scene->directory);
+  msgq_options_init(&scene->options);
+  scene->options.mode = MSGQ_MODE_MANUAL;
+  scene->options.direct = false;
+  scene->options.settle_ms = 0;
+  journal_begin(&scene->journal);
+}
+
+void scene_open(struct scene *scene) {
+  REQUIRE_OK(msgq_open(scene->path, &scene->options, &scene->queue));
+  REQUIRE(scene->queue != NULL);
+  REQUIRE_OK(msgq_set_event_handler(scene->queue, journal_event, &scene->journal, journal_release));
+}
+
+void scene_begin_open(struct scene *scene) {
+  scene_begin(scene);
+  scene_open(scene);
+}
+
+void scene_close(struct scene *scene) {
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene->queue, check_patience_ms()));
+  scene->queue = NULL;
+}
+
+void scene_end(struct scene *scene) {
+  if (scene->queue != NULL) scene_close(scene);
+  CHECK_NUMBER(0, atomic_load(&scene->journal.malformed));
+  journal_end(&scene->journal);
+  directory_remove(scene->directory);
+}
+
+const char *scene_file(const struct scene *scene, const char *name) {
+  static char paths[4][128];
+  static unsigned turn;
+  char *path = paths[turn++ % 4];
+  snprintf(path, sizeof paths[0], "%s/%s", scene->directory, name);
+  return path;
+}
+
+void put(struct scene *scene, const char *id, const char *conversation, const char *body) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = conversation;
+  draft.body = body;
+  draft.body_size = strlen(body);
+  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
+}
+
+/* The message, or NULL. Free it. */
+static msgq_message *get(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  msgq_result result = msgq_get(scene->queue, id, &message);
+  CHECK(result == MSGQ_OK || result == MSGQ_NOT_FOUND);
+  return message;
+}
+
+int status_of(struct scene *scene, const char *id) {
+  msgq_message *message = get(scene, id);
+  int status = message != NULL ? (int)message->status : -1;
+  msgq_message_free(message);
+  return status;
+}
+
+uint32_t attempts_of(struct scene *scene, const char *id) {
+  msgq_message *message = get(scene, id);
+  uint32_t attempts = message != NULL ? message->attempts : 0;
+  msgq_message_free(message);
+  return attempts;
+}
+
+msgq_failure_kind failure_of(struct scene *scene, const char *id) {
+  msgq_message *message = get(scene, id);
+  msgq_failure_kind kind = message != NULL && message->failure != NULL ? message->failure->kind : MSGQ_FAILURE_NONE;
+  msgq_message_free(message);
+  return kind;
+}
+
+msgq_report drain(struct scene *scene) {
+  msgq_report report = MSGQ_REPORT_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene->queue, NULL, &report));
+  return report;
+}
+
+struct msgq_counts counts_of(struct scene *scene, const char *conversation) {
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_counts(scene->queue, conversation, &counts));
+  return counts;
+}
+
+void unsent_of(struct scene *scene, char *text, size_t size) {
+  struct msgq_list *list = NULL;
+  size_t used = 0;
+  text[0] = '\0';
+  CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, NULL, &list));
+  for (size_t index = 0; index < msgq_list_size(list) && used < size; index++) {
+    used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " " : "", msgq_list_at(list, index)->id);
+  }
+  msgq_list_free(list);
+}

@@ -1,0 +1,42 @@
+/* What nearly every test stands on: a directory of its own, a store in it, an open queue, and a journal of its events. */
+#ifndef SCENE_H
+#define SCENE_H
+
+#include "check.h"
+#include "journal.h"
+#include "msgqueue.h"
+
+struct scene {
+  char directory[64];
+  char path[96];
+  msgq_options options;
+  msgq_queue *queue; /* NULL: not open */
+  struct journal journal;
+};
+
+/* Makes the directory; the options are the defaults with mode manual and direct off: nothing is sent that nobody asked for. */
+void scene_begin(struct scene *scene);
+/* Opens the queue with scene->options and a journal. */
+void scene_open(struct scene *scene);
+/* scene_begin and scene_open. */
+void scene_begin_open(struct scene *scene);
+void scene_close(struct scene *scene);
+/* Closes the queue if it is open and takes the directory away. */
+void scene_end(struct scene *scene);
+/* A path in the scene's directory; of the last four calls. */
+const char *scene_file(const struct scene *scene, const char *name);
+
+/* Enqueues; the test ends when that fails. */
+void put(struct scene *scene, const char *id, const char *conversation, const char *body);
+/* The status of a message; -1 when there is none. */
+int status_of(struct scene *scene, const char *id);
+/* Drains to the end and returns the report. */
+msgq_report drain(struct scene *scene);
+struct msgq_counts counts_of(struct scene *scene, const char *conversation);
+/* Attempts that left, and the failure's kind and code; 0 when there are none. */
+uint32_t attempts_of(struct scene *scene, const char *id);
+msgq_failure_kind failure_of(struct scene *scene, const char *id);
+/* The ids of the unsent messages in order, with a space between. */
+void unsent_of(struct scene *scene, char *text, size_t size);
+
+#endif

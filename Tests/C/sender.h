@@ -1,0 +1,27 @@
+/* A transport over HTTP: one POST per attempt, the message's id as the idempotency key. */
+#ifndef SENDER_H
+#define SENDER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "msgqueue.h"
+
+struct sender {
+  uint16_t port;
+  atomic_int calls;
+  atomic_int in_flight;
+  atomic_int most_in_flight;
+  atomic_int overlaps; /* attempts begun while another of the same conversation was under way */
+  atomic_int released;
+  pthread_mutex_t lock;
+  char busy[64][MSGQ_ID_SIZE]; /* the conversations in flight */
+  bool used[64];
+};
+
+void sender_begin(struct sender *sender, uint16_t port);
+msgq_verdict sender_send(void *context, const msgq_delivery *delivery, msgq_outcome *out);
+void sender_release(void *context);
+
+#endif

@@ -1,0 +1,29 @@
+/* A transport without a network: answers as it is told, at once or when let go. */
+#ifndef STUB_H
+#define STUB_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "msgqueue.h"
+
+struct stub {
+  msgq_verdict verdict;
+  msgq_failure_kind kind;
+  int32_t code;
+  int64_t retry_after_ms;
+  atomic_int calls;
+  atomic_int inside; /* calls that have not returned */
+  atomic_int released;
+  atomic_bool held;  /* while true calls do not return */
+  atomic_bool malformed;
+  _Atomic uint64_t token; /* of the last call */
+  pthread_t thread;       /* of the last call */
+};
+
+void stub_begin(struct stub *stub, msgq_verdict verdict);
+msgq_verdict stub_send(void *context, const msgq_delivery *delivery, msgq_outcome *out);
+void stub_release(void *context);
+
+#endif

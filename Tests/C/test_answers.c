@@ -1,0 +1,129 @@
+/* What the queue makes of a receiver's answers. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+/* Sends one message for a status and tells what became of it. */
+static void expect_for_status(struct post *post, int status, int expected, msgq_failure_kind kind) {
+  char id[16];
+  snprintf(id, sizeof id, "h%d", status);
+  receiver_answer(post->receiver, id, status, 1, NULL);
+  put(&post->scene, id, id, "hello");
+  drain(&post->scene);
+  if (!CHECK_NUMBER(expected, status_of(&post->scene, id))) fprintf(stderr, "  HTTP status %d\n", status);
+  if (!CHECK_NUMBER(kind, failure_of(&post->scene, id))) fprintf(stderr, "  HTTP status %d\n", status);
+  CHECK_NUMBER(1, receiver_requests(post->receiver, id));
+}
+
+TEST(M6_http_statuses_are_classified) {
+  static const int64_t ladder[] = { 3600000 };
+  static const int sent[] = { 200, 201, 202, 204 };
+  struct post post;
+  post_begin(&post);
+  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
+  post.scene.options.ladder_ms = ladder;
+  post.scene.options.ladder_count = 1;
+  post_open(&post);
+  for (size_t index = 0; index < sizeof sent / sizeof sent[0]; index++) {
+    expect_for_status(&post, sent[index], MSGQ_STATUS_SENT, MSGQ_FAILURE_NONE);
+  }
+  expect_for_status(&post, 400, MSGQ_STATUS_FAILED, MSGQ_FAILURE_REJECTED);
+  expect_for_status(&post, 401, MSGQ_STATUS_FAILED, MSGQ_FAILURE_UNAUTHORIZED);
+  expect_for_status(&post, 403, MSGQ_STATUS_FAILED, MSGQ_FAILURE_UNAUTHORIZED);
+  expect_for_status(&post, 404, MSGQ_STATUS_FAILED, MSGQ_FAILURE_NOT_FOUND);
+  expect_for_status(&post, 410, MSGQ_STATUS_FAILED, MSGQ_FAILURE_NOT_FOUND);
+  expect_for_status(&post, 409, MSGQ_STATUS_FAILED, MSGQ_FAILURE_REJECTED);
+  expect_for_status(&post, 413, MSGQ_STATUS_FAILED, MSGQ_FAILURE_REJECTED);
+  expect_for_status(&post, 408, MSGQ_STATUS_QUEUED, MSGQ_FAILURE_TIMEOUT);
+  expect_for_status(&post, 429, MSGQ_STATUS_QUEUED, MSGQ_FAILURE_RATE_LIMIT);
+  expect_for_status(&post, 500, MSGQ_STATUS_QUEUED, MSGQ_FAILURE_SERVER);
+  expect_for_status(&post, 502, MSGQ_STATUS_QUEUED, MSGQ_FAILURE_SERVER);
+  expect_for_status(&post, 503, MSGQ_STATUS_QUEUED, MSGQ_FAILURE_SERVER);
+  expect_for_status(&post, 504, MSGQ_STATUS_QUEUED, MSGQ_FAILURE_SERVER);
+  post_end(&post);
+}
+
+TEST(M6_what_nobody_knows_is_retried) {
+  static const int64_t ladder[] = { 3600000 };
+  static const int statuses[] = { 425, 520, 599, 302, 700 };
+  struct post post;
+  char id[8];
+  post_begin(&post);
+  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
+  post.scene.options.ladder_ms = ladder;
+  post.scene.options.ladder_count = 1;
+  post_open(&post);
+  for (size_t index = 0; index < sizeof statuses / sizeof statuses[0]; index++) {
+    snprintf(id, sizeof id, "h%d", statuses[index]);
+    receiver_answer(post.receiver, id, statuses[index], 1, NULL);
+    put(&post.scene, id, id, "hello");
+    CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&post.scene).stop);
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, id));
+  }
+  post_end(&post);
+}
+
+/* How long after the attempt the message is due, by the queue's word. */
+static int64_t delay_of(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
+  msgq_message_free(message);
+  return delay;
+}
+
+TEST(M6_the_id_is_there_already_after_an_attempt_that_perhaps_arrived) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.attempt_timeout_ms = 50;
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING); /* the answer never comes: a time-out */
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  stub.verdict = MSGQ_VERDICT_HTTP;
+  stub.code = 409;
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+TEST(M6_retry_after_is_honoured_in_both_forms) {
+  static const int64_t ladder[] = { 60000 };
+  struct post post;
+  char date[64];
+  struct tm parts;
+  time_t then = time(NULL) + 900;
+  post_begin(&post);
+  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
+  post.scene.options.ladder_ms = ladder;
+  post.scene.options.ladder_count = 1;
+  post_open(&post);
+  strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &parts));
+  receiver_answer(post.receiver, "seconds", 503, 1, "300");
+  receiver_answer(post.receiver, "date", 429, 1, date);
+  receiver_answer(post.receiver, "short", 503, 1, "1");
+  put(&post.scene, "seconds", "a", "1");
+  put(&post.scene, "date", "b", "2");
+  put(&post.scene, "short", "c", "3");
+  drain(&post.scene);
+  int64_t slack = check_patience_ms();
+  CHECK(delay_of(&post.scene, "seconds") >= 300000 && delay_of(&post.scene, "seconds") < 300000 + slack);
+  CHECK(delay_of(&post.scene, "date") > 900000 - slack && delay_of(&post.scene, "date") <= 900000 + slack);
+  /* The larger of it and the backoff. */
+  CHECK(delay_of(&post.scene, "short") >= 60000 && delay_of(&post.scene, "short") < 60000 + slack);
+  post_end(&post);
+}
+
+const struct check_test answer_tests[] = {
+  ROW(M6_http_statuses_are_classified),
+  ROW(M6_what_nobody_knows_is_retried),
+  ROW(M6_the_id_is_there_already_after_an_attempt_that_perhaps_arrived),
+  ROW(M6_retry_after_is_honoured_in_both_forms),
+  ROWS_END,
+};

@@ -1,0 +1,238 @@
+/* Answers that come later, from other threads, too late, or never. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static void begin_pending(struct scene *scene, struct stub *stub) {
+  scene_begin(scene);
+  stub_begin(stub, MSGQ_VERDICT_PENDING);
+}
+
+static void open_with(struct scene *scene, struct stub *stub) {
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
+static msgq_outcome outcome_of(msgq_verdict verdict) {
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = verdict;
+  return outcome;
+}
+
+struct completion {
+  msgq_queue *queue;
+  struct stub *stub;
+  msgq_outcome outcome;
+  msgq_result result;
+};
+
+static void *complete_it(void *context) {
+  struct completion *completion = context;
+  completion->result = msgq_complete(completion->queue, atomic_load(&completion->stub->token), &completion->outcome);
+  return NULL;
+}
+
+TEST(X8_an_answer_from_another_thread) {
+  struct scene scene;
+  struct stub stub;
+  pthread_t thread;
+  begin_pending(&scene, &stub);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 1 && atomic_load(&stub.inside) == 0);
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&scene, "a"));
+  struct completion completion = { scene.queue, &stub, outcome_of(MSGQ_VERDICT_SENT), MSGQ_INTERNAL };
+  REQUIRE(pthread_create(&thread, NULL, complete_it, &completion) == 0);
+  pthread_join(thread, NULL);
+  CHECK_RESULT(MSGQ_OK, completion.result);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  /* A second answer to the same attempt. */
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &completion.outcome));
+  completion.outcome.verdict = MSGQ_VERDICT_REJECT;
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &completion.outcome));
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
+  CHECK(!atomic_load(&stub.malformed));
+  scene_end(&scene);
+}
+
+TEST(X8_an_answer_before_the_transport_has_returned) {
+  struct scene scene;
+  struct stub stub;
+  begin_pending(&scene, &stub);
+  open_with(&scene, &stub);
+  atomic_store(&stub.held, true);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.inside) == 1);
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  atomic_store(&stub.held, false);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+TEST(X8_a_later_answer_carries_the_failure) {
+  struct scene scene;
+  struct stub stub;
+  msgq_message *message = NULL;
+  begin_pending(&scene, &stub);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 1);
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_HTTP);
+  outcome.code = 404;
+  snprintf(outcome.text, sizeof outcome.text, "nobody here");
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  REQUIRE_OK(msgq_get(scene.queue, "a", &message));
+  REQUIRE(message->failure != NULL);
+  CHECK_NUMBER(MSGQ_FAILURE_NOT_FOUND, message->failure->kind);
+  CHECK_NUMBER(404, message->failure->code);
+  CHECK_TEXT("nobody here", message->failure->text);
+  msgq_message_free(message);
+  scene_end(&scene);
+}
+
+TEST(X8_a_late_success_of_the_latest_attempt_counts) {
+  struct scene scene;
+  struct stub stub;
+  begin_pending(&scene, &stub);
+  scene.options.attempt_timeout_ms = 50;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_NUMBER(MSGQ_FAILURE_TIMEOUT, failure_of(&scene, "a"));
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_REJECT);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(0, counts_of(&scene, NULL).failed);
+  scene_end(&scene);
+}
+
+TEST(X8_an_answer_to_an_earlier_attempt_does_not_count) {
+  struct scene scene;
+  struct stub stub;
+  begin_pending(&scene, &stub);
+  scene.options.attempt_timeout_ms = 50;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  uint64_t first = atomic_load(&stub.token);
+  stub.verdict = MSGQ_VERDICT_REJECT;
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 2 && status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  CHECK(atomic_load(&stub.token) != first);
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, first, &outcome));
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(X8_a_drain_ends_at_its_time) {
+  struct scene scene;
+  struct stub stub;
+  msgq_report report = MSGQ_REPORT_INIT;
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  begin_pending(&scene, &stub);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  options.timeout_ms = 50;
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_drain(scene.queue, &options, &report));
+  CHECK_NUMBER(MSGQ_STOP_TIMEOUT, report.stop);
+  CHECK_NUMBER(1, report.remaining);
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+TEST(close_with_a_hung_transport_has_a_deadline) {
+  struct scene scene;
+  struct stub stub;
+  begin_pending(&scene, &stub);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  atomic_store(&stub.held, true);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.inside) == 1);
+  msgq_queue *queue = scene.queue;
+  int64_t start = steady_ms();
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(queue, 50));
+  CHECK(steady_ms() - start >= 50);
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close(queue, 50));
+  scene.queue = NULL;
+  CHECK_NUMBER(0, atomic_load(&stub.released)); /* its last call has not returned */
+  /* The store is free, and what became of the attempt is not known. */
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  msgq_ledger *ledger = NULL;
+  REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 1);
+  CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, msgq_ledger_at(ledger, 0)->outcome);
+  msgq_ledger_free(ledger);
+  atomic_store(&stub.held, false);
+  AWAIT(atomic_load(&stub.released) == 1);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(close_waits_for_an_attempt_in_flight) {
+  struct post post;
+  post_begin_open(&post);
+  put(&post.scene, "a", "ana", "hello");
+  put(&post.scene, "b", "ana", "not begun");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "a"));
+  AWAIT(receiver_requests(post.receiver, "a") == 1);
+  scene_close(&post.scene);
+  post_open(&post);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&post.scene, "a"));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, "b"));
+  post_end(&post);
+}
+
+TEST(a_hung_transport_stops_nobody_else) {
+  struct scene scene;
+  struct stub stub;
+  char unsent[64];
+  begin_pending(&scene, &stub);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  atomic_store(&stub.held, true);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.inside) == 1);
+  put(&scene, "b", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "b", "edited", 6));
+  unsent_of(&scene, unsent, sizeof unsent);
+  CHECK_TEXT("a b", unsent);
+  /* Clearing takes what is being sent away when its attempt ends, unless that succeeds. */
+  CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
+  atomic_store(&stub.held, false);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(-1, status_of(&scene, "b"));
+  scene_end(&scene);
+}
+
+const struct check_test async_tests[] = {
+  ROW(X8_an_answer_from_another_thread),
+  ROW(X8_an_answer_before_the_transport_has_returned),
+  ROW(X8_a_later_answer_carries_the_failure),
+  ROW(X8_a_late_success_of_the_latest_attempt_counts),
+  ROW(X8_an_answer_to_an_earlier_attempt_does_not_count),
+  ROW(X8_a_drain_ends_at_its_time),
+  ROW(close_with_a_hung_transport_has_a_deadline),
+  ROW(close_waits_for_an_attempt_in_flight),
+  ROW(a_hung_transport_stops_nobody_else),
+  ROWS_END,
+};

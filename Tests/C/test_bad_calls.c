@@ -1,0 +1,199 @@
+/* Calls that cannot be right: no handle, a wrong one, no pointer, a token that nobody gave. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "every_call.h"
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+TEST(bad_handle_null) { every_call_answers(NULL, MSGQ_INVALID); }
+
+TEST(bad_handles_that_never_were) {
+  struct scene scene;
+  char memory[256];
+  memset(memory, 0x5a, sizeof memory);
+  scene_begin_open(&scene);
+  /* None may be followed: some point nowhere, some into memory that is not the library's. */
+  void *const garbage[] = { (void *)(uintptr_t)1, (void *)(uintptr_t)0xdeadbeef, (void *)UINTPTR_MAX, (void *)INTPTR_MAX,
+                            memory, &scene, (char *)scene.queue + (1 << 20), (void *)((uintptr_t)scene.queue ^ ((uintptr_t)1 << 40)) };
+  for (size_t index = 0; index < sizeof garbage / sizeof garbage[0]; index++) {
+    every_call_answers(garbage[index], MSGQ_INVALID);
+    CHECK_RESULT(MSGQ_INVALID, msgq_close(garbage[index], 0));
+  }
+  put(&scene, "a", "ana", "hello");
+  scene_end(&scene);
+}
+
+TEST(bad_open_without_pointers) {
+  struct scene scene;
+  msgq_queue *queue = NULL;
+  scene_begin(&scene);
+  CHECK_RESULT(MSGQ_INVALID, msgq_open(NULL, &scene.options, &queue));
+  CHECK_RESULT(MSGQ_INVALID, msgq_open(scene.path, &scene.options, NULL));
+  CHECK(queue == NULL);
+  scene_end(&scene);
+}
+
+TEST(bad_pointers_that_are_null) {
+  struct scene scene;
+  msgq_message *message = NULL;
+  msgq_ledger *ledger = NULL;
+  scene_begin_open(&scene);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, NULL, 2, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, NULL, &message));
+  CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, "a", NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_edit(scene.queue, NULL, "x", 1));
+  CHECK_RESULT(MSGQ_INVALID, msgq_edit(scene.queue, "a", NULL, 1));
+  CHECK_RESULT(MSGQ_INVALID, msgq_delete(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_retry(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_send_now(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, NULL, MSGQ_STATUS_READ));
+  CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, NULL, &ledger));
+  CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, "a", NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, 1, NULL));
+  CHECK(message == NULL && ledger == NULL);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  CHECK_NUMBER(5, counts_of(&scene, NULL).unsent_bytes);
+  scene_end(&scene);
+}
+
+TEST(bad_draft_pointers) {
+  struct scene scene;
+  const msgq_pair no_key[] = { { NULL, "value" } };
+  const msgq_pair no_value[] = { { "key", NULL } };
+  scene_begin_open(&scene);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.body_size = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
+  draft = (msgq_draft)MSGQ_DRAFT_INIT;
+  draft.metadata_count = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
+  draft.metadata = no_key;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
+  draft.metadata = no_value;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  scene_end(&scene);
+}
+
+TEST(bad_calls_after_close) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  put(&scene, "id", "ana", "hello");
+  msgq_queue *queue = scene.queue;
+  scene_close(&scene);
+  every_call_answers(queue, MSGQ_CLOSED);
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "id"));
+  scene_end(&scene);
+}
+
+TEST(bad_tokens) {
+  struct scene scene;
+  struct stub stub;
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  scene_begin_open(&scene);
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  static const uint64_t unknown[] = { 0, 1, 4711, UINT64_MAX };
+  for (size_t index = 0; index < sizeof unknown / sizeof unknown[0]; index++) {
+    CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, unknown[index], &outcome));
+  }
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 1);
+  outcome.verdict = MSGQ_VERDICT_PENDING;
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  outcome.verdict = (msgq_verdict)99;
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&scene, "a"));
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+TEST(bad_outcome_texts_without_an_end) {
+  struct scene scene;
+  struct stub stub;
+  msgq_message *message = NULL;
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 1);
+  outcome.verdict = MSGQ_VERDICT_REJECT;
+  outcome.kind = (msgq_failure_kind)99; /* counts as unknown */
+  memset(outcome.text, 'x', sizeof outcome.text);
+  memset(outcome.retry_after, '9', sizeof outcome.retry_after);
+  outcome.text[10] = (char)0xff; /* raw text of a receiver need not be UTF-8 */
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  REQUIRE_OK(msgq_get(scene.queue, "a", &message));
+  REQUIRE(message->failure != NULL);
+  CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, message->failure->kind);
+  CHECK(strncmp("xxxxxxxxxx", message->failure->text, 10) == 0 && strlen(message->failure->text) < 1024);
+  msgq_message_free(message);
+  scene_end(&scene);
+}
+
+TEST(bad_numbers_for_words) {
+  struct scene scene;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  struct msgq_list *list = NULL;
+  scene_begin_open(&scene);
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, "a", MSGQ_STATUS_SENT));
+  CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, "a", MSGQ_STATUS_QUEUED));
+  CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, "a", MSGQ_STATUS_FAILED));
+  CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, "a", (msgq_status)99));
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_connectivity(scene.queue, (msgq_connectivity)99, MSGQ_LINK_WIFI, false));
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, (msgq_link)99, false));
+  filter.limit = 1001;
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
+  filter.limit = 50;
+  filter.statuses = 0x40;
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
+  filter.statuses = 0;
+  filter.conversation = "\xff";
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
+  CHECK(list == NULL);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(bad_register_without_a_function) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  /* Nothing is registered, so nothing keeps the context: it is let go, once, at the latest when the queue is closed. */
+  CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, NULL, &stub, stub_release));
+  scene_close(&scene);
+  CHECK_NUMBER(1, atomic_load(&stub.released));
+  scene_end(&scene);
+}
+
+const struct check_test bad_call_tests[] = {
+  ROW(bad_handle_null),
+  ROW(bad_handles_that_never_were),
+  ROW(bad_open_without_pointers),
+  ROW(bad_pointers_that_are_null),
+  ROW(bad_draft_pointers),
+  ROW(bad_calls_after_close),
+  ROW(bad_tokens),
+  ROW(bad_outcome_texts_without_an_end),
+  ROW(bad_numbers_for_words),
+  ROW(bad_register_without_a_function),
+  ROWS_END,
+};

@@ -1,0 +1,176 @@
+/* struct_size: nothing, too small, larger with zeros beyond, larger with something beyond. */
+#include <stddef.h>
+#include <string.h>
+
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+enum { beyond = 64 };
+
+/* A struct of a later version: the known one and something behind it. */
+#define LATER(type) \
+  struct {          \
+    type known;     \
+    char more[beyond]; \
+  }
+
+/* Sizes that no version can have: too small to hold the size itself, and absurdly large. */
+static const uint32_t impossible[] = { 0, 1, 3, UINT32_MAX, UINT32_MAX / 2 };
+enum { impossible_count = sizeof impossible / sizeof impossible[0] };
+
+TEST(bad_size_of_options) {
+  struct scene scene;
+  msgq_queue *queue = NULL;
+  scene_begin(&scene);
+  for (size_t index = 0; index < impossible_count; index++) {
+    scene.options.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_open(scene.path, &scene.options, &queue));
+  }
+  LATER(msgq_options) later = { MSGQ_OPTIONS_INIT, "" };
+  later.known.struct_size = sizeof later;
+  later.more[beyond - 1] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_open(scene.path, &later.known, &queue));
+  CHECK(queue == NULL);
+  later.more[beyond - 1] = 0;
+  REQUIRE_OK(msgq_open(scene.path, &later.known, &queue));
+  CHECK_RESULT(MSGQ_OK, msgq_close(queue, 0));
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_drafts) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    draft.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
+    CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, &draft, 1, NULL));
+  }
+  LATER(msgq_draft) later[2] = { { MSGQ_DRAFT_INIT, "" }, { MSGQ_DRAFT_INIT, "" } };
+  later[0].known.struct_size = later[1].known.struct_size = sizeof later[0];
+  later[0].known.id = "first";
+  later[1].known.id = "second";
+  later[1].more[0] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &later[1].known, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, &later[0].known, 2, NULL));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  later[1].more[0] = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_batch(scene.queue, &later[0].known, 2, NULL));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "second"));
+  msgq_draft mixed[2] = { MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT };
+  mixed[1].struct_size = sizeof later[0];
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, mixed, 2, NULL));
+  CHECK_NUMBER(2, counts_of(&scene, NULL).queued);
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_filters) {
+  struct scene scene;
+  struct msgq_list *list = NULL;
+  scene_begin_open(&scene);
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    filter.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
+  }
+  LATER(msgq_filter) later = { MSGQ_FILTER_INIT, "" };
+  later.known.struct_size = sizeof later;
+  later.more[7] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &later.known, &list));
+  CHECK(list == NULL);
+  later.more[7] = 0;
+  REQUIRE_OK(msgq_list(scene.queue, &later.known, &list));
+  msgq_list_free(list);
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_counts) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  put(&scene, "a", "ana", "hello");
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    counts.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, &counts));
+    CHECK_NUMBER(0, counts.queued);
+  }
+  LATER(struct msgq_counts) later = { MSGQ_COUNTS_INIT, "" };
+  later.known.struct_size = sizeof later;
+  later.more[0] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, &later.known));
+  later.more[0] = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_counts(scene.queue, NULL, &later.known));
+  CHECK_NUMBER(1, later.known.queued);
+  CHECK_NUMBER(sizeof later, later.known.struct_size);
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_reports_and_drain_options) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  msgq_report report = MSGQ_REPORT_INIT;
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    report.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, NULL, &report));
+    options.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, &options, NULL));
+  }
+  LATER(msgq_drain_options) later_options = { MSGQ_DRAIN_OPTIONS_INIT, "" };
+  LATER(msgq_report) later_report = { MSGQ_REPORT_INIT, "" };
+  later_options.known.struct_size = sizeof later_options;
+  later_report.known.struct_size = sizeof later_report;
+  later_options.more[0] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, &later_options.known, NULL));
+  later_options.more[0] = 0;
+  later_report.more[beyond - 1] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, NULL, &later_report.known));
+  later_report.more[beyond - 1] = 0;
+  /* Refused before anything was sent. */
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &later_options.known, &later_report.known));
+  CHECK_NUMBER(1, later_report.known.sent);
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_outcomes) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 1);
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    outcome.struct_size = impossible[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  }
+  LATER(msgq_outcome) later = { MSGQ_OUTCOME_INIT, "" };
+  later.known.verdict = MSGQ_VERDICT_SENT;
+  later.known.struct_size = sizeof later;
+  later.more[0] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &later.known));
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&scene, "a"));
+  later.more[0] = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &later.known));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+const struct check_test bad_size_tests[] = {
+  ROW(bad_size_of_options),
+  ROW(bad_size_of_drafts),
+  ROW(bad_size_of_filters),
+  ROW(bad_size_of_counts),
+  ROW(bad_size_of_reports_and_drain_options),
+  ROW(bad_size_of_outcomes),
+  ROWS_END,
+};

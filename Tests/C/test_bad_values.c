@@ -1,0 +1,182 @@
+/* Values that cannot be right: options, strings, sizes of structs. Nothing changes. */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "files.h"
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+static const int64_t day_ms = 86400000;
+
+static void refuse_options(const struct scene *scene, const msgq_options *options, const char *what) {
+  msgq_queue *queue = NULL;
+  msgq_result result = msgq_open(scene->path, options, &queue);
+  if (!CHECK(result == MSGQ_INVALID && queue == NULL)) fprintf(stderr, "  %s: %s\n", what, msgq_result_name(result));
+  if (queue != NULL) msgq_close(queue, 0);
+}
+
+/* Opens with one field changed. */
+#define REFUSE(field, value)                         \
+  do {                                               \
+    msgq_options options = MSGQ_OPTIONS_INIT;        \
+    options.field = (value);                         \
+    refuse_options(&scene, &options, #field " " #value); \
+  } while (0)
+
+TEST(bad_options_out_of_range) {
+  struct scene scene;
+  scene_begin(&scene);
+  REFUSE(mode, (msgq_mode)3);
+  REFUSE(callbacks, (msgq_callbacks)2);
+  REFUSE(backoff, (msgq_backoff)3);
+  REFUSE(exhausted, (msgq_exhausted)2);
+  REFUSE(max_in_flight, 0);
+  REFUSE(max_in_flight, 65);
+  REFUSE(max_retries, 1001);
+  REFUSE(jitter, -0.01);
+  REFUSE(jitter, 1.01);
+  REFUSE(jitter, (double)NAN);
+  REFUSE(attempt_timeout_ms, 0);
+  REFUSE(attempt_timeout_ms, day_ms + 1);
+  REFUSE(manual_timeout_ms, 0);
+  REFUSE(manual_timeout_ms, day_ms + 1);
+  REFUSE(prompt_timeout_ms, 0);
+  REFUSE(prompt_timeout_ms, day_ms + 1);
+  REFUSE(settle_ms, -1);
+  REFUSE(settle_ms, 3600001);
+  REFUSE(limit_body, 0);
+  REFUSE(limit_body, 268435457);
+  REFUSE(limit_metadata, 16777217);
+  CHECK_NUMBER(0, directory_entries(scene.directory));
+  scene_end(&scene);
+}
+
+TEST(bad_options_of_the_backoff) {
+  static const int64_t ladder[65] = { 0 }, negative[] = { -1 }, too_long[] = { 7 * 86400000 + 1 };
+  static const struct {
+    int64_t base, cap;
+    double factor;
+  } exponential[] = {
+    { 0, 3600000, 2 },           { 7 * 86400000 + 1, 7 * 86400000 + 1, 2 }, { 5000, 4999, 2 }, { 5000, 7 * 86400000 + 1, 2 },
+    { 5000, 3600000, 0.99 }, { 5000, 3600000, 100.01 }, { 5000, 3600000, (double)NAN }, { 5000, 3600000, (double)INFINITY },
+  };
+  struct scene scene;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  scene_begin(&scene);
+  options.backoff = MSGQ_BACKOFF_LADDER;
+  options.ladder_count = 1;
+  refuse_options(&scene, &options, "no ladder");
+  options.ladder_ms = negative;
+  refuse_options(&scene, &options, "a negative delay");
+  options.ladder_ms = too_long;
+  refuse_options(&scene, &options, "a delay of more than 7 days");
+  options.ladder_ms = ladder;
+  options.ladder_count = 65;
+  refuse_options(&scene, &options, "65 delays");
+  options.ladder_count = 64;
+  CHECK_RESULT(MSGQ_OK, msgq_open(scene.path, &options, &scene.queue));
+  scene_close(&scene);
+  options = (msgq_options)MSGQ_OPTIONS_INIT;
+  options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  for (size_t index = 0; index < sizeof exponential / sizeof exponential[0]; index++) {
+    char what[32];
+    snprintf(what, sizeof what, "exponential %zu", index);
+    options.backoff_base_ms = exponential[index].base;
+    options.backoff_cap_ms = exponential[index].cap;
+    options.backoff_factor = exponential[index].factor;
+    refuse_options(&scene, &options, what);
+  }
+  scene_end(&scene);
+}
+
+static msgq_result put_strings(struct scene *scene, const char *id, const char *conversation, const char *key, const char *value) {
+  const msgq_pair pair = { key, value };
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = conversation;
+  draft.metadata = &pair;
+  draft.metadata_count = key != NULL ? 1 : 0;
+  return msgq_enqueue(scene->queue, &draft, NULL);
+}
+
+static const char *const broken_utf8[] = {
+  "\xff", "a\x80", "\xc3", "\xc3(", "\xe2\x98", "\xf0\x9f\x98", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
+};
+static const char *const with_control[] = { "a\nb", "\x01", "tab\t", "\x1f", "\x7f", "\xc2\x85" };
+
+TEST(bad_strings_in_a_draft) {
+  struct scene scene;
+  char bytes256[257];
+  memset(bytes256, 'x', 256);
+  bytes256[256] = '\0';
+  scene_begin_open(&scene);
+  for (size_t index = 0; index < sizeof broken_utf8 / sizeof broken_utf8[0]; index++) {
+    CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, broken_utf8[index], "c", NULL, NULL));
+    CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, NULL, broken_utf8[index], NULL, NULL));
+    CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, NULL, "c", broken_utf8[index], "value"));
+    CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, NULL, "c", "key", broken_utf8[index]));
+  }
+  for (size_t index = 0; index < sizeof with_control / sizeof with_control[0]; index++) {
+    CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, with_control[index], "c", NULL, NULL));
+    CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, NULL, with_control[index], NULL, NULL));
+  }
+  CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, "", "c", NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, bytes256, "c", NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, NULL, bytes256, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, put_strings(&scene, NULL, "c", "", "value"));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, put_strings(&scene, bytes256 + 1, bytes256 + 1, "k", "anything but NUL: \n\x01"));
+  CHECK_RESULT(MSGQ_OK, put_strings(&scene, "sm\xc3\xb8rrebr\xc3\xb8" "d \xf0\x9f\x98\x80", "", NULL, NULL));
+  scene_end(&scene);
+}
+
+TEST(bad_metadata_with_a_key_twice) {
+  struct scene scene;
+  const msgq_pair pairs[] = { { "a", "1" }, { "b", "2" }, { "a", "3" } };
+  scene_begin_open(&scene);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.metadata = pairs;
+  draft.metadata_count = 3;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
+  draft.metadata_count = 2;
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue(scene.queue, &draft, NULL));
+  scene_end(&scene);
+}
+
+TEST(bad_strings_in_other_calls) {
+  struct scene scene;
+  struct stub stub;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_message *message = NULL;
+  msgq_ledger *ledger = NULL;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  for (size_t index = 0; index < sizeof broken_utf8 / sizeof broken_utf8[0]; index++) {
+    const char *text = broken_utf8[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, text, &message));
+    CHECK_RESULT(MSGQ_INVALID, msgq_edit(scene.queue, text, "x", 1));
+    CHECK_RESULT(MSGQ_INVALID, msgq_delete(scene.queue, text));
+    CHECK_RESULT(MSGQ_INVALID, msgq_retry(scene.queue, text));
+    CHECK_RESULT(MSGQ_INVALID, msgq_send_now(scene.queue, text));
+    CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, text, MSGQ_STATUS_READ));
+    CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, text, &ledger));
+    CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, text, &counts));
+    CHECK_RESULT(MSGQ_INVALID, msgq_clear(scene.queue, text));
+    CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, text));
+  }
+  CHECK(message == NULL && ledger == NULL);
+  scene_end(&scene);
+}
+
+const struct check_test bad_value_tests[] = {
+  ROW(bad_options_out_of_range),
+  ROW(bad_options_of_the_backoff),
+  ROW(bad_strings_in_a_draft),
+  ROW(bad_metadata_with_a_key_twice),
+  ROW(bad_strings_in_other_calls),
+  ROWS_END,
+};

@@ -1,0 +1,188 @@
+/* What callbacks may do: everything but closing. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "files.h"
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+struct inside {
+  msgq_queue *queue;
+  atomic_int failures;
+  atomic_int runs;
+  const char *path; /* of a second store to open and close there */
+};
+
+static void expect(struct inside *inside, msgq_result expected, msgq_result actual, const char *what) {
+  if (expected == actual) return;
+  atomic_fetch_add(&inside->failures, 1);
+  fprintf(stderr, "  inside a callback: %s is %s\n", what, msgq_result_name(actual));
+}
+
+/* Every kind of call, on the queue whose callback this runs in. */
+static void call_everything(struct inside *inside) {
+  msgq_queue *queue = inside->queue, *other = NULL;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_message *message = NULL;
+  struct msgq_list *list = NULL;
+  msgq_ledger *ledger = NULL;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  draft.id = "inner";
+  draft.conversation = "inner";
+  draft.not_before_ms = wall_ms() + 3600000; /* so that no drain comes between */
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  expect(inside, MSGQ_CONFLICT, msgq_close(queue, 0), "close");
+  expect(inside, MSGQ_OK, msgq_enqueue(queue, &draft, NULL), "enqueue");
+  expect(inside, MSGQ_OK, msgq_edit(queue, "inner", "x", 1), "edit");
+  expect(inside, MSGQ_OK, msgq_get(queue, "inner", &message), "get");
+  msgq_message_free(message);
+  expect(inside, MSGQ_OK, msgq_list(queue, NULL, &list), "list");
+  msgq_list_free(list);
+  expect(inside, MSGQ_OK, msgq_attempts(queue, "inner", &ledger), "attempts");
+  msgq_ledger_free(ledger);
+  expect(inside, MSGQ_OK, msgq_counts(queue, NULL, &counts), "counts");
+  expect(inside, MSGQ_CONFLICT, msgq_retry(queue, "inner"), "retry");
+  expect(inside, MSGQ_CONFLICT, msgq_mark(queue, "inner", MSGQ_STATUS_READ), "mark");
+  expect(inside, MSGQ_NOT_FOUND, msgq_complete(queue, UINT64_MAX, &outcome), "complete");
+  expect(inside, MSGQ_OK, msgq_drain(queue, NULL, &report), "drain");
+  if (report.stop != MSGQ_STOP_STARTED) expect(inside, MSGQ_OK, MSGQ_INTERNAL, "the report of a drain inside");
+  expect(inside, MSGQ_OK, msgq_delete(queue, "inner"), "delete");
+  expect(inside, MSGQ_OK, msgq_clear(queue, "nobody"), "clear");
+  expect(inside, MSGQ_OK, msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_OTHER, false), "set_connectivity");
+  expect(inside, MSGQ_OK, msgq_open(inside->path, NULL, &other), "open of another store");
+  expect(inside, MSGQ_OK, msgq_close(other, 0), "close of another queue");
+}
+
+static msgq_verdict transport_calls(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct inside *inside = context;
+  (void)out;
+  if (strcmp(delivery->id, "outer") == 0 && atomic_fetch_add(&inside->runs, 1) == 0) call_everything(inside);
+  return MSGQ_VERDICT_SENT;
+}
+
+static void handler_calls(void *context, const msgq_event *event) {
+  struct inside *inside = context;
+  bool sent = event->kind == MSGQ_EVENT_STATUS && event->to == MSGQ_STATUS_SENT && strcmp(event->id, "outer") == 0;
+  if (sent && atomic_fetch_add(&inside->runs, 1) == 0) call_everything(inside);
+}
+
+static void begin_inside(struct scene *scene, struct inside *inside) {
+  scene_begin_open(scene);
+  memset(inside, 0, sizeof *inside);
+  inside->queue = scene->queue;
+  inside->path = scene_file(scene, "other.db");
+  put(scene, "outer", "ana", "hello");
+}
+
+TEST(callbacks_every_call_works_inside_a_transport) {
+  struct scene scene;
+  struct inside inside;
+  begin_inside(&scene, &inside);
+  REQUIRE_OK(msgq_set_transport(scene.queue, transport_calls, &inside, NULL));
+  /* The drain that the callback starts joins this one: it is one drain for both. */
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, NULL, NULL));
+  AWAIT(status_of(&scene, "outer") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(1, atomic_load(&inside.runs));
+  CHECK_NUMBER(0, atomic_load(&inside.failures));
+  scene_end(&scene);
+}
+
+TEST(callbacks_every_call_works_inside_a_handler) {
+  struct scene scene;
+  struct inside inside;
+  struct stub stub;
+  begin_inside(&scene, &inside);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, handler_calls, &inside, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, NULL, NULL));
+  AWAIT(atomic_load(&inside.runs) == 1);
+  scene_close(&scene);
+  CHECK_NUMBER(0, atomic_load(&inside.failures));
+  scene_end(&scene);
+}
+
+static void handler_replaces_itself(void *context, const msgq_event *event) {
+  struct inside *inside = context;
+  (void)event;
+  atomic_fetch_add(&inside->runs, 1);
+  expect(inside, MSGQ_OK, msgq_set_event_handler(inside->queue, NULL, NULL, NULL), "set_event_handler");
+  expect(inside, MSGQ_OK, msgq_set_transport(inside->queue, NULL, NULL, NULL), "set_transport");
+}
+
+static void release_counts(void *context) {
+  struct inside *inside = context;
+  atomic_fetch_add(&inside->runs, 100);
+}
+
+TEST(callbacks_a_handler_may_take_itself_away) {
+  struct scene scene;
+  struct inside inside;
+  begin_inside(&scene, &inside);
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, handler_replaces_itself, &inside, release_counts));
+  put(&scene, "a", "ana", "hello");
+  AWAIT(atomic_load(&inside.runs) == 101);
+  put(&scene, "b", "ana", "hello");
+  scene_close(&scene);
+  CHECK_NUMBER(101, atomic_load(&inside.runs));
+  CHECK_NUMBER(0, atomic_load(&inside.failures));
+  scene_end(&scene);
+}
+
+TEST(callbacks_a_verdict_of_zero_is_never_success) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_UNKNOWN);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, failure_of(&scene, "a"));
+  stub.verdict = (msgq_verdict)4711;
+  put(&scene, "b", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, failure_of(&scene, "b"));
+  scene_end(&scene);
+}
+
+TEST(callbacks_events_come_in_order_and_after_the_disk) {
+  struct post post;
+  char path[128], id[8];
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "m1", 400, 1, NULL);
+  for (int number = 0; number < 3; number++) {
+    snprintf(id, sizeof id, "m%d", number);
+    put(&post.scene, id, "ana", "hello");
+  }
+  drain(&post.scene);
+  journal_path(&post.scene.journal, "m0", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>sent", path);
+  journal_path(&post.scene.journal, "m1", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>failed", path);
+  struct entry last = { .at_ms = 0 };
+  pthread_mutex_lock(&post.scene.journal.lock);
+  for (size_t index = 0; index < post.scene.journal.count; index++) {
+    const struct entry *entry = &post.scene.journal.entries[index];
+    CHECK(entry->at_ms >= last.at_ms);
+    last = *entry;
+    if (entry->kind == MSGQ_EVENT_STATUS && entry->to == MSGQ_STATUS_FAILED) {
+      CHECK_NUMBER(MSGQ_FAILURE_REJECTED, entry->failure);
+      CHECK_NUMBER(1, entry->attempt);
+    }
+  }
+  pthread_mutex_unlock(&post.scene.journal.lock);
+  post_end(&post);
+}
+
+const struct check_test callback_tests[] = {
+  ROW(callbacks_every_call_works_inside_a_transport),
+  ROW(callbacks_every_call_works_inside_a_handler),
+  ROW(callbacks_a_handler_may_take_itself_away),
+  ROW(callbacks_a_verdict_of_zero_is_never_success),
+  ROW(callbacks_events_come_in_order_and_after_the_disk),
+  ROWS_END,
+};

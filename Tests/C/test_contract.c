@@ -1,0 +1,116 @@
+/* Version, words and defaults: what needs no queue. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests.h"
+
+TEST(contract_version_is_the_headers) {
+  char expected[32];
+  snprintf(expected, sizeof expected, "%d.%d.%d", MSGQ_VERSION_MAJOR, MSGQ_VERSION_MINOR, MSGQ_VERSION_PATCH);
+  CHECK_TEXT(expected, msgq_version());
+  CHECK_NUMBER(MSGQ_VERSION_NUMBER, msgq_version_number());
+}
+
+TEST(contract_results_have_their_names) {
+  static const char *const names[] = {
+    "MSGQ_OK",     "MSGQ_INVALID", "MSGQ_NOT_FOUND", "MSGQ_DUPLICATE", "MSGQ_CONFLICT", "MSGQ_BUSY",       "MSGQ_FULL",
+    "MSGQ_TOO_LARGE", "MSGQ_LOCKED", "MSGQ_CLOSED",  "MSGQ_FORKED",    "MSGQ_CORRUPT",  "MSGQ_STORAGE",    "MSGQ_UNKNOWN",
+    "MSGQ_TOO_NEW",   "MSGQ_PERMISSION", "MSGQ_TIMEOUT", "MSGQ_NO_TRANSPORT", "MSGQ_INTERNAL",
+  };
+  CHECK_NUMBER(MSGQ_INTERNAL + 1, sizeof names / sizeof names[0]);
+  for (int result = 0; result <= (int)MSGQ_INTERNAL; result++) CHECK_TEXT(names[result], msgq_result_name((msgq_result)result));
+  CHECK_TEXT("MSGQ_?", msgq_result_name((msgq_result)(MSGQ_INTERNAL + 1)));
+  CHECK_TEXT("MSGQ_?", msgq_result_name((msgq_result)2147483647));
+}
+
+static void *detail_of_a_new_thread(void *context) {
+  char *detail = context;
+  snprintf(detail, 64, "%s", msgq_error_detail());
+  return NULL;
+}
+
+TEST(contract_error_detail_belongs_to_its_thread) {
+  char other[64] = "not asked";
+  pthread_t thread;
+  CHECK_RESULT(MSGQ_INVALID, msgq_open(NULL, NULL, NULL));
+  CHECK(strlen(msgq_error_detail()) > 10);
+  REQUIRE(pthread_create(&thread, NULL, detail_of_a_new_thread, other) == 0);
+  pthread_join(thread, NULL);
+  CHECK_TEXT("", other);
+}
+
+TEST(contract_options_macro_and_function_agree) {
+  msgq_options macro = MSGQ_OPTIONS_INIT;
+  msgq_options function;
+  memset(&function, 0xa5, sizeof function);
+  msgq_options_init(&function);
+  msgq_options_init(NULL);
+#define SAME(field) CHECK(macro.field == function.field)
+  SAME(struct_size);
+  SAME(mode);
+  SAME(callbacks);
+  SAME(backoff);
+  SAME(exhausted);
+  SAME(direct);
+  SAME(hold_unknown);
+  SAME(durable_outcomes);
+  SAME(max_in_flight);
+  SAME(max_retries);
+  SAME(ladder_ms);
+  SAME(ladder_count);
+  SAME(backoff_base_ms);
+  SAME(backoff_factor);
+  SAME(backoff_cap_ms);
+  SAME(jitter);
+  SAME(attempt_timeout_ms);
+  SAME(manual_timeout_ms);
+  SAME(prompt_timeout_ms);
+  SAME(settle_ms);
+  SAME(drain_batch);
+  SAME(limit_messages);
+  SAME(limit_bytes);
+  SAME(limit_body);
+  SAME(limit_metadata);
+#undef SAME
+}
+
+TEST(contract_defaults_are_as_documented) {
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  CHECK_NUMBER(sizeof options, options.struct_size);
+  CHECK(options.mode == MSGQ_MODE_AUTO && options.callbacks == MSGQ_CALLBACKS_THREAD && options.backoff == MSGQ_BACKOFF_AUTOMATIC);
+  CHECK(options.exhausted == MSGQ_EXHAUSTED_KEEP && options.direct && !options.hold_unknown && !options.durable_outcomes);
+  CHECK(options.max_in_flight == 1 && options.max_retries == 5 && options.ladder_ms == NULL && options.ladder_count == 0);
+  CHECK(options.backoff_base_ms == 5000 && options.backoff_factor == 2.0 && options.backoff_cap_ms == 3600000 && options.jitter == 0.0);
+  CHECK(options.attempt_timeout_ms == 30000 && options.manual_timeout_ms == 3000 && options.prompt_timeout_ms == 10000);
+  CHECK(options.settle_ms == 500 && options.drain_batch == 0 && options.limit_messages == 0 && options.limit_bytes == 0);
+  CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
+}
+
+TEST(contract_init_macros_carry_their_sizes) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  msgq_drain_options drain_options = MSGQ_DRAIN_OPTIONS_INIT;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  CHECK_NUMBER(sizeof draft, draft.struct_size);
+  CHECK_NUMBER(sizeof filter, filter.struct_size);
+  CHECK_NUMBER(sizeof outcome, outcome.struct_size);
+  CHECK_NUMBER(sizeof report, report.struct_size);
+  CHECK_NUMBER(sizeof drain_options, drain_options.struct_size);
+  CHECK_NUMBER(sizeof counts, counts.struct_size);
+  CHECK_NUMBER(50, filter.limit);
+  CHECK_NUMBER(-1, outcome.retry_after_ms);
+  CHECK_NUMBER(-1, drain_options.timeout_ms);
+}
+
+const struct check_test contract_tests[] = {
+  ROW(contract_version_is_the_headers),
+  ROW(contract_results_have_their_names),
+  ROW(contract_error_detail_belongs_to_its_thread),
+  ROW(contract_options_macro_and_function_agree),
+  ROW(contract_defaults_are_as_documented),
+  ROW(contract_init_macros_carry_their_sizes),
+  ROWS_END,
+};

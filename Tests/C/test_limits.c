@@ -1,0 +1,139 @@
+/* Limits: at the limit all is well, one over it nothing has changed (X11). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+#include "tests.h"
+
+/* The result of enqueueing this many bytes. */
+static msgq_result put_bytes(struct scene *scene, const char *id, size_t size) {
+  char *body = calloc(1, size + 1);
+  REQUIRE(body != NULL);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.body = body;
+  draft.body_size = size;
+  msgq_result result = msgq_enqueue(scene->queue, &draft, NULL);
+  free(body);
+  return result;
+}
+
+TEST(X11_messages_are_limited) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.limit_messages = 2;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1));
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "b", 1));
+  CHECK_RESULT(MSGQ_FULL, put_bytes(&scene, "c", 1));
+  CHECK_NUMBER(-1, status_of(&scene, "c"));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "c", 1));
+  scene_end(&scene);
+}
+
+TEST(X11_a_batch_over_the_limit_changes_nothing) {
+  struct scene scene;
+  msgq_draft drafts[3] = { MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT };
+  scene_begin(&scene);
+  scene.options.limit_messages = 2;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_FULL, msgq_enqueue_batch(scene.queue, drafts, 3, NULL));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_batch(scene.queue, drafts, 2, NULL));
+  scene_end(&scene);
+}
+
+TEST(X11_bytes_are_limited) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.limit_bytes = 100;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 60));
+  CHECK_RESULT(MSGQ_FULL, put_bytes(&scene, "b", 41));
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "b", 40));
+  CHECK_RESULT(MSGQ_FULL, msgq_edit(scene.queue, "b", "forty-one bytes, of which one is too much", 41));
+  CHECK_NUMBER(100, counts_of(&scene, NULL).unsent_bytes);
+  CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "a", "less", 4));
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "c", 56));
+  scene_end(&scene);
+}
+
+TEST(X11_a_body_is_limited) {
+  struct scene scene;
+  char *body = calloc(1, 1048577);
+  scene_begin_open(&scene);
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_bytes(&scene, "a", 1048577));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1048576));
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "empty", 0));
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, 1048577));
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, SIZE_MAX)); /* its size is looked at first */
+  CHECK_NUMBER(1048576, counts_of(&scene, NULL).unsent_bytes);
+  free(body);
+  scene_end(&scene);
+}
+
+TEST(X11_a_body_limit_of_one_byte) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.limit_body = 1;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1));
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_bytes(&scene, "b", 2));
+  scene_end(&scene);
+}
+
+/* The result of enqueueing this many pairs "k0"…, each with this value. */
+static msgq_result put_pairs(struct scene *scene, size_t count, const char *value) {
+  char (*keys)[24] = calloc(count, sizeof *keys);
+  msgq_pair *pairs = calloc(count, sizeof *pairs);
+  REQUIRE(keys != NULL && pairs != NULL);
+  for (size_t index = 0; index < count; index++) {
+    snprintf(keys[index], sizeof keys[index], "k%zu", index);
+    pairs[index].key = keys[index];
+    pairs[index].value = value;
+  }
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.metadata = pairs;
+  draft.metadata_count = count;
+  msgq_result result = msgq_enqueue(scene->queue, &draft, NULL);
+  free(pairs);
+  free(keys);
+  return result;
+}
+
+TEST(X11_metadata_is_limited_in_pairs) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_pairs(&scene, 10000, ""));
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_pairs(&scene, 1025, ""));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, put_pairs(&scene, 1024, ""));
+  scene_end(&scene);
+}
+
+TEST(X11_metadata_is_limited_in_bytes) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.limit_metadata = 10;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_OK, put_pairs(&scene, 1, "12345678"));
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_pairs(&scene, 1, "123456789"));
+  CHECK_RESULT(MSGQ_OK, put_pairs(&scene, 2, "123"));
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_pairs(&scene, 3, "12"));
+  CHECK_NUMBER(2, counts_of(&scene, NULL).queued);
+  scene_end(&scene);
+}
+
+const struct check_test limit_tests[] = {
+  ROW(X11_messages_are_limited),
+  ROW(X11_a_batch_over_the_limit_changes_nothing),
+  ROW(X11_bytes_are_limited),
+  ROW(X11_a_body_is_limited),
+  ROW(X11_a_body_limit_of_one_byte),
+  ROW(X11_metadata_is_limited_in_pairs),
+  ROW(X11_metadata_is_limited_in_bytes),
+  ROWS_END,
+};

@@ -1,0 +1,211 @@
+/* Callbacks on the caller's own thread, and a descriptor for its event loop (X7). */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static void begin_polling(struct scene *scene, struct stub *stub, msgq_mode mode) {
+  scene_begin(scene);
+  stub_begin(stub, MSGQ_VERDICT_SENT);
+  scene->options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene->options.mode = mode;
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
+static size_t poll_queue(struct scene *scene, int64_t timeout_ms) {
+  size_t ran = 4711;
+  CHECK_RESULT(MSGQ_OK, msgq_poll(scene->queue, timeout_ms, &ran));
+  return ran;
+}
+
+/* Runs callbacks until nothing is left to run. */
+static void poll_all(struct scene *scene) {
+  while (poll_queue(scene, 0) > 0) continue;
+}
+
+static bool readable(struct scene *scene, int timeout_ms) {
+  struct pollfd descriptor = { msgq_fd(scene->queue), POLLIN, 0 };
+  return poll(&descriptor, 1, timeout_ms) == 1 && (descriptor.revents & POLLIN) != 0;
+}
+
+TEST(X7_callbacks_run_on_the_thread_that_polls) {
+  struct scene scene;
+  struct stub stub;
+  begin_polling(&scene, &stub, MSGQ_MODE_AUTO);
+  put(&scene, "a", "ana", "hello");
+  pause_ms(20); /* nothing may happen meanwhile */
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  CHECK_NUMBER(0, scene.journal.count);
+  int64_t end = steady_ms() + check_patience_ms();
+  while (status_of(&scene, "a") != MSGQ_STATUS_SENT && steady_ms() < end) poll_queue(&scene, 100);
+  poll_all(&scene);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  CHECK(pthread_equal(stub.thread, pthread_self()));
+  CHECK(journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT));
+  for (size_t index = 0; index < scene.journal.count; index++) {
+    CHECK(pthread_equal(scene.journal.entries[index].thread, pthread_self()));
+  }
+  scene_end(&scene);
+}
+
+TEST(X7_the_descriptor_is_readable_while_there_is_work) {
+  struct scene scene;
+  struct stub stub;
+  begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
+  poll_all(&scene);
+  CHECK(msgq_fd(scene.queue) >= 0);
+  CHECK((fcntl(msgq_fd(scene.queue), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(!readable(&scene, 0));
+  put(&scene, "a", "ana", "hello");
+  CHECK(readable(&scene, (int)check_patience_ms()));
+  CHECK(readable(&scene, 0)); /* and stays so until the work is done */
+  poll_all(&scene);
+  CHECK(!readable(&scene, 0));
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  int64_t end = steady_ms() + check_patience_ms();
+  while (!journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT) && steady_ms() < end) {
+    if (readable(&scene, 100)) poll_queue(&scene, 0);
+  }
+  CHECK(journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT));
+  scene_end(&scene);
+}
+
+TEST(X7_poll_without_work_waits_as_long_as_told) {
+  struct scene scene;
+  struct stub stub;
+  begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
+  poll_all(&scene);
+  CHECK_NUMBER(0, poll_queue(&scene, 0));
+  int64_t start = steady_ms();
+  CHECK_NUMBER(0, poll_queue(&scene, 50));
+  CHECK(steady_ms() - start >= 49);
+  CHECK_RESULT(MSGQ_OK, msgq_poll(scene.queue, 0, NULL));
+  scene_end(&scene);
+}
+
+TEST(X7_a_drain_serves_itself_when_nobody_polls) {
+  struct post post;
+  post_begin(&post);
+  post.scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  post_open(&post);
+  for (int number = 0; number < 5; number++) put(&post.scene, NULL, "ana", "hello");
+  CHECK_NUMBER(5, drain(&post.scene).sent);
+  CHECK_NUMBER(5, receiver_requests(post.receiver, NULL));
+  CHECK_NUMBER(1, journal_count(&post.scene.journal, MSGQ_EVENT_DRAIN_FINISHED));
+  CHECK(pthread_equal(post.scene.journal.entries[0].thread, pthread_self()));
+  post_end(&post);
+}
+
+struct poller {
+  msgq_queue *queue;
+  atomic_bool started;
+  atomic_bool stopping;
+  msgq_result result;
+  pthread_t thread;
+};
+
+static void *poll_until_closed(void *context) {
+  struct poller *poller = context;
+  atomic_store(&poller->started, true);
+  do poller->result = msgq_poll(poller->queue, -1, NULL);
+  while (poller->result == MSGQ_OK);
+  return NULL;
+}
+
+static void poller_start(struct poller *poller, msgq_queue *queue) {
+  memset(poller, 0, sizeof *poller);
+  poller->queue = queue;
+  REQUIRE(pthread_create(&poller->thread, NULL, poll_until_closed, poller) == 0);
+  AWAIT(atomic_load(&poller->started));
+}
+
+TEST(X7_closing_wakes_whoever_polls) {
+  struct scene scene;
+  struct stub stub;
+  struct poller pollers[2];
+  begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
+  for (int index = 0; index < 2; index++) poller_start(&pollers[index], scene.queue);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).sent); /* the pollers run its callbacks */
+  CHECK(!pthread_equal(stub.thread, pthread_self()) || atomic_load(&stub.calls) == 1);
+  scene_close(&scene);
+  for (int index = 0; index < 2; index++) {
+    pthread_join(pollers[index].thread, NULL);
+    CHECK_RESULT(MSGQ_CLOSED, pollers[index].result);
+  }
+  CHECK_NUMBER(1, atomic_load(&stub.released));
+  scene_end(&scene);
+}
+
+TEST(X7_two_threads_send_two_conversations_side_by_side) {
+  struct scene scene;
+  struct stub stub;
+  struct poller pollers[2];
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = 2;
+  scene_open(&scene);
+  atomic_store(&stub.held, true);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  for (int index = 0; index < 2; index++) poller_start(&pollers[index], scene.queue);
+  put(&scene, "a", "ana", "hello");
+  put(&scene, "b", "ben", "hello");
+  AWAIT(atomic_load(&stub.inside) == 2);
+  atomic_store(&stub.held, false);
+  AWAIT(counts_of(&scene, NULL).sent == 2);
+  scene_close(&scene);
+  for (int index = 0; index < 2; index++) pthread_join(pollers[index].thread, NULL);
+  scene_end(&scene);
+}
+
+static msgq_verdict polls_inside(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct poller *poller = context;
+  size_t ran = 4711;
+  (void)delivery, (void)out;
+  poller->result = msgq_poll(poller->queue, 0, &ran);
+  atomic_store(&poller->started, ran == 0);
+  return MSGQ_VERDICT_SENT;
+}
+
+TEST(X7_poll_inside_a_callback_runs_nothing) {
+  struct scene scene;
+  struct stub stub;
+  begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
+  struct poller poller = { .queue = scene.queue, .result = MSGQ_INTERNAL };
+  REQUIRE_OK(msgq_set_transport(scene.queue, polls_inside, &poller, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  CHECK_RESULT(MSGQ_OK, poller.result);
+  CHECK(atomic_load(&poller.started));
+  scene_end(&scene);
+}
+
+TEST(X7_with_callbacks_on_threads_there_is_nothing_to_poll) {
+  struct scene scene;
+  size_t ran = 4711;
+  scene_begin_open(&scene);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_poll(scene.queue, 0, &ran));
+  CHECK_NUMBER(4711, ran);
+  CHECK_NUMBER(-1, msgq_fd(scene.queue));
+  scene_end(&scene);
+}
+
+const struct check_test poll_tests[] = {
+  ROW(X7_callbacks_run_on_the_thread_that_polls),
+  ROW(X7_the_descriptor_is_readable_while_there_is_work),
+  ROW(X7_poll_without_work_waits_as_long_as_told),
+  ROW(X7_a_drain_serves_itself_when_nobody_polls),
+  ROW(X7_closing_wakes_whoever_polls),
+  ROW(X7_two_threads_send_two_conversations_side_by_side),
+  ROW(X7_poll_inside_a_callback_runs_nothing),
+  ROW(X7_with_callbacks_on_threads_there_is_nothing_to_poll),
+  ROWS_END,
+};

@@ -1,0 +1,277 @@
+/* Failures: the ladder, its end, and trying again by hand. */
+#include <stdio.h>
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+/* A scene with a stub that fails in a way that may pass. */
+static void begin_failing(struct scene *scene, struct stub *stub) {
+  scene_begin(scene);
+  stub_begin(stub, MSGQ_VERDICT_RETRY);
+  stub->kind = MSGQ_FAILURE_SERVER;
+  stub->code = 503;
+}
+
+static void open_with(struct scene *scene, struct stub *stub) {
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
+static void use_ladder(struct scene *scene, const int64_t *ladder, size_t count) {
+  scene->options.backoff = MSGQ_BACKOFF_LADDER;
+  scene->options.ladder_ms = ladder;
+  scene->options.ladder_count = count;
+}
+
+/* Drains until nothing is queued any more: each drain takes what is due by then. */
+static void drain_to_the_end(struct scene *scene) {
+  int64_t end = steady_ms() + check_patience_ms();
+  while (drain(scene).remaining > 0 && steady_ms() < end) pause_ms(1);
+  CHECK_NUMBER(0, counts_of(scene, NULL).queued);
+}
+
+/* The delay that the queue chose after the last attempt. */
+static int64_t delay_of(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
+  msgq_message_free(message);
+  return delay;
+}
+
+TEST(R3_a_retry_is_a_new_attempt_with_the_same_id) {
+  struct post post;
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "a", 503, 1, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&post.scene).failed);
+  CHECK_NUMBER(1, counts_of(&post.scene, NULL).failed);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(2, receiver_requests(post.receiver, "a"));
+  CHECK_NUMBER(2, attempts_of(&post.scene, "a"));
+  CHECK_NUMBER(0, counts_of(&post.scene, NULL).failed);
+  CHECK_NUMBER(MSGQ_FAILURE_NONE, failure_of(&post.scene, "a"));
+  post_end(&post);
+}
+
+TEST(R11_retrying_what_has_not_failed_is_a_clear_error) {
+  struct post post;
+  post_begin_open(&post);
+  put(&post.scene, "queued", "ana", "hello");
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(post.scene.queue, "queued"));
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_retry(post.scene.queue, "gone"));
+  drain(&post.scene);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(post.scene.queue, "queued"));
+  CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
+  post_end(&post);
+}
+
+TEST(R11_ten_quick_retries_make_one_attempt) {
+  struct post post;
+  int accepted = 0;
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "a", 503, 1, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  drain(&post.scene);
+  receiver_hold(post.receiver, true);
+  for (int time = 0; time < 10; time++) {
+    msgq_result result = msgq_retry(post.scene.queue, "a");
+    CHECK(result == MSGQ_OK || result == MSGQ_BUSY);
+    if (result == MSGQ_OK) accepted++;
+  }
+  receiver_hold(post.receiver, false);
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(1, accepted);
+  CHECK_NUMBER(2, receiver_requests(post.receiver, "a"));
+  post_end(&post);
+}
+
+TEST(R8_a_retry_by_hand_ends_in_its_time) {
+  struct scene scene;
+  struct stub stub;
+  begin_failing(&scene, &stub);
+  scene.options.manual_timeout_ms = 100;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  stub.verdict = MSGQ_VERDICT_PENDING; /* and never a word more */
+  int64_t start = steady_ms();
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED && failure_of(&scene, "a") == MSGQ_FAILURE_TIMEOUT);
+  CHECK(steady_ms() - start >= 100);
+  CHECK_NUMBER(2, attempts_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(R3_a_retry_while_offline_is_made_first_when_online) {
+  struct post post;
+  char order[64];
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  use_ladder(&post.scene, NULL, 0);
+  post_open(&post);
+  receiver_answer(post.receiver, "a", 400, 1, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_FAILED);
+  REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false));
+  put(&post.scene, "b", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
+  CHECK_RESULT(MSGQ_BUSY, msgq_retry(post.scene.queue, "a")); /* asked for already */
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "a"));
+  REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+  AWAIT(counts_of(&post.scene, NULL).sent == 2);
+  receiver_order(post.receiver, NULL, order, sizeof order);
+  CHECK_TEXT("a b", order);
+  post_end(&post);
+}
+
+TEST(M4_the_ladder_begins_at_its_first_step) {
+  static const int64_t ladder[] = { 600000, 1200000, 2400000 };
+  struct scene scene;
+  struct stub stub;
+  int64_t slack = check_patience_ms();
+  begin_failing(&scene, &stub);
+  use_ladder(&scene, ladder, 3);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&scene).stop);
+  for (int step = 0; step < 3; step++) {
+    CHECK(delay_of(&scene, "a") >= ladder[step] && delay_of(&scene, "a") < ladder[step] + slack);
+    CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+    AWAIT(atomic_load(&stub.calls) == step + 2 && status_of(&scene, "a") != MSGQ_STATUS_SENDING);
+    CHECK_NUMBER(step < 2 ? MSGQ_STATUS_QUEUED : MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  }
+  CHECK_NUMBER(4, attempts_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(M4_delays_can_grow_by_a_factor_to_a_cap) {
+  static const int64_t expected[] = { 600000, 1800000, 2000000, 2000000 };
+  struct scene scene;
+  struct stub stub;
+  int64_t slack = check_patience_ms();
+  begin_failing(&scene, &stub);
+  scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  scene.options.backoff_base_ms = 600000;
+  scene.options.backoff_factor = 3;
+  scene.options.backoff_cap_ms = 2000000;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  drain(&scene);
+  for (int step = 0; step < 4; step++) {
+    CHECK(delay_of(&scene, "a") >= expected[step] && delay_of(&scene, "a") < expected[step] + slack);
+    CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+    AWAIT(atomic_load(&stub.calls) == step + 2 && status_of(&scene, "a") != MSGQ_STATUS_SENDING);
+  }
+  scene_end(&scene);
+}
+
+TEST(M4_each_step_is_waited_for) {
+  static const int64_t ladder[] = { 30, 60 };
+  struct scene scene;
+  struct stub stub;
+  msgq_ledger *ledger = NULL;
+  begin_failing(&scene, &stub);
+  use_ladder(&scene, ladder, 2);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  drain_to_the_end(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 3);
+  for (size_t step = 0; step < 2; step++) {
+    int64_t gap = msgq_ledger_at(ledger, step + 1)->started_ms - msgq_ledger_at(ledger, step)->started_ms;
+    CHECK(gap >= ladder[step] - 1); /* both ends are cut to whole milliseconds */
+  }
+  msgq_ledger_free(ledger);
+  scene_end(&scene);
+}
+
+TEST(M4_in_manual_mode_a_failure_is_told_at_once) {
+  struct scene scene;
+  struct stub stub;
+  begin_failing(&scene, &stub);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_NUMBER(1, attempts_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(A4_five_retries_then_failed) {
+  struct scene scene;
+  struct stub stub;
+  begin_failing(&scene, &stub);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  scene.options.backoff_base_ms = 1;
+  scene.options.backoff_factor = 1;
+  scene.options.backoff_cap_ms = 1;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  CHECK_NUMBER(6, atomic_load(&stub.calls));
+  CHECK_NUMBER(6, attempts_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_FAILURE_SERVER, failure_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(M5_exhausted_messages_can_be_discarded) {
+  static const int64_t ladder[] = { 1 };
+  struct scene scene;
+  struct stub stub;
+  struct entry entry;
+  begin_failing(&scene, &stub);
+  use_ladder(&scene, ladder, 1);
+  scene.options.exhausted = MSGQ_EXHAUSTED_DISCARD;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  drain_to_the_end(&scene);
+  CHECK_NUMBER(2, atomic_load(&stub.calls));
+  CHECK_NUMBER(-1, status_of(&scene, "a"));
+  REQUIRE(journal_last(&scene.journal, MSGQ_EVENT_DISCARDED, &entry));
+  CHECK_TEXT("a", entry.id);
+  CHECK_TEXT("ana", entry.conversation);
+  CHECK_NUMBER(MSGQ_FAILURE_SERVER, entry.failure);
+  REQUIRE(journal_last(&scene.journal, MSGQ_EVENT_DRAIN_FINISHED, &entry));
+  CHECK_NUMBER(1, entry.report.discarded);
+  scene_end(&scene);
+}
+
+TEST(M11_what_never_left_uses_up_no_retry) {
+  struct scene scene;
+  struct stub stub;
+  begin_failing(&scene, &stub);
+  stub.verdict = MSGQ_VERDICT_OFFLINE;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  put(&scene, "b", "ben", "hello");
+  for (int time = 0; time < 10; time++) {
+    msgq_report report = drain(&scene);
+    CHECK(report.stop == MSGQ_STOP_OFFLINE && report.remaining == 2 && report.failed == 0);
+  }
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  CHECK_NUMBER(0, attempts_of(&scene, "a"));
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_NUMBER(2, drain(&scene).sent);
+  scene_end(&scene);
+}
+
+const struct check_test retry_tests[] = {
+  ROW(R3_a_retry_is_a_new_attempt_with_the_same_id),
+  ROW(R11_retrying_what_has_not_failed_is_a_clear_error),
+  ROW(R11_ten_quick_retries_make_one_attempt),
+  ROW(R8_a_retry_by_hand_ends_in_its_time),
+  ROW(R3_a_retry_while_offline_is_made_first_when_online),
+  ROW(M4_the_ladder_begins_at_its_first_step),
+  ROW(M4_delays_can_grow_by_a_factor_to_a_cap),
+  ROW(M4_each_step_is_waited_for),
+  ROW(M4_in_manual_mode_a_failure_is_told_at_once),
+  ROW(A4_five_retries_then_failed),
+  ROW(M5_exhausted_messages_can_be_discarded),
+  ROW(M11_what_never_left_uses_up_no_retry),
+  ROWS_END,
+};

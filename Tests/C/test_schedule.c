@@ -1,0 +1,136 @@
+/* Not before, not after, not over this link; and the ledger of what was tried. */
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static void put_draft(struct scene *scene, const char *id, int64_t not_before_ms, int64_t expires_at_ms, bool unmetered_only) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = id;
+  draft.not_before_ms = not_before_ms;
+  draft.expires_at_ms = expires_at_ms;
+  draft.unmetered_only = unmetered_only;
+  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
+}
+
+TEST(X4_past_its_expiry_a_message_is_not_sent) {
+  struct post post;
+  post_begin_open(&post);
+  int64_t expiry = wall_ms() + 20;
+  put_draft(&post.scene, "late", 0, expiry, false);
+  AWAIT(wall_ms() > expiry);
+  drain(&post.scene);
+  AWAIT(status_of(&post.scene, "late") == MSGQ_STATUS_FAILED);
+  CHECK_NUMBER(MSGQ_FAILURE_EXPIRED, failure_of(&post.scene, "late"));
+  CHECK_NUMBER(0, receiver_requests(post.receiver, NULL));
+  put_draft(&post.scene, "in-time", 0, wall_ms() + 3600000, false);
+  CHECK_NUMBER(1, drain(&post.scene).sent);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "late")); /* a person may want it all the same */
+  AWAIT(status_of(&post.scene, "late") == MSGQ_STATUS_SENT);
+  post_end(&post);
+}
+
+TEST(X5_not_before_its_time) {
+  struct post post;
+  post_begin_open(&post);
+  put_draft(&post.scene, "tomorrow", wall_ms() + 86400000, 0, false);
+  put_draft(&post.scene, "yesterday", wall_ms() - 86400000, 0, false);
+  msgq_report report = drain(&post.scene);
+  CHECK_NUMBER(MSGQ_STOP_WAITING, report.stop);
+  CHECK(report.sent == 1 && report.remaining == 1);
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "tomorrow"));
+  post_end(&post);
+}
+
+TEST(X5_only_while_the_link_is_not_metered) {
+  struct post post;
+  post_begin_open(&post);
+  REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
+  put_draft(&post.scene, "large", 0, 0, true);
+  put_draft(&post.scene, "small", 0, 0, false);
+  msgq_report report = drain(&post.scene);
+  CHECK(report.stop == MSGQ_STOP_WAITING && report.sent == 1 && report.remaining == 1);
+  REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+  CHECK_NUMBER(1, drain(&post.scene).sent);
+  post_end(&post);
+}
+
+static void check_attempt(const msgq_ledger *ledger, size_t index, msgq_attempt_outcome outcome, msgq_failure_kind kind, int32_t code,
+                          msgq_arrival arrival) {
+  const msgq_attempt *attempt = msgq_ledger_at(ledger, index);
+  REQUIRE(attempt != NULL);
+  CHECK_NUMBER(sizeof *attempt, attempt->struct_size);
+  CHECK_NUMBER(index + 1, attempt->number);
+  CHECK_NUMBER(outcome, attempt->outcome);
+  CHECK_NUMBER(kind, attempt->kind);
+  CHECK_NUMBER(code, attempt->code);
+  CHECK_NUMBER(arrival, attempt->arrival);
+  CHECK(attempt->text != NULL && attempt->started_ms > 0 && attempt->duration_ms >= 0);
+}
+
+TEST(X2_the_ledger_survives_a_restart) {
+  struct post post;
+  msgq_ledger *ledger = NULL;
+  post_begin_open(&post);
+  put(&post.scene, "a", "ana", "hello");
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_attempts(post.scene.queue, "b", &ledger));
+  REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
+  CHECK_NUMBER(0, msgq_ledger_size(ledger));
+  CHECK(msgq_ledger_at(ledger, 0) == NULL);
+  msgq_ledger_free(ledger);
+  receiver_answer(post.receiver, "a", 503, 1, NULL);
+  receiver_answer(post.receiver, "a", 400, 1, NULL);
+  drain(&post.scene);
+  for (int time = 0; time < 2; time++) {
+    CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
+    AWAIT(receiver_requests(post.receiver, "a") == (size_t)time + 2 && status_of(&post.scene, "a") != MSGQ_STATUS_SENDING);
+  }
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&post.scene, "a"));
+  scene_close(&post.scene);
+  scene_open(&post.scene);
+  REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
+  CHECK_NUMBER(3, msgq_ledger_size(ledger));
+  CHECK(msgq_ledger_at(ledger, 3) == NULL);
+  const msgq_attempt *first = msgq_ledger_at(ledger, 0);
+  REQUIRE(first != NULL);
+  CHECK_NUMBER(MSGQ_ATTEMPT_RETRY, first->outcome);
+  CHECK_NUMBER(503, first->code);
+  CHECK_TEXT("HTTP 503", first->text);
+  CHECK_NUMBER(MSGQ_ATTEMPT_REJECTED, msgq_ledger_at(ledger, 1)->outcome);
+  check_attempt(ledger, 2, MSGQ_ATTEMPT_SENT, MSGQ_FAILURE_NONE, 200, MSGQ_ARRIVAL_YES);
+  msgq_ledger_free(ledger);
+  CHECK_NUMBER(0, msgq_ledger_size(NULL));
+  CHECK(msgq_ledger_at(NULL, 0) == NULL);
+  msgq_ledger_free(NULL);
+  post_end(&post);
+}
+
+TEST(X2_a_time_out_arrived_perhaps) {
+  struct scene scene;
+  struct stub stub;
+  msgq_ledger *ledger = NULL;
+  scene_begin(&scene);
+  scene.options.attempt_timeout_ms = 50;
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 1);
+  check_attempt(ledger, 0, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_TIMEOUT, 0, MSGQ_ARRIVAL_PERHAPS);
+  CHECK(msgq_ledger_at(ledger, 0)->duration_ms >= 50);
+  msgq_ledger_free(ledger);
+  scene_end(&scene);
+}
+
+const struct check_test schedule_tests[] = {
+  ROW(X4_past_its_expiry_a_message_is_not_sent),
+  ROW(X5_not_before_its_time),
+  ROW(X5_only_while_the_link_is_not_metered),
+  ROW(X2_the_ledger_survives_a_restart),
+  ROW(X2_a_time_out_arrived_perhaps),
+  ROWS_END,
+};

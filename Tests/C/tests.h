@@ -1,0 +1,27 @@
+/* The groups of tests, one for each file test_*.c. */
+#ifndef TESTS_H
+#define TESTS_H
+
+#include "check.h"
+
+extern const struct check_test contract_tests[];
+extern const struct check_test lifecycle_tests[];
+extern const struct check_test message_tests[];
+extern const struct check_test list_tests[];
+extern const struct check_test limit_tests[];
+extern const struct check_test sending_tests[];
+extern const struct check_test answer_tests[];
+extern const struct check_test order_tests[];
+extern const struct check_test retry_tests[];
+extern const struct check_test schedule_tests[];
+extern const struct check_test async_tests[];
+extern const struct check_test callback_tests[];
+extern const struct check_test poll_tests[];
+extern const struct check_test connectivity_tests[];
+extern const struct check_test crash_tests[];
+extern const struct check_test bad_call_tests[];
+extern const struct check_test bad_value_tests[];
+extern const struct check_test bad_size_tests[];
+extern const struct check_test bad_place_tests[];
+
+#endif

@@ -1,0 +1,92 @@
+"""Checks the release library as a file: what it exports, what it needs, how large it is; and that the lists of
+functions agree: header, library, Python's table, and the C tests, which are to use every one.
+
+    python3 Tests/check_library.py LIBRARY
+"""
+
+import ast
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_BYTES = 10 * 1024 * 1024
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def without_comments(source: str) -> str:
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", source, flags=re.DOTALL)
+
+
+def header_functions() -> set[str]:
+    source = without_comments((ROOT / "Include" / "msgqueue.h").read_text())
+    source = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*", " ", source, flags=re.MULTILINE)
+    # What is followed by "(*" is the result type of a function pointer, not a prototype.
+    return set(re.findall(r"\b(msgq_\w+)\s*\((?!\s*\*)", source))
+
+
+def exported(library: str) -> set[str]:
+    lines = output("nm", "-D", "--defined-only", library).splitlines()
+    return {line.split()[-1].split("@")[0] for line in lines if line.strip()}
+
+
+def python_functions() -> set[str]:
+    """The keys of the one FUNCTIONS table, read without running anything."""
+    for path in sorted((ROOT / "bindings" / "python" / "src" / "msgqueue").glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+            named = any(isinstance(target, ast.Name) and target.id == "FUNCTIONS" for target in targets)
+            if named and isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
+                return {str(key.value) for key in node.value.keys if isinstance(key, ast.Constant)}
+    return set()
+
+
+def called_by_the_c_tests() -> set[str]:
+    sources = "\n".join(without_comments(path.read_text()) for path in (ROOT / "Tests" / "C").glob("*.c"))
+    return set(re.findall(r"\b(msgq_\w+)\s*\(", sources))
+
+
+def stripped_size(library: str) -> int:
+    with tempfile.NamedTemporaryFile() as stripped:
+        subprocess.run(["strip", "-o", stripped.name, library], check=True)
+        return Path(stripped.name).stat().st_size
+
+
+def differences(what: str, expected: set[str], found: set[str]) -> list[str]:
+    lists = [("missing", expected - found), ("too many", found - expected)]
+    return [f"{what}: {word} {', '.join(sorted(names))}" for word, names in lists if names]
+
+
+def main() -> int:
+    library = sys.argv[1]
+    header = header_functions()
+    dynamic = output("readelf", "-d", library)
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    sonames = re.findall(r"\(SONAME\).*\[(.*)\]", dynamic)
+    size = stripped_size(library)
+
+    problems = differences("exported by the library, against the header", header, exported(library))
+    problems += differences("Python's FUNCTIONS, against the header", header, python_functions())
+    problems += differences("called by the C tests, against the header", header, called_by_the_c_tests() & header)
+    if sonames != ["libmsgqueue.so.1"]:
+        problems.append(f"the soname is {sonames}, not libmsgqueue.so.1")
+    swift = [name for name in needed if name.startswith(("libswift", "lib_Swift", "libFoundation", "libdispatch"))]
+    if swift:
+        problems.append(f"needs {', '.join(swift)}: the Swift runtime is to be inside")
+    if size > MOST_BYTES:
+        problems.append(f"has {size} bytes stripped, more than {MOST_BYTES}")
+
+    for problem in problems:
+        print(f"FAIL {problem}")
+    print(f"needs {' '.join(needed)}")
+    print(f"{len(header)} functions in each list; {size / 1048576:.1f} MiB stripped; {len(problems)} problems")
+    return 1 if problems or not header else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

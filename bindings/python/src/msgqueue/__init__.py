@@ -1,0 +1,116 @@
+"""A durable, offline-first outbound message queue.
+
+    from msgqueue import MessageQueue, Outcome
+
+    def send(delivery):                     # delivery.id .conversation .body .metadata .attempt
+        response = post(delivery.body, key=delivery.id)
+        return Outcome.http(response.status, response.headers)
+
+    with MessageQueue("outbox.db", transport=send, on_event=print) as queue:
+        queue.enqueue("hello", conversation="ana")
+        queue.drain()
+
+Standard library only; the work is done by libmsgqueue.so, which the environment variable MSGQUEUE_LIBRARY may name.
+"""
+
+from __future__ import annotations
+
+from ._arguments import Body, Time
+from ._callbacks import EventHandler, Transport
+from ._library import library_version
+from .enums import (
+    Arrival,
+    AttemptOutcome,
+    Connectivity,
+    EventKind,
+    Exhausted,
+    FailureKind,
+    Link,
+    Mode,
+    Result,
+    Status,
+    Stop,
+    Verdict,
+)
+from .errors import (
+    BusyError,
+    ClosedError,
+    ConflictError,
+    CorruptError,
+    DuplicateError,
+    Error,
+    ForkedError,
+    FullError,
+    InternalError,
+    InvalidError,
+    LibraryError,
+    LockedError,
+    NotFoundError,
+    NoTransportError,
+    PermissionDeniedError,
+    StorageError,
+    TimedOutError,
+    TooLargeError,
+    TooNewError,
+    UnknownError,
+)
+from .events import Event
+from .models import Attempt, Counts, Delivery, Draft, Failure, Message, Prompt, Report
+from .outcome import Outcome
+from .queue import MessageQueue
+from .retry import RetryPolicy
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Arrival",
+    "Attempt",
+    "AttemptOutcome",
+    "Body",
+    "BusyError",
+    "ClosedError",
+    "ConflictError",
+    "Connectivity",
+    "CorruptError",
+    "Counts",
+    "Delivery",
+    "Draft",
+    "DuplicateError",
+    "Error",
+    "Event",
+    "EventHandler",
+    "EventKind",
+    "Exhausted",
+    "Failure",
+    "FailureKind",
+    "ForkedError",
+    "FullError",
+    "InternalError",
+    "InvalidError",
+    "LibraryError",
+    "Link",
+    "LockedError",
+    "Message",
+    "MessageQueue",
+    "Mode",
+    "NoTransportError",
+    "NotFoundError",
+    "Outcome",
+    "PermissionDeniedError",
+    "Prompt",
+    "Report",
+    "Result",
+    "RetryPolicy",
+    "Status",
+    "Stop",
+    "StorageError",
+    "Time",
+    "TimedOutError",
+    "TooLargeError",
+    "TooNewError",
+    "Transport",
+    "UnknownError",
+    "Verdict",
+    "__version__",
+    "library_version",
+]

@@ -1,0 +1,337 @@
+"""The library's header in ctypes: structures, callback types, and the prototype of every function.
+
+Tests compare all of this with the header: field by field, number by number, function by function.
+
+Bytes that go into the library are declared `c_char_p`, because ctypes then passes the address of the bytes
+object itself, without a copy. Bytes that come out are `c_void_p`, because ctypes would read a `c_char_p` up to
+its first NUL; their sizes come beside them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any
+
+# The version of the header that this file mirrors.
+VERSION = (0, 1, 0)
+
+ID_SIZE = 256
+STATUS_NONE = -1
+
+
+class Pair(Structure):
+    """msgq_pair."""
+
+    _fields_ = [("key", c_char_p), ("value", c_char_p)]
+
+
+class Options(Structure):
+    """msgq_options."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("mode", c_int),
+        ("callbacks", c_int),
+        ("backoff", c_int),
+        ("exhausted", c_int),
+        ("direct", c_bool),
+        ("hold_unknown", c_bool),
+        ("durable_outcomes", c_bool),
+        ("max_in_flight", c_uint32),
+        ("max_retries", c_uint32),
+        ("ladder_ms", POINTER(c_int64)),
+        ("ladder_count", c_size_t),
+        ("backoff_base_ms", c_int64),
+        ("backoff_factor", c_double),
+        ("backoff_cap_ms", c_int64),
+        ("jitter", c_double),
+        ("attempt_timeout_ms", c_int64),
+        ("manual_timeout_ms", c_int64),
+        ("prompt_timeout_ms", c_int64),
+        ("settle_ms", c_int64),
+        ("drain_batch", c_uint32),
+        ("limit_messages", c_uint64),
+        ("limit_bytes", c_uint64),
+        ("limit_body", c_uint64),
+        ("limit_metadata", c_uint64),
+    ]
+
+
+class Draft(Structure):
+    """msgq_draft."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("id", c_char_p),
+        ("conversation", c_char_p),
+        ("body", c_char_p),
+        ("body_size", c_size_t),
+        ("metadata", POINTER(Pair)),
+        ("metadata_count", c_size_t),
+        ("not_before_ms", c_int64),
+        ("expires_at_ms", c_int64),
+        ("unmetered_only", c_bool),
+    ]
+
+
+class Failure(Structure):
+    """msgq_failure."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int),
+        ("code", c_int32),
+        ("retryable", c_bool),
+        ("attempts", c_uint32),
+        ("at_ms", c_int64),
+        ("text", c_char_p),
+    ]
+
+
+class Message(Structure):
+    """msgq_message."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("status", c_int),
+        ("id", c_char_p),
+        ("conversation", c_char_p),
+        ("body", c_void_p),
+        ("body_size", c_size_t),
+        ("preview", c_char_p),
+        ("metadata", POINTER(Pair)),
+        ("metadata_count", c_size_t),
+        ("sequence", c_uint64),
+        ("created_ms", c_int64),
+        ("edited_ms", c_int64),
+        ("not_before_ms", c_int64),
+        ("expires_at_ms", c_int64),
+        ("next_attempt_ms", c_int64),
+        ("last_attempt_ms", c_int64),
+        ("sent_ms", c_int64),
+        ("attempts", c_uint32),
+        ("unmetered_only", c_bool),
+        ("failure", POINTER(Failure)),
+    ]
+
+
+class Attempt(Structure):
+    """msgq_attempt."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("number", c_uint32),
+        ("started_ms", c_int64),
+        ("duration_ms", c_int64),
+        ("outcome", c_int),
+        ("kind", c_int),
+        ("code", c_int32),
+        ("arrival", c_int),
+        ("text", c_char_p),
+    ]
+
+
+class Filter(Structure):
+    """msgq_filter."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("conversation", c_char_p),
+        ("statuses", c_uint32),
+        ("after", c_uint64),
+        ("limit", c_uint32),
+        ("newest_first", c_bool),
+        ("without_bodies", c_bool),
+    ]
+
+
+class Counts(Structure):
+    """struct msgq_counts."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("queued", c_uint64),
+        ("sending", c_uint64),
+        ("sent", c_uint64),
+        ("delivered", c_uint64),
+        ("read", c_uint64),
+        ("failed", c_uint64),
+        ("unsent_bytes", c_uint64),
+    ]
+
+
+class Delivery(Structure):
+    """msgq_delivery."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("attempt", c_uint32),
+        ("token", c_uint64),
+        ("id", c_char_p),
+        ("conversation", c_char_p),
+        ("body", c_void_p),
+        ("body_size", c_size_t),
+        ("metadata", POINTER(Pair)),
+        ("metadata_count", c_size_t),
+        ("created_ms", c_int64),
+        ("timeout_ms", c_int64),
+    ]
+
+
+class Outcome(Structure):
+    """msgq_outcome."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("verdict", c_int),
+        ("kind", c_int),
+        ("code", c_int32),
+        ("retry_after_ms", c_int64),
+        ("retry_after", c_char * 64),
+        ("text", c_char * 512),
+    ]
+
+
+class DrainOptions(Structure):
+    """msgq_drain_options."""
+
+    _fields_ = [("struct_size", c_uint32), ("batch", c_uint32), ("timeout_ms", c_int64)]
+
+
+class Report(Structure):
+    """msgq_report."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("stop", c_int),
+        ("sent", c_uint64),
+        ("failed", c_uint64),
+        ("discarded", c_uint64),
+        ("remaining", c_uint64),
+    ]
+
+
+class Prompt(Structure):
+    """msgq_prompt."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("timeout_ms", c_uint32),
+        ("messages", c_uint64),
+        ("bytes", c_uint64),
+        ("oldest_ms", c_int64),
+        ("conversations", c_uint64),
+    ]
+
+
+class Event(Structure):
+    """msgq_event."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int),
+        ("id", c_char_p),
+        ("conversation", c_char_p),
+        ("from", c_int32),
+        ("to", c_int32),
+        ("attempt", c_uint32),
+        ("result", c_int),
+        ("connectivity", c_int),
+        ("link", c_int),
+        ("metered", c_bool),
+        ("at_ms", c_int64),
+        ("failure", POINTER(Failure)),
+        ("counts", POINTER(Counts)),
+        ("prompt", POINTER(Prompt)),
+        ("report", POINTER(Report)),
+        ("text", c_char_p),
+    ]
+
+
+# The C spelling of each structure.
+STRUCTURES: dict[str, type[Structure]] = {
+    "msgq_pair": Pair,
+    "msgq_options": Options,
+    "msgq_draft": Draft,
+    "msgq_failure": Failure,
+    "msgq_message": Message,
+    "msgq_attempt": Attempt,
+    "msgq_filter": Filter,
+    "struct msgq_counts": Counts,
+    "msgq_delivery": Delivery,
+    "msgq_outcome": Outcome,
+    "msgq_drain_options": DrainOptions,
+    "msgq_report": Report,
+    "msgq_prompt": Prompt,
+    "msgq_event": Event,
+}
+
+IdBuffer = c_char * ID_SIZE
+
+TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcome))
+EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
+ReleaseFunction = CFUNCTYPE(None, c_void_p)
+
+# Handles and owned results are looked at by the library alone, so that an untyped address is all Python needs.
+_queue = c_void_p
+_owned = c_void_p
+_out = POINTER(c_void_p)
+
+# Every function of the header: what it returns, and what it takes.
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "msgq_version": (c_char_p, []),
+    "msgq_version_number": (c_uint32, []),
+    "msgq_result_name": (c_char_p, [c_int]),
+    "msgq_error_detail": (c_char_p, []),
+    "msgq_options_init": (None, [POINTER(Options)]),
+    "msgq_open": (c_int, [c_char_p, POINTER(Options), _out]),
+    "msgq_close": (c_int, [_queue, c_int64]),
+    "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
+    "msgq_enqueue_batch": (c_int, [_queue, POINTER(Draft), c_size_t, POINTER(IdBuffer)]),
+    "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
+    "msgq_message_free": (None, [POINTER(Message)]),
+    "msgq_edit": (c_int, [_queue, c_char_p, c_char_p, c_size_t]),
+    "msgq_delete": (c_int, [_queue, c_char_p]),
+    "msgq_retry": (c_int, [_queue, c_char_p]),
+    "msgq_send_now": (c_int, [_queue, c_char_p]),
+    "msgq_mark": (c_int, [_queue, c_char_p, c_int]),
+    "msgq_attempts": (c_int, [_queue, c_char_p, _out]),
+    "msgq_ledger_size": (c_size_t, [_owned]),
+    "msgq_ledger_at": (POINTER(Attempt), [_owned, c_size_t]),
+    "msgq_ledger_free": (None, [_owned]),
+    "msgq_list": (c_int, [_queue, POINTER(Filter), _out]),
+    "msgq_list_size": (c_size_t, [_owned]),
+    "msgq_list_at": (POINTER(Message), [_owned, c_size_t]),
+    "msgq_list_free": (None, [_owned]),
+    "msgq_counts": (c_int, [_queue, c_char_p, POINTER(Counts)]),
+    "msgq_clear": (c_int, [_queue, c_char_p]),
+    "msgq_backup": (c_int, [_queue, c_char_p]),
+    "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
+    "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
+    "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),
+    "msgq_set_connectivity": (c_int, [_queue, c_int, c_int, c_bool]),
+    "msgq_set_event_handler": (c_int, [_queue, EventFunction, c_void_p, ReleaseFunction]),
+    "msgq_poll": (c_int, [_queue, c_int64, POINTER(c_size_t)]),
+    "msgq_fd": (c_int, [_queue]),
+}
+
+
+def sized(structure: type[Structure], *values: object) -> Any:  # noqa: ANN401 - ctypes has no better word
+    """A structure with its struct_size set and `values` in the fields after that."""
+    return structure(ctypes.sizeof(structure), *values)

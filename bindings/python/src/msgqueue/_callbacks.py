@@ -1,0 +1,135 @@
+"""The way from C into Python: one trampoline for transports, one for events.
+
+C is given these two functions, which live as long as the module, and a number. The number leads to the queue's
+callables; a closure handed to C could be collected while C still holds it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import _abi, _read
+from ._service import Service
+from .enums import FailureKind, Verdict
+from .events import Event
+from .models import Delivery
+from .outcome import Outcome
+
+Transport = Callable[[Delivery], Outcome]
+EventHandler = Callable[[Event], object]
+
+logger = logging.getLogger("msgqueue")
+
+_numbers = itertools.count(1)
+_registry: dict[int, Callbacks] = {}
+
+
+class _Running(threading.local):
+    """The numbers of the queues whose callbacks this thread is in."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+
+_running = _Running()
+
+
+class Callbacks:
+    """What one queue calls, and the number that C knows it by."""
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+        self.transport: Transport | None = None
+        self.on_event: EventHandler | None = None
+        self.service: Service | None = None
+        _registry[self.number] = self
+
+    def forget(self) -> None:
+        """No call comes any more. One that is still running keeps what it needs by itself."""
+        _registry.pop(self.number, None)
+
+    @property
+    def is_running_here(self) -> bool:
+        """Whether this thread is inside one of these callbacks."""
+        return self.number in _running.numbers
+
+    def enter(self) -> None:
+        """A callback begins on this thread."""
+        _running.numbers.append(self.number)
+        if self.service is not None:
+            self.service.callback_began()
+
+    def leave(self) -> None:
+        """It ended."""
+        if self.service is not None:
+            self.service.callback_ended()
+        _running.numbers.pop()
+
+
+def _call_transport(context: int, delivery: Any, out: Any) -> int:  # noqa: ANN401 - ctypes pointers
+    outcome = _send(_registry.get(context), delivery[0])
+    outcome._write(out[0])
+    # Should even the lines above raise, ctypes answers 0 for us: UNKNOWN, which is a failure and never success.
+    return outcome.verdict
+
+
+def _call_event_handler(context: int, event: Any) -> None:  # noqa: ANN401 - a ctypes pointer
+    _tell(_registry.get(context), event[0])
+
+
+# msgq_transport_fn and msgq_event_fn of every queue.
+transport_trampoline = _abi.TransportFunction(_call_transport)
+event_trampoline = _abi.EventFunction(_call_event_handler)
+
+
+def _send(callbacks: Callbacks | None, delivery: _abi.Delivery) -> Outcome:
+    transport = callbacks.transport if callbacks is not None else None
+    if callbacks is None or transport is None:
+        # The library had decided to call just before the transport was taken away.
+        return Outcome.offline(text="the transport was taken away")
+    callbacks.enter()
+    try:
+        outcome: object = transport(_read.delivery(delivery))
+        if isinstance(outcome, Outcome):
+            return outcome
+        text = _wrong_answer(outcome)
+        logger.error(text)
+    except Exception as problem:
+        logger.warning("a transport raised; the message will be tried again", exc_info=True)
+        text = _described(problem)
+    except BaseException as problem:
+        logger.error("a transport was interrupted; the message will be tried again", exc_info=True)
+        text = _described(problem)
+    finally:
+        callbacks.leave()
+    return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
+
+
+def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
+    handler = callbacks.on_event if callbacks is not None else None
+    if callbacks is None or handler is None:
+        return
+    callbacks.enter()
+    try:
+        handler(_read.event(event))
+    except BaseException:
+        logger.error("an event handler raised", exc_info=True)
+    finally:
+        callbacks.leave()
+
+
+def _wrong_answer(answer: object) -> str:
+    what = "None" if answer is None else f"an object of type {type(answer).__name__}"
+    return f"the transport returned {what}, not an Outcome"
+
+
+def _described(problem: BaseException) -> str:
+    name = type(problem).__name__
+    try:
+        return f"{name}: {problem}"
+    except Exception:  # noqa: BLE001 - its __str__ is as broken as the rest of it may be
+        return name

@@ -1,0 +1,89 @@
+"""Writes drafts for C. Strings and bodies are not copied: C gets the addresses of the Python objects, which ctypes
+keeps alive as long as the structure.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _abi, _arguments
+from .errors import InvalidError
+from .models import Draft
+
+_SIZE = ctypes.sizeof(_abi.Draft)
+
+
+def fill(
+    target: _abi.Draft,
+    body: object,
+    conversation: object,
+    metadata: Mapping[str, str] | None,
+    id: object,
+    not_before: object,
+    expires_at: object,
+    unmetered_only: object,
+) -> None:
+    """Fills a zeroed draft. Only what is given is set: each field costs, and this stands before every enqueue."""
+    target.struct_size = _SIZE
+    data = _arguments.body(body)
+    target.body = data
+    target.body_size = len(data)
+    if conversation != "":
+        target.conversation = _arguments.text("conversation", conversation)
+    if metadata is not None:
+        _fill_metadata(target, metadata)
+    if id is not None:
+        target.id = _arguments.text("id", id)
+    if not_before is not None:
+        target.not_before_ms = _arguments.moment("not_before", not_before)
+    if expires_at is not None:
+        target.expires_at_ms = _arguments.moment("expires_at", expires_at)
+    if unmetered_only is not False:
+        target.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
+
+
+def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
+    """An array for msgq_enqueue_batch; an error names the draft by its place, from 0."""
+    if isinstance(drafts, (Draft, Mapping)):
+        raise TypeError("a batch is an iterable of drafts; enqueue takes one")
+    given = list(drafts)
+    result = (_abi.Draft * len(given))()
+    for place, (target, draft) in enumerate(zip(result, given)):
+        try:
+            draft = _draft(draft)
+            fill(
+                target,
+                draft.body,
+                draft.conversation,
+                draft.metadata,
+                draft.id,
+                draft.not_before,
+                draft.expires_at,
+                draft.unmetered_only,
+            )
+        except InvalidError as problem:
+            raise InvalidError(f"draft {place}: {problem.detail}") from None
+        except TypeError as problem:
+            raise TypeError(f"draft {place}: {problem}") from None
+    return result
+
+
+def _draft(given: object) -> Draft:
+    if isinstance(given, Draft):
+        return given
+    if isinstance(given, Mapping):
+        return Draft(**given)
+    raise TypeError(f"a draft is a Draft or a dict, not {type(given).__name__}")
+
+
+def _fill_metadata(target: _abi.Draft, metadata: object) -> None:
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a mapping of str to str, not {type(metadata).__name__}")
+    pairs = (_abi.Pair * len(metadata))()
+    for pair, (key, value) in zip(pairs, metadata.items()):
+        pair.key = _arguments.text("a metadata key", key)
+        pair.value = _arguments.text("a metadata value", value)
+    target.metadata = pairs
+    target.metadata_count = len(pairs)

@@ -1,0 +1,94 @@
+"""Finds libmsgqueue.so, loads it once, and gives its functions their types."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import _abi
+from .errors import Error, LibraryError, from_result
+
+ENVIRONMENT = "MSGQUEUE_LIBRARY"
+_SONAME = "libmsgqueue.so.1"
+_FILE = "libmsgqueue.so"
+
+# No lock guards this: a lock held by another thread at a fork would never be released in the child, and loading
+# twice is harmless, because the loader hands out the same library again.
+_loaded: ctypes.CDLL | None = None
+
+
+def library() -> ctypes.CDLL:
+    """The library, loaded at the first call. LibraryError when there is none that fits. Any thread."""
+    global _loaded
+    if _loaded is None:
+        _loaded = _load()
+    return _loaded
+
+
+def last_error(lib: ctypes.CDLL, result: int) -> Error:
+    """The error for `result`, with the detail of this thread's last failed call."""
+    return from_result(result, lib.msgq_error_detail().decode("utf-8", "replace"))
+
+
+def library_version() -> str:
+    """The version of the library in use, as "0.1.0". LibraryError when there is none. Any thread."""
+    version: bytes = library().msgq_version()
+    return version.decode()
+
+
+def _load() -> ctypes.CDLL:
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        # Somebody who names a library means this one: another in its place would only hide the mistake.
+        try:
+            return _open(named)
+        except OSError as problem:
+            raise LibraryError(f"{ENVIRONMENT} names {named}, which does not load: {problem}") from problem
+    tried = []
+    for candidate in _candidates():
+        try:
+            return _open(candidate)
+        except OSError as problem:
+            tried.append(f"  {candidate}: {problem}")
+    raise LibraryError(f"libmsgqueue was not found; {ENVIRONMENT} is not set; tried:\n" + "\n".join(tried))
+
+
+def _candidates() -> Iterator[str]:
+    package = Path(__file__).resolve().parent
+    for name in (_SONAME, _FILE):
+        beside = package / name
+        if beside.exists():
+            yield str(beside)
+    for parent in package.parents:
+        built = parent / ".build" / "release" / _FILE
+        if built.exists():
+            yield str(built)
+    yield _SONAME
+
+
+def _open(path: str) -> ctypes.CDLL:
+    lib = ctypes.CDLL(path)
+    for name, (result, arguments) in _abi.FUNCTIONS.items():
+        try:
+            function = getattr(lib, name)
+        except AttributeError:
+            raise LibraryError(f"{path} has no function {name}: it is no libmsgqueue, or an older one") from None
+        function.restype = result
+        function.argtypes = arguments
+    _require_version(path, lib.msgq_version_number())
+    return lib
+
+
+def _require_version(path: str, number: int) -> None:
+    """Refuses a library whose contract may differ from the header that this package mirrors.
+
+    Before 1.0 a minor version may change the contract; a patch only adds to what was promised.
+    """
+    major, minor, patch = _abi.VERSION
+    found = (number // 10000, number // 100 % 100, number % 100)
+    same = found[:2] == (major, minor) if major == 0 else found[0] == major
+    if not same or found < (major, minor, patch):
+        version = ".".join(map(str, found))
+        raise LibraryError(f"{path} is version {version}; this package needs {major}.{minor}.{patch} or compatible")

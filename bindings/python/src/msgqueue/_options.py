@@ -1,0 +1,65 @@
+"""Writes the options of a queue for C."""
+
+from __future__ import annotations
+
+import ctypes
+
+from . import _abi, _arguments
+from .enums import Backoff, Callbacks, Exhausted, Mode
+from .retry import RetryPolicy
+
+
+def build(
+    *,
+    mode: object,
+    retry: RetryPolicy,
+    direct: object,
+    hold_unknown: object,
+    durable_outcomes: object,
+    max_in_flight: object,
+    attempt_timeout: object,
+    manual_timeout: object,
+    prompt_timeout: object,
+    settle: object,
+    drain_batch: object,
+    limit_messages: object,
+    limit_bytes: object,
+    limit_body: object,
+    limit_metadata: object,
+) -> _abi.Options:
+    """Checks types and that every number fits into its field; what the numbers may be is the library's to say."""
+    options: _abi.Options = _abi.sized(_abi.Options)
+    options.callbacks = Callbacks.POLL
+    options.mode = _arguments.member("mode", mode, Mode)
+    options.direct = _arguments.flag("direct", direct)
+    options.hold_unknown = _arguments.flag("hold_unknown", hold_unknown)
+    options.durable_outcomes = _arguments.flag("durable_outcomes", durable_outcomes)
+    options.max_in_flight = _arguments.unsigned("max_in_flight", max_in_flight)
+    options.attempt_timeout_ms = _arguments.milliseconds("attempt_timeout", attempt_timeout)
+    options.manual_timeout_ms = _arguments.milliseconds("manual_timeout", manual_timeout)
+    options.prompt_timeout_ms = _arguments.milliseconds("prompt_timeout", prompt_timeout)
+    options.settle_ms = _arguments.milliseconds("settle", settle)
+    options.drain_batch = _arguments.unsigned("drain_batch", drain_batch)
+    options.limit_messages = _arguments.unsigned("limit_messages", limit_messages, bits=64)
+    options.limit_bytes = _arguments.unsigned("limit_bytes", limit_bytes, bits=64)
+    options.limit_body = _arguments.unsigned("limit_body", limit_body, bits=64)
+    options.limit_metadata = _arguments.unsigned("limit_metadata", limit_metadata, bits=64)
+    _write_retry(options, retry)
+    return options
+
+
+def _write_retry(options: _abi.Options, retry: object) -> None:
+    if not isinstance(retry, RetryPolicy):
+        raise TypeError(f"retry must be RetryPolicy or None, not {type(retry).__name__}")
+    options.backoff = retry.backoff
+    options.exhausted = _arguments.member("exhausted", retry.exhausted, Exhausted)
+    options.max_retries = _arguments.unsigned("max_retries", retry.retries)
+    options.jitter = _arguments.finite("jitter", retry.jitter)
+    base, factor, cap = retry.exponential
+    options.backoff_base_ms = _arguments.milliseconds("base", base)
+    options.backoff_factor = _arguments.finite("factor", factor)
+    options.backoff_cap_ms = _arguments.milliseconds("cap", cap)
+    if retry.backoff is Backoff.LADDER:
+        delays = [_arguments.milliseconds("a delay of the ladder", delay) for delay in retry.ladder or ()]
+        options.ladder_ms = (ctypes.c_int64 * len(delays))(*delays)
+        options.ladder_count = len(delays)

@@ -1,0 +1,174 @@
+"""Copies the library's structures into Python values. Nothing here keeps a pointer."""
+
+from __future__ import annotations
+
+import ctypes
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from . import _abi
+from .enums import (
+    Arrival,
+    AttemptOutcome,
+    Connectivity,
+    EventKind,
+    FailureKind,
+    Link,
+    Result,
+    Status,
+    Stop,
+)
+from .events import Event
+from .models import Attempt, Counts, Delivery, Failure, Message, Prompt, Report
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST = datetime.min.replace(tzinfo=timezone.utc)
+_LAST = datetime.max.replace(tzinfo=timezone.utc)
+
+
+def moment(milliseconds: int) -> datetime:
+    """A point in time; one that a datetime cannot hold becomes the nearest that it can."""
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return _LAST if milliseconds > 0 else _FIRST
+
+
+def message(source: _abi.Message) -> Message:
+    """A message of msgq_get or of a list."""
+    return Message(
+        id=_text(source.id),
+        conversation=_text(source.conversation),
+        status=Status(source.status),
+        body=None if source.body is None else ctypes.string_at(source.body, source.body_size),
+        body_size=source.body_size,
+        preview=_text(source.preview),
+        metadata=_pairs(source.metadata, source.metadata_count),
+        sequence=source.sequence,
+        created=moment(source.created_ms),
+        attempts=source.attempts,
+        failure=failure(source.failure[0]) if source.failure else None,
+        edited=_optional_moment(source.edited_ms),
+        not_before=_optional_moment(source.not_before_ms),
+        expires_at=_optional_moment(source.expires_at_ms),
+        next_attempt=_optional_moment(source.next_attempt_ms),
+        last_attempt=_optional_moment(source.last_attempt_ms),
+        sent=_optional_moment(source.sent_ms),
+        unmetered_only=source.unmetered_only,
+    )
+
+
+def delivery(source: _abi.Delivery) -> Delivery:
+    """What a transport is given."""
+    return Delivery(
+        id=_text(source.id),
+        conversation=_text(source.conversation),
+        body=ctypes.string_at(source.body, source.body_size),
+        metadata=_pairs(source.metadata, source.metadata_count),
+        attempt=source.attempt,
+        token=source.token,
+        created=moment(source.created_ms),
+        timeout=source.timeout_ms / 1000,
+    )
+
+
+def failure(source: _abi.Failure) -> Failure:
+    """Why a message failed."""
+    return Failure(
+        kind=FailureKind(source.kind),
+        code=source.code,
+        text=_text(source.text),
+        at=moment(source.at_ms),
+        retryable=source.retryable,
+        attempts=source.attempts,
+    )
+
+
+def attempt(source: _abi.Attempt) -> Attempt:
+    """One line of the ledger."""
+    return Attempt(
+        number=source.number,
+        started=moment(source.started_ms),
+        duration=None if source.duration_ms < 0 else source.duration_ms / 1000,
+        outcome=AttemptOutcome(source.outcome),
+        kind=FailureKind(source.kind),
+        code=source.code,
+        arrival=Arrival(source.arrival),
+        text=_text(source.text),
+    )
+
+
+def counts(source: _abi.Counts) -> Counts:
+    """Messages by status."""
+    return Counts(
+        queued=source.queued,
+        sending=source.sending,
+        sent=source.sent,
+        delivered=source.delivered,
+        read=source.read,
+        failed=source.failed,
+        unsent_bytes=source.unsent_bytes,
+    )
+
+
+def report(source: _abi.Report) -> Report:
+    """What a drain did."""
+    return Report(
+        stop=Stop(source.stop),
+        sent=source.sent,
+        failed=source.failed,
+        discarded=source.discarded,
+        remaining=source.remaining,
+    )
+
+
+def event(source: _abi.Event) -> Event:
+    """What happened. C leaves 0 where a kind has no number, and 0 means something: hence the conditions."""
+    kind = EventKind(source.kind)
+    is_status = kind is EventKind.STATUS
+    is_link = kind is EventKind.CONNECTIVITY
+    before = getattr(source, "from")
+    return Event(
+        kind=kind,
+        at=moment(source.at_ms),
+        id=_optional_text(source.id),
+        conversation=_optional_text(source.conversation),
+        from_status=Status(before) if is_status and before != _abi.STATUS_NONE else None,
+        to_status=Status(source.to) if is_status else None,
+        attempt=source.attempt or None,
+        failure=failure(source.failure[0]) if source.failure else None,
+        counts=counts(source.counts[0]) if source.counts else None,
+        connectivity=Connectivity(source.connectivity) if is_link or kind is EventKind.SUMMARY else None,
+        link=Link(source.link) if is_link else None,
+        metered=source.metered if is_link else None,
+        prompt=_prompt(source.prompt[0]) if source.prompt else None,
+        report=report(source.report[0]) if source.report else None,
+        result=Result(source.result) if kind is EventKind.STORAGE else None,
+        text=_optional_text(source.text),
+    )
+
+
+def _prompt(source: _abi.Prompt) -> Prompt:
+    return Prompt(
+        messages=source.messages,
+        bytes=source.bytes,
+        oldest=moment(source.oldest_ms),
+        conversations=source.conversations,
+        timeout=source.timeout_ms / 1000,
+    )
+
+
+def _pairs(pairs: Any, count: int) -> dict[str, str]:  # noqa: ANN401 - a ctypes pointer has no better type
+    return {_text(pairs[index].key): _text(pairs[index].value) for index in range(count)}
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode("utf-8", "replace")
+
+
+def _optional_text(value: bytes | None) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _optional_moment(milliseconds: int) -> datetime | None:
+    return moment(milliseconds) if milliseconds else None

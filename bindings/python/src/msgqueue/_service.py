@@ -1,0 +1,86 @@
+"""The Python threads that run a queue's callbacks.
+
+The library's own threads never enter Python: one that did while the interpreter shuts down would crash or hang it.
+Instead these threads wait in msgq_poll, where the library runs callbacks on them. They are daemons, so that a transport
+that hangs cannot keep the process alive; closing the queue ends them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+import time
+
+from .enums import Result
+
+logger = logging.getLogger("msgqueue")
+
+_WITHOUT_END = -1
+_PAUSE_AFTER_ERROR = 1.0
+# Transports that hang beyond their time-out keep their threads. So many may do so before others have to wait.
+_HANGING = 16
+
+
+class Service:
+    """Polls one queue, with one thread more than there are callbacks running, so that events are told and other
+    conversations sent while a transport blocks.
+    """
+
+    def __init__(self, lib: ctypes.CDLL, pointer: int, name: str, max_in_flight: int) -> None:
+        self._poll = lib.msgq_poll
+        self._pointer = pointer
+        self._name = name
+        # One per attempt, one for events.
+        self._most = max_in_flight + 1 + _HANGING
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._callbacks = 0
+
+    def start(self) -> None:
+        """Starts the first thread, unless it was. RuntimeError when the system has none left."""
+        with self._lock:
+            if not self._threads:
+                self._add()
+
+    def callback_began(self) -> None:
+        """A callback runs on one of the threads, or on one that drains or closes."""
+        with self._lock:
+            self._callbacks += 1
+            if 0 < len(self._threads) <= self._callbacks and len(self._threads) < self._most:
+                try:
+                    self._add()
+                except RuntimeError:
+                    # The system, or an interpreter that is ending, gives no more: those that there are serve.
+                    logger.warning("%s: no further thread can be started", self._name, exc_info=True)
+
+    def callback_ended(self) -> None:
+        """A callback returned."""
+        with self._lock:
+            self._callbacks -= 1
+
+    def join(self, timeout: float) -> None:
+        """Waits for the threads to end, at most so many seconds; they end once the queue is closed."""
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(max(deadline - time.monotonic(), 0))
+
+    def _add(self) -> None:
+        name = f"{self._name} {len(self._threads) + 1}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _run(self) -> None:
+        while True:
+            result = self._poll(self._pointer, _WITHOUT_END, None)
+            if result == Result.OK:
+                continue
+            if result in (Result.CLOSED, Result.FORKED):
+                return
+            # It should not be; but giving up would leave the queue dumb, and trying at once would spin.
+            logger.error("%s: msgq_poll answered %d", self._name, result)
+            time.sleep(_PAUSE_AFTER_ERROR)

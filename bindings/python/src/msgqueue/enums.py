@@ -1,0 +1,206 @@
+"""The words of the library: every enumeration of its header, with the same numbers."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Result(IntEnum):
+    """What a call of the library answered; `Error.code` is one of these."""
+
+    OK = 0
+    INVALID = 1
+    NOT_FOUND = 2
+    DUPLICATE = 3
+    CONFLICT = 4
+    BUSY = 5
+    FULL = 6
+    TOO_LARGE = 7
+    LOCKED = 8
+    CLOSED = 9
+    FORKED = 10
+    CORRUPT = 11
+    STORAGE = 12
+    UNKNOWN = 13
+    TOO_NEW = 14
+    PERMISSION = 15
+    TIMEOUT = 16
+    NO_TRANSPORT = 17
+    INTERNAL = 18
+
+
+class Status(IntEnum):
+    """Where a message is on its way. Statuses only move forward, except that a failed message may be retried."""
+
+    QUEUED = 0
+    """It waits for its turn."""
+    SENDING = 1
+    """An attempt is under way."""
+    SENT = 2
+    """The transport said so."""
+    DELIVERED = 3
+    """A receipt said so."""
+    READ = 4
+    """A receipt said so."""
+    FAILED = 5
+    """It waits for a person: retry, edit, delete."""
+
+
+class FailureKind(IntEnum):
+    """Why an attempt failed."""
+
+    NONE = 0
+    OFFLINE = 1
+    """No connection: it never left."""
+    TIMEOUT = 2
+    """No answer in time: perhaps it arrived."""
+    NETWORK = 3
+    """Refused, reset, no name, no route."""
+    SERVER = 4
+    """The receiver broke (HTTP 5xx)."""
+    RATE_LIMIT = 5
+    """Too many (HTTP 429)."""
+    UNAUTHORIZED = 6
+    """Who are you? (HTTP 401, 403)"""
+    REJECTED = 7
+    """The receiver does not want it (HTTP 4xx)."""
+    NOT_FOUND = 8
+    """There is no such receiver (HTTP 404, 410)."""
+    EXPIRED = 9
+    """Its time ran out before it could be sent."""
+    UNKNOWN = 10
+    """Nobody knows: an attempt cut by a crash, an exception, an answer that means nothing."""
+
+
+class Mode(IntEnum):
+    """Who starts sending a backlog."""
+
+    AUTO = 0
+    """The engine, by itself."""
+    ASK = 1
+    """The person, after an event of kind PROMPT: `drain` is the yes."""
+    MANUAL = 2
+    """The person alone, by `drain` and `send_now`."""
+
+
+class Backoff(IntEnum):
+    """How the delays between attempts are found; chosen by what `RetryPolicy` is given."""
+
+    AUTOMATIC = 0
+    LADDER = 1
+    EXPONENTIAL = 2
+
+
+class Exhausted(IntEnum):
+    """What becomes of a message whose retries are used up."""
+
+    KEEP = 0
+    """It is failed and waits for a person."""
+    DISCARD = 1
+    """It is deleted, with an event of kind DISCARDED."""
+
+
+class Callbacks(IntEnum):
+    """Who runs callbacks. The binding always opens with POLL: see `msgqueue._service`."""
+
+    THREAD = 0
+    POLL = 1
+
+
+class Verdict(IntEnum):
+    """The core of an `Outcome`."""
+
+    UNKNOWN = 0
+    SENT = 1
+    RETRY = 2
+    REJECT = 3
+    OFFLINE = 4
+    PENDING = 5
+    HTTP = 6
+
+
+class Arrival(IntEnum):
+    """What is known about whether an attempt's message reached the receiver."""
+
+    NO = 0
+    YES = 1
+    PERHAPS = 2
+
+
+class AttemptOutcome(IntEnum):
+    """How an attempt ended."""
+
+    UNDER_WAY = 0
+    SENT = 1
+    RETRY = 2
+    """Failed in a way that may pass."""
+    REJECTED = 3
+    """Failed for good."""
+    UNKNOWN = 4
+    """Cut by a crash."""
+
+
+class Stop(IntEnum):
+    """Why a drain stopped."""
+
+    EMPTY = 0
+    """Nothing is queued any more."""
+    WAITING = 1
+    """What is queued is not due yet: a retry's delay, `not_before`, an unmetered link."""
+    OFFLINE = 2
+    """Not connected, or the transport said so."""
+    BATCH = 3
+    """The batch is done."""
+    TIMEOUT = 4
+    """Its time ran out."""
+    STORAGE = 5
+    """The store refuses to write."""
+    CLOSED = 6
+    """The queue is being closed."""
+    STARTED = 7
+    """Called from inside a callback: it was started and goes on after the callback."""
+
+
+class Connectivity(IntEnum):
+    """How the world is. UNKNOWN counts as online: a program that never tells is online."""
+
+    UNKNOWN = 0
+    OFFLINE = 1
+    ONLINE = 2
+
+
+class Link(IntEnum):
+    """What the connection goes over."""
+
+    NONE = 0
+    WIFI = 1
+    ETHERNET = 2
+    CELLULAR = 3
+    OTHER = 4
+
+
+class EventKind(IntEnum):
+    """What an `Event` tells of."""
+
+    STATUS = 0
+    """A message changed its status: id, conversation, from_status, to_status, attempt, failure."""
+    SUMMARY = 1
+    """The counts or the connectivity changed: counts, connectivity. Several changes may share one."""
+    CONNECTIVITY = 2
+    """connectivity, link, metered."""
+    PROMPT = 3
+    """Send these now? `drain` is the yes: prompt."""
+    PROMPT_WITHDRAWN = 4
+    """The prompt was answered, expired, or there is nothing to ask any more."""
+    DRAIN_STARTED = 5
+    """counts."""
+    DRAIN_FINISHED = 6
+    """report."""
+    DISCARDED = 7
+    """Retries used up, or damaged beyond reading: id, conversation, failure."""
+    DELETED = 8
+    """id, conversation; without id: `clear` of the conversation, or of all (conversation None)."""
+    STORAGE = 9
+    """The store has trouble, or (Result.OK) is well again: result, text."""
+    RESYNC = 10
+    """Events were lost because nobody took them: list again."""

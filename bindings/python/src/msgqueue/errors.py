@@ -1,0 +1,173 @@
+"""What can go wrong, one class per result of the library."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from .enums import Result
+
+
+class LibraryError(ImportError):
+    """libmsgqueue.so is missing, broken, or of a version that does not fit. The message names what was tried."""
+
+
+class Error(Exception):
+    """Anything that a queue refuses or fails to do.
+
+    `code` is the library's result, `name` its name ("MSGQ_FULL"), `detail` one sentence for a developer.
+    """
+
+    code: ClassVar[Result] = Result.INTERNAL
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+    @property
+    def name(self) -> str:
+        """The result's name in the library's header."""
+        return f"MSGQ_{self.code.name}"
+
+    def __str__(self) -> str:
+        return f"{self.detail} ({self.name})" if self.detail else self.name
+
+
+class InvalidError(Error, ValueError):
+    """An argument is wrong: out of range, not UTF-8, a NUL inside. A wrong type is a TypeError instead."""
+
+    code = Result.INVALID
+
+
+class NotFoundError(Error, LookupError):
+    """There is no message with this id, or no attempt with this token."""
+
+    code = Result.NOT_FOUND
+
+
+class DuplicateError(Error):
+    """The id is in the queue already, or was sent lately; nothing changed."""
+
+    code = Result.DUPLICATE
+
+
+class ConflictError(Error):
+    """The message has the wrong status for this, or this is the wrong moment."""
+
+    code = Result.CONFLICT
+
+
+class BusyError(Error):
+    """The message is being sent right now."""
+
+    code = Result.BUSY
+
+
+class FullError(Error):
+    """A limit on messages or bytes is reached; nothing changed."""
+
+    code = Result.FULL
+
+
+class TooLargeError(Error):
+    """The body or the metadata is over its limit; nothing changed."""
+
+    code = Result.TOO_LARGE
+
+
+class LockedError(Error):
+    """Another owner, in this process or another, has the store open."""
+
+    code = Result.LOCKED
+
+
+class ClosedError(Error):
+    """The queue is closed."""
+
+    code = Result.CLOSED
+
+
+class ForkedError(Error):
+    """The queue belongs to the parent process; this one is a forked child of it."""
+
+    code = Result.FORKED
+
+
+class CorruptError(Error):
+    """The file is not a store, or is damaged; it was left as it is."""
+
+    code = Result.CORRUPT
+
+
+class StorageError(Error):
+    """Disk full, I/O error, no memory for the store; nothing changed."""
+
+    code = Result.STORAGE
+
+
+class UnknownError(Error):
+    """A sync failed: stored or not is not known. The same id may safely be enqueued again."""
+
+    code = Result.UNKNOWN
+
+
+class TooNewError(Error):
+    """The store was written by a later version; it was left as it is."""
+
+    code = Result.TOO_NEW
+
+
+class PermissionDeniedError(Error):
+    """The system, or the safety of the place, forbids it."""
+
+    code = Result.PERMISSION
+
+
+class TimedOutError(Error, TimeoutError):
+    """The time given ran out first."""
+
+    code = Result.TIMEOUT
+
+
+class NoTransportError(Error):
+    """There is nothing to send with: give the queue a transport first."""
+
+    code = Result.NO_TRANSPORT
+
+
+class InternalError(Error):
+    """A defect of the library; please report it with its detail."""
+
+    code = Result.INTERNAL
+
+
+_CLASSES: dict[int, type[Error]] = {
+    kind.code: kind
+    for kind in (
+        InvalidError,
+        NotFoundError,
+        DuplicateError,
+        ConflictError,
+        BusyError,
+        FullError,
+        TooLargeError,
+        LockedError,
+        ClosedError,
+        ForkedError,
+        CorruptError,
+        StorageError,
+        UnknownError,
+        TooNewError,
+        PermissionDeniedError,
+        TimedOutError,
+        NoTransportError,
+        InternalError,
+    )
+}
+
+
+def from_result(result: int, detail: str) -> Error:
+    """The error for a result of the library other than OK."""
+    kind = _CLASSES.get(result)
+    if kind is None:
+        return InternalError(f"the library answered {result}, which is no result; {detail}")
+    return kind(detail)

@@ -1,0 +1,161 @@
+"""What a queue tells: plain, frozen values. Points in time are datetimes in UTC, durations seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ._arguments import Body, Time
+from .enums import Arrival, AttemptOutcome, FailureKind, Status, Stop
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A message for `MessageQueue.enqueue_batch`; the fields are the arguments of `MessageQueue.enqueue`."""
+
+    body: Body
+    conversation: str = ""
+    metadata: Mapping[str, str] | None = None
+    id: str | None = None
+    not_before: Time | None = None
+    expires_at: Time | None = None
+    unmetered_only: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a message is where it is: how its last attempt failed."""
+
+    kind: FailureKind
+    code: int
+    """The transport's own, as an HTTP status; 0: none."""
+    text: str
+    """Raw, for a developer; not a sentence for a person."""
+    at: datetime
+    retryable: bool
+    """Trying again may help."""
+    attempts: int
+    """Made until then."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message as it stood when it was asked for."""
+
+    id: str
+    conversation: str
+    status: Status
+    body: bytes | None = field(repr=False)
+    """None when the list was asked for without bodies."""
+    body_size: int
+    preview: str
+    """The first 100 characters of the body as text."""
+    metadata: dict[str, str]
+    sequence: int
+    """The place in the order: grows with every enqueue, is never reused."""
+    created: datetime
+    attempts: int
+    """Those that left, the one under way included."""
+    failure: Failure | None
+    """Of the last attempt, when that failed."""
+    edited: datetime | None
+    not_before: datetime | None
+    expires_at: datetime | None
+    next_attempt: datetime | None
+    """After a failure that may pass: not before this."""
+    last_attempt: datetime | None
+    """When the last attempt started."""
+    sent: datetime | None
+    unmetered_only: bool
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that are not UTF-8 show as replacement characters.
+
+        ValueError when the list was asked for without bodies: `preview` is there then.
+        """
+        if self.body is None:
+            raise ValueError("the message was listed without its body; use preview, or get(id)")
+        return self.body.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One message on its way, as the transport is given it."""
+
+    id: str
+    """The idempotency key: the same on every attempt."""
+    conversation: str
+    body: bytes = field(repr=False)
+    metadata: dict[str, str]
+    attempt: int
+    """From 1."""
+    token: int
+    """For `MessageQueue.complete`, when the transport returns `Outcome.pending()`."""
+    created: datetime
+    timeout: float
+    """Seconds: answer within these, or it counts as a time-out."""
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that are not UTF-8 show as replacement characters."""
+        return self.body.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One line of a message's ledger."""
+
+    number: int
+    """From 1."""
+    started: datetime
+    duration: float | None
+    """Seconds; None: not known, or not over."""
+    outcome: AttemptOutcome
+    kind: FailureKind
+    code: int
+    arrival: Arrival
+    """Whether the message surely, surely not or perhaps reached the receiver."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Messages by status."""
+
+    queued: int
+    sending: int
+    sent: int
+    delivered: int
+    read: int
+    failed: int
+    unsent_bytes: int
+    """Of the bodies of queued, sending and failed messages."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a drain did."""
+
+    stop: Stop
+    """Why it stopped."""
+    sent: int
+    failed: int
+    """Became failed."""
+    discarded: int
+    remaining: int
+    """Queued or being sent when it ended."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What mode ASK asks about: send these now?"""
+
+    messages: int
+    bytes: int
+    oldest: datetime
+    """When the oldest was enqueued."""
+    conversations: int
+    timeout: float
+    """Seconds until the prompt expires."""

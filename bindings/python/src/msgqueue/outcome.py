@@ -1,0 +1,130 @@
+"""What a transport answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from . import _abi, _arguments
+from .enums import FailureKind, Verdict
+from .errors import InvalidError
+
+_TEXT_ROOM = _abi.Outcome.text.size - 1
+_HEADER_ROOM = _abi.Outcome.retry_after.size - 1
+_MOST_CODE = 2**31 - 1
+
+
+class Headers(Protocol):
+    """HTTP headers of any client: a dict, http.client's message, and others that have `items()`."""
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Names and values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt went. Make it with one of the class methods.
+
+    `text` is for a developer: it is kept with the attempt, cut after 511 bytes, and no person is shown it.
+    """
+
+    verdict: Verdict
+    kind: FailureKind = FailureKind.NONE
+    code: int = 0
+    text: str = ""
+    retry_after: float | None = None
+    """Seconds: not earlier than this from now. Capped at 7 days."""
+    retry_after_header: str = ""
+    """The Retry-After header as it came: seconds or an HTTP date."""
+
+    def __post_init__(self) -> None:
+        """Refuses what C could not take."""
+        _arguments.member("verdict", self.verdict, Verdict)
+        _arguments.member("kind", self.kind, FailureKind)
+        if not -_MOST_CODE <= _arguments.whole("code", self.code) <= _MOST_CODE:
+            raise InvalidError(f"code is {self.code}, not in {-_MOST_CODE} to {_MOST_CODE}")
+        if not isinstance(self.text, str):
+            raise TypeError(f"text must be str, not {type(self.text).__name__}")
+        if self.retry_after is not None:
+            _arguments.milliseconds("retry_after", self.retry_after)
+        if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_ROOM:
+            raise InvalidError(f"retry_after_header has more than {_HEADER_ROOM} bytes")
+
+    @classmethod
+    def sent(cls, *, code: int = 0, text: str = "") -> Outcome:
+        """The receiver has it, or had it already."""
+        return cls(Verdict.SENT, code=code, text=text)
+
+    @classmethod
+    def retry(
+        cls,
+        kind: FailureKind = FailureKind.UNKNOWN,
+        *,
+        code: int = 0,
+        text: str = "",
+        retry_after: float | None = None,
+    ) -> Outcome:
+        """It failed in a way that may pass. `retry_after`: seconds, not earlier than this from now."""
+        return cls(Verdict.RETRY, _failure(kind), code, text, retry_after)
+
+    @classmethod
+    def reject(cls, kind: FailureKind = FailureKind.REJECTED, *, code: int = 0, text: str = "") -> Outcome:
+        """It failed for good."""
+        return cls(Verdict.REJECT, _failure(kind), code, text)
+
+    @classmethod
+    def offline(cls, *, text: str = "") -> Outcome:
+        """It never left: the message stays queued, uses up no retry, and a drain stops."""
+        return cls(Verdict.OFFLINE, FailureKind.OFFLINE, text=text)
+
+    @classmethod
+    def pending(cls) -> Outcome:
+        """The answer comes later, by `MessageQueue.complete(delivery.token, …)`."""
+        return cls(Verdict.PENDING)
+
+    @classmethod
+    def http(cls, status: int, headers: Headers | None = None, *, text: str = "") -> Outcome:
+        """An HTTP response: the engine decides by its status and its Retry-After, whose name may have any case.
+
+        2xx is sent; 408, 425, 429, 500, 502, 503, 504 and what is not known retry; other 4xx are final; 409 means
+        that the id was there already. `status` is 100 to 999.
+        """
+        if not 100 <= _arguments.whole("status", status) <= 999:
+            raise InvalidError(f"status is {status}, not in 100 to 999")
+        return cls(Verdict.HTTP, code=int(status), text=text, retry_after_header=_retry_after(headers))
+
+    def _write(self, target: _abi.Outcome) -> None:
+        """Fills the structure that C gave or will be given."""
+        target.verdict = self.verdict
+        target.kind = self.kind
+        target.code = self.code
+        target.retry_after_ms = (
+            -1 if self.retry_after is None else _arguments.milliseconds("retry_after", self.retry_after)
+        )
+        target.retry_after = self.retry_after_header.encode()
+        target.text = _fitting(self.text)
+
+
+def _failure(kind: FailureKind) -> FailureKind:
+    if kind is FailureKind.NONE:
+        raise InvalidError("a failure is of some kind, not NONE")
+    return kind
+
+
+def _retry_after(headers: Headers | None) -> str:
+    for name, value in headers.items() if headers is not None else ():
+        if isinstance(name, str) and name.lower() == "retry-after":
+            said = str(value).strip()
+            # What is longer than any date, or no ASCII, says nothing; it is the receiver's mistake, not the caller's.
+            return said if len(said) <= _HEADER_ROOM and said.isascii() and said.isprintable() else ""
+    return ""
+
+
+def _fitting(text: str) -> bytes:
+    """As UTF-8 for a C buffer. It may be anything that a receiver answered, so nothing in it is refused."""
+    data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "backslashreplace")
+    if len(data) <= _TEXT_ROOM:
+        return data
+    return data[:_TEXT_ROOM].decode("utf-8", "ignore").encode()

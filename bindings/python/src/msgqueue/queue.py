@@ -1,0 +1,408 @@
+"""The message queue."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import os
+import weakref
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from . import _abi, _arguments, _drafts, _options, _read
+from ._arguments import Body, Time
+from ._callbacks import EventHandler, Transport, logger
+from ._handle import Handle
+from ._library import last_error, library
+from ._wiring import Wiring, require_callable
+from .enums import Connectivity, Link, Mode, Result, Status, Verdict
+from .errors import Error, InvalidError
+from .models import Attempt, Counts, Draft, Message, Report
+from .outcome import Outcome
+from .retry import RetryPolicy
+
+_MEBIBYTE = 1 << 20
+
+
+class MessageQueue:
+    """A durable outbound message queue in one file.
+
+    What `enqueue` accepted is on disk when it returns, and goes out in order, conversation by conversation, through
+    `transport`. Failures are classified, retried as `retry` says, and kept as failed for a person to retry, edit or
+    delete.
+
+    Threads: every method may be called from any thread at any time, also from inside a callback, except `close`.
+    Callbacks run on threads of this package, never two events at a time and never two messages of one conversation
+    at a time. Methods that wait do so without the interpreter's lock, but a signal (Ctrl-C) is handled only when
+    they return.
+
+    Errors: all are kinds of `Error`; every method may raise ClosedError, StorageError, and ForkedError in a forked
+    child. A wrong type is a TypeError. Keep a reference to the queue: one that nobody holds is closed, with a
+    ResourceWarning.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        transport: Transport | None = None,
+        *,
+        mode: Mode = Mode.AUTO,
+        retry: RetryPolicy | None = None,
+        on_event: EventHandler | None = None,
+        direct: bool = True,
+        hold_unknown: bool = False,
+        durable_outcomes: bool = False,
+        max_in_flight: int = 1,
+        attempt_timeout: float = 30.0,
+        manual_timeout: float = 3.0,
+        prompt_timeout: float = 10.0,
+        settle: float = 0.5,
+        drain_batch: int = 0,
+        limit_messages: int = 0,
+        limit_bytes: int = 0,
+        limit_body: int = _MEBIBYTE,
+        limit_metadata: int = 64 * 1024,
+    ) -> None:
+        """Opens the store in the file `path`, or makes it; a missing directory is not made.
+
+        transport        Sends one message and answers with an Outcome; see `set_transport`.
+        mode             Who starts sending a backlog.
+        retry            The delays after a failure; None is RetryPolicy().
+        on_event         Is told what happens; see `set_event_handler`.
+        direct           A message enqueued while online, with nothing of its conversation before it, is sent at once.
+        hold_unknown     After a crash in mid-attempt: False sends the message again under its id, True makes it failed
+                         with kind UNKNOWN for a person to decide.
+        durable_outcomes Outcomes survive a power cut, too, at one disk flush each; otherwise a message that was sent in
+                         the last second before the cut may be sent twice, under the same id.
+        max_in_flight    Attempts at one time, of different conversations: 1 to 64.
+        attempt_timeout  Seconds until an attempt without an answer ends as a time-out: 0.001 to 1 day.
+        manual_timeout   The same for `retry` and `send_now`.
+        prompt_timeout   Seconds that a prompt of mode ASK stands: 0.001 to 1 day.
+        settle           Seconds that a connection must last before sending starts by itself: 0 to 1 hour.
+        drain_batch      Attempts started by one drain; 0: all.
+        limit_messages   Unsent messages; 0: no limit. Over it: FullError.
+        limit_bytes      Bytes of unsent bodies; 0: no limit. Over it: FullError.
+        limit_body       Bytes of one body: 1 to 256 MiB. Over it: TooLargeError.
+        limit_metadata   Bytes of one message's metadata: 0 to 16 MiB. Over it: TooLargeError.
+
+        Errors: InvalidError, PermissionDeniedError (a directory, a link, another user's file, an unsafe place),
+        LockedError, CorruptError (not a store), TooNewError, StorageError; LibraryError when there is no
+        libmsgqueue.
+        """
+        options = _options.build(
+            mode=mode,
+            retry=RetryPolicy() if retry is None else retry,
+            direct=direct,
+            hold_unknown=hold_unknown,
+            durable_outcomes=durable_outcomes,
+            max_in_flight=max_in_flight,
+            attempt_timeout=attempt_timeout,
+            manual_timeout=manual_timeout,
+            prompt_timeout=prompt_timeout,
+            settle=settle,
+            drain_batch=drain_batch,
+            limit_messages=limit_messages,
+            limit_bytes=limit_bytes,
+            limit_body=limit_body,
+            limit_metadata=limit_metadata,
+        )
+        name = _arguments.path(path)
+        require_callable("transport", transport)
+        require_callable("on_event", on_event)
+        self._lib = library()
+        pointer = ctypes.c_void_p()
+        self._check(self._lib.msgq_open(name, options, pointer))
+        self._path = name.decode()
+        self._handle = Handle(self._lib, pointer.value or 0, self._path, max_in_flight)
+        self._finalizer = weakref.finalize(self, self._handle.abandon)
+        # The interpreter's end has its own way, which waits a little for what is in flight.
+        self._finalizer.atexit = False
+        self._wiring = Wiring(self._lib, self._handle)
+        try:
+            # The handler first, so that it misses nothing that the transport does.
+            if on_event is not None:
+                self.set_event_handler(on_event)
+            if transport is not None:
+                self.set_transport(transport)
+        except BaseException:
+            self._finalizer.detach()
+            self._handle.close_quietly()
+            raise
+
+    # ---------------------------------------------------------------- the queue itself
+
+    @property
+    def path(self) -> str:
+        """The store's file, as it was given."""
+        return self._path
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called; in a forked child always True."""
+        return self._handle.is_forked or not self._handle.is_open
+
+    def close(self, timeout: float | None = 5.0) -> None:
+        """Starts nothing more, waits at most `timeout` seconds (None: without end) for attempts in flight, tells the
+        events that are left, closes the store, and ends the threads. A second call does nothing; one that comes while
+        another thread closes waits for that.
+
+        Errors: TimedOutError: closed all the same, but an attempt had not ended; after the next open its outcome is
+        unknown. ConflictError: called from inside a callback.
+        """
+        self._handle.close(timeout)
+        self._finalizer.detach()
+
+    def __enter__(self) -> MessageQueue:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._handle.is_forked:
+            # A child leaves the block on its way out; the queue is its parent's to close.
+            return
+        try:
+            self.close()
+        except Error:
+            if problem is None:
+                raise
+            # What went wrong first is what the caller must see.
+            logger.warning("closing %s", self._path, exc_info=True)
+
+    def __repr__(self) -> str:
+        return f"<MessageQueue {self._path!r}{' closed' if self.closed else ''}>"
+
+    # ---------------------------------------------------------------- messages in
+
+    def enqueue(
+        self,
+        body: Body,
+        *,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        id: str | None = None,
+        not_before: Time | None = None,
+        expires_at: Time | None = None,
+        unmetered_only: bool = False,
+    ) -> str:
+        """Stores one message as queued and returns its id; it then survives a power cut.
+
+        body            str (stored as UTF-8) or bytes.
+        conversation    What messages are ordered by; at most 255 bytes without control characters.
+        metadata        str to str, without NUL; at most 1024 pairs.
+        id              The idempotency key, 1 to 255 bytes without control characters; None: a new UUIDv7.
+        not_before      Not sent before this moment: seconds since 1970 UTC, or a datetime with a time zone.
+        expires_at      Past this moment it is not sent but failed with kind EXPIRED.
+        unmetered_only  Sent only while the link is not metered.
+
+        Errors: InvalidError, DuplicateError (still in the queue, or sent), FullError, TooLargeError, StorageError,
+        UnknownError (the same id may safely be enqueued again). Nothing changed after any of them but the last.
+        """
+        draft = _abi.Draft()
+        _drafts.fill(draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only)
+        out = _abi.IdBuffer()
+        self._check(self._lib.msgq_enqueue(self._handle.pointer, draft, out))
+        return out.value.decode()
+
+    def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
+        """Stores up to 1,000,000 messages in this order, all or none, and returns their ids.
+
+        A draft is a Draft, or a dict of `enqueue`'s arguments with "body" among them. Errors: as `enqueue`.
+        """
+        array = _drafts.array(drafts)
+        ids = (_abi.IdBuffer * len(array))()
+        self._check(self._lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
+        return [entry.value.decode() for entry in ids]
+
+    # ---------------------------------------------------------------- one message
+
+    def get(self, id: str) -> Message:
+        """One message. Errors: NotFoundError, CorruptError."""
+        found = ctypes.POINTER(_abi.Message)()
+        self._check(self._lib.msgq_get(self._handle.pointer, _arguments.text("id", id), found))
+        try:
+            return _read.message(found[0])
+        finally:
+            self._lib.msgq_message_free(found)
+
+    def edit(self, id: str, body: Body) -> None:
+        """Replaces the body of a queued or failed message, which keeps its id and its place.
+
+        Errors: NotFoundError, BusyError (being sent), ConflictError (sent already), TooLargeError, FullError.
+        """
+        data = _arguments.body(body)
+        self._check(self._lib.msgq_edit(self._handle.pointer, _arguments.text("id", id), data, len(data)))
+
+    def delete(self, id: str) -> None:
+        """Removes one message for good, whatever its status, from disk too.
+
+        Errors: NotFoundError, BusyError (being sent).
+        """
+        self._check(self._lib.msgq_delete(self._handle.pointer, _arguments.text("id", id)))
+
+    def retry(self, id: str) -> None:
+        """Tries a failed message again, now, under the same id, in its old place. Returns at once; an event tells
+        the outcome: sent, or failed again, within `manual_timeout`. While offline it becomes queued and goes first
+        when online.
+
+        Errors: NotFoundError, ConflictError (not failed), BusyError (being sent), NoTransportError.
+        """
+        self._check(self._lib.msgq_retry(self._handle.pointer, _arguments.text("id", id)))
+
+    def send_now(self, id: str) -> None:
+        """Sends one queued message now, whatever stands before it; while offline, when online. Returns at once.
+
+        Errors: NotFoundError, ConflictError (not queued), BusyError (being sent), NoTransportError.
+        """
+        self._check(self._lib.msgq_send_now(self._handle.pointer, _arguments.text("id", id)))
+
+    def mark(self, id: str, status: Status) -> None:
+        """A receipt came: Status.DELIVERED or Status.READ. One that comes twice or late changes nothing.
+
+        Errors: InvalidError (another status), NotFoundError, ConflictError (not sent yet).
+        """
+        number = _arguments.member("status", status, Status)
+        self._check(self._lib.msgq_mark(self._handle.pointer, _arguments.text("id", id), number))
+
+    def attempts(self, id: str) -> builtins.list[Attempt]:
+        """The ledger of one message: its attempts, oldest first, the last 1000. Errors: NotFoundError, CorruptError."""
+        ledger = ctypes.c_void_p()
+        self._check(self._lib.msgq_attempts(self._handle.pointer, _arguments.text("id", id), ledger))
+        try:
+            entry, size = self._lib.msgq_ledger_at, self._lib.msgq_ledger_size(ledger)
+            return [_read.attempt(entry(ledger, index)[0]) for index in range(size)]
+        finally:
+            self._lib.msgq_ledger_free(ledger)
+
+    # ---------------------------------------------------------------- many messages
+
+    def list(
+        self,
+        conversation: str | None = None,
+        status: Status | Iterable[Status] | None = None,
+        limit: int = 50,
+        after: int | None = None,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> builtins.list[Message]:
+        """A page of messages in the order of sending.
+
+        conversation  None: all.
+        status        One status or several; None: queued, sending and failed. `status=Status` means every status.
+        limit         1 to 1000.
+        after         The `sequence` of the last page's last message; None: the first page.
+        newest_first  The other way round.
+        bodies        False: previews and sizes only, which is quicker; `Message.body` is None then.
+        """
+        wanted: _abi.Filter = _abi.sized(_abi.Filter)
+        wanted.conversation = _arguments.optional_text("conversation", conversation)
+        wanted.statuses = _arguments.status_bits(status)
+        wanted.limit = _arguments.unsigned("limit", limit, least=1)
+        wanted.after = 0 if after is None else _arguments.unsigned("after", after, bits=64)
+        wanted.newest_first = _arguments.flag("newest_first", newest_first)
+        wanted.without_bodies = not _arguments.flag("bodies", bodies)
+        page = ctypes.c_void_p()
+        self._check(self._lib.msgq_list(self._handle.pointer, wanted, page))
+        try:
+            entry, size = self._lib.msgq_list_at, self._lib.msgq_list_size(page)
+            return [_read.message(entry(page, index)[0]) for index in range(size)]
+        finally:
+            self._lib.msgq_list_free(page)
+
+    def counts(self, conversation: str | None = None) -> Counts:
+        """Messages by status, of one conversation or (None) of all; as fast with a million as with one."""
+        out: _abi.Counts = _abi.sized(_abi.Counts)
+        name = _arguments.optional_text("conversation", conversation)
+        self._check(self._lib.msgq_counts(self._handle.pointer, name, out))
+        return _read.counts(out)
+
+    def clear(self, conversation: str | None = None) -> None:
+        """Removes the queued and failed messages of one conversation or (None) of all. One that is being sent is
+        removed when its attempt ends, unless that succeeds.
+        """
+        name = _arguments.optional_text("conversation", conversation)
+        self._check(self._lib.msgq_clear(self._handle.pointer, name))
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Writes a consistent copy of the store to the new file `path`, while the queue goes on.
+
+        Errors: InvalidError, ConflictError (the file exists), PermissionDeniedError, StorageError.
+        """
+        self._check(self._lib.msgq_backup(self._handle.pointer, _arguments.path(path)))
+
+    # ---------------------------------------------------------------- sending
+
+    def drain(self, batch: int = 0, timeout: float | None = None) -> Report:
+        """Sends what is due, in order, and returns when nothing is due any more; the events of it have been told then.
+
+        Only one drain runs at a time: a second call joins the first and gets the same report. From inside a
+        callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes.
+
+        batch    Attempts at most; 0: as the queue's option `drain_batch`.
+        timeout  Seconds after which it starts no more attempts (Stop.TIMEOUT); None: without end.
+
+        Errors: NoTransportError.
+        """
+        options = _abi.sized(
+            _abi.DrainOptions,
+            _arguments.unsigned("batch", batch),
+            _arguments.timeout("timeout", timeout),
+        )
+        out: _abi.Report = _abi.sized(_abi.Report)
+        result = self._lib.msgq_drain(self._handle.pointer, options, out)
+        if result != Result.TIMEOUT:
+            # The report says TIMEOUT, too; an exception would only take from the caller what was done until then.
+            self._check(result)
+        return _read.report(out)
+
+    def complete(self, token: int, outcome: Outcome) -> None:
+        """Answers an attempt whose transport returned `Outcome.pending()`; also before it has returned.
+
+        Errors: NotFoundError (no such token), ConflictError (answered already, or timed out: only a late success of
+        the latest attempt counts then), InvalidError (`outcome` is pending).
+        """
+        number = _arguments.unsigned("token", token, bits=64)
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"outcome must be Outcome, not {type(outcome).__name__}")
+        if outcome.verdict is Verdict.PENDING:
+            raise InvalidError("an attempt cannot be completed with pending")
+        answer = _abi.sized(_abi.Outcome)
+        outcome._write(answer)
+        self._check(self._lib.msgq_complete(self._handle.pointer, number, answer))
+
+    def set_transport(self, transport: Transport | None) -> None:
+        """Sets what sends messages; None takes it away. A call in progress goes on with the transport that it began
+        with.
+
+        It is called with a Delivery, on a thread of this package, and returns an Outcome within `delivery.timeout`
+        seconds. An exception, or any other answer, counts as a failure of kind UNKNOWN with its text, is logged,
+        and is retried.
+        """
+        self._wiring.set_transport(transport)
+
+    def set_event_handler(self, handler: EventHandler | None) -> None:
+        """Sets who is told of events; None takes it away. One event at a time, in the order in which things
+        happened, each after it is on disk. What the handler raises is logged under "msgqueue".
+        """
+        self._wiring.set_event_handler(handler)
+
+    # ---------------------------------------------------------------- the world
+
+    def set_connectivity(self, connectivity: Connectivity, link: Link = Link.OTHER, metered: bool = False) -> None:
+        """Tells how the world is. Offline stops sending; online wakes what waits, after `settle` seconds."""
+        self._check(
+            self._lib.msgq_set_connectivity(
+                self._handle.pointer,
+                _arguments.member("connectivity", connectivity, Connectivity),
+                _arguments.member("link", link, Link),
+                _arguments.flag("metered", metered),
+            )
+        )
+
+    def _check(self, result: int) -> None:
+        if result != Result.OK:
+            raise last_error(self._lib, result)

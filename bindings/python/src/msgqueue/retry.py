@@ -1,0 +1,74 @@
+"""How failed messages are tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .enums import Backoff, Exhausted
+from .errors import InvalidError
+
+_DEFAULT_RETRIES = 5
+_DEFAULT_BASE = 5.0
+_DEFAULT_FACTOR = 2.0
+_DEFAULT_CAP = 3600.0
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """The delays between attempts after a failure that may pass, and what happens when they are used up.
+
+    RetryPolicy()                                   5 s, 30 s, 2 min; in manual mode a failure is told at once
+    RetryPolicy(ladder=[5, 30, 120])                one delay per retry, in seconds; [] means no retry
+    RetryPolicy(base=1, factor=2, cap=60)           1 s, 2 s, 4 s … at most 1 min
+
+    A ladder has at most 64 delays of 0 s to 7 days. `base` is 1 ms to 7 days (default 5 s), `factor` 1 to 100
+    (default 2), `cap` from base to 7 days (default 1 hour). `max_retries` is 0 to 1000: a ladder's length, or 5, when
+    it is None. `jitter` varies each delay by plus or minus this share at random, 0 to 1; it does not touch what a
+    receiver asked for. Ranges are checked when the queue is opened.
+    """
+
+    ladder: Sequence[float] | None = None
+    base: float | None = None
+    factor: float | None = None
+    cap: float | None = None
+    max_retries: int | None = None
+    jitter: float = 0.0
+    exhausted: Exhausted = Exhausted.KEEP
+
+    def __post_init__(self) -> None:
+        """Refuses what contradicts itself, and keeps a ladder of its own."""
+        if self.ladder is None:
+            return
+        if self._is_exponential:
+            raise InvalidError("a retry policy has a ladder, or base, factor and cap; not both")
+        if isinstance(self.ladder, (str, bytes)):
+            raise TypeError("ladder must be a sequence of seconds")
+        object.__setattr__(self, "ladder", tuple(self.ladder))
+
+    @property
+    def backoff(self) -> Backoff:
+        """Which of the three ways it is."""
+        if self.ladder is not None:
+            return Backoff.LADDER
+        return Backoff.EXPONENTIAL if self._is_exponential else Backoff.AUTOMATIC
+
+    @property
+    def retries(self) -> int:
+        """Retries after the first attempt, at most."""
+        if self.max_retries is not None:
+            return self.max_retries
+        return _DEFAULT_RETRIES if self.ladder is None else len(self.ladder)
+
+    @property
+    def exponential(self) -> tuple[float, float, float]:
+        """Base and cap in seconds, with the factor between them, defaults filled in: (base, factor, cap)."""
+        base = _DEFAULT_BASE if self.base is None else self.base
+        factor = _DEFAULT_FACTOR if self.factor is None else self.factor
+        # A base above the default cap means the cap was not thought of, not that the policy is wrong.
+        cap = max(_DEFAULT_CAP, base) if self.cap is None else self.cap
+        return base, factor, cap
+
+    @property
+    def _is_exponential(self) -> bool:
+        return any(value is not None for value in (self.base, self.factor, self.cap))

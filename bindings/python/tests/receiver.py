@@ -1,0 +1,193 @@
+"""A real HTTP receiver on loopback that counts and orders what it gets, and answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request."""
+
+    id: str
+    conversation: str
+    body: bytes
+    metadata: dict[str, str]
+    attempt: int
+    at: float
+    """By the monotonic clock."""
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request is answered with."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+
+
+class Gate:
+    """Requests wait in front of it until it is opened."""
+
+    def __init__(self) -> None:
+        self._opened = threading.Event()
+
+    def open(self) -> None:
+        self._opened.set()
+
+    def wait(self) -> None:
+        self._opened.wait(_PATIENCE)
+
+
+class Receiver:
+    """Listens on a free port of 127.0.0.1 as long as it is not stopped."""
+
+    def __init__(self, *, listening: bool = True) -> None:
+        """Without `listening` the port is taken but connections are refused, until `listen`."""
+        self.received: list[Received] = []
+        self.most_at_once = 0
+        self.most_of_one_conversation_at_once = 0
+        self._script: list[Answer] = []
+        self._rule: Callable[[Received], Answer] = lambda _: Answer()
+        self._gates: list[Gate] = []
+        self._gate: Gate | None = None
+        self._under_way: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        self._thread: threading.Thread | None = None
+        if listening:
+            self.listen()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def texts(self) -> list[str]:
+        with self._lock:
+            return [request.text for request in self.received]
+
+    @property
+    def ids(self) -> list[str]:
+        with self._lock:
+            return [request.id for request in self.received]
+
+    def listen(self) -> None:
+        self._server.server_activate()
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Connections are refused from here on."""
+        self.open_gates()
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._thread = None
+        self._server.server_close()
+
+    def answer_next(self, *answers: int | Answer) -> None:
+        """The next requests get these, in this order; those behind them what the rule says."""
+        with self._lock:
+            self._script += [Answer(answer) if isinstance(answer, int) else answer for answer in answers]
+
+    def answer_by(self, rule: Callable[[Received], int | Answer]) -> None:
+        """What requests without a scripted answer get; 200 until this is called. Runs beside other requests."""
+
+        def answer(request: Received) -> Answer:
+            said = rule(request)
+            return Answer(said) if isinstance(said, int) else said
+
+        self._rule = answer
+
+    @contextmanager
+    def holding(self) -> Iterator[Gate]:
+        """Requests are received, and answered once the gate is open: at the latest at the block's end."""
+        gate = Gate()
+        with self._lock:
+            self._gates.append(gate)
+            self._gate = gate
+        try:
+            yield gate
+        finally:
+            with self._lock:
+                self._gate = None
+            gate.open()
+
+    def open_gates(self) -> None:
+        with self._lock:
+            self._gate = None
+            for gate in self._gates:
+                gate.open()
+
+    def handle(self, request: Received) -> Answer:
+        with self._lock:
+            self.received.append(request)
+            self._under_way[request.conversation] += 1
+            self.most_at_once = max(self.most_at_once, sum(self._under_way.values()))
+            self.most_of_one_conversation_at_once = max(
+                self.most_of_one_conversation_at_once, self._under_way[request.conversation]
+            )
+            scripted = self._script.pop(0) if self._script else None
+            gate = self._gate
+        try:
+            if gate is not None:
+                gate.wait()
+            return scripted or self._rule(request)
+        finally:
+            with self._lock:
+                self._under_way[request.conversation] -= 1
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, receiver: Receiver) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler, bind_and_activate=False)
+        self.receiver = receiver
+        # Bound but not listening: the port is ours, and connections are refused.
+        self.server_bind()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A sender that was killed or gave up is no error of the receiver's."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        answer = self.server.receiver.handle(
+            Received(
+                id=unquote(self.headers["Idempotency-Key"]),
+                conversation=unquote(self.headers.get("Conversation", "")),
+                body=body,
+                metadata=json.loads(self.headers.get("Metadata", "{}")),
+                attempt=int(self.headers.get("Attempt", "0")),
+                at=time.monotonic(),
+            )
+        )
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.text.encode())
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """The tests look at what was received instead."""

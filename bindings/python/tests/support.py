@@ -1,0 +1,122 @@
+"""What several tests use: waiting for a condition, remembering events, and processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeVar
+
+from msgqueue import Event, EventKind, Status
+
+TESTS = Path(__file__).resolve().parent
+BINDING = TESTS.parent
+PROJECT = BINDING.parent.parent
+HEADER = PROJECT / "Include" / "msgqueue.h"
+
+T = TypeVar("T")
+PATIENCE = 20.0
+
+
+def wait_until(condition: Callable[[], T], *, patience: float = PATIENCE) -> T:
+    """What the condition answers once that is true; a failure when it is not in time."""
+    deadline = time.monotonic() + patience
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
+        time.sleep(0.005)
+
+
+class Events:
+    """An event handler that remembers."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+
+    def all(self, kind: EventKind | None = None) -> list[Event]:
+        with self._lock:
+            return [event for event in self._events if kind is None or event.kind is kind]
+
+    def statuses(self, id: str) -> list[Status | None]:
+        """Where the message has been, as told."""
+        return [event.to_status for event in self.all(EventKind.STATUS) if event.id == id]
+
+    def wait_for(self, kind: EventKind, found: Callable[[Event], bool] = lambda _: True) -> Event:
+        """The first event of that kind for which `found` holds."""
+        return wait_until(lambda: next((event for event in self.all(kind) if found(event)), None))  # type: ignore[return-value]
+
+    def wait_for_status(self, id: str, status: Status) -> Event:
+        return self.wait_for(EventKind.STATUS, lambda event: event.id == id and event.to_status is status)
+
+
+class Program:
+    """A Python process that runs a few lines; they may import what tests import."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        self._output: IO[str] = process.stdout
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def line(self) -> str:
+        """The next line that it prints; a failure when it ends before."""
+        line = self._output.readline()
+        assert line, f"the program ended with {self._process.wait()}"
+        return line.rstrip("\n")
+
+    def wait(self) -> int:
+        """Its exit status; negative: ended by that signal."""
+        return self._process.wait()
+
+
+@contextmanager
+def program(code: str, *arguments: object) -> Iterator[Program]:
+    """Runs it; it is killed at the block's end, or when it hangs."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+    )
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    try:
+        yield Program(process)
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def run(code: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs it to its end, which must come by itself."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**_environment(), **variables},
+        check=False,
+    )
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(BINDING / "src"), str(TESTS)])}

@@ -1,0 +1,168 @@
+"""The ctypes mirror of the header is compared with the header itself, by a C compiler and by its text."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import re
+import subprocess
+from enum import IntEnum
+from pathlib import Path
+
+import pytest
+
+import msgqueue
+from msgqueue import MessageQueue, RetryPolicy, _abi, _options, enums
+from msgqueue._library import library
+from support import BINDING, HEADER
+
+# The prefix of each enumeration's names in the header.
+PREFIXES: dict[str, type[IntEnum]] = {
+    "MSGQ_": enums.Result,
+    "MSGQ_STATUS_": enums.Status,
+    "MSGQ_FAILURE_": enums.FailureKind,
+    "MSGQ_MODE_": enums.Mode,
+    "MSGQ_BACKOFF_": enums.Backoff,
+    "MSGQ_EXHAUSTED_": enums.Exhausted,
+    "MSGQ_CALLBACKS_": enums.Callbacks,
+    "MSGQ_ARRIVAL_": enums.Arrival,
+    "MSGQ_ATTEMPT_": enums.AttemptOutcome,
+    "MSGQ_VERDICT_": enums.Verdict,
+    "MSGQ_STOP_": enums.Stop,
+    "MSGQ_CONNECTIVITY_": enums.Connectivity,
+    "MSGQ_LINK_": enums.Link,
+    "MSGQ_EVENT_": enums.EventKind,
+}
+
+
+def without_comments() -> str:
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    return re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def prototypes() -> dict[str, str]:
+    """The name and the parameters of every function."""
+    found = re.findall(
+        r"^(?!typedef)[a-z][\w ]*?[ *](msgq_\w+)\((.*?)\);", without_comments(), re.DOTALL | re.MULTILINE
+    )
+    return dict(found)
+
+
+def structures() -> dict[str, list[str]]:
+    """The fields of every transparent structure, in order."""
+    text = without_comments()
+    bodies = dict(re.findall(r"^typedef struct (\w+) \{([^}]*)\} \w+;", text, re.MULTILINE))
+    bodies.update(
+        (f"struct {name}", body) for name, body in re.findall(r"^struct (\w+) \{([^}]*)\};", text, re.MULTILINE)
+    )
+    return {name: re.findall(r"(\w+)(?:\[\w+\])?;", body) for name, body in bodies.items()}
+
+
+def enumerations() -> dict[str, list[str]]:
+    """The enumerators of every enumeration, in order."""
+    return {
+        name: re.findall(r"\bMSGQ_\w+", re.sub(r"=[^,}]*", "", body))
+        for name, body in re.findall(r"typedef enum (\w+) \{([^}]*)\} \w+;", without_comments())
+    }
+
+
+def run_c(tmp_path: Path, lines: list[str]) -> list[str]:
+    """What a C program with the header and these lines prints."""
+    source, binary = tmp_path / "check.c", tmp_path / "check"
+    body = "\n".join(lines)
+    source.write_text(f'#include <stdio.h>\n#include "msgqueue.h"\nint main(void) {{\n{body}\nreturn 0;\n}}\n')
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", f"-I{HEADER.parent}", source, "-o", binary], check=True)
+    return subprocess.run([binary], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_every_function_of_the_header_has_a_prototype() -> None:
+    assert len(prototypes()) > 30
+    assert sorted(_abi.FUNCTIONS) == sorted(prototypes())
+
+
+@pytest.mark.parametrize("name", sorted(_abi.FUNCTIONS))
+def test_prototypes_take_as_many_arguments_as_the_header_says(name: str) -> None:
+    # A function pointer among the parameters has but one of its own, so that every comma separates two of ours.
+    parameters = prototypes()[name].strip()
+    count = 0 if parameters == "void" else parameters.count(",") + 1
+    assert len(_abi.FUNCTIONS[name][1]) == count
+
+
+def test_the_library_exports_every_function() -> None:
+    for name in _abi.FUNCTIONS:
+        assert getattr(library(), name)
+
+
+def test_structures_have_the_fields_of_the_header_in_its_order() -> None:
+    assert {name: [field[0] for field in kind._fields_] for name, kind in _abi.STRUCTURES.items()} == structures()
+
+
+def test_structures_have_the_layout_of_the_header(tmp_path: Path) -> None:
+    lines, mirror = [], []
+    for name, kind in _abi.STRUCTURES.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        mirror.append(f"{name} {ctypes.sizeof(kind)}")
+        for field, *_ in kind._fields_:
+            member = f"(({name} *)0)->{field}"
+            lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof({member}));')
+            descriptor = getattr(kind, field)
+            mirror.append(f"{name}.{field} {descriptor.offset} {descriptor.size}")
+    assert run_c(tmp_path, lines) == mirror
+
+
+def test_enumerations_have_the_names_and_numbers_of_the_header(tmp_path: Path) -> None:
+    lines, mirror = [], []
+    for prefix, kind in PREFIXES.items():
+        for each in kind:
+            lines.append(f'printf("{prefix}{each.name} %d\\n", (int){prefix}{each.name});')
+            mirror.append(f"{prefix}{each.name} {each.value}")
+    assert run_c(tmp_path, lines) == mirror
+
+
+def test_enumerations_have_every_name_of_the_header() -> None:
+    mirrored = [[f"{prefix}{each.name}" for each in kind] for prefix, kind in PREFIXES.items()]
+    assert sorted(mirrored) == sorted(enumerations().values())
+
+
+def test_constants_are_those_of_the_header(tmp_path: Path) -> None:
+    lines = [
+        'printf("%d.%d.%d\\n", MSGQ_VERSION_MAJOR, MSGQ_VERSION_MINOR, MSGQ_VERSION_PATCH);',
+        'printf("%d\\n%d\\n", MSGQ_ID_SIZE, MSGQ_STATUS_NONE);',
+    ]
+    version = ".".join(map(str, _abi.VERSION))
+    assert run_c(tmp_path, lines) == [version, str(_abi.ID_SIZE), str(_abi.STATUS_NONE)]
+
+
+def test_versions_agree() -> None:
+    version = ".".join(map(str, _abi.VERSION))
+    assert msgqueue.__version__ == version
+    assert f'version = "{version}"' in (BINDING / "pyproject.toml").read_text()
+    assert msgqueue.library_version() == version
+
+
+def options_by_default() -> _abi.Options:
+    """What MessageQueue without options gives to the library."""
+    parameters = inspect.signature(MessageQueue).parameters
+    names = [name for name in inspect.signature(_options.build).parameters if name != "retry"]
+    return _options.build(retry=RetryPolicy(), **{name: parameters[name].default for name in names})
+
+
+def test_the_defaults_are_those_of_the_header(tmp_path: Path) -> None:
+    names = [name for name, *_ in _abi.Options._fields_ if name != "ladder_ms"]
+    lines = ["msgq_options options = MSGQ_OPTIONS_INIT;"]
+    lines += [f'printf("{name} %g\\n", (double)options.{name});' for name in names]
+    given = options_by_default()
+    # The binding's one difference: its own threads poll.
+    assert given.callbacks == enums.Callbacks.POLL
+    given.callbacks = enums.Callbacks.THREAD
+    assert run_c(tmp_path, lines) == [f"{name} {float(getattr(given, name)):g}" for name in names]
+
+
+def test_the_library_sets_the_same_defaults() -> None:
+    options = _abi.Options()
+    library().msgq_options_init(options)
+    given = options_by_default()
+    given.callbacks = enums.Callbacks.THREAD
+    names = [name for name, *_ in _abi.Options._fields_ if name != "ladder_ms"]
+    assert {name: getattr(options, name) for name in names} == {name: getattr(given, name) for name in names}
+    assert not options.ladder_ms

@@ -1,0 +1,226 @@
+"""Bad input is refused before it reaches C, and nothing of it is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msgqueue import Draft, Exhausted, InvalidError, MessageQueue, Outcome, RetryPolicy, Status
+
+SURROGATE = "lone \ud800 surrogate"
+NUL = "cut\0off"
+NAIVE = datetime(2030, 1, 1)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Any]:
+    """Untyped, so that wrong types can be passed; afterwards nothing may have been stored."""
+    with MessageQueue(tmp_path / "outbox.db") as queue:
+        yield queue
+        assert queue.list(status=Status) == []
+
+
+WRONG_VALUES: list[tuple[str, Callable[[Any], object]]] = [
+    ("surrogate in body", lambda queue: queue.enqueue(SURROGATE)),
+    ("surrogate in conversation", lambda queue: queue.enqueue("x", conversation=SURROGATE)),
+    ("surrogate in id", lambda queue: queue.enqueue("x", id=SURROGATE)),
+    ("surrogate in key", lambda queue: queue.enqueue("x", metadata={SURROGATE: "v"})),
+    ("surrogate in value", lambda queue: queue.enqueue("x", metadata={"k": SURROGATE})),
+    ("NUL in conversation", lambda queue: queue.enqueue("x", conversation=NUL)),
+    ("NUL alone in conversation", lambda queue: queue.enqueue("x", conversation="\0")),
+    ("NUL in id", lambda queue: queue.enqueue("x", id=NUL)),
+    ("NUL in key", lambda queue: queue.enqueue("x", metadata={NUL: "v"})),
+    ("NUL in value", lambda queue: queue.enqueue("x", metadata={"k": NUL})),
+    ("empty id", lambda queue: queue.enqueue("x", id="")),
+    ("empty key", lambda queue: queue.enqueue("x", metadata={"": "v"})),
+    ("long id", lambda queue: queue.enqueue("x", id="i" * 256)),
+    ("long conversation", lambda queue: queue.enqueue("x", conversation="c" * 256)),
+    ("control character in id", lambda queue: queue.enqueue("x", id="a\nb")),
+    ("control character in conversation", lambda queue: queue.enqueue("x", conversation="a\x7fb")),
+    ("NaN", lambda queue: queue.enqueue("x", not_before=math.nan)),
+    ("infinite", lambda queue: queue.enqueue("x", expires_at=math.inf)),
+    ("negative time", lambda queue: queue.enqueue("x", not_before=-1)),
+    ("zero time", lambda queue: queue.enqueue("x", expires_at=0)),
+    ("huge time", lambda queue: queue.enqueue("x", not_before=1e300)),
+    ("huge whole time", lambda queue: queue.enqueue("x", not_before=10**400)),
+    ("naive datetime", lambda queue: queue.enqueue("x", not_before=NAIVE)),
+    ("datetime before 1970", lambda queue: queue.enqueue("x", expires_at=datetime(1969, 1, 1, tzinfo=timezone.utc))),
+    ("second draft of a batch", lambda queue: queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])),
+    ("NUL in get", lambda queue: queue.get(NUL)),
+    ("NUL in delete", lambda queue: queue.delete(NUL)),
+    ("NUL in retry", lambda queue: queue.retry(NUL)),
+    ("NUL in send_now", lambda queue: queue.send_now(NUL)),
+    ("NUL in attempts", lambda queue: queue.attempts(NUL)),
+    ("NUL in edit", lambda queue: queue.edit(NUL, "x")),
+    ("NUL in mark", lambda queue: queue.mark(NUL, Status.READ)),
+    ("NUL in list", lambda queue: queue.list(NUL)),
+    ("NUL in counts", lambda queue: queue.counts(NUL)),
+    ("NUL in clear", lambda queue: queue.clear(NUL)),
+    ("NUL in backup", lambda queue: queue.backup(NUL)),
+    ("empty backup path", lambda queue: queue.backup("")),
+    ("limit 0", lambda queue: queue.list(limit=0)),
+    ("limit over 1000", lambda queue: queue.list(limit=1001)),
+    ("limit beyond C", lambda queue: queue.list(limit=2**32 + 1)),
+    ("negative after", lambda queue: queue.list(after=-1)),
+    ("after beyond C", lambda queue: queue.list(after=2**64)),
+    ("no status", lambda queue: queue.list(status=[])),
+    ("negative batch", lambda queue: queue.drain(batch=-1)),
+    ("batch beyond C", lambda queue: queue.drain(batch=2**32)),
+    ("negative timeout", lambda queue: queue.drain(timeout=-0.1)),
+    ("timeout NaN", lambda queue: queue.drain(timeout=math.nan)),
+    ("close timeout negative", lambda queue: queue.close(timeout=-1)),
+    ("close timeout infinite", lambda queue: queue.close(timeout=math.inf)),
+    ("negative token", lambda queue: queue.complete(-1, Outcome.sent())),
+    ("token beyond C", lambda queue: queue.complete(2**64, Outcome.sent())),
+    ("complete with pending", lambda queue: queue.complete(1, Outcome.pending())),
+]
+
+
+@pytest.mark.parametrize("call", [call for _, call in WRONG_VALUES], ids=[name for name, _ in WRONG_VALUES])
+def test_a_wrong_value_is_an_invalid_error(queue: Any, call: Callable[[Any], object]) -> None:
+    with pytest.raises(InvalidError) as caught:
+        call(queue)
+    assert caught.value.detail
+
+
+WRONG_TYPES: list[tuple[str, Callable[[Any], object]]] = [
+    ("body None", lambda queue: queue.enqueue(None)),
+    ("body number", lambda queue: queue.enqueue(7)),
+    ("body bytearray", lambda queue: queue.enqueue(bytearray(b"x"))),
+    ("conversation None", lambda queue: queue.enqueue("x", conversation=None)),
+    ("conversation bytes", lambda queue: queue.enqueue("x", conversation=b"ana")),
+    ("conversation 0", lambda queue: queue.enqueue("x", conversation=0)),
+    ("metadata list", lambda queue: queue.enqueue("x", metadata=[("k", "v")])),
+    ("metadata number", lambda queue: queue.enqueue("x", metadata={"k": 1})),
+    ("metadata key", lambda queue: queue.enqueue("x", metadata={b"k": "v"})),
+    ("id number", lambda queue: queue.enqueue("x", id=7)),
+    ("time string", lambda queue: queue.enqueue("x", not_before="tomorrow")),
+    ("time bool", lambda queue: queue.enqueue("x", expires_at=True)),
+    ("flag number", lambda queue: queue.enqueue("x", unmetered_only=1)),
+    ("flag 0", lambda queue: queue.enqueue("x", unmetered_only=0)),
+    ("batch of strings", lambda queue: queue.enqueue_batch(["x"])),
+    ("batch of one draft", lambda queue: queue.enqueue_batch(Draft("x"))),
+    ("batch with an unknown word", lambda queue: queue.enqueue_batch([{"body": "x", "colour": "red"}])),
+    ("batch without a body", lambda queue: queue.enqueue_batch([{"conversation": "ana"}])),
+    ("get bytes", lambda queue: queue.get(b"id")),
+    ("edit None", lambda queue: queue.edit("id", None)),
+    ("mark number", lambda queue: queue.mark("id", 4)),
+    ("list status number", lambda queue: queue.list(status=5)),
+    ("list status numbers", lambda queue: queue.list(status=[5])),
+    ("list limit float", lambda queue: queue.list(limit=5.0)),
+    ("list limit bool", lambda queue: queue.list(limit=True)),
+    ("list bodies", lambda queue: queue.list(bodies=None)),
+    ("drain batch", lambda queue: queue.drain(batch="5")),
+    ("drain timeout", lambda queue: queue.drain(timeout="5")),
+    ("close timeout", lambda queue: queue.close(timeout="5")),
+    ("connectivity bool", lambda queue: queue.set_connectivity(True)),
+    ("link number", lambda queue: queue.set_connectivity(2, 1)),
+    ("complete None", lambda queue: queue.complete(1, None)),
+    ("transport string", lambda queue: queue.set_transport("http://127.0.0.1")),
+    ("handler number", lambda queue: queue.set_event_handler(7)),
+    ("backup None", lambda queue: queue.backup(None)),
+    ("backup bytes", lambda queue: queue.backup(b"copy.db")),
+]
+
+
+@pytest.mark.parametrize("call", [call for _, call in WRONG_TYPES], ids=[name for name, _ in WRONG_TYPES])
+def test_a_wrong_type_is_a_type_error(queue: Any, call: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError) as caught:
+        call(queue)
+    assert str(caught.value)
+
+
+def test_an_async_transport_is_refused(queue: Any) -> None:
+    async def send(_: object) -> Outcome:
+        return Outcome.sent()
+
+    with pytest.raises(TypeError, match="async"):
+        queue.set_transport(send)
+
+
+def test_an_error_in_a_batch_names_the_draft(queue: Any) -> None:
+    with pytest.raises(InvalidError, match="draft 1: id holds a NUL"):
+        queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])
+    with pytest.raises(TypeError, match="draft 2: body must be str or bytes"):
+        queue.enqueue_batch([{"body": "x"}, Draft("y"), {"body": 3}])
+
+
+WRONG_OPTIONS: list[tuple[type[Exception], dict[str, Any]]] = [
+    (TypeError, {"mode": 0}),
+    (TypeError, {"retry": [5, 30]}),
+    (TypeError, {"direct": 1}),
+    (TypeError, {"transport": "send"}),
+    (TypeError, {"on_event": 7}),
+    (TypeError, {"max_in_flight": "4"}),
+    (TypeError, {"max_in_flight": True}),
+    (TypeError, {"attempt_timeout": None}),
+    (TypeError, {"retry": RetryPolicy(exhausted=0)}),  # type: ignore[arg-type]
+    (InvalidError, {"max_in_flight": -1}),
+    (InvalidError, {"max_in_flight": 2**32 + 1}),
+    (InvalidError, {"attempt_timeout": -1}),
+    (InvalidError, {"attempt_timeout": math.nan}),
+    (InvalidError, {"settle": math.inf}),
+    (InvalidError, {"limit_bytes": 2**64}),
+    (InvalidError, {"retry": RetryPolicy(ladder=[5, -1])}),
+    (InvalidError, {"retry": RetryPolicy(ladder=[math.nan])}),
+    (InvalidError, {"retry": RetryPolicy(ladder=[1] * 65)}),
+    (InvalidError, {"retry": RetryPolicy(ladder=[8 * 86400])}),
+    (InvalidError, {"retry": RetryPolicy(factor=math.inf)}),
+    (InvalidError, {"retry": RetryPolicy(factor=0.5)}),
+    (InvalidError, {"retry": RetryPolicy(base=10, cap=1)}),
+    (InvalidError, {"retry": RetryPolicy(jitter=1.5)}),
+    (InvalidError, {"retry": RetryPolicy(max_retries=-1)}),
+    (InvalidError, {"retry": RetryPolicy(max_retries=1001)}),
+]
+
+
+@pytest.mark.parametrize(("error", "options"), WRONG_OPTIONS, ids=[str(options) for _, options in WRONG_OPTIONS])
+def test_a_wrong_option_opens_nothing(tmp_path: Path, error: type[Exception], options: dict[str, Any]) -> None:
+    store = tmp_path / "outbox.db"
+    with pytest.raises(error):
+        MessageQueue(store, **options)
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "a\ud800b"])
+def test_a_wrong_path_is_an_invalid_error(path: str) -> None:
+    with pytest.raises(InvalidError):
+        MessageQueue(path)
+
+
+@pytest.mark.parametrize("path", [None, 7, b"outbox.db"])
+def test_a_path_of_a_wrong_type_is_a_type_error(path: Any) -> None:
+    with pytest.raises(TypeError):
+        MessageQueue(path)
+
+
+def test_a_ladder_and_a_base_contradict_each_other() -> None:
+    with pytest.raises(InvalidError):
+        RetryPolicy(ladder=[1], base=1)
+    with pytest.raises(TypeError):
+        RetryPolicy(ladder="5")  # type: ignore[arg-type]
+
+
+def test_a_policy_keeps_a_ladder_of_its_own() -> None:
+    delays = [1.0, 2.0]
+    policy = RetryPolicy(ladder=delays, exhausted=Exhausted.DISCARD)
+    delays.append(3.0)
+    assert policy.ladder == (1.0, 2.0)
+    assert policy.retries == 2
+
+
+def test_names_are_compared_byte_by_byte(tmp_path: Path) -> None:
+    """Two spellings of one accented letter are two names: an id that is an idempotency key is bytes to the receiver."""
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    with MessageQueue(tmp_path / "outbox.db") as queue:
+        queue.enqueue("1", id=composed, conversation=composed, metadata={composed: "1", decomposed: "2"})
+        queue.enqueue("2", id=decomposed, conversation=decomposed)
+        assert [message.text for message in queue.list(composed)] == ["1"]
+        assert queue.get(decomposed).text == "2"
+        assert queue.get(composed).metadata == {composed: "1", decomposed: "2"}
+        assert queue.counts(decomposed).queued == 1

@@ -1,0 +1,359 @@
+"""M: background sync with robust error handling."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+
+from conftest import Opener
+from msgqueue import (
+    Connectivity,
+    EventKind,
+    Exhausted,
+    FailureKind,
+    Link,
+    Message,
+    MessageQueue,
+    Mode,
+    NotFoundError,
+    Outcome,
+    Report,
+    RetryPolicy,
+    Status,
+    Stop,
+)
+from receiver import Answer, Receiver
+from sender import HttpTransport
+from support import Events, wait_until
+
+# Long enough that no retry comes by itself during a test.
+LATER = RetryPolicy(ladder=[600])
+
+
+def test_M1_a_message_carries_body_metadata_and_its_history(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    metadata = {"kind": "note", "empty": "", "words": "grüße, 世界"}
+    id = queue.enqueue(b"\x00\xff bytes", conversation="ana", metadata=metadata)
+    before = queue.get(id)
+    assert (before.body, before.metadata, before.conversation) == (b"\x00\xff bytes", metadata, "ana")
+    assert (before.attempts, before.last_attempt, before.failure) == (0, None, None)
+    assert abs(datetime.now(timezone.utc) - before.created) < timedelta(minutes=1)
+    queue.drain()
+    after = queue.get(id)
+    assert (after.attempts, after.metadata, after.created) == (1, metadata, before.created)
+    assert after.last_attempt is not None
+    assert after.last_attempt >= after.created
+    (request,) = receiver.received
+    assert (request.body, request.metadata, request.conversation) == (b"\x00\xff bytes", metadata, "ana")
+
+
+def test_M2_direct_a_retryable_failure_leaves_the_message_queued(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    events = Events()
+    queue = opened(transport=http, retry=LATER, on_event=events)
+    receiver.answer_next(503)
+    id = queue.enqueue("hello")
+    told = events.wait_for(EventKind.STATUS, lambda event: event.from_status is Status.SENDING)
+    assert (told.id, told.to_status, told.attempt) == (id, Status.QUEUED, 1)
+    assert told.failure is not None
+    assert told.failure.kind is FailureKind.SERVER
+    message = queue.get(id)
+    assert message.status is Status.QUEUED
+    assert message.next_attempt is not None
+    assert receiver.ids == [id]
+
+
+def test_M2_direct_a_failure_for_good_is_reported_as_such(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    events = Events()
+    queue = opened(transport=http, retry=LATER, on_event=events)
+    receiver.answer_next(400)
+    id = queue.enqueue("hello")
+    told = events.wait_for_status(id, Status.FAILED)
+    assert told.failure is not None
+    assert (told.failure.kind, told.failure.retryable) == (FailureKind.REJECTED, False)
+
+
+def test_M2_without_direct_only_drains_send(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    queue.set_connectivity(Connectivity.ONLINE)
+    id = queue.enqueue("hello")
+    assert queue.get(id).status is Status.QUEUED
+    assert receiver.received == []
+    queue.drain()
+    assert receiver.ids == [id]
+
+
+def test_M3_messages_go_out_in_the_order_of_enqueueing(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    ids = [queue.enqueue(str(number), conversation="ana") for number in range(12)]
+    ids += queue.enqueue_batch({"body": str(number), "conversation": "ana"} for number in range(12, 24))
+    queue.drain()
+    assert receiver.ids == ids
+    assert receiver.texts == [str(number) for number in range(24)]
+
+
+def gaps(receiver: Receiver) -> list[float]:
+    """Seconds between one request and the next."""
+    times = [request.at for request in receiver.received]
+    return [later - earlier for earlier, later in zip(times, times[1:])]
+
+
+# What two clocks, read in two processes' threads and rounded to milliseconds, may disagree by.
+TOLERANCE = 0.01
+
+
+@pytest.mark.parametrize(
+    ("policy", "delays"),
+    [
+        (RetryPolicy(ladder=[0.1, 0.3]), [0.1, 0.3]),
+        (RetryPolicy(base=0.05, factor=3, cap=0.2, max_retries=3), [0.05, 0.15, 0.2]),
+        (RetryPolicy(ladder=[0.1, 0.1, 0.1], max_retries=1), [0.1]),
+        (RetryPolicy(ladder=[]), []),
+    ],
+    ids=["ladder", "exponential", "ladder cut by max_retries", "no retry"],
+)
+def test_M4_retries_follow_the_ladder_and_end_as_failed(
+    opened: Opener, http: HttpTransport, receiver: Receiver, policy: RetryPolicy, delays: list[float]
+) -> None:
+    events = Events()
+    queue = opened(transport=http, retry=policy, on_event=events)
+    receiver.answer_by(lambda _: 503)
+    id = queue.enqueue("hello")
+    failure = events.wait_for_status(id, Status.FAILED).failure
+    assert failure is not None
+    assert failure.attempts == len(delays) + 1
+    assert len(gaps(receiver)) == len(delays)
+    assert all(gap >= delay - TOLERANCE for gap, delay in zip(gaps(receiver), delays))
+    assert queue.get(id).attempts == len(delays) + 1
+
+
+def test_M4_the_default_ladder_begins_with_five_seconds(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    queue = opened(transport=http)
+    receiver.answer_next(503)
+    id = queue.enqueue("hello")
+    wait_until(lambda: queue.get(id).next_attempt is not None)
+    assert delay(queue, queue.get(id)) == pytest.approx(5, abs=1)
+
+
+def test_M4_jitter_varies_the_delay(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    policy = RetryPolicy(ladder=[1000], jitter=0.5)
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=policy)
+    receiver.answer_by(lambda _: 503)
+    for conversation in "abcdefgh":
+        queue.enqueue("hello", conversation=conversation)
+    assert queue.drain().stop is Stop.WAITING
+    delays = [delay(queue, message) for message in queue.list()]
+    assert all(499 <= each <= 1501 for each in delays)
+    assert max(delays) - min(delays) > 1
+
+
+def delay(queue: MessageQueue, message: Message) -> float:
+    """Seconds from the end of the last attempt to the next."""
+    attempt = queue.attempts(message.id)[-1]
+    assert attempt.duration is not None
+    assert message.next_attempt is not None
+    return (message.next_attempt - attempt.started).total_seconds() - attempt.duration
+
+
+def test_M5_what_is_exhausted_is_discarded_when_asked_for(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    events = Events()
+    policy = RetryPolicy(ladder=[0.05], exhausted=Exhausted.DISCARD)
+    queue = opened(transport=http, retry=policy, on_event=events)
+    receiver.answer_by(lambda _: 503)
+    id = queue.enqueue("hello", conversation="ana")
+    told = events.wait_for(EventKind.DISCARDED)
+    assert (told.id, told.conversation) == (id, "ana")
+    assert told.failure is not None
+    assert (told.failure.kind, told.failure.attempts) == (FailureKind.SERVER, 2)
+    with pytest.raises(NotFoundError):
+        queue.get(id)
+
+
+RETRIED = {
+    408: None,
+    425: None,
+    429: FailureKind.RATE_LIMIT,
+    500: FailureKind.SERVER,
+    502: FailureKind.SERVER,
+    503: FailureKind.SERVER,
+    504: FailureKind.SERVER,
+    520: None,
+    999: None,
+}
+FINAL = {
+    400: FailureKind.REJECTED,
+    401: FailureKind.UNAUTHORIZED,
+    403: FailureKind.UNAUTHORIZED,
+    404: FailureKind.NOT_FOUND,
+    410: FailureKind.NOT_FOUND,
+    422: FailureKind.REJECTED,
+}
+
+
+def test_M6_an_http_status_decides(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=LATER)
+    receiver.answer_by(lambda request: int(request.text))
+    accepted = {200: None, 201: None, 204: None}
+    ids = {status: queue.enqueue(str(status), conversation=str(status)) for status in {**accepted, **RETRIED, **FINAL}}
+    report = queue.drain()
+    assert report == Report(Stop.WAITING, sent=len(accepted), failed=len(FINAL), discarded=0, remaining=len(RETRIED))
+    for statuses, becomes in ((accepted, Status.SENT), (RETRIED, Status.QUEUED), (FINAL, Status.FAILED)):
+        for status, kind in statuses.items():
+            message = queue.get(ids[status])
+            assert (status, message.status) == (status, becomes)
+            if message.failure is not None:
+                assert message.failure.code == status
+            if kind is not None:
+                assert message.failure is not None
+                assert (status, message.failure.kind) == (status, kind)
+            assert (message.next_attempt is not None) == (becomes is Status.QUEUED)
+
+
+def test_M6_an_id_that_is_there_already_was_sent(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    events = Events()
+    queue = opened(transport=http, retry=RetryPolicy(ladder=[0.05]), on_event=events)
+    # The first answer leaves open whether the message arrived; the second says that it did.
+    receiver.answer_next(504, 409)
+    id = queue.enqueue("hello")
+    events.wait_for_status(id, Status.SENT)
+    assert receiver.ids == [id, id]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.NONE])
+def test_M6_the_host_may_decide(opened: Opener, kind: FailureKind) -> None:
+    answers = {"retry": Outcome.retry(kind, code=7, text="odd"), "reject": Outcome.reject(kind, code=8, text="no")}
+    queue = opened(transport=lambda delivery: answers[delivery.text], mode=Mode.MANUAL, direct=False, retry=LATER)
+    retried = queue.enqueue("retry", conversation="a")
+    rejected = queue.enqueue("reject", conversation="b")
+    queue.drain()
+    for id, status, code, text in ((retried, Status.QUEUED, 7, "odd"), (rejected, Status.FAILED, 8, "no")):
+        message = queue.get(id)
+        assert message.status is status
+        assert message.failure is not None
+        assert (message.failure.kind, message.failure.code, message.failure.text) == (kind, code, text)
+
+
+@pytest.mark.parametrize("name", ["Retry-After", "retry-after", "RETRY-AFTER"])
+def test_M6_retry_after_in_seconds_is_honoured(
+    opened: Opener, http: HttpTransport, receiver: Receiver, name: str
+) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[1]))
+    receiver.answer_next(Answer(503, {name: "120"}))
+    id = queue.enqueue("hello")
+    queue.drain()
+    assert delay(queue, queue.get(id)) == pytest.approx(120, abs=1)
+
+
+def test_M6_retry_after_as_a_date_is_honoured(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[1]))
+    date = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(minutes=5)
+    receiver.answer_next(Answer(429, {"Retry-After": format_datetime(date, usegmt=True)}))
+    id = queue.enqueue("hello")
+    queue.drain()
+    next_attempt = queue.get(id).next_attempt
+    assert next_attempt is not None
+    assert abs(next_attempt - date) < timedelta(seconds=1)
+
+
+def test_M6_a_retry_after_of_the_host_is_honoured(opened: Opener) -> None:
+    outcome = Outcome.retry(FailureKind.RATE_LIMIT, retry_after=90.5)
+    queue = opened(transport=lambda _: outcome, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[1]))
+    id = queue.enqueue("hello")
+    queue.drain()
+    assert delay(queue, queue.get(id)) == pytest.approx(90.5, abs=0.5)
+
+
+def test_M8_a_drain_may_be_limited_to_a_batch(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, drain_batch=5)
+    ids = [queue.enqueue(str(number)) for number in range(9)]
+    assert queue.drain() == Report(Stop.BATCH, sent=5, failed=0, discarded=0, remaining=4)
+    assert queue.drain(batch=1).remaining == 3
+    assert receiver.ids == ids[:6]
+    assert queue.drain().stop is Stop.EMPTY
+    assert receiver.ids == ids
+
+
+def test_M10_the_pending_count_is_told_and_the_queue_can_be_cleared(opened: Opener) -> None:
+    events = Events()
+    queue = opened(on_event=events)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    for number in range(3):
+        queue.enqueue("x" * 100, conversation=str(number))
+    assert queue.counts().queued == 3
+    assert queue.counts("1").queued == 1
+    assert queue.counts().unsent_bytes == 300
+    events.wait_for(
+        EventKind.SUMMARY,
+        lambda event: (
+            event.counts is not None and event.counts.queued == 3 and event.connectivity is Connectivity.OFFLINE
+        ),
+    )
+    queue.clear()
+    assert queue.counts() == queue.counts("1")
+    assert queue.list() == []
+    events.wait_for(EventKind.SUMMARY, lambda event: event.counts is not None and event.counts.queued == 0)
+    events.wait_for(EventKind.DELETED, lambda event: (event.id, event.conversation) == (None, None))
+
+
+def test_M11_what_never_left_uses_up_no_retry(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=lambda _: Outcome.offline(), mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[]))
+    id = queue.enqueue("hello")
+    for _ in range(5):
+        report = queue.drain()
+        assert (report.stop, report.failed, report.remaining) == (Stop.OFFLINE, 0, 1)
+        message = queue.get(id)
+        assert (message.status, message.attempts) == (Status.QUEUED, 0)
+    queue.set_transport(http)
+    assert queue.drain().sent == 1
+    assert queue.get(id).attempts == 1
+    assert receiver.ids == [id]
+
+
+def test_a_drain_stops_at_its_timeout(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    for number in range(3):
+        queue.enqueue(str(number))
+    with receiver.holding():
+        start = time.monotonic()
+        report = queue.drain(timeout=0.2)
+        assert time.monotonic() - start < 10
+        assert report.stop is Stop.TIMEOUT
+        assert report.remaining == 3
+
+
+def test_a_message_waits_for_its_moment(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    moment = datetime.now(timezone.utc).replace(microsecond=123000) + timedelta(hours=1)
+    later = queue.enqueue("later", not_before=moment, expires_at=moment.timestamp() + 60)
+    now = queue.enqueue("now", conversation="ana")
+    assert queue.drain().stop is Stop.WAITING
+    assert receiver.ids == [now]
+    message = queue.get(later)
+    assert message.not_before == moment
+    assert message.expires_at == moment + timedelta(minutes=1)
+
+
+def test_a_message_waits_for_an_unmetered_link(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    events = Events()
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, on_event=events)
+    queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
+    told = events.wait_for(EventKind.CONNECTIVITY)
+    assert (told.connectivity, told.link, told.metered) == (Connectivity.ONLINE, Link.CELLULAR, True)
+    id = queue.enqueue("large", unmetered_only=True)
+    assert queue.get(id).unmetered_only
+    assert queue.drain().stop is Stop.WAITING
+    assert receiver.received == []
+    queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
+    assert queue.drain().sent == 1

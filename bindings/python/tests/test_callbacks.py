@@ -1,0 +1,293 @@
+"""What transports and event handlers may do, and what becomes of the message when they misbehave."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import Opener
+from msgqueue import (
+    Connectivity,
+    Delivery,
+    Event,
+    EventKind,
+    FailureKind,
+    Mode,
+    NoTransportError,
+    Outcome,
+    RetryPolicy,
+    Status,
+    Stop,
+)
+from receiver import Receiver
+from sender import HttpTransport
+from support import Events, wait_until
+
+NO_RETRY = RetryPolicy(ladder=[])
+
+
+class UnspeakableError(Exception):
+    """An exception that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def raising(problem: BaseException) -> Callable[[Delivery], Outcome]:
+    def transport(_: Delivery) -> Outcome:
+        raise problem
+
+    return transport
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (RuntimeError("boom"), "RuntimeError: boom"),
+        (ConnectionRefusedError(111, "refused"), "ConnectionRefusedError: [Errno 111] refused"),
+        (KeyboardInterrupt(), "KeyboardInterrupt: "),
+        (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit("odd"), "GeneratorExit: odd"),
+        (UnspeakableError(), "UnspeakableError"),
+        (RuntimeError("nul \0 and \ud800"), "RuntimeError: nul \N{REPLACEMENT CHARACTER} and \\ud800"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_an_exception_in_a_transport_is_a_failure_and_not_a_success(
+    opened: Opener, caplog: pytest.LogCaptureFixture, problem: BaseException, text: str
+) -> None:
+    events = Events()
+    queue = opened(transport=raising(problem), retry=NO_RETRY, on_event=events)
+    id = queue.enqueue("hello")
+    failure = events.wait_for_status(id, Status.FAILED).failure
+    assert failure is not None
+    assert (failure.kind, failure.text, failure.retryable) == (FailureKind.UNKNOWN, text, True)
+    assert any(record.exc_info and record.exc_info[1] is problem for record in caplog.records)
+
+
+def test_after_an_exception_the_message_is_tried_again(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    calls: list[int] = []
+
+    def transport(delivery: Delivery) -> Outcome:
+        calls.append(delivery.attempt)
+        if len(calls) == 1:
+            raise RuntimeError("boom")
+        return http(delivery)
+
+    events = Events()
+    queue = opened(transport=transport, retry=RetryPolicy(ladder=[0.05]), on_event=events)
+    id = queue.enqueue("hello")
+    events.wait_for_status(id, Status.SENT)
+    assert calls == [1, 2]
+    assert receiver.ids == [id]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(None, "None"), (True, "bool"), (200, "int"), ("sent", "str"), (Outcome, "type")]
+)
+def test_an_answer_that_is_no_outcome_is_a_failure(opened: Opener, answer: Any, said: str) -> None:
+    events = Events()
+    queue = opened(transport=lambda _: answer, retry=NO_RETRY, on_event=events)
+    failure = events.wait_for_status(queue.enqueue("hello"), Status.FAILED).failure
+    assert failure is not None
+    assert failure.kind is FailureKind.UNKNOWN
+    assert said in failure.text
+    assert "not an Outcome" in failure.text
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("boom"), KeyboardInterrupt(), SystemExit(1)])
+def test_an_exception_in_an_event_handler_is_logged_and_the_next_event_told(
+    opened: Opener, caplog: pytest.LogCaptureFixture, problem: BaseException
+) -> None:
+    told: list[str | None] = []
+
+    def handler(event: Event) -> None:
+        if event.kind is EventKind.STATUS:
+            told.append(event.id)
+            raise problem
+
+    queue = opened(on_event=handler)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    ids = [queue.enqueue("one"), queue.enqueue("two")]
+    wait_until(lambda: told == ids)
+    logged = [record for record in caplog.records if record.exc_info and record.exc_info[1] is problem]
+    assert len(logged) == 2
+    assert all((record.name, record.levelno) == ("msgqueue", logging.ERROR) for record in logged)
+
+
+def test_callbacks_run_on_threads_of_this_package_only(opened: Opener, http: HttpTransport) -> None:
+    threads: set[threading.Thread] = set()
+
+    def transport(delivery: Delivery) -> Outcome:
+        threads.add(threading.current_thread())
+        return http(delivery)
+
+    def handler(_: Event) -> None:
+        threads.add(threading.current_thread())
+
+    queue = opened(transport=transport, on_event=handler, max_in_flight=4)
+    queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(20))
+    wait_until(lambda: queue.counts().sent == 20)
+    # A thread of the library's own would show up as one that Python does not know.
+    assert {thread.name.split()[0] for thread in threads} == {"msgqueue"}
+    assert all(type(thread) is threading.Thread and thread.daemon for thread in threads)
+
+
+def test_everything_but_close_may_be_called_from_a_callback(opened: Opener, http: HttpTransport) -> None:
+    problems: list[Exception] = []
+    replies: list[str] = []
+
+    def transport(delivery: Delivery) -> Outcome:
+        try:
+            assert queue.get(delivery.id).status is Status.SENDING
+            assert queue.counts().sending == 1
+            assert [message.id for message in queue.list("ana")] == [delivery.id]
+            assert queue.drain().stop is Stop.STARTED
+        except Exception as problem:  # noqa: BLE001 - the test looks at it
+            problems.append(problem)
+        return http(delivery)
+
+    def handler(event: Event) -> None:
+        try:
+            if event.to_status is Status.SENT and event.conversation == "ana":
+                replies.append(queue.enqueue("reply", conversation="ben"))
+                queue.edit(replies[0], "reply, edited")
+                queue.delete(replies[0])
+                queue.set_transport(None)
+        except Exception as problem:  # noqa: BLE001 - the test looks at it
+            problems.append(problem)
+
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    queue.set_event_handler(handler)
+    queue.set_transport(transport)
+    queue.enqueue("hello", conversation="ana")
+    assert queue.drain().sent == 1
+    wait_until(lambda: replies)
+    wait_until(lambda: queue.counts().queued == 0)
+    assert problems == []
+    with pytest.raises(NoTransportError):
+        queue.drain()
+
+
+def test_events_are_told_one_at_a_time_and_in_order(opened: Opener, http: HttpTransport) -> None:
+    inside = threading.Lock()
+    overlaps: list[Event] = []
+    events = Events()
+
+    def handler(event: Event) -> None:
+        if not inside.acquire(blocking=False):
+            overlaps.append(event)
+            return
+        events(event)
+        inside.release()
+
+    queue = opened(transport=http, on_event=handler, max_in_flight=4)
+    ids = [queue.enqueue("hello", conversation=str(number % 5)) for number in range(40)]
+    for id in ids:
+        events.wait_for_status(id, Status.SENT)
+    assert overlaps == []
+    for id in ids:
+        assert events.statuses(id) == [Status.QUEUED, Status.SENDING, Status.SENT]
+    times = [event.at for event in events.all()]
+    assert times == sorted(times)
+
+
+def test_events_are_told_while_a_transport_blocks(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    events = Events()
+    queue = opened(transport=http, on_event=events)
+    with receiver.holding():
+        queue.enqueue("held", conversation="ana")
+        wait_until(lambda: receiver.received)
+        id = queue.enqueue("waits", conversation="ben")
+        events.wait_for_status(id, Status.QUEUED)
+
+
+def test_transports_that_hang_beyond_their_time_stop_neither_events_nor_others(
+    opened: Opener, receiver: Receiver
+) -> None:
+    release = threading.Event()
+    http = HttpTransport(receiver.port)
+
+    def transport(delivery: Delivery) -> Outcome:
+        if delivery.text == "hangs":
+            release.wait(60)
+        return http(delivery)
+
+    events = Events()
+    queue = opened(transport=transport, attempt_timeout=0.1, retry=NO_RETRY, on_event=events)
+    try:
+        for conversation in "abcde":
+            id = queue.enqueue("hangs", conversation=conversation)
+            failure = events.wait_for_status(id, Status.FAILED).failure
+            assert failure is not None
+            assert failure.kind is FailureKind.TIMEOUT
+        queue.set_transport(HttpTransport(receiver.port, patience=20))
+        id = queue.enqueue("goes", conversation="f")
+        events.wait_for_status(id, Status.SENT)
+    finally:
+        release.set()
+
+
+def test_a_transport_can_be_replaced_and_taken_away(opened: Opener, receiver: Receiver) -> None:
+    used: list[str] = []
+
+    def named(name: str) -> Callable[[Delivery], Outcome]:
+        def transport(_: Delivery) -> Outcome:
+            used.append(name)
+            return Outcome.sent()
+
+        return transport
+
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    queue.enqueue("one")
+    with pytest.raises(NoTransportError):
+        queue.drain()
+    queue.set_transport(named("first"))
+    queue.drain()
+    queue.set_transport(named("second"))
+    queue.enqueue("two")
+    queue.drain()
+    queue.set_transport(None)
+    queue.enqueue("three")
+    with pytest.raises(NoTransportError):
+        queue.drain()
+    assert used == ["first", "second"]
+    assert queue.counts().queued == 1
+
+
+def test_an_event_handler_can_be_replaced_and_taken_away(opened: Opener) -> None:
+    first, second = Events(), Events()
+    queue = opened(on_event=first)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    one = queue.enqueue("one")
+    first.wait_for_status(one, Status.QUEUED)
+    queue.set_event_handler(second)
+    two = queue.enqueue("two")
+    second.wait_for_status(two, Status.QUEUED)
+    queue.set_event_handler(None)
+    queue.enqueue("three")
+    queue.close()
+    assert [event.id for event in first.all(EventKind.STATUS)] == [one]
+    assert [event.id for event in second.all(EventKind.STATUS)] == [two]
+
+
+def test_what_a_transport_keeps_of_a_delivery_stays_as_it_was(opened: Opener) -> None:
+    kept: list[Delivery] = []
+
+    def transport(delivery: Delivery) -> Outcome:
+        kept.append(delivery)
+        return Outcome.sent()
+
+    queue = opened(transport=transport, manual_timeout=7.5, mode=Mode.MANUAL, direct=False, attempt_timeout=1.5)
+    queue.enqueue(b"\x00bytes\x00", conversation="ana", metadata={"k": "v"}, id="the-id")
+    queue.drain()
+    queue.delete("the-id")
+    queue.close()
+    (delivery,) = kept
+    assert (delivery.id, delivery.conversation, delivery.body) == ("the-id", "ana", b"\x00bytes\x00")
+    assert (delivery.metadata, delivery.attempt, delivery.timeout) == ({"k": "v"}, 1, 1.5)
+    assert delivery.text == "\0bytes\0"

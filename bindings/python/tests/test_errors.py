@@ -1,0 +1,65 @@
+"""Every result of the library is an exception of its own."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import msgqueue
+from conftest import Opener
+from msgqueue import DuplicateError, Error, InternalError, InvalidError, NotFoundError, Result, TimedOutError
+from msgqueue.errors import from_result
+
+
+@pytest.mark.parametrize("result", [result for result in Result if result is not Result.OK])
+def test_every_result_has_its_error(result: Result) -> None:
+    error = from_result(result, "what happened")
+    assert type(error) is not Error
+    assert (error.code, error.name, error.detail) == (result, f"MSGQ_{result.name}", "what happened")
+    assert str(error) == f"what happened (MSGQ_{result.name})"
+    assert type(error).__name__ in msgqueue.__all__
+
+
+def test_errors_differ_from_each_other() -> None:
+    kinds = {type(from_result(result, "")) for result in Result if result is not Result.OK}
+    assert len(kinds) == len(Result) - 1
+
+
+def test_an_answer_that_is_no_result_is_a_defect() -> None:
+    error = from_result(99, "")
+    assert type(error) is InternalError
+    assert "99" in error.detail
+
+
+def test_errors_are_what_python_calls_them() -> None:
+    assert issubclass(InvalidError, ValueError)
+    assert issubclass(NotFoundError, LookupError)
+    assert issubclass(TimedOutError, TimeoutError)
+
+
+@pytest.mark.parametrize("result", [result for result in Result if result is not Result.OK])
+def test_errors_can_be_pickled(result: Result) -> None:
+    error = from_result(result, "what happened")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.detail, str(again)) == (type(error), error.detail, str(error))
+
+
+def test_an_error_of_the_library_carries_its_detail(opened: Opener) -> None:
+    queue = opened()
+    queue.enqueue("one", id="the-id")
+    with pytest.raises(DuplicateError) as caught:
+        queue.enqueue("two", id="the-id")
+    assert caught.value.code is Result.DUPLICATE
+    assert caught.value.name == "MSGQ_DUPLICATE"
+    assert caught.value.detail
+
+
+def test_a_detail_belongs_to_its_own_error(tmp_path: Path, opened: Opener) -> None:
+    queue = opened()
+    with pytest.raises(NotFoundError) as first:
+        queue.get("no such message")
+    with pytest.raises(InvalidError) as second:
+        queue.enqueue("x", id="i" * 300)
+    assert first.value.detail != second.value.detail

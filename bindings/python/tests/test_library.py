@@ -1,0 +1,84 @@
+"""How the library is found, and what is said when it is not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from ctypes.util import find_library
+from pathlib import Path
+
+import pytest
+
+import msgqueue
+from msgqueue import LibraryError, _library
+from support import BINDING, TESTS
+
+
+def test_the_variable_is_taken_at_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = tmp_path / "nothing.so"
+    monkeypatch.setenv("MSGQUEUE_LIBRARY", str(missing))
+    with pytest.raises(LibraryError, match=r"MSGQUEUE_LIBRARY names .*nothing\.so"):
+        _library._load()
+
+
+def test_another_library_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = find_library("c")
+    assert other is not None
+    monkeypatch.setenv("MSGQUEUE_LIBRARY", other)
+    with pytest.raises(LibraryError, match=f"{other} has no function msgq_"):
+        _library._load()
+
+
+def test_a_missing_library_names_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MSGQUEUE_LIBRARY", raising=False)
+    monkeypatch.setattr(_library, "_candidates", lambda: iter(["/no/such/libmsgqueue.so", "libno-such-msgqueue.so.1"]))
+    with pytest.raises(LibraryError) as caught:
+        _library._load()
+    assert isinstance(caught.value, ImportError)
+    for named in ("MSGQUEUE_LIBRARY", "/no/such/libmsgqueue.so", "libno-such-msgqueue.so.1"):
+        assert named in str(caught.value)
+
+
+def test_the_search_goes_from_the_package_outwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "tree" / "python" / "msgqueue"
+    package.mkdir(parents=True)
+    beside, built = package / "libmsgqueue.so", tmp_path / "tree" / ".build" / "release" / "libmsgqueue.so"
+    built.parent.mkdir(parents=True)
+    monkeypatch.setattr(_library, "__file__", str(package / "_library.py"))
+    assert list(_library._candidates()) == ["libmsgqueue.so.1"]
+    built.touch()
+    assert list(_library._candidates()) == [str(built), "libmsgqueue.so.1"]
+    beside.touch()
+    assert list(_library._candidates()) == [str(beside), str(built), "libmsgqueue.so.1"]
+
+
+@pytest.mark.parametrize(("number", "fits"), [(100, True), (101, True), (99, False), (200, False), (10000, False)])
+def test_a_version_that_may_differ_is_refused(number: int, fits: bool) -> None:
+    if fits:
+        _library._require_version("libmsgqueue.so", number)
+    else:
+        with pytest.raises(LibraryError, match=r"libmsgqueue.so is version \d+\.\d+\.\d+; this package needs 0\.1\.0"):
+            _library._require_version("libmsgqueue.so", number)
+
+
+def test_the_package_is_imported_without_a_library(tmp_path: Path) -> None:
+    """Words, errors and outcomes are there; only opening a queue needs the library."""
+    shutil.copytree(Path(msgqueue.__file__).parent, tmp_path / "msgqueue")
+    code = "import msgqueue; print(msgqueue.Outcome.sent().verdict.name)\nmsgqueue.MessageQueue('never.db')"
+    ended = subprocess.run(
+        ["python3", "-c", code],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "MSGQUEUE_LIBRARY": str(tmp_path / "nothing.so")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout == "SENT\n"
+    assert "LibraryError" in ended.stderr
+    assert ended.returncode == 1
+    assert not (tmp_path / "never.db").exists()
+
+
+def test_the_package_names_no_dependency() -> None:
+    assert "dependencies = []" in (BINDING / "pyproject.toml").read_text()
+    assert (TESTS.parent / "src" / "msgqueue" / "py.typed").exists()

@@ -1,0 +1,357 @@
+"""Opening, closing, forking, the end of the interpreter, and queues that nobody holds."""
+
+from __future__ import annotations
+
+import json
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import Opener
+from msgqueue import (
+    AttemptOutcome,
+    ClosedError,
+    ConflictError,
+    Connectivity,
+    CorruptError,
+    Delivery,
+    Error,
+    Event,
+    InvalidError,
+    LockedError,
+    MessageQueue,
+    Outcome,
+    PermissionDeniedError,
+    Status,
+    TimedOutError,
+)
+from receiver import Receiver
+from sender import HttpTransport
+from support import Events, run, wait_until
+
+
+def service_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("msgqueue ")]
+
+
+def test_a_store_is_made_and_is_private(opened: Opener, store: Path) -> None:
+    queue = opened()
+    assert stat.S_IMODE(store.stat().st_mode) == 0o600
+    assert (queue.path, queue.closed) == (str(store), False)
+    assert repr(queue) == f"<MessageQueue {str(store)!r}>"
+
+
+def test_a_second_owner_is_refused(opened: Opener, store: Path) -> None:
+    opened()
+    with pytest.raises(LockedError):
+        MessageQueue(store)
+    code = """
+        import sys
+        from msgqueue import LockedError, MessageQueue
+        try:
+            MessageQueue(sys.argv[1])
+        except LockedError:
+            print("locked")
+    """
+    assert run(code, store).stdout == "locked\n"
+
+
+def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a store")
+    with pytest.raises(CorruptError):
+        MessageQueue(text)
+    assert text.read_text() == "not a store"
+    with pytest.raises(PermissionDeniedError):
+        MessageQueue(tmp_path)
+    with pytest.raises(Error):
+        MessageQueue(tmp_path / "missing" / "outbox.db")
+    assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.parametrize("option", ["max_in_flight", "attempt_timeout", "limit_body"])
+def test_an_option_out_of_range_is_refused_by_the_library(store: Path, option: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        MessageQueue(store, **{option: 0})  # type: ignore[arg-type]
+    assert caught.value.detail
+    assert not store.exists()
+
+
+def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http)
+    queue.close()
+    queue.close()
+    assert queue.closed
+    assert repr(queue).endswith(" closed>")
+    for call in (
+        lambda: queue.enqueue("late"),
+        lambda: queue.enqueue_batch([{"body": "late"}]),
+        lambda: queue.get("id"),
+        lambda: queue.edit("id", "late"),
+        lambda: queue.delete("id"),
+        lambda: queue.retry("id"),
+        lambda: queue.send_now("id"),
+        lambda: queue.mark("id", Status.READ),
+        lambda: queue.attempts("id"),
+        queue.list,
+        queue.counts,
+        queue.clear,
+        queue.drain,
+        lambda: queue.backup("copy.db"),
+        lambda: queue.complete(1, Outcome.sent()),
+        lambda: queue.set_transport(http),
+        lambda: queue.set_transport(None),
+        lambda: queue.set_event_handler(print),
+        lambda: queue.set_connectivity(Connectivity.ONLINE),
+    ):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_a_queue_is_closed_by_its_block(store: Path) -> None:
+    with MessageQueue(store) as queue:
+        queue.set_connectivity(Connectivity.OFFLINE)
+        id = queue.enqueue("hello")
+    assert queue.closed
+    with MessageQueue(store) as queue:
+        assert [message.id for message in queue.list()] == [id]
+
+
+def test_what_goes_wrong_in_the_block_is_what_the_caller_sees(store: Path, receiver: Receiver) -> None:
+    with pytest.raises(ZeroDivisionError), MessageQueue(store) as queue:
+        raise ZeroDivisionError
+    assert queue.closed
+
+
+def test_close_ends_the_threads_and_tells_the_events_that_are_left(opened: Opener, http: HttpTransport) -> None:
+    events = Events()
+    before = service_threads()
+    queue = opened(transport=http, on_event=events, max_in_flight=3)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    ids = [queue.enqueue(str(number)) for number in range(50)]
+    assert len(service_threads()) > len(before)
+    queue.close()
+    assert service_threads() == before
+    assert all(events.statuses(id) == [Status.QUEUED] for id in ids)
+
+
+def test_a_queue_without_callbacks_has_no_threads(opened: Opener) -> None:
+    before = threading.enumerate()
+    queue = opened()
+    queue.enqueue("hello")
+    assert threading.enumerate() == before
+
+
+def test_close_waits_for_the_attempt_in_flight(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http)
+    with receiver.holding() as gate:
+        id = queue.enqueue("hello")
+        wait_until(lambda: receiver.received)
+        closing = threading.Thread(target=queue.close)
+        closing.start()
+        wait_until(lambda: queue.closed)
+        gate.open()
+        closing.join()
+    assert opened().get(id).status is Status.SENT
+
+
+def test_close_gives_up_in_time_and_the_outcome_is_unknown(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    queue = opened(transport=http)
+    with receiver.holding():
+        id = queue.enqueue("hello")
+        wait_until(lambda: receiver.received)
+        start = time.monotonic()
+        with pytest.raises(TimedOutError):
+            queue.close(timeout=0.1)
+        assert time.monotonic() - start < 5
+        assert queue.closed
+        queue.close()
+        again = opened()
+        assert again.get(id).status is Status.QUEUED
+        assert [entry.outcome for entry in again.attempts(id)] == [AttemptOutcome.UNKNOWN]
+
+
+def test_close_from_several_threads_is_one_close(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http)
+    problems: list[Error] = []
+    closed_when_back: list[bool] = []
+
+    def close() -> None:
+        try:
+            queue.close(timeout=20)
+            closed_when_back.append(receiver.texts == ["hello"])
+        except Error as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=close) for _ in range(8)]
+    with receiver.holding() as gate:
+        queue.enqueue("hello")
+        wait_until(lambda: receiver.received)
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: queue.closed)
+        gate.open()
+        for thread in threads:
+            thread.join()
+    assert problems == []
+    assert closed_when_back == [True] * 8
+
+
+def test_close_inside_a_callback_is_a_conflict(opened: Opener) -> None:
+    caught: dict[str, Error] = {}
+
+    def close(where: str) -> None:
+        try:
+            queue.close()
+        except Error as problem:
+            caught[where] = problem
+
+    def transport(_: Delivery) -> Outcome:
+        close("transport")
+        return Outcome.sent()
+
+    def handler(_: Event) -> None:
+        close("handler")
+
+    queue = opened()
+    queue.set_event_handler(handler)
+    queue.set_transport(transport)
+    id = queue.enqueue("hello")
+    wait_until(lambda: len(caught) == 2)
+    assert all(type(problem) is ConflictError for problem in caught.values())
+    assert not queue.closed
+    wait_until(lambda: queue.get(id).status is Status.SENT)
+
+
+def test_a_queue_that_nobody_holds_is_closed(opened: Opener, store: Path, http: HttpTransport) -> None:
+    def use_and_forget() -> None:
+        queue = MessageQueue(store, transport=http, on_event=Events())
+        queue.set_connectivity(Connectivity.OFFLINE)
+        queue.enqueue("hello", id="the-id")
+
+    def is_there() -> bool:
+        try:
+            return opened().get("the-id").text == "hello"
+        except LockedError:
+            return False
+
+    with pytest.warns(ResourceWarning, match="unclosed queue"):
+        use_and_forget()
+    assert wait_until(is_there)
+    wait_until(lambda: not service_threads())
+
+
+LEAVE_OPEN = """
+    import sys
+    from msgqueue import Connectivity, MessageQueue
+    from sender import HttpTransport
+
+    events = []
+    queue = MessageQueue(sys.argv[1], transport=HttpTransport(int(sys.argv[2]), patience=60), on_event=events.append)
+    if sys.argv[3] == "offline":
+        queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("hello", id="the-id")
+    if sys.argv[3] == "raises":
+        raise SystemExit(7)
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("offline", 0), ("sending", 0), ("raises", 7)])
+def test_the_interpreter_ends_well_without_close(
+    opened: Opener, store: Path, receiver: Receiver, how: str, code: int
+) -> None:
+    ended = run(LEAVE_OPEN, store, receiver.port, how)
+    assert (ended.returncode, ended.stderr) == (code, "")
+    status = opened().get("the-id").status
+    assert status is (Status.QUEUED if how == "offline" else Status.SENT)
+
+
+def test_the_interpreter_ends_well_while_a_transport_hangs(opened: Opener, store: Path, receiver: Receiver) -> None:
+    code = (
+        LEAVE_OPEN
+        + """
+    import time
+    while queue.get("the-id").attempts == 0:
+        time.sleep(0.01)
+    """
+    )
+    with receiver.holding():
+        start = time.monotonic()
+        ended = run(code, store, receiver.port, "sending")
+        assert time.monotonic() - start < 20
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr
+    assert opened().get("the-id").attempts == 1
+
+
+FORK = """
+    import json, os, sys
+    from msgqueue import Connectivity, Error, MessageQueue, Outcome, Status
+
+    queue = MessageQueue(sys.argv[1], transport=lambda _: Outcome.sent(), on_event=lambda _: None)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("before", id="before")
+    calls = {
+        "enqueue": lambda: queue.enqueue("child"),
+        "get": lambda: queue.get("before"),
+        "list": queue.list,
+        "counts": queue.counts,
+        "delete": lambda: queue.delete("before"),
+        "drain": queue.drain,
+        "mark": lambda: queue.mark("before", Status.READ),
+        "complete": lambda: queue.complete(1, Outcome.sent()),
+        "set_transport": lambda: queue.set_transport(None),
+        "set_connectivity": lambda: queue.set_connectivity(Connectivity.ONLINE),
+        "backup": lambda: queue.backup("copy.db"),
+        "close": queue.close,
+    }
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = {}
+        with queue:
+            for name, call in calls.items():
+                try:
+                    said[name] = repr(call())
+                except Error as problem:
+                    said[name] = problem.name
+        said["closed"] = queue.closed
+        del queue, calls, call
+        os.write(writing, json.dumps(said).encode())
+        sys.exit(0)  # with the handlers that run at exit
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    queue.enqueue("after", id="after")
+    print(json.dumps({"said": json.loads(said), "status": status, "texts": [each.text for each in queue.list()]}))
+    queue.close()
+"""
+
+
+def test_a_forked_child_is_refused_and_does_no_harm(opened: Opener, store: Path) -> None:
+    ended = run(FORK, store, PYTHONWARNINGS="ignore::DeprecationWarning")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    report = json.loads(ended.stdout)
+    assert report["said"].pop("closed") is True
+    assert set(report["said"].values()) == {"MSGQ_FORKED"}
+    assert report["status"] == 0
+    assert report["texts"] == ["before", "after"]
+    assert [message.id for message in opened().list()] == ["before", "after"]
+
+
+def test_opening_and_closing_leaves_no_threads_and_no_descriptors(store: Path, http: HttpTransport) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    MessageQueue(store, transport=http).close()
+    threads, files = len(threading.enumerate()), descriptors()
+    for _ in range(50):
+        with MessageQueue(store, transport=http, on_event=Events()) as queue:
+            queue.counts()
+    assert (len(threading.enumerate()), descriptors()) == (threads, files)

@@ -1,0 +1,104 @@
+"""What a transport can answer, without a queue."""
+
+from __future__ import annotations
+
+import email.message
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msgqueue import FailureKind, InvalidError, Outcome, Verdict, _abi
+
+
+def written(outcome: Outcome) -> Any:
+    """The structure as C sees it, on top of what was there before."""
+    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, b"9" * 63, b"9" * 511)
+    outcome._write(target)
+    return target
+
+
+def test_each_method_has_its_verdict() -> None:
+    assert Outcome.sent().verdict is Verdict.SENT
+    assert Outcome.retry().verdict is Verdict.RETRY
+    assert Outcome.reject().verdict is Verdict.REJECT
+    assert Outcome.offline().verdict is Verdict.OFFLINE
+    assert Outcome.pending().verdict is Verdict.PENDING
+    assert Outcome.http(200).verdict is Verdict.HTTP
+
+
+def test_an_outcome_fills_the_whole_structure() -> None:
+    plain = written(Outcome.sent())
+    assert (plain.verdict, plain.kind, plain.code, plain.retry_after_ms) == (Verdict.SENT, 0, 0, -1)
+    assert (plain.retry_after, plain.text) == (b"", b"")
+    full = written(Outcome.retry(FailureKind.SERVER, code=-7, text="grüße", retry_after=1.5))
+    assert (full.verdict, full.kind, full.code, full.retry_after_ms) == (Verdict.RETRY, FailureKind.SERVER, -7, 1500)
+    assert full.text.decode() == "grüße"
+
+
+@pytest.mark.parametrize("headers", [{"retry-AFTER": " 120 "}, {"X": "1", "Retry-After": "120"}, {"retry-after": 120}])
+def test_the_name_of_retry_after_may_have_any_case(headers: Any) -> None:
+    assert written(Outcome.http(503, headers)).retry_after == b"120"
+
+
+def test_headers_of_the_standard_library_will_do() -> None:
+    headers = email.message.Message()
+    headers["RETRY-after"] = "Wed, 21 Oct 2015 07:28:00 GMT"
+    assert written(Outcome.http(429, headers)).retry_after == b"Wed, 21 Oct 2015 07:28:00 GMT"
+
+
+@pytest.mark.parametrize("value", ["x" * 64, "\x00", "12\n0", "später", ""])
+def test_a_retry_after_that_says_nothing_is_left_out(value: str) -> None:
+    assert written(Outcome.http(503, {"Retry-After": value})).retry_after == b""
+    assert written(Outcome.http(503)).retry_after == b""
+
+
+@given(st.text(alphabet=st.characters(), max_size=700) | st.text(alphabet="\0\ud800é\U0001f355", max_size=700))
+def test_any_text_fits_and_stays_text(text: str) -> None:
+    data = written(Outcome.reject(text=text)).text
+    assert len(data) <= 511
+    kept = data.decode()
+    whole = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "backslashreplace").decode()
+    assert whole.startswith(kept)
+    assert kept == whole or len(data) > 511 - 4
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Outcome.http(99),
+        lambda: Outcome.http(1000),
+        lambda: Outcome.http(-1),
+        lambda: Outcome.retry(FailureKind.NONE),
+        lambda: Outcome.reject(FailureKind.NONE),
+        lambda: Outcome.retry(retry_after=-1),
+        lambda: Outcome.retry(retry_after=math.nan),
+        lambda: Outcome.retry(retry_after=math.inf),
+        lambda: Outcome.retry(code=2**31),
+        lambda: Outcome(Verdict.HTTP, retry_after_header="x" * 64),
+        lambda: Outcome(Verdict.HTTP, retry_after_header="1\x002"),
+    ],
+)
+def test_a_wrong_value_is_an_invalid_error(make: Any) -> None:
+    with pytest.raises(InvalidError):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Outcome.http("200"),  # type: ignore[arg-type]
+        lambda: Outcome.http(True),
+        lambda: Outcome.retry("server"),  # type: ignore[arg-type]
+        lambda: Outcome.retry(4),  # type: ignore[arg-type]
+        lambda: Outcome.reject(text=b"no"),  # type: ignore[arg-type]
+        lambda: Outcome.sent(code="0"),  # type: ignore[arg-type]
+        lambda: Outcome.retry(retry_after="120"),  # type: ignore[arg-type]
+        lambda: Outcome(1),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_type_is_a_type_error(make: Any) -> None:
+    with pytest.raises(TypeError):
+        make()
