@@ -33,7 +33,7 @@ let package = Package(
                 )
             ]
         ),
-
+        .testTarget(name: "MsgQueueTests", dependencies: ["MsgQueue", "CSQLite"], path: "Tests/MsgQueueTests"),
     ],
     swiftLanguageModes: [.v6]
 )

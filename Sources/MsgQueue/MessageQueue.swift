@@ -169,7 +169,7 @@ public final class MessageQueue: Sendable {
     public var events: AsyncStream<Event> {
         let stream = broadcaster.subscribe()
         do throws(QueueError) {
-            try engine.setHandler(Registration({ [broadcaster] in broadcaster.tell($0) }, release: { [broadcaster] in broadcaster.finish() }))
+            try engine.setHandler(Registration({ [broadcaster] event, _ in broadcaster.tell(event) }, release: { [broadcaster] in broadcaster.finish() }))
         } catch {
             broadcaster.finish()
         }

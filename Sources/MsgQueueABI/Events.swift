@@ -19,16 +19,17 @@ public func msgq_set_event_handler(
             host.releasing?()
             return
         }
-        try engine.setHandler(Registration({ tell($0, handler, host) }, release: host.releasing))
+        try engine.setHandler(Registration({ tell($0, at: $1, handler, host) }, release: host.releasing))
     }
 }
 
 /// Tells a host one event with C's words.
-private func tell(_ event: Event, _ handler: msgq_event_fn, _ host: HostContext) {
+private func tell(_ event: Event, at: Int64, _ handler: msgq_event_fn, _ host: HostContext) {
     do throws(QueueError) {
         let memory = try Block.make { block in
             let target = block.reserve(msgq_event.self)
-            let built = block.event(event)
+            var built = block.event(event)
+            built.at_ms = at
             target?.initialize(to: built)
         }
         defer { free(memory) }
@@ -52,7 +53,6 @@ extension Block {
             result.from = change.from?.rawValue ?? MSGQ_STATUS_NONE
             result.to = change.to.rawValue
             result.attempt = change.attempt
-            result.at_ms = change.at
             result.failure = failure(change.failure)
         case .summary(let counts, let network):
             result.kind = MSGQ_EVENT_SUMMARY
@@ -78,7 +78,6 @@ extension Block {
             result.id = string(id)
             result.conversation = string(conversation)
             result.failure = self.failure(failure)
-            result.at_ms = failure.at
         case .deleted(let id, let conversation):
             result.kind = MSGQ_EVENT_DELETED
             result.id = string(id)

@@ -29,7 +29,7 @@ public func enqueueBatch(
         guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "a batch has 0 to 1,000,000 messages") }
         guard count > 0 else { return }
         let first = UnsafeRawPointer(try require(drafts, "drafts"))
-        let stride = try Structs.size(first, of: MemoryLayout<msgq_draft>.stride, "msgq_draft")
+        let stride = try Structs.check(first, of: MemoryLayout<msgq_draft>.stride, "msgq_draft")
         var batch: [BorrowedDraft] = []
         batch.reserveCapacity(count)
         for index in 0..<count {
@@ -195,9 +195,9 @@ public func msgq_counts(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
-        _ = try Structs.size(out, of: MemoryLayout<msgq_counts>.stride, "msgq_counts")
+        _ = try Structs.check(out, of: MemoryLayout<msgq_counts>.stride, "msgq_counts")
         let counts = try engine.counts(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
-        try Structs.write(msgq_counts(counts), to: out, "msgq_counts")
+        Structs.write(msgq_counts(counts), to: out)
     }
 }
 

@@ -78,8 +78,8 @@ private func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome
 private func read(_ verdict: msgq_verdict, _ answer: msgq_outcome) throws(QueueError) -> Outcome {
     Outcome(
         verdict: try choice(verdict.rawValue, "verdict"), kind: try choice(answer.kind.rawValue, "failure kind"), code: answer.code,
-        text: try text(answer, at: \.text, "the text"), retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms,
-        retryAfterHeader: try text(answer, at: \.retry_after, "retry_after"))
+        text: text(answer, at: \.text), retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms,
+        retryAfterHeader: text(answer, at: \.retry_after))
 }
 
 @_cdecl("msgq_complete") @implementation
@@ -97,11 +97,11 @@ public func msgq_drain(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        if let out { _ = try Structs.size(out, of: MemoryLayout<msgq_report>.stride, "msgq_report") }
+        if let out { _ = try Structs.check(out, of: MemoryLayout<msgq_report>.stride, "msgq_report") }
         let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
         let report = try engine.drainAndWait(
             batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
-        if let out { try Structs.write(msgq_report(report), to: out, "msgq_report") }
+        if let out { Structs.write(msgq_report(report), to: out) }
         guard report.stop != .timeout else { throw QueueError(.timeout, "the drain's time ran out; its report tells what it did") }
     }
 }

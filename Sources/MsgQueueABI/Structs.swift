@@ -7,10 +7,14 @@ enum Structs {
     /// No version will grow beyond this; a larger size is a struct that was not initialised.
     private static let ceiling = 1 << 16
 
-    static func size(_ pointer: UnsafeRawPointer, of known: Int, _ name: StaticString) throws(QueueError) -> Int {
+    /// The size that a struct of the caller says it has, which can be, with nothing but zero in what is not known here.
+    static func check(_ pointer: UnsafeRawPointer, of known: Int, _ name: StaticString) throws(QueueError) -> Int {
         let size = Int(pointer.loadUnaligned(as: UInt32.self))
         guard size >= known, size <= ceiling else {
             throw QueueError(.invalid, "struct_size of \(name) is \(size), not \(known): initialise it with its INIT macro")
+        }
+        for offset in known..<size where pointer.load(fromByteOffset: offset, as: UInt8.self) != 0 {
+            throw QueueError(.invalid, "\(name) has fields that this version does not know")
         }
         return size
     }
@@ -19,10 +23,7 @@ enum Structs {
     static func read<T>(_ pointer: UnsafePointer<T>, _ name: StaticString, flags: [PartialKeyPath<T>] = []) throws(QueueError) -> T {
         let known = MemoryLayout<T>.stride
         let source = UnsafeRawPointer(pointer)
-        let size = try size(source, of: known, name)
-        for offset in known..<size where source.load(fromByteOffset: offset, as: UInt8.self) != 0 {
-            throw QueueError(.invalid, "\(name) has fields that this version does not know")
-        }
+        _ = try check(source, of: known, name)
         return withUnsafeTemporaryAllocation(byteCount: known, alignment: MemoryLayout<T>.alignment) { copy in
             copy.copyMemory(from: UnsafeRawBufferPointer(start: source, count: known))
             for flag in flags {
@@ -33,23 +34,18 @@ enum Structs {
         }
     }
 
-    /// Writes as much as the caller knows, and leaves the caller's `struct_size`.
-    static func write<T>(_ value: T, to pointer: UnsafeMutablePointer<T>, _ name: StaticString) throws(QueueError) {
-        let size = try size(UnsafeRawPointer(pointer), of: MemoryLayout<T>.stride, name)
-        let head = MemoryLayout<UInt32>.size
-        withUnsafeBytes(of: value) { bytes in
-            let count = min(size, bytes.count)
-            (UnsafeMutableRawPointer(pointer) + head).copyMemory(from: bytes.baseAddress.unsafelyUnwrapped + head, byteCount: count - head)
-        }
+    /// Writes a struct that was checked, and leaves the caller's `struct_size`.
+    static func write<T>(_ value: T, to pointer: UnsafeMutablePointer<T>) {
+        let size = UnsafeRawPointer(pointer).loadUnaligned(as: UInt32.self)
+        pointer.initialize(to: value)
+        UnsafeMutableRawPointer(pointer).storeBytes(of: size, as: UInt32.self)
     }
 }
 
-/// A char array inside a struct.
-func text<T, Field>(_ value: borrowing T, at field: KeyPath<T, Field>, _ name: StaticString) throws(QueueError) -> String {
-    let bytes = withUnsafeBytes(of: value) { bytes in
+/// A char array inside a struct, to its NUL or its end. It is a receiver's raw text: what is not UTF-8 in it is replaced.
+func text<T, Field>(_ value: borrowing T, at field: KeyPath<T, Field>) -> String {
+    withUnsafeBytes(of: value) { bytes in
         let offset = MemoryLayout<T>.offset(of: field) ?? 0
-        return Array(bytes[offset..<offset + MemoryLayout<Field>.size].prefix { $0 != 0 })
+        return String(decoding: bytes[offset..<offset + MemoryLayout<Field>.size].prefix { $0 != 0 }, as: UTF8.self)
     }
-    guard let text = String(validating: bytes, as: UTF8.self) else { throw QueueError(.invalid, "\(name) is not UTF-8") }
-    return text
 }

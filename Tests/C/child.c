@@ -97,6 +97,7 @@ static int role_open_as_nobody(const char *path) {
   msgq_queue *queue = NULL;
   if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) return 125;
   msgq_result result = msgq_open(path, NULL, &queue);
+  printf("%s: %s\n", msgq_result_name(result), msgq_error_detail());
   if (result == MSGQ_OK) msgq_close(queue, 0);
   return (int)result;
 }

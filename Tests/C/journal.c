@@ -22,7 +22,7 @@ void journal_end(struct journal *journal) {
 }
 
 static bool well_formed(const msgq_event *event) {
-  if (event->struct_size != sizeof *event || event->at_ms <= 0) return false;
+  if (event->struct_size != sizeof *event) return false;
   switch (event->kind) {
     case MSGQ_EVENT_STATUS: return event->id != NULL && event->conversation != NULL;
     case MSGQ_EVENT_SUMMARY:

@@ -109,13 +109,28 @@ TEST(X8_a_late_success_of_the_latest_attempt_counts) {
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_NUMBER(MSGQ_FAILURE_TIMEOUT, failure_of(&scene, "a"));
-  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_REJECT);
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
-  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
-  outcome.verdict = MSGQ_VERDICT_SENT;
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
   CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(0, counts_of(&scene, NULL).failed);
+  scene_end(&scene);
+}
+
+TEST(X8_any_other_late_answer_changes_nothing) {
+  static const msgq_verdict late[] = { MSGQ_VERDICT_REJECT, MSGQ_VERDICT_RETRY, MSGQ_VERDICT_OFFLINE, MSGQ_VERDICT_UNKNOWN };
+  struct scene scene;
+  struct stub stub;
+  begin_pending(&scene, &stub);
+  scene.options.attempt_timeout_ms = 50;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  for (size_t index = 0; index < sizeof late / sizeof late[0]; index++) {
+    msgq_outcome outcome = outcome_of(late[index]);
+    CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+    CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+    CHECK_NUMBER(MSGQ_FAILURE_TIMEOUT, failure_of(&scene, "a"));
+  }
   scene_end(&scene);
 }
 
@@ -229,6 +244,7 @@ const struct check_test async_tests[] = {
   ROW(X8_an_answer_before_the_transport_has_returned),
   ROW(X8_a_later_answer_carries_the_failure),
   ROW(X8_a_late_success_of_the_latest_attempt_counts),
+  ROW(X8_any_other_late_answer_changes_nothing),
   ROW(X8_an_answer_to_an_earlier_attempt_does_not_count),
   ROW(X8_a_drain_ends_at_its_time),
   ROW(close_with_a_hung_transport_has_a_deadline),

@@ -1,5 +1,4 @@
 /* struct_size: nothing, too small, larger with zeros beyond, larger with something beyond. */
-#include <stddef.h>
 #include <string.h>
 
 #include "scene.h"
@@ -15,16 +14,19 @@ enum { beyond = 64 };
     char more[beyond]; \
   }
 
-/* Sizes that no version can have: too small to hold the size itself, and absurdly large. */
-static const uint32_t impossible[] = { 0, 1, 3, UINT32_MAX, UINT32_MAX / 2 };
-enum { impossible_count = sizeof impossible / sizeof impossible[0] };
+/* Sizes that no version can have: 0.1 is the first, so that none is smaller than today's, and none is absurdly large. */
+enum { impossible_count = 7 };
+static uint32_t impossible(size_t index, size_t known) {
+  const uint32_t sizes[impossible_count] = { 0, 1, 3, 4, (uint32_t)known - 1, UINT32_MAX / 2, UINT32_MAX };
+  return sizes[index];
+}
 
 TEST(bad_size_of_options) {
   struct scene scene;
   msgq_queue *queue = NULL;
   scene_begin(&scene);
   for (size_t index = 0; index < impossible_count; index++) {
-    scene.options.struct_size = impossible[index];
+    scene.options.struct_size = impossible(index, sizeof scene.options);
     CHECK_RESULT(MSGQ_INVALID, msgq_open(scene.path, &scene.options, &queue));
   }
   LATER(msgq_options) later = { MSGQ_OPTIONS_INIT, "" };
@@ -43,7 +45,7 @@ TEST(bad_size_of_drafts) {
   scene_begin_open(&scene);
   msgq_draft draft = MSGQ_DRAFT_INIT;
   for (size_t index = 0; index < impossible_count; index++) {
-    draft.struct_size = impossible[index];
+    draft.struct_size = impossible(index, sizeof draft);
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, &draft, 1, NULL));
   }
@@ -71,7 +73,7 @@ TEST(bad_size_of_filters) {
   scene_begin_open(&scene);
   msgq_filter filter = MSGQ_FILTER_INIT;
   for (size_t index = 0; index < impossible_count; index++) {
-    filter.struct_size = impossible[index];
+    filter.struct_size = impossible(index, sizeof filter);
     CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
   }
   LATER(msgq_filter) later = { MSGQ_FILTER_INIT, "" };
@@ -91,7 +93,7 @@ TEST(bad_size_of_counts) {
   put(&scene, "a", "ana", "hello");
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
   for (size_t index = 0; index < impossible_count; index++) {
-    counts.struct_size = impossible[index];
+    counts.struct_size = impossible(index, sizeof counts);
     CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, &counts));
     CHECK_NUMBER(0, counts.queued);
   }
@@ -116,9 +118,9 @@ TEST(bad_size_of_reports_and_drain_options) {
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   for (size_t index = 0; index < impossible_count; index++) {
-    report.struct_size = impossible[index];
+    report.struct_size = impossible(index, sizeof report);
     CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, NULL, &report));
-    options.struct_size = impossible[index];
+    options.struct_size = impossible(index, sizeof options);
     CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, &options, NULL));
   }
   LATER(msgq_drain_options) later_options = { MSGQ_DRAIN_OPTIONS_INIT, "" };
@@ -150,7 +152,7 @@ TEST(bad_size_of_outcomes) {
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
   outcome.verdict = MSGQ_VERDICT_SENT;
   for (size_t index = 0; index < impossible_count; index++) {
-    outcome.struct_size = impossible[index];
+    outcome.struct_size = impossible(index, sizeof outcome);
     CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
   }
   LATER(msgq_outcome) later = { MSGQ_OUTCOME_INIT, "" };

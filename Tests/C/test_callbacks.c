@@ -149,6 +149,25 @@ TEST(callbacks_a_verdict_of_zero_is_never_success) {
   scene_end(&scene);
 }
 
+static msgq_verdict sends_with_raw_text(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)context, (void)delivery;
+  /* As a receiver's answer may be when it is cut to fit: half a character at its end, or no UTF-8 at all. */
+  memset(out->text, 'x', sizeof out->text);
+  memcpy(out->text + sizeof out->text - 2, "\xe2", 2);
+  out->text[10] = (char)0xff;
+  return MSGQ_VERDICT_SENT;
+}
+
+TEST(callbacks_a_success_is_one_whatever_its_text) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, sends_with_raw_text, NULL, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
+  scene_end(&scene);
+}
+
 TEST(callbacks_events_come_in_order_and_after_the_disk) {
   struct post post;
   char path[128], id[8];
@@ -163,16 +182,29 @@ TEST(callbacks_events_come_in_order_and_after_the_disk) {
   CHECK_TEXT("none>queued>sending>sent", path);
   journal_path(&post.scene.journal, "m1", path, sizeof path);
   CHECK_TEXT("none>queued>sending>failed", path);
-  struct entry last = { .at_ms = 0 };
   pthread_mutex_lock(&post.scene.journal.lock);
   for (size_t index = 0; index < post.scene.journal.count; index++) {
     const struct entry *entry = &post.scene.journal.entries[index];
-    CHECK(entry->at_ms >= last.at_ms);
-    last = *entry;
-    if (entry->kind == MSGQ_EVENT_STATUS && entry->to == MSGQ_STATUS_FAILED) {
-      CHECK_NUMBER(MSGQ_FAILURE_REJECTED, entry->failure);
-      CHECK_NUMBER(1, entry->attempt);
-    }
+    if (entry->kind != MSGQ_EVENT_STATUS || entry->to != MSGQ_STATUS_FAILED) continue;
+    CHECK_NUMBER(MSGQ_FAILURE_REJECTED, entry->failure);
+    CHECK_NUMBER(400, entry->code);
+    CHECK_NUMBER(1, entry->attempt);
+  }
+  pthread_mutex_unlock(&post.scene.journal.lock);
+  post_end(&post);
+}
+
+TEST(callbacks_every_event_has_its_time) {
+  struct post post;
+  int64_t last = wall_ms();
+  post_begin_open(&post);
+  put(&post.scene, "a", "ana", "hello");
+  drain(&post.scene);
+  pthread_mutex_lock(&post.scene.journal.lock);
+  for (size_t index = 0; index < post.scene.journal.count; index++) {
+    int64_t at = post.scene.journal.entries[index].at_ms;
+    CHECK(at >= last && at <= wall_ms());
+    last = at;
   }
   pthread_mutex_unlock(&post.scene.journal.lock);
   post_end(&post);
@@ -183,6 +215,8 @@ const struct check_test callback_tests[] = {
   ROW(callbacks_every_call_works_inside_a_handler),
   ROW(callbacks_a_handler_may_take_itself_away),
   ROW(callbacks_a_verdict_of_zero_is_never_success),
+  ROW(callbacks_a_success_is_one_whatever_its_text),
   ROW(callbacks_events_come_in_order_and_after_the_disk),
+  ROW(callbacks_every_event_has_its_time),
   ROWS_END,
 };

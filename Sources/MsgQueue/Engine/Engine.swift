@@ -172,7 +172,7 @@ package final class Engine: @unchecked Sendable {
 
     func emit(_ event: Event) {
         guard handler != nil else { return }
-        events.append(event)
+        events.append(event, at: ports.wall())
     }
 
     func countsChanged() { events.summaryIsDue = true }

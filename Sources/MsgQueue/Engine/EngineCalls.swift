@@ -119,7 +119,7 @@ extension Engine {
         var item = events.popFirst()
         if item == nil, events.summaryIsDue, handler != nil {
             events.summaryIsDue = false
-            item = .event(.summary(counts, scheduler.network))
+            item = .event(.summary(counts, scheduler.network), at: ports.wall())
         }
         guard let item else { return false }
         isDelivering = true
@@ -128,11 +128,11 @@ extension Engine {
             lock.unlock()
             action()
             lock.lock()
-        case .event(let event):
+        case .event(let event, let at):
             guard let handler else { break }
             handler.enter()
             lock.unlock()
-            ThreadContext.current.inCallback(of: self) { handler.function(event) }
+            ThreadContext.current.inCallback(of: self) { handler.function(event, at) }
             lock.lock()
             if let release = handler.leave() {
                 lock.unlock()

@@ -1,7 +1,7 @@
 /// Events that wait to be told, in order. Bounded: when a host does not take them, they become one that says "list again".
 struct EventQueue {
     enum Item {
-        case event(Event)
+        case event(Event, at: Int64)
         /// Something that must happen after the events before it were told.
         case barrier(@Sendable () -> Void)
     }
@@ -16,17 +16,17 @@ struct EventQueue {
 
     var isEmpty: Bool { first == items.count }
 
-    mutating func append(_ event: Event) {
+    mutating func append(_ event: Event, at: Int64) {
         if events >= Self.ceiling {
             // The barriers stay: somebody waits for them.
             let barriers = items[first...].filter { if case .barrier = $0 { true } else { false } }
-            items = [.event(.resync)] + barriers
+            items = [.event(.resync, at: at)] + barriers
             first = 0
             events = 1
             summaryIsDue = true
             return
         }
-        items.append(.event(event))
+        items.append(.event(event, at: at))
         events += 1
     }
 

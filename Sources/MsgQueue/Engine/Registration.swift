@@ -35,5 +35,5 @@ package final class Registration<Function>: @unchecked Sendable {
 
 /// Sends one message: answers with an outcome, or `.pending`.
 package typealias TransportFunction = @Sendable (Delivery) -> Outcome
-/// Is told one event.
-package typealias EventFunction = @Sendable (Event) -> Void
+/// Is told one event, and when it happened.
+package typealias EventFunction = @Sendable (Event, _ at: Int64) -> Void

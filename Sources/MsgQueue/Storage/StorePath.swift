@@ -48,6 +48,9 @@ enum StorePath {
             throw QueueError(.permission, "\(path) has \(status.st_nlink) names; two owners could open it by two of them")
         }
         guard status.st_uid == geteuid() else { throw QueueError(.permission, "\(path) belongs to another user") }
+        for place in [path, directory(of: path)] where faccessat(AT_FDCWD, place, R_OK | W_OK, AT_EACCESS) != 0 {
+            throw QueueError(.permission, "\(place): \(Posix.lastError())")
+        }
         return FileIdentity(status)
     }
 

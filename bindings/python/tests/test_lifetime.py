@@ -248,6 +248,7 @@ def test_a_queue_that_nobody_holds_is_closed(opened: Opener, store: Path, http: 
 
 LEAVE_OPEN = """
     import sys
+    import time
     from msgqueue import Connectivity, MessageQueue
     from sender import HttpTransport
 
@@ -256,6 +257,8 @@ LEAVE_OPEN = """
     if sys.argv[3] == "offline":
         queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello", id="the-id")
+    while sys.argv[3] != "offline" and queue.get("the-id").attempts == 0:
+        time.sleep(0.001)
     if sys.argv[3] == "raises":
         raise SystemExit(7)
 """
@@ -272,17 +275,9 @@ def test_the_interpreter_ends_well_without_close(
 
 
 def test_the_interpreter_ends_well_while_a_transport_hangs(opened: Opener, store: Path, receiver: Receiver) -> None:
-    code = (
-        LEAVE_OPEN
-        + """
-    import time
-    while queue.get("the-id").attempts == 0:
-        time.sleep(0.01)
-    """
-    )
     with receiver.holding():
         start = time.monotonic()
-        ended = run(code, store, receiver.port, "sending")
+        ended = run(LEAVE_OPEN, store, receiver.port, "sending")
         assert time.monotonic() - start < 20
     assert ended.returncode == 0
     assert "Traceback" not in ended.stderr

@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Result(IntEnum):
+class _Word(IntEnum):
+    """A number of the library with a name; shown by its name in every version of Python."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class Result(_Word):
     """What a call of the library answered; `Error.code` is one of these."""
 
     OK = 0
@@ -29,7 +36,7 @@ class Result(IntEnum):
     INTERNAL = 18
 
 
-class Status(IntEnum):
+class Status(_Word):
     """Where a message is on its way. Statuses only move forward, except that a failed message may be retried."""
 
     QUEUED = 0
@@ -46,7 +53,7 @@ class Status(IntEnum):
     """It waits for a person: retry, edit, delete."""
 
 
-class FailureKind(IntEnum):
+class FailureKind(_Word):
     """Why an attempt failed."""
 
     NONE = 0
@@ -72,7 +79,7 @@ class FailureKind(IntEnum):
     """Nobody knows: an attempt cut by a crash, an exception, an answer that means nothing."""
 
 
-class Mode(IntEnum):
+class Mode(_Word):
     """Who starts sending a backlog."""
 
     AUTO = 0
@@ -83,7 +90,7 @@ class Mode(IntEnum):
     """The person alone, by `drain` and `send_now`."""
 
 
-class Backoff(IntEnum):
+class Backoff(_Word):
     """How the delays between attempts are found; chosen by what `RetryPolicy` is given."""
 
     AUTOMATIC = 0
@@ -91,7 +98,7 @@ class Backoff(IntEnum):
     EXPONENTIAL = 2
 
 
-class Exhausted(IntEnum):
+class Exhausted(_Word):
     """What becomes of a message whose retries are used up."""
 
     KEEP = 0
@@ -100,14 +107,14 @@ class Exhausted(IntEnum):
     """It is deleted, with an event of kind DISCARDED."""
 
 
-class Callbacks(IntEnum):
+class Callbacks(_Word):
     """Who runs callbacks. The binding always opens with POLL: see `msgqueue._service`."""
 
     THREAD = 0
     POLL = 1
 
 
-class Verdict(IntEnum):
+class Verdict(_Word):
     """The core of an `Outcome`."""
 
     UNKNOWN = 0
@@ -119,7 +126,7 @@ class Verdict(IntEnum):
     HTTP = 6
 
 
-class Arrival(IntEnum):
+class Arrival(_Word):
     """What is known about whether an attempt's message reached the receiver."""
 
     NO = 0
@@ -127,7 +134,7 @@ class Arrival(IntEnum):
     PERHAPS = 2
 
 
-class AttemptOutcome(IntEnum):
+class AttemptOutcome(_Word):
     """How an attempt ended."""
 
     UNDER_WAY = 0
@@ -140,7 +147,7 @@ class AttemptOutcome(IntEnum):
     """Cut by a crash."""
 
 
-class Stop(IntEnum):
+class Stop(_Word):
     """Why a drain stopped."""
 
     EMPTY = 0
@@ -161,7 +168,7 @@ class Stop(IntEnum):
     """Called from inside a callback: it was started and goes on after the callback."""
 
 
-class Connectivity(IntEnum):
+class Connectivity(_Word):
     """How the world is. UNKNOWN counts as online: a program that never tells is online."""
 
     UNKNOWN = 0
@@ -169,7 +176,7 @@ class Connectivity(IntEnum):
     ONLINE = 2
 
 
-class Link(IntEnum):
+class Link(_Word):
     """What the connection goes over."""
 
     NONE = 0
@@ -179,7 +186,7 @@ class Link(IntEnum):
     OTHER = 4
 
 
-class EventKind(IntEnum):
+class EventKind(_Word):
     """What an `Event` tells of."""
 
     STATUS = 0
