@@ -29,6 +29,13 @@ public final class MessageQueue: Sendable {
         if let transport { try setTransport(transport) }
     }
 
+    /// A queue that nobody holds any more is closed without waiting; what was under way is found as cut by the next open.
+    deinit {
+        do throws(QueueError) { _ = try engine.close(timeout: 0) } catch where error.code == .closed {} catch {
+            Log.warning("a queue was let go that could not be closed: \(error.detail)")
+        }
+    }
+
     /// Sets what sends messages; nil takes it away.
     public func setTransport(_ transport: Transport?) throws(QueueError) {
         guard let transport else { return try engine.setTransport(nil) }

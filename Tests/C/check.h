@@ -45,15 +45,16 @@ _Noreturn void check_end_test(void);
 #define CHECK_RESULT(expected, call) check_result((expected), (call), __FILE__, __LINE__, #call)
 #define CHECK_NUMBER(expected, actual) check_number((int64_t)(expected), (int64_t)(actual), __FILE__, __LINE__, #actual)
 #define CHECK_TEXT(expected, actual) check_text((expected), (actual), __FILE__, __LINE__, #actual)
-#define REQUIRE(condition) ((void)(CHECK(condition) || (check_end_test(), false)))
-#define REQUIRE_OK(call) ((void)(CHECK_RESULT(MSGQ_OK, call) || (check_end_test(), false)))
+/* (Spelled out once more, so that what is told is the condition as it is written, not as its macros expand.) */
+#define REQUIRE(condition) ((void)(check_that((condition), __FILE__, __LINE__, #condition) || (check_end_test(), false)))
+#define REQUIRE_OK(call) ((void)(check_result(MSGQ_OK, (call), __FILE__, __LINE__, #call) || (check_end_test(), false)))
 
 /* Waits until the condition holds. */
 #define AWAIT(condition)                                                                          \
   do {                                                                                            \
     int64_t await_end = steady_ms() + check_patience_ms();                                        \
     while (!(condition) && steady_ms() < await_end) pause_ms(1);                                  \
-    REQUIRE(condition);                                                                           \
+    if (!check_that((condition), __FILE__, __LINE__, #condition)) check_end_test();               \
   } while (0)
 
 #endif

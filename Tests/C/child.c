@@ -107,5 +107,6 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "compose") == 0) return role_compose(first);
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
+  if (strcmp(role, "end") == 0) return atoi(first);
   return 126;
 }

@@ -79,21 +79,21 @@ TEST(Q8_never_two_of_one_conversation) {
 }
 
 TEST(A10_conversations_are_sent_side_by_side) {
-  struct post post;
+  struct scene scene;
   struct stub stub;
-  post_begin(&post);
-  post.scene.options.max_in_flight = 3;
-  post.scene.options.mode = MSGQ_MODE_AUTO;
-  post_open(&post);
+  scene_begin(&scene);
+  scene.options.max_in_flight = 3;
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   atomic_store(&stub.held, true);
-  put_turns(&post.scene, 8, 4);
-  REQUIRE_OK(msgq_set_transport(post.scene.queue, stub_send, &stub, NULL));
+  put_turns(&scene, 8, 4);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   AWAIT(atomic_load(&stub.inside) == 3);
-  CHECK_NUMBER(3, counts_of(&post.scene, NULL).sending);
+  CHECK_NUMBER(3, counts_of(&scene, NULL).sending);
   atomic_store(&stub.held, false);
-  AWAIT(counts_of(&post.scene, NULL).sent == 8);
-  post_end(&post);
+  AWAIT(counts_of(&scene, NULL).sent == 8);
+  scene_end(&scene);
 }
 
 TEST(A2_a_waiting_message_holds_its_own_conversation_only) {

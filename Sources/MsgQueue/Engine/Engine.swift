@@ -74,11 +74,6 @@ package final class Engine: @unchecked Sendable {
         }
     }
 
-    deinit {
-        // The owner closes; a queue that was never closed is as after a crash, which the store is made for.
-        if phase != .closed { Log.warning("\(store.path): a queue was let go without being closed") }
-    }
-
     /// Runs `body` under the lock, unless the queue is closed, and lets the scheduler go on from there.
     func locked<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
         try checkProcess()
@@ -195,10 +190,15 @@ package final class Engine: @unchecked Sendable {
 
     // MARK: Trouble with the store
 
-    /// The store would not: said once, tried again later, at growing distances.
-    func storageTrouble(_ error: QueueError) {
+    /// The store would not write what the engine must: nothing starts for a while, at growing distances, so that it never spins.
+    func storagePause(_ error: QueueError) {
         storageDelay = min(max(storageDelay * 2, 250), 60_000)
         scheduler.storageFailed(until: ports.mono() + storageDelay)
+        storageTrouble(error)
+    }
+
+    /// The store would not: said once. (A caller whose wish it refused is told by the error; sending goes on as long as it can.)
+    func storageTrouble(_ error: QueueError) {
         guard storageTrouble?.code != error.code else { return }
         storageTrouble = error
         Log.warning("\(store.path): \(error)")

@@ -38,7 +38,7 @@ extension Engine {
         if next == nil { commitFacts() }
         if let release {
             lock.unlock()
-            release()
+            ThreadContext.current.inCallback(of: self, release)
             lock.lock()
         }
         quietCondition.broadcast()
@@ -126,7 +126,7 @@ extension Engine {
         switch item {
         case .barrier(let action):
             lock.unlock()
-            action()
+            ThreadContext.current.inCallback(of: self, action)
             lock.lock()
         case .event(let event, let at):
             guard let handler else { break }
@@ -136,7 +136,7 @@ extension Engine {
             lock.lock()
             if let release = handler.leave() {
                 lock.unlock()
-                release()
+                ThreadContext.current.inCallback(of: self, release)
                 lock.lock()
             }
         }

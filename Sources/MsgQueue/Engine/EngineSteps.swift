@@ -127,7 +127,7 @@ extension Engine {
         record(
             Fact(
                 sequence: sequence, isOutcome: false,
-                write: { [store] () throws(QueueError) in try store.markDamaged(sequence, error.detail, now.wall) },
+                write: { [store] () throws(QueueError) in try store.markDamaged(sequence) },
                 tell: { [self] in countsChanged() }))
     }
 
@@ -205,9 +205,16 @@ extension Engine {
     // MARK: Expiry and the prompt
 
     private func expire(_ conversation: String, _ sequence: Int64, _ now: Moment) throws(QueueError) {
-        guard let row = try store.row(at: sequence, .none), row.progress.status == .queued else {
-            scheduler.removed(sequence, conversation, now)
-            return
+        let row: Row
+        do throws(QueueError) {
+            guard let found = try store.row(at: sequence, .none), found.progress.status == .queued else {
+                scheduler.removed(sequence, conversation, now)
+                return
+            }
+            row = found
+        } catch {
+            guard error.code == .corrupt else { throw error }
+            return setAside(damaged: sequence, conversation, error, now)
         }
         let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
         scheduler.removed(sequence, conversation, now)

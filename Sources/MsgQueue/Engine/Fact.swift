@@ -45,7 +45,7 @@ extension Engine {
         unsaved += staged
         if let fact { unsaved.append(fact) }
         staged = []
-        storageTrouble(error)
+        storagePause(error)
     }
 
     /// Facts that a store in trouble did not take are written as soon as it does.

@@ -59,6 +59,7 @@ final class Database {
         guard let name = sqlite3_db_filename(handle, "main"), String(cString: name) == path else {
             throw QueueError(.internal, "SQLite opened another file than \(path)")
         }
+        guard sqlite3_db_readonly(handle, "main") == 0 else { throw QueueError(.permission, "\(path) can only be read") }
         // The exclusive lock before the first access: the log's index then lives on the heap, not in a file that others could truncate.
         try pragma("locking_mode=EXCLUSIVE", answers: "exclusive")
         try pragma("journal_mode=WAL", answers: "wal")
@@ -187,6 +188,7 @@ final class Database {
     /// What SQLite's code means to a caller.
     func error(_ code: Int32, _ what: String) -> QueueError {
         let message = "\(String(cString: sqlite3_errmsg(handle))) (SQLite \(code), \(what))"
+        if code == SQLITE_READONLY | (6 << 8) { return QueueError(.permission, message) }  // the directory is read-only
         switch code & 0xff {
         case SQLITE_BUSY, SQLITE_LOCKED: return QueueError(.locked, message)
         case SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PROTOCOL:

@@ -27,16 +27,13 @@ extension Store {
     }
 
     /// A row whose checksum does not fit: it becomes `failed` as far as that can be written, so that it holds nothing up.
-    package func markDamaged(_ sequence: Int64, _ text: String, _ now: Int64) throws(QueueError) {
-        let find = try database.statement("SELECT conversation, body_size, status FROM message WHERE seq = ?1")
-        find.bind(1, sequence)
-        let found = try find.first { () throws(QueueError) in (find.text(0), find.int(1), find.int(2)) }
-        guard let (conversation, size, status) = found, status == 0 else { return }
+    package func markDamaged(_ sequence: Int64) throws(QueueError) {
+        guard let row = try outline(at: sequence), row.progress.status == .queued else { return }
         let statement = try database.statement("UPDATE message SET status = 5 WHERE seq = ?1")
         statement.bind(1, sequence)
         try statement.run()
-        try count(sequence, conversation, .queued, amount: -1, bytes: -size)
-        try count(sequence, conversation, .failed, amount: 1, bytes: size)
+        try count(sequence, row.conversation, .queued, amount: -1, bytes: -row.bodySize)
+        try count(sequence, row.conversation, .failed, amount: 1, bytes: row.bodySize)
     }
 
     /// A line in the ledger; the oldest give way beyond a thousand.

@@ -138,15 +138,25 @@ extension Store {
         statement.bind(1, limit)
         var rows: [Row] = []
         try statement.forEach { () throws(QueueError) in
-            var progress = Progress()
-            progress.status = Row.status(statement.int(1)) ?? .queued
-            rows.append(
-                Row(
-                    sequence: statement.int(0), id: "", isNamed: false, conversation: statement.text(2), createdAt: 0, editedAt: 0,
-                    notBefore: 0, expiresAt: 0, unmeteredOnly: false, progress: progress, bodySize: statement.int(3)))
+            rows.append(outline(statement))
             return true
         }
         return rows
+    }
+
+    /// What must be known of a message to remove it, whatever state it is in.
+    package func outline(at sequence: Int64) throws(QueueError) -> Row? {
+        let statement = try database.statement("SELECT seq, status, conversation, body_size FROM message WHERE seq = ?1")
+        statement.bind(1, sequence)
+        return try statement.first { () throws(QueueError) in outline(statement) }
+    }
+
+    private func outline(_ statement: Statement) -> Row {
+        var progress = Progress()
+        progress.status = Row.status(statement.int(1)) ?? .failed
+        return Row(
+            sequence: statement.int(0), id: "", isNamed: false, conversation: statement.text(2), createdAt: 0, editedAt: 0,
+            notBefore: 0, expiresAt: 0, unmeteredOnly: false, progress: progress, bodySize: statement.int(3))
     }
 }
 

@@ -23,6 +23,7 @@ from msgqueue import (
     Status,
     Stop,
 )
+from msgqueue._service import Service
 from receiver import Receiver
 from sender import HttpTransport
 from support import Events, wait_until
@@ -135,6 +136,30 @@ def test_callbacks_run_on_threads_of_this_package_only(opened: Opener, http: Htt
     # A thread of the library's own would show up as one that Python does not know.
     assert {thread.name.split()[0] for thread in threads} == {"msgqueue"}
     assert all(type(thread) is threading.Thread and thread.daemon for thread in threads)
+
+
+def test_a_drain_that_nobody_else_serves_still_keeps_its_time(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, http: HttpTransport, receiver: Receiver
+) -> None:
+    """The library then calls on the draining thread, which must not be kept by a receiver that hangs."""
+    monkeypatch.setattr(Service, "start", lambda _: None)
+    threads: list[threading.Thread] = []
+
+    def transport(delivery: Delivery) -> Outcome:
+        threads.append(threading.current_thread())
+        return http(delivery)
+
+    queue = opened(transport=transport, mode=Mode.MANUAL, direct=False, max_in_flight=2)
+    ids = [queue.enqueue(str(number), conversation=str(number)) for number in range(3)]
+    receiver.answer_next(200, 400, 200)
+    assert queue.drain().sent == 2
+    assert [queue.get(id).status for id in ids] == [Status.SENT, Status.FAILED, Status.SENT]
+    held = queue.enqueue("held")
+    with receiver.holding():
+        assert queue.drain(timeout=0.2).stop is Stop.TIMEOUT
+    wait_until(lambda: queue.get(held).status is Status.SENT)
+    assert threading.main_thread() not in threads
+    assert receiver.ids == [*ids, held]
 
 
 def test_everything_but_close_may_be_called_from_a_callback(opened: Opener, http: HttpTransport) -> None:

@@ -19,9 +19,9 @@ def test_the_offline_example_sends_what_it_composed(tmp_path: Path, receiver: Re
     ended = run(code, tmp_path / "outbox.db", receiver.port)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert receiver.texts == [f"hello {number}" for number in range(1, 6)]
-    lines = ended.stdout.splitlines()
-    assert lines[-1] == "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0)"
-    assert sum("from_status=SENDING, to_status=SENT" in line for line in lines) == 5
+    # Events are printed by another thread than the report: their lines may mix.
+    assert "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0)" in ended.stdout
+    assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "sending hello!" in ended.stdout
-    assert "READ" in ended.stdout.splitlines()
+    assert "Report(stop=<Stop.EMPTY: 0>, sent=1" in ended.stdout
 
 
 def test_every_public_name_is_there() -> None:

@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from . import _abi, _read
@@ -86,14 +87,30 @@ transport_trampoline = _abi.TransportFunction(_call_transport)
 event_trampoline = _abi.EventFunction(_call_event_handler)
 
 
-def _send(callbacks: Callbacks | None, delivery: _abi.Delivery) -> Outcome:
+def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
     transport = callbacks.transport if callbacks is not None else None
     if callbacks is None or transport is None:
         # The library had decided to call just before the transport was taken away.
         return Outcome.offline(text="the transport was taken away")
+    try:
+        delivery = _read.delivery(source)
+    except Exception as problem:
+        logger.error("a message could not be read", exc_info=True)
+        return _failure(_described(problem))
+    send = partial(_attempt, callbacks, transport, delivery)
+    service = callbacks.service
+    if service is not None and not service.is_here and service.answer_later(delivery.token, send):
+        # The library found no thread that polls at this moment, and called on the one that drains. That one has its
+        # own time-out to keep and must not wait for a receiver.
+        return Outcome.pending()
+    return send()
+
+
+def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> Outcome:
+    """Calls the transport; whatever that does becomes an outcome."""
     callbacks.enter()
     try:
-        outcome: object = transport(_read.delivery(delivery))
+        outcome: object = transport(delivery)
         if isinstance(outcome, Outcome):
             return outcome
         text = _wrong_answer(outcome)
@@ -106,7 +123,7 @@ def _send(callbacks: Callbacks | None, delivery: _abi.Delivery) -> Outcome:
         text = _described(problem)
     finally:
         callbacks.leave()
-    return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
+    return _failure(text)
 
 
 def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
@@ -120,6 +137,10 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
         logger.error("an event handler raised", exc_info=True)
     finally:
         callbacks.leave()
+
+
+def _failure(text: str) -> Outcome:
+    return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
 
 
 def _wrong_answer(answer: object) -> str:

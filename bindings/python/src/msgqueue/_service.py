@@ -11,8 +11,11 @@ import ctypes
 import logging
 import threading
 import time
+from collections.abc import Callable
 
-from .enums import Result
+from . import _abi
+from .enums import Result, Verdict
+from .outcome import Outcome
 
 logger = logging.getLogger("msgqueue")
 
@@ -22,13 +25,22 @@ _PAUSE_AFTER_ERROR = 1.0
 _HANGING = 16
 
 
+class _Place(threading.local):
+    """Whose thread this is."""
+
+    service: Service | None = None
+
+
+_place = _Place()
+
+
 class Service:
     """Polls one queue, with one thread more than there are callbacks running, so that events are told and other
     conversations sent while a transport blocks.
     """
 
     def __init__(self, lib: ctypes.CDLL, pointer: int, name: str, max_in_flight: int) -> None:
-        self._poll = lib.msgq_poll
+        self._lib = lib
         self._pointer = pointer
         self._name = name
         # One per attempt, one for events.
@@ -59,6 +71,19 @@ class Service:
         with self._lock:
             self._callbacks -= 1
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is one of the threads."""
+        return _place.service is self
+
+    def answer_later(self, token: int, send: Callable[[], Outcome]) -> bool:
+        """Makes an attempt on a thread of its own, which then tells the library; False when there is none to be had."""
+        try:
+            threading.Thread(target=self._answer, args=(token, send), name=f"{self._name} sender", daemon=True).start()
+        except RuntimeError:
+            return False
+        return True
+
     def join(self, timeout: float) -> None:
         """Waits for the threads to end, at most so many seconds; they end once the queue is closed."""
         deadline = time.monotonic() + timeout
@@ -75,8 +100,9 @@ class Service:
         self._threads.append(thread)
 
     def _run(self) -> None:
+        _place.service = self
         while True:
-            result = self._poll(self._pointer, _WITHOUT_END, None)
+            result = self._lib.msgq_poll(self._pointer, _WITHOUT_END, None)
             if result == Result.OK:
                 continue
             if result in (Result.CLOSED, Result.FORKED):
@@ -84,3 +110,14 @@ class Service:
             # It should not be; but giving up would leave the queue dumb, and trying at once would spin.
             logger.error("%s: msgq_poll answered %d", self._name, result)
             time.sleep(_PAUSE_AFTER_ERROR)
+
+    def _answer(self, token: int, send: Callable[[], Outcome]) -> None:
+        outcome = send()
+        if outcome.verdict is Verdict.PENDING:
+            return
+        answer = _abi.sized(_abi.Outcome)
+        outcome._write(answer)
+        # What comes after the time-out or the close is refused, and rightly so: the ledger has its line.
+        result = self._lib.msgq_complete(self._pointer, token, answer)
+        if result not in (Result.OK, Result.CONFLICT, Result.CLOSED):
+            logger.error("%s: msgq_complete answered %d", self._name, result)
