@@ -31,7 +31,8 @@ def header_functions() -> set[str]:
 
 
 def exported(library: str) -> set[str]:
-    lines = output("nm", "-D", "--defined-only", library).splitlines()
+    # The table may name local symbols, too: nobody can link to those.
+    lines = output("nm", "-D", "--defined-only", "--extern-only", library).splitlines()
     return {line.split()[-1].split("@")[0] for line in lines if line.strip()}
 
 

@@ -49,6 +49,9 @@ PROMISED = {
     "cem": ["cem-1", "cem-3", "cem-2"],
 }
 PATIENCE = 20.0  # seconds; everything here takes far less
+LATENCY = (
+    0.04  # seconds that the receiver takes for an answer: as a network would, and so that the story reads in order
+)
 
 
 class Screen:
@@ -65,10 +68,14 @@ class Screen:
         return f"\033[{self.COLOURS[word]}m{text}\033[0m" if self.colourful and word in self.COLOURS else text
 
     def chapter(self, text: str) -> None:
-        print(f"\n{self.paint('title', text)}", flush=True)
+        self.write(f"\n{self.paint('title', text)}")
 
     def line(self, text: str) -> None:
-        print(f"  {self.paint('quiet', f'{time.monotonic() - self.start:5.2f} s')}  {text}", flush=True)
+        self.write(f"  {self.paint('quiet', f'{time.monotonic() - self.start:5.2f} s')}  {text}")
+
+    def write(self, text: str) -> None:
+        # In one piece: several threads write.
+        print(f"{text}\n", end="", flush=True)
 
 
 class Receiver(ThreadingHTTPServer):
@@ -80,7 +87,7 @@ class Receiver(ThreadingHTTPServer):
         self.requests: list[str] = []
         self.accepted: list[tuple[str, str, str]] = []
         self.fixed = False
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def judge(self, key: str) -> int:
         if key == BROKEN_ONCE and self.requests.count(key) == 1:
@@ -101,6 +108,7 @@ class ReceiverHandler(BaseHTTPRequestHandler):
         key, conversation = self.headers["Idempotency-Key"], self.headers["Conversation"]
         self.server.requests.append(key)
         status = self.server.judge(key)
+        time.sleep(LATENCY)
         if status == 200:
             self.server.accepted.append((key, conversation, body))
         self.server.screen.line(f"      receiver: {key} → HTTP {status}")
@@ -149,6 +157,8 @@ class Story:
                 f"({asked.bytes} bytes, {asked.conversations} conversations)"
             )
             self.prompted.set()
+        elif event.kind is EventKind.PROMPT_WITHDRAWN:
+            self.prompted.clear()
 
     def wait_for(self, message_id: str, status: Status) -> None:
         with self.changed:
@@ -243,15 +253,10 @@ def tell(directory: Path) -> int:
     screen.chapter("2. Opened again: everything is there")
     receiver = Receiver(screen)
     story = Story(screen, receiver.server_address[1])
-    with MessageQueue(
-        store,
-        transport=story.send,
-        mode=Mode.ASK,
-        retry=RetryPolicy(ladder=[0.5, 1]),
-        on_event=story.on_event,
-        settle=0.2,
-    ) as queue:
+    with MessageQueue(store, mode=Mode.ASK, retry=RetryPolicy(ladder=[0.5, 1]), settle=0.2) as queue:
         queue.set_connectivity(Connectivity.OFFLINE, Link.NONE)
+        queue.set_event_handler(story.on_event)
+        queue.set_transport(story.send)
         for message in queue.list():
             screen.line(f"{message.id}  {screen.paint(message.status.name)}  {message.preview!r}")
         found = [message.id for message in queue.list()]
@@ -270,7 +275,7 @@ def tell(directory: Path) -> int:
         print("\nNot as promised:\n" + "\n".join(f"  {problem}" for problem in problems))
         return 1
     print(
-        f"\nAll {len(MESSAGES)} messages arrived exactly once and in order, in {time.monotonic() - screen.start:.1f} s."
+        f"\nAll {len(MESSAGES)} messages arrived exactly once, and in order but for the one that a person had to retry."
     )
     return 0
 

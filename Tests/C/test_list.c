@@ -210,6 +210,32 @@ TEST(Q17_clearing_a_conversation_drops_its_unsent_messages) {
   scene_end(&scene);
 }
 
+/* Two spellings of one word, equal to a reader and to Swift, but not the same bytes. */
+static const char composed[] = "caf\xc3\xa9", decomposed[] = "cafe\xcc\x81";
+
+TEST(names_are_compared_byte_by_byte) {
+  struct scene scene;
+  struct stub stub;
+  const msgq_pair metadata[] = { { composed, "1" }, { decomposed, "2" } };
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  put(&scene, composed, composed, "one");
+  put(&scene, decomposed, decomposed, "two");
+  CHECK_NUMBER(1, counts_of(&scene, composed).queued);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.metadata = metadata;
+  draft.metadata_count = 2;
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue(scene.queue, &draft, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, composed));
+  CHECK_NUMBER(-1, status_of(&scene, composed));
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(2, drain(&scene).failed);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, decomposed));
+  CHECK_NUMBER(1, counts_of(&scene, decomposed).failed);
+  CHECK_NUMBER(0, counts_of(&scene, composed).failed);
+  scene_end(&scene);
+}
+
 const struct check_test list_tests[] = {
   ROW(Q5_pages_go_through_all_messages_in_order),
   ROW(Q5_the_first_page_has_fifty),
@@ -218,5 +244,6 @@ const struct check_test list_tests[] = {
   ROW(M10_counts_follow_every_change),
   ROW(M10_the_queue_can_be_cleared),
   ROW(Q17_clearing_a_conversation_drops_its_unsent_messages),
+  ROW(names_are_compared_byte_by_byte),
   ROWS_END,
 };

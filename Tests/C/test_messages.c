@@ -205,7 +205,7 @@ TEST(R4_delete_removes_from_disk_too) {
   scene_end(&scene);
 }
 
-TEST(A9_receipts_move_forward_only) {
+TEST(R6_A9_statuses_move_forward_only) {
   struct scene scene;
   struct stub stub;
   char path[128];
@@ -268,7 +268,7 @@ const struct check_test message_tests[] = {
   ROW(Q6_what_is_sent_is_not_edited),
   ROW(X6_what_is_being_sent_is_busy),
   ROW(R4_delete_removes_from_disk_too),
-  ROW(A9_receipts_move_forward_only),
+  ROW(R6_A9_statuses_move_forward_only),
   ROW(message_batch_is_all_or_none),
   ROWS_END,
 };

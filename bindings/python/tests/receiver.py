@@ -45,14 +45,17 @@ class Answer:
 class Gate:
     """Requests wait in front of it until it is opened."""
 
-    def __init__(self) -> None:
+    def __init__(self, which: Callable[[Received], bool]) -> None:
+        self._which = which
         self._opened = threading.Event()
 
     def open(self) -> None:
         self._opened.set()
 
-    def wait(self) -> None:
-        self._opened.wait(_PATIENCE)
+    def pass_through(self, request: Received) -> None:
+        """Returns when the request may be answered."""
+        if self._which(request):
+            self._opened.wait(_PATIENCE)
 
 
 class Receiver:
@@ -117,9 +120,9 @@ class Receiver:
         self._rule = answer
 
     @contextmanager
-    def holding(self) -> Iterator[Gate]:
-        """Requests are received, and answered once the gate is open: at the latest at the block's end."""
-        gate = Gate()
+    def holding(self, which: Callable[[Received], bool] = lambda _: True) -> Iterator[Gate]:
+        """Such requests are received, and answered once the gate is open: at the latest at the block's end."""
+        gate = Gate(which)
         with self._lock:
             self._gates.append(gate)
             self._gate = gate
@@ -148,7 +151,7 @@ class Receiver:
             gate = self._gate
         try:
             if gate is not None:
-                gate.wait()
+                gate.pass_through(request)
             return scripted or self._rule(request)
         finally:
             with self._lock:

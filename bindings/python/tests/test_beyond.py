@@ -85,14 +85,12 @@ SEND_AND_DIE = """
 
 def cut(store: Path, receiver: Receiver) -> str:
     """A message whose first attempt had reached the receiver when its process was killed."""
-    with program(SEND_AND_DIE, store, receiver.port) as child:
-        id = ""
-        with receiver.holding():
-            id = child.line()
-            wait_until(lambda: receiver.received)
-            os.kill(child.pid, signal.SIGKILL)
-            child.wait()
-    return id
+    with receiver.holding(), program(SEND_AND_DIE, store, receiver.port) as child:
+        id = child.line()
+        wait_until(lambda: receiver.received)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        return id
 
 
 def unknown(entry: Attempt) -> None:

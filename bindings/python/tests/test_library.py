@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -66,9 +67,9 @@ def test_the_package_is_imported_without_a_library(tmp_path: Path) -> None:
     shutil.copytree(Path(msgqueue.__file__).parent, tmp_path / "msgqueue")
     code = "import msgqueue; print(msgqueue.Outcome.sent().verdict.name)\nmsgqueue.MessageQueue('never.db')"
     ended = subprocess.run(
-        ["python3", "-c", code],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "MSGQUEUE_LIBRARY": str(tmp_path / "nothing.so")},
+        env={"MSGQUEUE_LIBRARY": str(tmp_path / "nothing.so")},
         capture_output=True,
         text=True,
         check=False,

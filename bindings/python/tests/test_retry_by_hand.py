@@ -188,13 +188,12 @@ def test_R9_a_crash_in_a_retry_drops_nothing(
     opened: Opener, store: Path, receiver: Receiver, hold: bool, becomes: Status
 ) -> None:
     receiver.answer_next(400)
-    with program(RETRY_AND_DIE, store, receiver.port) as child:
+    with receiver.holding(lambda request: request.attempt == 2), program(RETRY_AND_DIE, store, receiver.port) as child:
         id, status = child.line().split()
         assert status == "FAILED"
-        with receiver.holding():
-            wait_until(lambda: len(receiver.received) == 2)
-            os.kill(child.pid, signal.SIGKILL)
-            child.wait()
+        wait_until(lambda: len(receiver.received) == 2)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
     queue = opened(hold_unknown=hold)
     (message,) = queue.list()
     assert (message.id, message.text, message.status) == (id, "hello", becomes)

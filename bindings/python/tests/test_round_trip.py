@@ -103,12 +103,13 @@ def test_a_delivery_carries_what_was_enqueued(
     assert (delivery.conversation, delivery.metadata) == (conversation, metadata)
 
 
-def test_a_batch_may_be_empty_and_is_kept_in_order(queue: MessageQueue) -> None:
-    assert queue.enqueue_batch([]) == []
+def test_a_batch_may_be_empty_and_is_kept_in_order(tmp_path: Path) -> None:
     texts = [str(number) for number in range(500)]
-    ids = queue.enqueue_batch({"body": text, "conversation": "batch"} for text in texts)
-    assert len(set(ids)) == 500
-    assert [message.text for message in queue.list("batch", limit=500)] == texts
+    with MessageQueue(tmp_path / "outbox.db") as queue:
+        assert queue.enqueue_batch([]) == []
+        ids = queue.enqueue_batch({"body": text, "conversation": "ana"} for text in texts)
+        assert len(set(ids)) == 500
+        assert [message.text for message in queue.list("ana", limit=500)] == texts
 
 
 def test_a_large_body_is_kept_whole(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ class MessageQueue:
 
     Errors: all are kinds of `Error`; every method may raise ClosedError, StorageError, and ForkedError in a forked
     child. A wrong type is a TypeError. Keep a reference to the queue: one that nobody holds is closed, with a
-    ResourceWarning.
+    ResourceWarning. (Its own callbacks hold it when they refer to it.) What is still open when the interpreter ends
+    is closed then.
     """
 
     def __init__(

@@ -1,0 +1,329 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct OutcomeRuleTests {
+    private let now: Int64 = 1_700_000_000_000
+
+    private func options(_ change: (inout Options) -> Void = { _ in }) -> Options {
+        var options = Options()
+        change(&options)
+        return options
+    }
+
+    private func trial(_ number: UInt32 = 1, by hand: Hand = .none) -> Trial {
+        Trial(number: number, hand: hand, startedAt: now - 40, duration: 40)
+    }
+
+    private func resolve(
+        _ judgement: Judgement, _ trial: Trial, of before: Progress = Progress(), _ options: Options = Options()
+    ) -> Resolution {
+        OutcomeRule.resolve(
+            judgement, trial, of: before, policy: RetryPolicy(options), discardExhausted: options.discardExhausted, now: now,
+            random: 0.5)
+    }
+
+    private func server(_ after: Int64? = nil) -> Judgement { .retry(.server, code: 503, text: "busy", after: after) }
+
+    // MARK: Ends of an ordinary attempt
+
+    @Test func Q9_success_is_sent_with_its_times_and_no_line_of_its_own() {
+        let end = resolve(.sent(code: 202), trial(3))
+        #expect(end.fate == .sent)
+        #expect(end.progress.status == .sent)
+        #expect(end.progress.attempts == 3)
+        #expect(end.progress.sentAt == now)
+        #expect(end.progress.sentDuration == 40)
+        #expect(end.progress.sentCode == 202)
+        #expect(end.progress.lastAttemptAt == now - 40)
+        #expect(end.attempt == nil)
+        #expect(!end.isOffline)
+    }
+
+    @Test func M4_a_retryable_failure_waits_in_its_place_for_the_next_step_of_the_ladder() {
+        var progress = Progress()
+        for (step, delay) in [Int64(5_000), 30_000, 120_000].enumerated() {
+            let end = resolve(server(), trial(UInt32(step) + 1), of: progress)
+            #expect(end.fate == .queued)
+            #expect(end.progress.status == .queued)
+            #expect(end.progress.dueAt == now + delay)
+            #expect(end.progress.dueDelay == delay)
+            #expect(end.progress.retriesUsed == step + 1)
+            #expect(end.progress.attempts == UInt32(step) + 1)
+            #expect(end.attempt?.result == .retry)
+            progress = end.progress
+        }
+        let last = resolve(server(), trial(4), of: progress)
+        #expect(last.fate == .failed)
+        #expect(last.progress.status == .failed)
+        #expect(last.progress.dueAt == 0)
+        #expect(last.failure?.attempts == 4)
+    }
+
+    @Test func M5_what_is_exhausted_is_kept_as_failed_or_discarded() {
+        let none = options { $0.maxRetries = 0 }
+        #expect(resolve(server(), trial(), none).fate == .failed)
+        let discarding = options {
+            $0.maxRetries = 0
+            $0.discardExhausted = true
+        }
+        let end = resolve(server(), trial(), discarding)
+        #expect(end.fate == .discarded)
+        #expect(end.failure?.kind == .server)
+    }
+
+    @Test func M5_only_exhaustion_discards_never_a_failure_for_good() {
+        let discarding = options { $0.discardExhausted = true }
+        #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(), discarding).fate == .failed)
+        #expect(resolve(server(), trial(), discarding).fate == .queued)
+    }
+
+    @Test func Q10_a_failure_for_good_is_failed_at_once_with_its_reason() {
+        let end = resolve(.reject(.notFound, code: 404, text: "who?"), trial(2))
+        #expect(end.fate == .failed)
+        #expect(end.progress.attempts == 2)
+        #expect(end.progress.retriesUsed == 0)
+        #expect(end.failure == Failure(kind: .notFound, code: 404, text: "who?", at: now, retryable: false, attempts: 2))
+    }
+
+    @Test func R1_a_failure_carries_kind_code_text_time_retryable_and_attempts() {
+        let end = resolve(server(), trial(7))
+        #expect(end.failure == Failure(kind: .server, code: 503, text: "busy", at: now, retryable: true, attempts: 7))
+    }
+
+    @Test func M6_a_receivers_wish_makes_the_delay_longer_and_is_the_delay_that_counts() {
+        let end = resolve(server(60_000), trial())
+        #expect(end.progress.dueAt == now + 60_000)
+        #expect(end.progress.dueDelay == 60_000)
+        #expect(resolve(server(Int64.max), trial()).progress.dueAt == now + Options.week)
+    }
+
+    // MARK: What never left
+
+    @Test func M11_offline_uses_up_no_retry_and_no_attempt() {
+        var before = Progress()
+        before.attempts = 2
+        before.retriesUsed = 2
+        before.lastAttemptAt = 123
+        before.dueAt = 5
+        before.dueDelay = 5
+        let end = resolve(.offline(text: "no route"), trial(3), of: before)
+        #expect(end.fate == .queued)
+        #expect(end.isOffline)
+        #expect(end.attempt == nil)
+        #expect(end.progress.attempts == 2)
+        #expect(end.progress.retriesUsed == 2)
+        #expect(end.progress.lastAttemptAt == 123)
+        #expect(end.progress.dueAt == 0, "it goes as soon as there is a way out")
+    }
+
+    @Test func M11_a_hundred_offline_answers_change_nothing() {
+        var progress = Progress()
+        for _ in 0..<100 { progress = resolve(.offline(text: ""), trial(progress.attempts + 1), of: progress).progress }
+        #expect(progress == Progress())
+    }
+
+    // MARK: By hand
+
+    @Test func R8_a_retry_by_hand_ends_as_sent_or_failed_and_never_waits() {
+        let long = options { $0.backoff = .ladder([1, 2, 3]) }
+        #expect(resolve(.sent(code: 200), trial(2, by: .retry), long).fate == .sent)
+        for judgement in [server(), server(9), .retry(.timeout, code: 0, text: "", after: nil)] {
+            let end = resolve(judgement, trial(2, by: .retry), long)
+            #expect(end.fate == .failed)
+            #expect(end.progress.dueAt == 0)
+            #expect(end.failure?.retryable == true)
+        }
+        #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(2, by: .retry), long).fate == .failed)
+    }
+
+    @Test func R8_a_retry_by_hand_that_finds_no_connection_is_failed_and_told_why() {
+        var before = Progress()
+        before.attempts = 3
+        let end = resolve(.offline(text: "airplane"), trial(4, by: .retry), of: before)
+        #expect(end.fate == .failed)
+        #expect(end.isOffline)
+        #expect(end.failure?.kind == .offline)
+        #expect(end.failure?.retryable == true)
+        #expect(end.progress.attempts == 3, "it never left")
+        #expect(end.attempt?.arrival == .no)
+    }
+
+    @Test func R8_a_failed_retry_by_hand_is_never_discarded() {
+        let discarding = options {
+            $0.discardExhausted = true
+            $0.maxRetries = 0
+        }
+        #expect(resolve(server(), trial(2, by: .retry), discarding).fate == .failed)
+    }
+
+    @Test func Q6_send_now_is_an_ordinary_attempt_with_its_retries() {
+        let end = resolve(server(), trial(by: .sendNow))
+        #expect(end.fate == .queued)
+        #expect(end.progress.dueDelay == 5_000)
+        #expect(resolve(.offline(text: ""), trial(by: .sendNow)).fate == .queued)
+    }
+
+    // MARK: What is known of the arrival
+
+    @Test func X2_perhaps_arrived_is_remembered_and_makes_there_already_a_success() {
+        let timeout = resolve(.retry(.timeout, code: 0, text: "", after: nil), trial())
+        #expect(timeout.progress.perhapsArrived)
+        #expect(timeout.attempt?.arrival == .perhaps)
+        let judgement = Classification.judge(.http(409), now: now, perhapsArrived: timeout.progress.perhapsArrived)
+        let end = resolve(judgement, trial(2), of: timeout.progress)
+        #expect(end.fate == .sent)
+    }
+
+    @Test func X2_what_surely_did_not_arrive_leaves_no_doubt() {
+        for judgement in [
+            Judgement.retry(.rateLimit, code: 429, text: "", after: nil), .reject(.rejected, code: 400, text: ""), .offline(text: ""),
+        ] { #expect(!resolve(judgement, trial()).progress.perhapsArrived, "\(judgement)") }
+    }
+
+    // MARK: Cleared in mid-attempt
+
+    @Test func Q17_what_was_cleared_while_it_was_sent_is_removed_unless_it_was_sent() {
+        var doomed = Progress()
+        doomed.doomed = true
+        #expect(resolve(.sent(code: 200), trial(), of: doomed).fate == .sent)
+        for judgement in [server(), .reject(.rejected, code: 400, text: ""), .offline(text: "")] {
+            #expect(resolve(judgement, trial(), of: doomed).fate == .deleted, "\(judgement)")
+            #expect(resolve(judgement, trial(by: .retry), of: doomed).fate == .deleted, "\(judgement)")
+        }
+        let recovered = OutcomeRule.recover(number: 1, startedAt: 1, of: doomed, holdUnknown: true, maxRetries: 5)
+        #expect(recovered.fate == .deleted)
+    }
+
+    // MARK: After a crash
+
+    @Test func X3_a_cut_attempt_is_unknown_and_its_message_is_sent_again_or_held() {
+        var before = Progress()
+        before.dueAt = 9
+        before.dueDelay = 9
+        let again = OutcomeRule.recover(number: 1, startedAt: 77, of: before, holdUnknown: false, maxRetries: 5)
+        #expect(again.fate == .queued)
+        #expect(again.progress.attempts == 1)
+        #expect(again.progress.lastAttemptAt == 77)
+        #expect(again.progress.perhapsArrived)
+        #expect(again.progress.dueAt == 0)
+        #expect(again.attempt?.number == 1)
+        #expect(again.attempt?.startedAt == 77)
+        #expect(again.attempt?.duration == nil)
+        #expect(again.attempt?.result == .unknown)
+        #expect(again.attempt?.kind == .unknown)
+        #expect(again.attempt?.arrival == .perhaps)
+        let held = OutcomeRule.recover(number: 1, startedAt: 77, of: before, holdUnknown: true, maxRetries: 5)
+        #expect(held.fate == .failed)
+        #expect(held.failure?.kind == .unknown)
+        #expect(held.failure?.retryable == true)
+    }
+
+    @Test(arguments: [0, 1, 2, 5, 1000])
+    func X3_a_message_that_kills_the_process_cannot_loop_for_ever(maxRetries: Int) {
+        var progress = Progress()
+        var runs = 0
+        while progress.status == .queued, runs < 2_000 {
+            runs += 1
+            let number = progress.attempts + 1
+            progress = OutcomeRule.recover(number: number, startedAt: 1, of: progress, holdUnknown: false, maxRetries: maxRetries).progress
+        }
+        #expect(progress.status == .failed)
+        #expect(runs == max(maxRetries, 1) + 1)
+        #expect(progress.attempts == UInt32(runs))
+    }
+
+    @Test func X3_a_crash_between_failures_counts_together_with_them() {
+        var progress = Progress()
+        var attempts = 0
+        while progress.status == .queued, attempts < 100 {
+            attempts += 1
+            let number = progress.attempts + 1
+            progress =
+                attempts % 2 == 0
+                ? OutcomeRule.recover(number: number, startedAt: 1, of: progress, holdUnknown: false, maxRetries: 5).progress
+                : resolve(server(), trial(number), of: progress).progress
+        }
+        #expect(progress.status == .failed)
+        #expect(attempts <= 6)
+    }
+
+    // MARK: Expiry
+
+    @Test func X4_an_expired_message_is_failed_and_can_be_retried_by_hand() {
+        var before = Progress()
+        before.attempts = 1
+        before.dueAt = 9
+        before.dueDelay = 9
+        let (progress, line) = OutcomeRule.expire(before, expiresAt: now - 1, now: now)
+        #expect(progress.status == .failed)
+        #expect(progress.attempts == 1, "nothing left")
+        #expect(progress.dueAt == 0)
+        #expect(line.kind == .expired)
+        #expect(line.arrival == .no)
+        #expect(Failure(line, attempts: 1).retryable)
+        #expect(line.number == 2, "its line does not replace the one of the first attempt")
+    }
+
+    // MARK: Late answers
+
+    private func late(
+        _ outcome: Outcome, number: UInt32 = 2, status: MessageStatus = .queued, attempts: UInt32 = 2, isSending: Bool = false,
+        perhapsArrived: Bool = true
+    ) -> Progress? {
+        var before = Progress()
+        before.status = status
+        before.attempts = attempts
+        before.perhapsArrived = perhapsArrived
+        before.dueAt = now + 5_000
+        before.dueDelay = 5_000
+        return OutcomeRule.lateSuccess(outcome, trial(number), of: before, isSending: isSending, now: now)
+    }
+
+    @Test func X8_a_late_success_of_the_latest_attempt_counts_as_sent() {
+        for status in [MessageStatus.queued, .failed] {
+            let progress = late(.http(200), status: status)
+            #expect(progress?.status == .sent)
+            #expect(progress?.sentAt == now)
+            #expect(progress?.sentCode == 200)
+            #expect(progress?.dueAt == 0)
+            #expect(StatusRule.allows(status, .sent))
+        }
+    }
+
+    @Test func X8_nothing_else_counts() {
+        for outcome in [Outcome.retry(.server), .reject(), .offline, .pending, .http(500), .http(404)] {
+            #expect(late(outcome) == nil, "\(outcome)")
+        }
+        #expect(late(.sent, number: 1) == nil, "a later attempt was made")
+        #expect(late(.sent, isSending: true) == nil, "a later attempt is under way")
+        for status in [MessageStatus.sent, .delivered, .read, .sending] {
+            #expect(late(.sent, status: status) == nil, "it is \(status) already")
+        }
+    }
+
+    // MARK: All of it at once
+
+    /// Whatever answers come in whatever order, a message ends, and every step of it is one that R6 allows.
+    @Test func A4_any_sequence_of_answers_ends_within_the_limit() {
+        var random = SeededGenerator(44)
+        for _ in 0..<500 {
+            let options = options {
+                $0.maxRetries = random.int(0...7)
+                $0.backoff = random.pick([.automatic, .ladder([1, 2, 3, 4, 5, 6]), .exponential(base: 1, factor: 3, cap: 1_000)])
+            }
+            var progress = Progress()
+            var left = 0
+            while progress.status == .queued, left < 50 {
+                let judgement: Judgement = random.pick([server(), server(7), .offline(text: ""), .retry(.timeout, code: 0, text: "", after: nil)])
+                let end = resolve(judgement, trial(progress.attempts + 1), of: progress, options)
+                #expect(StatusRule.allows(.sending, end.progress.status))
+                if !end.isOffline { left += 1 }
+                #expect(end.progress.attempts == UInt32(left))
+                progress = end.progress
+            }
+            #expect(progress.status == .failed)
+            #expect(left == RetryPolicy(options).steps + 1)
+        }
+    }
+}
