@@ -6,6 +6,9 @@ public struct Counts: Sendable, Equatable {
     public var delivered: Int64 = 0
     public var read: Int64 = 0
     public var failed: Int64 = 0
+    /// Recorded messages of others, and those of them that were not read yet.
+    public var received: Int64 = 0
+    public var unread: Int64 = 0
     /// Of the bodies of queued, sending and failed messages.
     public var unsentBytes: Int64 = 0
 
@@ -14,8 +17,16 @@ public struct Counts: Sendable, Equatable {
     /// Queued, sending and failed.
     public var unsent: Int64 { queued + sending + failed }
 
-    /// Adds `amount` messages of `bytes` bytes together to what is counted under `status`.
-    package mutating func add(_ status: MessageStatus, amount: Int64, bytes: Int64) {
+    /// What is kept as history.
+    public var history: Int64 { sent + delivered + read + received }
+
+    /// Adds `amount` messages of `bytes` bytes together to what is counted under `status`. Those of others count apart.
+    package mutating func add(_ status: MessageStatus, isReceived: Bool = false, amount: Int64, bytes: Int64) {
+        guard !isReceived else {
+            received += amount
+            if status != .read { unread += amount }
+            return
+        }
         switch status {
         case .queued: queued += amount
         case .sending: sending += amount
@@ -27,15 +38,29 @@ public struct Counts: Sendable, Equatable {
         if status.isUnsent { unsentBytes += bytes }
     }
 
+    private mutating func merge(_ other: Counts, sign: Int64) {
+        queued += sign * other.queued
+        sending += sign * other.sending
+        sent += sign * other.sent
+        delivered += sign * other.delivered
+        read += sign * other.read
+        failed += sign * other.failed
+        received += sign * other.received
+        unread += sign * other.unread
+        unsentBytes += sign * other.unsentBytes
+    }
+
+    package static func += (left: inout Counts, right: Counts) { left.merge(right, sign: 1) }
+
     package static func + (left: Counts, right: Counts) -> Counts {
         var sum = left
-        sum.queued += right.queued
-        sum.sending += right.sending
-        sum.sent += right.sent
-        sum.delivered += right.delivered
-        sum.read += right.read
-        sum.failed += right.failed
-        sum.unsentBytes += right.unsentBytes
+        sum += right
         return sum
+    }
+
+    package var negated: Counts {
+        var result = Counts()
+        result.merge(self, sign: -1)
+        return result
     }
 }

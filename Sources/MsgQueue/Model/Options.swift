@@ -48,6 +48,26 @@ public struct Options: Sendable, Equatable {
     public var settle: Int64 = 500
     /// Attempts started by one drain; 0: all.
     public var drainBatch = 0
+    /// A message that waits for its retry holds its conversation. Relaxed: others pass it.
+    public var strictOrder = true
+    /// A message that failed for good holds its conversation until a person retries or deletes it. Otherwise it steps aside.
+    public var blocksOnFailure = false
+    /// 401 and 403 pause the queue until `resume`, instead of failing message after message.
+    public var pauseOnUnauthorized = false
+    /// Send nothing while the link is metered.
+    public var unmeteredOnly = false
+    /// Timers fire in the background, too.
+    public var backgroundTimers = false
+    /// Milliseconds between triggers by the clock, 0 to 1 day; 0: none.
+    public var timer: Int64 = 0
+    /// For drafts that say nothing: milliseconds after which they expire, 0 to 10 years; 0: never.
+    public var expiry: Int64 = 0
+    /// Messages kept as history: so many at most ...
+    public var keepSent: Int64 = 10_000
+    /// ... and so long at most, in milliseconds. Int64.max: no limit.
+    public var keepSentFor: Int64 = 30 * day
+    /// Milliseconds for which the ids of messages that were sent and pruned are still refused as duplicates.
+    public var rememberIDs: Int64 = week
     /// Unsent messages; 0: no limit.
     public var limitMessages: Int64 = 0
     /// Bytes of unsent bodies; 0: no limit.
@@ -79,6 +99,11 @@ public struct Options: Sendable, Equatable {
         try Self.check(promptTimeout, in: 1...Self.day, "prompt timeout (ms)")
         try Self.check(settle, in: 0...3_600_000, "settle time (ms)")
         try Self.check(drainBatch, in: 0...Int(Int32.max), "drain batch")
+        try Self.check(timer, in: 0...Self.day, "timer (ms)")
+        try Self.check(expiry, in: 0...(3_653 * Self.day), "expiry (ms)")
+        try Self.check(keepSent, in: 0...Int64.max, "messages kept")
+        try Self.check(keepSentFor, in: 0...Int64.max, "time that messages are kept (ms)")
+        try Self.check(rememberIDs, in: 0...Int64.max, "time that ids are remembered (ms)")
         try Self.check(limitMessages, in: 0...Int64.max, "limit of messages")
         try Self.check(limitBytes, in: 0...Int64.max, "limit of bytes")
         try Self.check(limitBody, in: 1...Self.bodyCeiling, "limit of one body")

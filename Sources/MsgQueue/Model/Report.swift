@@ -13,6 +13,8 @@ public struct Report: Sendable, Equatable {
         case closed
         /// Called from inside a callback: it goes on after the callback.
         case started
+        /// Paused, by the host or because the receiver did not know who it was.
+        case paused
     }
 
     public var stop: Stop

@@ -36,7 +36,7 @@ package enum RetryAfter {
         else { return nil }
         if fields.year.utf8.count == 2 { year += year < 70 ? 2000 : 1900 }
         guard year >= 1970 else { return 0 }
-        return (daysSince1970(year: year, month: Int64(month) + 1, day: day) * 86_400 + hour * 3600 + minute * 60 + second) * 1000
+        return (Calendar.days(year: year, month: Int64(month) + 1, day: day) * 86_400 + hour * 3600 + minute * 60 + second) * 1000
     }
 
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -46,15 +46,5 @@ package enum RetryAfter {
             return nil
         }
         return value
-    }
-
-    /// Days from 1970-01-01 in the Gregorian calendar, counted in eras of 400 years that begin in March.
-    private static func daysSince1970(year: Int64, month: Int64, day: Int64) -> Int64 {
-        let shifted = month > 2 ? year : year - 1
-        let era = shifted / 400
-        let yearOfEra = shifted - era * 400
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-        return era * 146_097 + dayOfEra - 719_468
     }
 }

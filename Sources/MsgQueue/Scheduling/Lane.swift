@@ -31,18 +31,18 @@ package struct Head: Sendable, Equatable {
     }
 
     /// Milliseconds to wait from `now`. A retry never waits longer than its own delay, whatever the wall clock did.
-    func wait(_ now: Moment) -> Int64 {
-        let retry = dueAt == 0 ? 0 : min(max(dueAt - now.wall, 0), dueDelay)
-        let scheduled = notBefore == 0 ? 0 : max(notBefore - now.wall, 0)
-        return max(retry, scheduled)
-    }
+    func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }
+
+    func retryWait(_ now: Moment) -> Int64 { dueAt == 0 ? 0 : min(max(dueAt - now.wall, 0), dueDelay) }
+
+    func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore - now.wall, 0) }
 
     func hasExpired(_ now: Moment) -> Bool { expiresAt != 0 && expiresAt <= now.wall }
 }
 
 /// A conversation with something to send: its first queued messages, and whether there are more on disk.
 ///
-/// What always holds: every queued message up to `last` is in `upcoming` or in flight, and if there may be one behind `last`, then
+/// What always holds: every queued message up to `last` is in `upcoming`, in `deferred` or in flight, and if there may be one behind `last`, then
 /// `more` is true.
 struct Lane {
     /// So many are kept in memory; the rest stays on disk.
@@ -50,6 +50,8 @@ struct Lane {
 
     /// The first queued messages in order; the first of them is next.
     var upcoming: [Head] = []
+    /// Messages whose own condition keeps them (a time to come, a metered link): they hold nobody up, and come back in their place.
+    var deferred: [Head] = []
     /// There may be queued messages behind `last`.
     var more = false
     var last: Int64 = 0
@@ -58,10 +60,15 @@ struct Lane {
     /// Messages in this range go without anybody's leave: enqueued online, with nothing waiting before them.
     var directFrom: Int64 = 0
     var directThrough: Int64 = 0
+    /// When the lane is to be looked at again (monotonic); 0: no ticket for it is out.
+    var wakeAt: Int64 = 0
     /// This message was attempted in this run and comes back by its timer (mode ask).
     var asked: Int64 = 0
 
-    var isIdle: Bool { flight == nil && upcoming.isEmpty && !more }
+    /// So many are kept in `deferred`; beyond that they hold their conversation.
+    static let deferredCeiling = 1024
+
+    var isIdle: Bool { flight == nil && upcoming.isEmpty && deferred.isEmpty && !more }
 
     /// Whether something here may go without a drain and without mode auto.
     var hasOwnLeave: Bool { directThrough != 0 || asked != 0 }
@@ -92,5 +99,17 @@ struct Lane {
 
     mutating func remove(_ sequence: Int64) {
         upcoming.removeAll { $0.sequence == sequence }
+        deferred.removeAll { $0.sequence == sequence }
+    }
+
+    /// Moves messages between `upcoming` and `deferred`, by what keeps them now.
+    mutating func sort(_ isKept: (Head) -> Bool) {
+        let free = deferred.filter { !isKept($0) }
+        deferred.removeAll { !isKept($0) }
+        for head in free { insert(head) }
+        while let head = upcoming.first, isKept(head), deferred.count < Self.deferredCeiling {
+            upcoming.removeFirst()
+            deferred.append(head)
+        }
     }
 }

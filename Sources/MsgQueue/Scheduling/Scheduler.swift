@@ -11,6 +11,10 @@ package struct Scheduler {
     let settle: Int64
     let promptTimeout: Int64
     let defaultBatch: Int
+    let isStrict: Bool
+    let sendsInBackground: Bool
+    let unmeteredOnly: Bool
+    let timer: Int64
 
     /// Attempts that hang after their time-out may keep so many threads beside those in flight.
     static let hungCeiling = 16
@@ -38,6 +42,17 @@ package struct Scheduler {
     /// Monotonic times; automatic sending starts after both.
     var settledAt: Int64 = 0
     var pausedUntil: Int64 = 0
+    /// A receiver asked the whole queue to wait.
+    var limitedUntil: Int64 = 0
+    /// The next trigger by the clock; 0: none.
+    var timerAt: Int64 = 0
+    /// What may start by itself before the next trigger.
+    var budget: Int
+    package internal(set) var isPaused = false
+    package internal(set) var pausedConversations: Set<String> = []
+    package internal(set) var isInBackground = false
+    /// By conversation: the message that failed for good and holds those behind it, where that is the rule.
+    var blocks: [String: Int64] = [:]
     /// The store refuses to write: nothing starts before this.
     var storageUntil: Int64 = 0
     var prompt = PromptState.armed
@@ -75,18 +90,26 @@ package struct Scheduler {
         settle = options.settle
         promptTimeout = options.promptTimeout
         defaultBatch = options.drainBatch
+        isStrict = options.strictOrder
+        sendsInBackground = options.backgroundTimers
+        unmeteredOnly = options.unmeteredOnly
+        timer = options.timer
+        budget = options.drainBatch == 0 ? Int.max : options.drainBatch
     }
 
     // MARK: Leave to send
 
     /// Whether anything may start at all.
-    var mayStart: Bool { network.isOnline && hasTransport && !isClosing }
+    var mayStart: Bool { network.isOnline && hasTransport && !isClosing && !isPaused }
+
+    /// Whether the engine may come back to messages by itself, by timer.
+    var mayWake: Bool { !isInBackground || sendsInBackground }
 
     /// Whether the backlog may go: by itself, or because a drain was asked for.
     func hasLeave(_ now: Moment) -> Bool {
-        guard mayStart else { return false }
+        guard mayStart, now.mono >= limitedUntil else { return false }
         if let session, session.stop == nil, session.hasBatchLeft { return true }
-        return mode == .auto && now.mono >= settledAt && now.mono >= pausedUntil
+        return mode == .auto && budget > 0 && mayWake && now.mono >= settledAt && now.mono >= pausedUntil
     }
 
     /// Attempts that count against the limit: those that timed out only keep their conversation and a thread.
@@ -110,30 +133,53 @@ package struct Scheduler {
 
     /// Puts a lane where it belongs: among the ready, the waiting, or nowhere.
     mutating func place(_ conversation: String, _ now: Moment) {
-        guard let lane = lanes[conversation] else { return }
+        guard var lane = lanes[conversation] else { return }
         let isForgotten = mode != .auto && session == nil && lane.flight == nil && !lane.hasOwnLeave
         if lane.isIdle || isForgotten {
             // Without leave the backlog stays on disk and the scan has not begun: nothing is lost by not knowing.
             lanes[conversation] = nil
             return
         }
-        guard lane.flight == nil, mayStart else { return }
-        guard let head = lane.upcoming.first else {
-            if mayLoad(lane, now) { ready.insert(Ticket(key: lane.last + 1, conversation: conversation)) }
-            return
+        guard lane.flight == nil, mayStart, !pausedConversations.contains(conversation) else { return }
+        lane.sort { isKept($0, now) }
+        var wake = lane.deferred.lazy.map { $0.wait(now) }.filter { $0 > 0 }.min()
+        if let head = lane.upcoming.first {
+            let wait = head.hasExpired(now) ? 0 : head.wait(now)
+            if wait > 0 {
+                wake = min(wake ?? wait, wait)
+            } else if mayGo(head, lane, conversation, now) {
+                ready.insert(Ticket(key: head.sequence, conversation: conversation))
+            }
+        } else if mayLoad(lane, now) {
+            ready.insert(Ticket(key: lane.last + 1, conversation: conversation))
         }
-        let wait = head.hasExpired(now) ? 0 : head.wait(now)
-        if wait > 0 {
-            waiting.insert(Ticket(key: now.mono + min(wait, Self.longestSleep), conversation: conversation))
-        } else if mayGo(head, lane, now) {
-            ready.insert(Ticket(key: head.sequence, conversation: conversation))
+        if let wake {
+            let key = now.mono + min(wake, Self.longestSleep)
+            if lane.wakeAt <= now.mono || key < lane.wakeAt {
+                lane.wakeAt = key
+                waiting.insert(Ticket(key: key, conversation: conversation))
+            }
         }
+        lanes[conversation] = lane
     }
 
+    /// Whether a message's own condition keeps it for now, so that others may pass: a time to come, a metered link; in relaxed order its
+    /// retry's delay, too.
+    func isKept(_ head: Head, _ now: Moment) -> Bool {
+        if head.hasExpired(now) { return false }
+        if head.scheduledWait(now) > 0 || isMetered(head) { return true }
+        return !isStrict && head.retryWait(now) > 0
+    }
+
+    func isMetered(_ head: Head) -> Bool { network.metered && (head.unmeteredOnly || unmeteredOnly) }
+
     /// Whether the head may start once it is due.
-    func mayGo(_ head: Head, _ lane: Lane, _ now: Moment) -> Bool {
-        guard head.hasExpired(now) || !(head.unmeteredOnly && network.metered) else { return false }
-        return hasLeave(now) || lane.isDirect(head.sequence) || (lane.asked == head.sequence && now.mono >= pausedUntil)
+    func mayGo(_ head: Head, _ lane: Lane, _ conversation: String, _ now: Moment) -> Bool {
+        if head.hasExpired(now) { return true }
+        guard !isMetered(head), now.mono >= limitedUntil else { return false }
+        if let block = blocks[conversation], block < head.sequence { return false }
+        let isAsked = lane.asked == head.sequence && now.mono >= pausedUntil && mayWake
+        return hasLeave(now) || lane.isDirect(head.sequence) || isAsked
     }
 
     /// Whether there is a reason to read on in the lane.
@@ -145,7 +191,10 @@ package struct Scheduler {
     mutating func placeAll(_ now: Moment) {
         ready.removeAll()
         waiting.removeAll()
-        for conversation in Array(lanes.keys) { place(conversation, now) }
+        for conversation in Array(lanes.keys) {
+            lanes[conversation]?.wakeAt = 0
+            place(conversation, now)
+        }
     }
 
     /// Changes one lane, and puts it where it then belongs.

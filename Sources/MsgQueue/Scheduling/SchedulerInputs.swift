@@ -30,6 +30,47 @@ extension Scheduler {
 
     package mutating func closing() { isClosing = true }
 
+    /// Nothing starts until `resume`: in one conversation, or (nil) at all. False: so it was already.
+    package mutating func pause(_ conversation: String?, _ now: Moment) -> Bool {
+        if let conversation { return pausedConversations.insert(conversation).inserted }
+        defer { isPaused = true }
+        return !isPaused
+    }
+
+    package mutating func resume(_ conversation: String?, _ now: Moment) -> Bool {
+        let was: Bool
+        if let conversation {
+            was = pausedConversations.remove(conversation) != nil
+        } else {
+            was = isPaused
+            isPaused = false
+        }
+        if was { trigger(now) }
+        return was
+    }
+
+    package mutating func lifecycleChanged(isInBackground: Bool, _ now: Moment) {
+        guard isInBackground != self.isInBackground else { return }
+        self.isInBackground = isInBackground
+        guard !isInBackground else { return }
+        pausedUntil = 0
+        if prompt == .disarmed { prompt = .armed }
+        trigger(now)
+    }
+
+    /// A receiver asked the whole queue to wait until then.
+    package mutating func limit(until: Int64, _ now: Moment) {
+        limitedUntil = max(limitedUntil, until)
+        placeAll(now)
+    }
+
+    /// The first message that failed for good in a conversation, which holds those behind it; nil: none does any more.
+    package mutating func block(_ conversation: String, at sequence: Int64?, _ now: Moment) {
+        guard blocks[conversation] != sequence else { return }
+        blocks[conversation] = sequence
+        place(conversation, now)
+    }
+
     /// The store would not write: nothing starts before `until`.
     package mutating func storageFailed(until: Int64) { storageUntil = until }
 
@@ -73,7 +114,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now goes at once; nil: when nothing of its conversation is queued in the store.
     package func goesDirect(_ conversation: String) -> Bool? {
-        guard direct, mayStart else { return false }
+        guard direct, mayStart, !pausedConversations.contains(conversation), blocks[conversation] == nil else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirect(head.sequence) }
         return lane.more ? (lane.directThrough > lane.last ? true : nil) : true
@@ -126,6 +167,7 @@ extension Scheduler {
         for name in conversation.map({ [$0] }) ?? Array(lanes.keys) where lanes[name] != nil {
             withLane(name, now) { lane in
                 lane.upcoming = []
+                lane.deferred = []
                 lane.more = false
             }
         }
@@ -165,7 +207,13 @@ extension Scheduler {
     package mutating func started(_ flight: Flight, _ now: Moment) {
         forced.removeAll { $0.sequence == flight.sequence }
         flights[flight.token] = flight
-        if flight.hand == .none { session?.started += 1 }
+        if flight.hand == .none {
+            if session != nil {
+                session?.started += 1
+            } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
+                budget -= 1
+            }
+        }
         let isKnown = scanComplete || lanes[flight.conversation] != nil
         withLane(flight.conversation, now) { lane in
             lane.remove(flight.sequence)

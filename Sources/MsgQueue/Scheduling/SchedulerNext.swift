@@ -31,6 +31,7 @@ extension Scheduler {
         if isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
         if !network.isOnline { return .offline }
+        if isPaused { return .paused }
         // What is under way belongs to the drain.
         guard inFlight == 0 else { return nil }
         if let stop = session.stop { return stop }
@@ -39,7 +40,7 @@ extension Scheduler {
 
     /// What a person sends now goes before everything, as soon as its conversation is free.
     private func nextByHand() -> Step? {
-        for entry in forced where lanes[entry.conversation]?.flight == nil {
+        for entry in forced where lanes[entry.conversation]?.flight == nil && !pausedConversations.contains(entry.conversation) {
             return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         return nil
@@ -65,40 +66,55 @@ extension Scheduler {
 
     /// What a ticket stands for; nil when that is no longer so.
     private func step(for ticket: Ticket, _ now: Moment) -> Step? {
-        guard let lane = lanes[ticket.conversation], lane.flight == nil else { return nil }
+        guard let lane = lanes[ticket.conversation], lane.flight == nil, !pausedConversations.contains(ticket.conversation) else {
+            return nil
+        }
         guard let head = lane.upcoming.first else {
             guard mayLoad(lane, now) else { return nil }
             return .load(conversation: ticket.conversation, after: lane.last, limit: Lane.window)
         }
         guard head.sequence == ticket.key else { return nil }
         if head.hasExpired(now) { return .expire(conversation: ticket.conversation, sequence: head.sequence) }
-        guard head.wait(now) <= 0, mayGo(head, lane, now) else { return nil }
+        guard head.wait(now) <= 0, mayGo(head, lane, ticket.conversation, now) else { return nil }
         return .start(conversation: ticket.conversation, sequence: head.sequence, hand: .none)
     }
 
-    /// Lanes whose time has come are placed anew.
+    /// What has come to its time: the settled link, the end of a pause, the timer, and lanes, which are placed anew.
     private mutating func wakeWaiting(_ now: Moment) {
-        if settledAt != 0, now.mono >= settledAt {
-            settledAt = 0
-            placeAll(now)
+        var isDue = false
+        for time in [\Scheduler.settledAt, \.pausedUntil, \.limitedUntil] as [WritableKeyPath<Scheduler, Int64>]
+        where self[keyPath: time] != 0 && self[keyPath: time] <= now.mono {
+            self[keyPath: time] = 0
+            isDue = true
         }
-        if pausedUntil != 0, now.mono >= pausedUntil {
-            pausedUntil = 0
-            placeAll(now)
+        if timer > 0, mayWake {
+            isDue = isDue || (timerAt != 0 && timerAt <= now.mono)
+            if timerAt <= now.mono { timerAt = now.mono + timer }
         }
+        if isDue { trigger(now) }
+        guard mayWake else { return }
         while let ticket = waiting.first, ticket.key <= now.mono {
             waiting.removeFirst()
+            guard lanes[ticket.conversation]?.wakeAt == ticket.key else { continue }
+            lanes[ticket.conversation]?.wakeAt = 0
             place(ticket.conversation, now)
         }
+    }
+
+    /// Something happened that lets automatic sending begin anew: the launch, the foreground, a connection, the timer, a resume.
+    mutating func trigger(_ now: Moment) {
+        budget = defaultBatch == 0 ? Int.max : defaultBatch
+        placeAll(now)
     }
 
     /// The nearest time at which something could change by itself.
     private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
         var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
         if let extra { times.append(extra) }
-        if let ticket = waiting.first { times.append(ticket.key) }
-        if settledAt > now.mono { times.append(settledAt) }
-        if pausedUntil > now.mono { times.append(pausedUntil) }
+        if mayWake {
+            if let ticket = waiting.first { times.append(ticket.key) }
+            times += [settledAt, pausedUntil, limitedUntil, timerAt].filter { $0 > now.mono }
+        }
         if let deadline = session?.deadline { times.append(deadline) }
         if prompt == .raised { times.append(promptUntil) }
         return times.min()

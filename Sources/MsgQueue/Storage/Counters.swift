@@ -13,24 +13,21 @@ struct Counters {
     private struct Change {
         /// nil: a folded row, which only the totals know here.
         let conversation: String?
-        let status: MessageStatus
-        let amount: Int64
-        let bytes: Int64
+        let delta: Counts
     }
 
     init(totals: Counts = Counts()) { self.totals = totals }
 
     /// Counts a change; `unfolded`: the row is not in the table's counts.
-    mutating func add(_ conversation: String, unfolded isUnfolded: Bool, _ status: MessageStatus, amount: Int64, bytes: Int64) {
-        let change = Change(conversation: isUnfolded ? conversation : nil, status: status, amount: amount, bytes: bytes)
-        apply(change, sign: 1)
+    mutating func add(_ delta: Counts, _ conversation: String, unfolded isUnfolded: Bool) {
+        let change = Change(conversation: isUnfolded ? conversation : nil, delta: delta)
+        apply(change.delta, change.conversation)
         journal.append(change)
     }
 
-    private mutating func apply(_ change: Change, sign: Int64) {
-        totals.add(change.status, amount: sign * change.amount, bytes: sign * change.bytes)
-        guard let conversation = change.conversation else { return }
-        unfolded[conversation, default: Counts()].add(change.status, amount: sign * change.amount, bytes: sign * change.bytes)
+    private mutating func apply(_ delta: Counts, _ conversation: String?) {
+        totals += delta
+        if let conversation { unfolded[conversation, default: Counts()] += delta }
     }
 
     /// The fold moved everything into the table.
@@ -47,11 +44,11 @@ struct Counters {
     mutating func rollback() {
         if let (counts, changes) = beforeFold {
             // Later changes are undone in the totals; by conversation, the counts as of the fold take their place.
-            for change in journal[changes...].reversed() { apply(change, sign: -1) }
+            for change in journal[changes...].reversed() { apply(change.delta.negated, change.conversation) }
             unfolded = counts
             journal.removeSubrange(changes...)
         }
-        for change in journal.reversed() { apply(change, sign: -1) }
+        for change in journal.reversed() { apply(change.delta.negated, change.conversation) }
         commit()
     }
 }

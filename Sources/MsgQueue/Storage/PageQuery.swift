@@ -42,6 +42,9 @@ struct PageQuery {
     private var mask: Int64 {
         var mask = Int64(filter.statuses.rawValue)
         if filter.statuses.contains(.sending) { mask |= 1 }
+        // Recorded messages: delivered, and read.
+        if filter.statuses.contains(.delivered) { mask |= 1 << 6 }
+        if filter.statuses.contains(.read) { mask |= 1 << 7 }
         return mask & ~2
     }
 

@@ -4,6 +4,8 @@ package struct Row {
     package var id: String
     package var isNamed: Bool
     package var conversation: String
+    /// Of a recorded message; nil: our own.
+    package var sender: String?
     package var createdAt: Int64
     package var editedAt: Int64
     /// JSON, or nil.
@@ -18,6 +20,13 @@ package struct Row {
     /// All of it, or only its start.
     package var body: [UInt8] = []
     package var hasWholeBody = false
+
+    package var isReceived: Bool { sender != nil }
+
+    /// The status as it lies on disk.
+    static func number(_ status: MessageStatus, isReceived: Bool) -> Int64 {
+        isReceived ? (status == .read ? 7 : 6) : Int64(status.rawValue)
+    }
 
     package var head: Head {
         Head(
@@ -48,6 +57,7 @@ package struct Row {
         checksum.add(body)
         checksum.add(id)
         checksum.add(conversation)
+        if let sender { checksum.add(sender) }
         if let metadataText { checksum.add(metadataText) }
         checksum.add(createdAt)
         checksum.add(editedAt)

@@ -17,17 +17,18 @@ enum Schema {
           is_clean INTEGER NOT NULL,         -- 1: closed in order, and the totals below are right
           boot_id TEXT NOT NULL,             -- of the system that opened it last
           queued INTEGER NOT NULL, sent INTEGER NOT NULL, delivered INTEGER NOT NULL, "read" INTEGER NOT NULL,
-          failed INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL
+          failed INTEGER NOT NULL, received INTEGER NOT NULL, unread INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL
         ) STRICT
         """,
         """
         CREATE TABLE message(
           seq INTEGER PRIMARY KEY,           -- the place in the order, never reused
           indexed INTEGER NOT NULL,          -- 0: not folded yet
-          status INTEGER NOT NULL,           -- 0 queued, 2 sent, 3 delivered, 4 read, 5 failed
+          status INTEGER NOT NULL,           -- 0 queued, 2 sent, 3 delivered, 4 read, 5 failed; 6 received, 7 received and read
           id TEXT NOT NULL,
           named INTEGER NOT NULL,            -- 1: the id came from the host; 0: it carries seq
           conversation TEXT NOT NULL,
+          sender TEXT,                       -- of a recorded message; NULL: our own
           created_at INTEGER NOT NULL,       -- times are milliseconds since 1970; 0: none
           edited_at INTEGER NOT NULL,
           metadata TEXT,                     -- a JSON object of strings, or NULL
@@ -70,15 +71,20 @@ enum Schema {
         """
         CREATE TABLE conversation(           -- counts of the folded rows
           name TEXT PRIMARY KEY, queued INTEGER NOT NULL, sent INTEGER NOT NULL, delivered INTEGER NOT NULL,
-          "read" INTEGER NOT NULL, failed INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL, last_seq INTEGER NOT NULL
+          "read" INTEGER NOT NULL, failed INTEGER NOT NULL, received INTEGER NOT NULL, unread INTEGER NOT NULL,
+          unsent_bytes INTEGER NOT NULL, last_seq INTEGER NOT NULL -- of its newest message
         ) STRICT, WITHOUT ROWID
         """,
-        "INSERT INTO state VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0)",
+        "CREATE INDEX conversation_recent ON conversation(last_seq)",
+        // Ids of messages that were sent and are gone, so that they are still refused as duplicates for a while.
+        "CREATE TABLE recent(id TEXT PRIMARY KEY, gone_at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+        "CREATE INDEX recent_gone ON recent(gone_at)",
+        "INSERT INTO state VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0, 0, 0)",
     ]
 
     /// Every object that a store of this version has, in the order of their names.
     static let objects = [
-        "attempt", "conversation", "in_flight", "large_body", "message", "message_conversation", "message_failed", "message_named",
-        "message_queued", "state",
+        "attempt", "conversation", "conversation_recent", "in_flight", "large_body", "message", "message_conversation", "message_failed",
+        "message_named", "message_queued", "recent", "recent_gone", "state",
     ]
 }

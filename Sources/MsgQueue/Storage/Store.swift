@@ -10,6 +10,8 @@ package final class Store {
     private var sequenceCeiling: Int64
     var foldedThrough: Int64
     var counters: Counters
+    /// History up to this sequence was looked at for pruning.
+    var pruneCursor: Int64 = 0
     /// What this transaction changed in memory, to be undone when it fails.
     private var sequenceAtBegin: (next: Int64, ceiling: Int64, folded: Int64)?
 
@@ -69,15 +71,13 @@ package final class Store {
     private func start() throws(QueueError) {
         try checkObjects()
         let statement = try database.statement(
-            "SELECT sequence_ceiling, folded_through, is_clean, boot_id, queued, sent, delivered, \"read\", failed, unsent_bytes FROM state")
+            """
+            SELECT sequence_ceiling, folded_through, is_clean, boot_id, queued, sent, delivered, "read", failed, received, unread,
+              unsent_bytes FROM state
+            """)
         var totals = Counts()
         let state = try statement.first { () throws(QueueError) in
-            totals.queued = statement.int(4)
-            totals.sent = statement.int(5)
-            totals.delivered = statement.int(6)
-            totals.read = statement.int(7)
-            totals.failed = statement.int(8)
-            totals.unsentBytes = statement.int(9)
+            totals = counts(statement, from: 4)
             return (statement.int(0), statement.int(1), statement.bool(2), statement.text(3))
         }
         guard let (ceiling, folded, isClean, bootID) = state, ceiling >= 0, folded >= 0, ceiling <= MessageID.sequenceCeiling else {
@@ -199,14 +199,10 @@ package final class Store {
         let statement = try database.statement(
             """
             UPDATE state SET is_clean = 1, sequence_ceiling = ?1, queued = ?2, sent = ?3, delivered = ?4, "read" = ?5, failed = ?6,
-              unsent_bytes = ?7
+              received = ?7, unread = ?8, unsent_bytes = ?9
             """)
-        let totals = counters.totals
-        for (index, value) in [
-            nextSequence - 1, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed, totals.unsentBytes,
-        ].enumerated() {
-            statement.bind(Int32(index + 1), value)
-        }
+        statement.bind(1, nextSequence - 1)
+        bind(counters.totals, to: statement, from: 2)
         try statement.run()
     }
 

@@ -32,8 +32,7 @@ extension Store {
         let statement = try database.statement("UPDATE message SET status = 5 WHERE seq = ?1")
         statement.bind(1, sequence)
         try statement.run()
-        try count(sequence, row.conversation, .queued, amount: -1, bytes: -row.bodySize)
-        try count(sequence, row.conversation, .failed, amount: 1, bytes: row.bodySize)
+        try count(row, row.change(to: .failed))
     }
 
     /// A line in the ledger; the oldest give way beyond a thousand.

@@ -8,12 +8,13 @@ extension Store {
         guard unfoldedRows > 0 else { return }
         let counts = try database.statement(
             """
-            INSERT INTO conversation(name, queued, sent, delivered, "read", failed, unsent_bytes, last_seq)
-            SELECT conversation, sum(status = 0), sum(status = 2), sum(status = 3), sum(status = 4), sum(status = 5),
-              sum(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END), max(seq)
+            INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq)
+            SELECT conversation, sum(status = 0), sum(status = 2), sum(status = 3), sum(status = 4), sum(status = 5), sum(status IN (6, 7)),
+              sum(status = 6), sum(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END), max(seq)
             FROM message WHERE seq > ?1 GROUP BY conversation
             ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
               delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
+              received = received + excluded.received, unread = unread + excluded.unread,
               unsent_bytes = unsent_bytes + excluded.unsent_bytes, last_seq = max(last_seq, excluded.last_seq)
             """)
         counts.bind(1, foldedThrough)
@@ -46,29 +47,27 @@ extension Store {
         if unfoldedRows >= Self.foldEvery { try foldNow() }
     }
 
-    /// Counts `amount` more messages of `bytes` bytes together, in memory and in the table.
-    func count(
-        _ sequence: Int64, _ conversation: String, _ status: MessageStatus, amount: Int64, bytes: Int64
-    ) throws(QueueError) {
-        let isFolded = sequence <= foldedThrough
-        counters.add(conversation, unfolded: !isFolded, status, amount: amount, bytes: bytes)
+    /// Counts a change of a row, in memory and in the table.
+    func count(_ row: Row, _ delta: Counts) throws(QueueError) {
+        let isFolded = row.sequence <= foldedThrough
+        counters.add(delta, row.conversation, unfolded: !isFolded)
         guard isFolded else { return }
-        let statement =
-            switch status {
-            case .queued, .sending:
-                try database.statement(
-                    "UPDATE conversation SET queued = queued + ?2, unsent_bytes = unsent_bytes + ?3 WHERE name = ?1")
-            case .failed:
-                try database.statement(
-                    "UPDATE conversation SET failed = failed + ?2, unsent_bytes = unsent_bytes + ?3 WHERE name = ?1")
-            case .sent: try database.statement("UPDATE conversation SET sent = sent + ?2 + 0 * ?3 WHERE name = ?1")
-            case .delivered: try database.statement("UPDATE conversation SET delivered = delivered + ?2 + 0 * ?3 WHERE name = ?1")
-            case .read: try database.statement("UPDATE conversation SET \"read\" = \"read\" + ?2 + 0 * ?3 WHERE name = ?1")
-            }
-        try statement.bind(1, conversation)
-        statement.bind(2, amount)
-        statement.bind(3, bytes)
+        let statement = try database.statement(
+            """
+            UPDATE conversation SET queued = queued + ?2, sent = sent + ?3, delivered = delivered + ?4, "read" = "read" + ?5,
+              failed = failed + ?6, received = received + ?7, unread = unread + ?8, unsent_bytes = unsent_bytes + ?9 WHERE name = ?1
+            """)
+        try statement.bind(1, row.conversation)
+        bind(delta, to: statement, from: 2)
         try statement.run()
+    }
+
+    func bind(_ counts: Counts, to statement: Statement, from first: Int32) {
+        for (index, value) in [
+            counts.queued, counts.sent, counts.delivered, counts.read, counts.failed, counts.received, counts.unread, counts.unsentBytes,
+        ].enumerated() {
+            statement.bind(first + Int32(index), value)
+        }
     }
 
     /// Of all messages; those being sent count as queued.
@@ -77,16 +76,19 @@ extension Store {
     /// Of one conversation; those being sent count as queued.
     package func counts(of conversation: String) throws(QueueError) -> Counts {
         let statement = try database.statement(
-            "SELECT queued, sent, delivered, \"read\", failed, unsent_bytes FROM conversation WHERE name = ?1")
+            "SELECT queued, sent, delivered, \"read\", failed, received, unread, unsent_bytes FROM conversation WHERE name = ?1")
         try statement.bind(1, conversation)
-        let folded = try statement.first { () throws(QueueError) in row(statement) }
+        let folded = try statement.first { () throws(QueueError) in counts(statement, from: 0) }
         return (folded ?? Counts()) + (counters.unfolded[conversation] ?? Counts())
     }
 
     func sumOfConversations() throws(QueueError) -> Counts {
         let statement = try database.statement(
-            "SELECT sum(queued), sum(sent), sum(delivered), sum(\"read\"), sum(failed), sum(unsent_bytes) FROM conversation")
-        return try statement.first { () throws(QueueError) in row(statement) } ?? Counts()
+            """
+            SELECT sum(queued), sum(sent), sum(delivered), sum("read"), sum(failed), sum(received), sum(unread), sum(unsent_bytes)
+            FROM conversation
+            """)
+        return try statement.first { () throws(QueueError) in counts(statement, from: 0) } ?? Counts()
     }
 
     /// Conversations with queued messages.
@@ -96,14 +98,16 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
-    private func row(_ statement: Statement) -> Counts {
+    func counts(_ statement: Statement, from first: Int32) -> Counts {
         var counts = Counts()
-        counts.queued = statement.int(0)
-        counts.sent = statement.int(1)
-        counts.delivered = statement.int(2)
-        counts.read = statement.int(3)
-        counts.failed = statement.int(4)
-        counts.unsentBytes = statement.int(5)
+        counts.queued = statement.int(first)
+        counts.sent = statement.int(first + 1)
+        counts.delivered = statement.int(first + 2)
+        counts.read = statement.int(first + 3)
+        counts.failed = statement.int(first + 4)
+        counts.received = statement.int(first + 5)
+        counts.unread = statement.int(first + 6)
+        counts.unsentBytes = statement.int(first + 7)
         return counts
     }
 }

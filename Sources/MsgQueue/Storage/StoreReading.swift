@@ -23,7 +23,7 @@ extension Store {
         progress.perhapsArrived = statement.int(19) & 2 != 0
         var row = Row(
             sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: statement.text(4),
-            createdAt: statement.int(5), editedAt: statement.int(6), metadataText: statement.isNull(7) ? nil : statement.text(7),
+            sender: statement.isNull(24) ? nil : statement.text(24), createdAt: statement.int(5), editedAt: statement.int(6), metadataText: statement.isNull(7) ? nil : statement.text(7),
             notBefore: statement.int(8), expiresAt: statement.int(9), unmeteredOnly: statement.bool(10), progress: progress,
             stateHash: statement.int(20), contentHash: statement.int(21), bodySize: statement.int(22))
         if part != .none {
@@ -58,7 +58,7 @@ extension Store {
             """
             SELECT seq, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at, unmetered_only,
               attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags, state_hash,
-              content_hash, body_size, body FROM message WHERE seq = ?1
+              content_hash, body_size, body, sender FROM message WHERE seq = ?1
             """)
         statement.bind(1, sequence)
         return try statement.first { () throws(QueueError) in try read(statement, part) }

@@ -3,22 +3,26 @@ extension Store {
     /// Bodies beyond so many bytes lie in a table of their own.
     static let inlineBody = 1024
 
-    /// Puts one message behind all others; gives its id and place.
-    package func insert(_ draft: borrowing BorrowedDraft, now: Int64, random: () -> UInt64) throws(QueueError) -> Row {
+    /// Puts one message behind all others; gives its id and place. With a `sender` it is somebody else's, for the history.
+    package func insert(
+        _ draft: borrowing BorrowedDraft, sender: String? = nil, now: Int64, random: () -> UInt64
+    ) throws(QueueError) -> Row {
         let sequence = try takeSequence()
+        var progress = Progress()
+        if sender != nil { progress.status = .delivered }
         var row = Row(
             sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random()),
-            isNamed: draft.id != nil, conversation: draft.conversation, createdAt: now, editedAt: 0,
+            isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
             metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
-            expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: Progress(), bodySize: Int64(draft.body.count))
+            expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
         let statement = try database.statement(
             """
-            INSERT INTO message(seq, indexed, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at,
-              unmetered_only, attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags,
-              state_hash, content_hash, body_size, body)
-            VALUES(?1, 0, 0, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, 0, 0, 0, 0, 0, 0, 0, 0, 0, ?10, ?11, ?12, ?13)
+            INSERT INTO message(seq, indexed, status, id, named, conversation, sender, created_at, edited_at, metadata, not_before,
+              expires_at, unmetered_only, attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code,
+              flags, state_hash, content_hash, body_size, body)
+            VALUES(?1, 0, ?14, ?2, ?3, ?4, ?15, ?5, 0, ?6, ?7, ?8, ?9, 0, 0, 0, 0, 0, 0, 0, 0, 0, ?10, ?11, ?12, ?13)
             """)
         statement.bind(1, sequence)
         try statement.bind(2, row.id)
@@ -32,11 +36,15 @@ extension Store {
         statement.bind(10, row.stateHash)
         statement.bind(11, row.contentHash)
         statement.bind(12, row.bodySize)
+        statement.bind(14, Row.number(progress.status, isReceived: sender != nil))
+        try statement.bind(15, sender)
         let isLarge = draft.body.count > Self.inlineBody
         try statement.bind(13, borrowing: isLarge ? nil : draft.body)
         try statement.run()
         if isLarge { try insertLarge(sequence, draft.body) }
-        try count(sequence, row.conversation, .queued, amount: 1, bytes: row.bodySize)
+        var delta = Counts()
+        delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
+        try count(row, delta)
         return row
     }
 
@@ -56,16 +64,17 @@ extension Store {
             """)
         statement.bind(1, row.sequence)
         for (index, value) in [
-            Int64(progress.status.rawValue), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt, progress.dueDelay,
-            progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode), Row.flags(progress),
+            Row.number(progress.status, isReceived: row.isReceived), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
+            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode), Row.flags(progress),
             Row.hash(row.sequence, progress),
         ].enumerated() {
             statement.bind(Int32(index + 2), value)
         }
         try statement.run()
         guard progress.status != row.progress.status else { return }
-        try count(row.sequence, row.conversation, row.progress.status, amount: -1, bytes: -row.bodySize)
-        try count(row.sequence, row.conversation, progress.status, amount: 1, bytes: row.bodySize)
+        // The pruning goes through the history in order: what joins it behind its back makes it begin anew.
+        if progress.status == .sent { pruneCursor = min(pruneCursor, row.sequence - 1) }
+        try count(row, row.change(to: progress.status))
     }
 
     /// Another body in the same place.
@@ -83,7 +92,9 @@ extension Store {
         statement.bind(5, row.hashOfContent(body))
         try statement.run()
         if isLarge { try insertLarge(row.sequence, body) } else { try deleteLarge(row.sequence) }
-        try count(row.sequence, row.conversation, row.progress.status, amount: 0, bytes: row.bodySize - old.bodySize)
+        var delta = Counts()
+        delta.add(row.progress.status, amount: 0, bytes: row.bodySize - old.bodySize)
+        try count(row, delta)
     }
 
     private func deleteLarge(_ sequence: Int64) throws(QueueError) {
@@ -103,7 +114,8 @@ extension Store {
             statement.bind(1, row.sequence)
             try statement.run()
         }
-        try count(row.sequence, row.conversation, row.progress.status, amount: -1, bytes: -row.bodySize)
+        try count(row, row.change(to: nil))
+        try conversationLost(row)
     }
 
     /// Removes what is queued or failed, of one conversation or of all, except what is being sent.
@@ -123,14 +135,14 @@ extension Store {
         if let conversation {
             statement = try database.statement(
                 """
-                SELECT seq, status, conversation, body_size FROM message INDEXED BY message_conversation
+                SELECT seq, status, conversation, body_size, sender FROM message INDEXED BY message_conversation
                 WHERE indexed = 1 AND conversation = ?2 AND status IN (0, 5) AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
                 """)
             try statement.bind(2, conversation)
         } else {
             statement = try database.statement(
                 """
-                SELECT seq, status, conversation, body_size FROM message WHERE seq IN (
+                SELECT seq, status, conversation, body_size, sender FROM message WHERE seq IN (
                   SELECT seq FROM message WHERE indexed = 1 AND status = 0 UNION ALL SELECT seq FROM message WHERE status = 5 LIMIT ?1 + 64)
                 AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
                 """)
@@ -146,23 +158,34 @@ extension Store {
 
     /// What must be known of a message to remove it, whatever state it is in.
     package func outline(at sequence: Int64) throws(QueueError) -> Row? {
-        let statement = try database.statement("SELECT seq, status, conversation, body_size FROM message WHERE seq = ?1")
+        let statement = try database.statement("SELECT seq, status, conversation, body_size, sender FROM message WHERE seq = ?1")
         statement.bind(1, sequence)
         return try statement.first { () throws(QueueError) in outline(statement) }
     }
 
-    private func outline(_ statement: Statement) -> Row {
+    func outline(_ statement: Statement) -> Row {
         var progress = Progress()
         progress.status = Row.status(statement.int(1)) ?? .failed
         return Row(
-            sequence: statement.int(0), id: "", isNamed: false, conversation: statement.text(2), createdAt: 0, editedAt: 0,
-            notBefore: 0, expiresAt: 0, unmeteredOnly: false, progress: progress, bodySize: statement.int(3))
+            sequence: statement.int(0), id: "", isNamed: false, conversation: statement.text(2),
+            sender: statement.isNull(4) ? nil : statement.text(4), createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
+            unmeteredOnly: false, progress: progress, bodySize: statement.int(3))
     }
 }
 
 extension Row {
+    /// What the counts change by when the message takes this status, or (nil) goes.
+    func change(to status: MessageStatus?) -> Counts {
+        var delta = Counts()
+        delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: -bodySize)
+        if let status { delta.add(status, isReceived: isReceived, amount: 1, bytes: bodySize) }
+        return delta
+    }
+
     /// A status as it lies on disk; nil: none.
     static func status(_ number: Int64) -> MessageStatus? {
+        if number == 6 { return .delivered }
+        if number == 7 { return .read }
         guard let small = Int32(exactly: number), small != MessageStatus.sending.rawValue else { return nil }
         return MessageStatus(rawValue: small)
     }

@@ -1,0 +1,74 @@
+/// How statistics are kept: pure, with the time as a parameter.
+package struct StatisticsKeeper: Sendable {
+    private var statistics = Statistics()
+    private var sentLately = LastMinute()
+    private var enqueuedLately = LastMinute()
+
+    package init(openedAt: Int64) { statistics.openedAt = openedAt }
+
+    package func snapshot(_ now: Moment) -> Statistics {
+        var snapshot = statistics
+        snapshot.sentPerMinute = sentLately.sum(now.mono)
+        snapshot.enqueuedPerMinute = enqueuedLately.sum(now.mono)
+        return snapshot
+    }
+
+    package mutating func enqueued(_ count: Int64, _ now: Moment) {
+        statistics.enqueued += count
+        enqueuedLately.add(count, now.mono)
+    }
+
+    package mutating func started() { statistics.attempts += 1 }
+
+    package mutating func expired() {
+        statistics.failed += 1
+        statistics.failuresByKind[Int(FailureKind.expired.rawValue)] += 1
+    }
+
+    package mutating func ended(_ resolution: Resolution, createdAt: Int64, bytes: Int64, _ now: Moment) {
+        if let attempt = resolution.attempt { statistics.failuresByKind[Int(attempt.kind.rawValue)] += 1 }
+        if resolution.isOffline { statistics.failuresByKind[Int(FailureKind.offline.rawValue)] += resolution.attempt == nil ? 1 : 0 }
+        switch resolution.fate {
+        case .sent: sent(createdAt: createdAt, bytes: bytes, now)
+        case .queued: statistics.retried += resolution.isOffline ? 0 : 1
+        case .failed: statistics.failed += 1
+        case .discarded: statistics.discarded += 1
+        case .deleted: break
+        }
+    }
+
+    package mutating func sent(createdAt: Int64, bytes: Int64, _ now: Moment) {
+        // A wall clock that was set back makes no negative latency.
+        let latency = max(now.wall - createdAt, 0)
+        statistics.sent += 1
+        statistics.sentBytes += bytes
+        sentLately.add(1, now.mono)
+        let index = Statistics.bounds.firstIndex { latency <= $0 } ?? Statistics.bounds.count
+        statistics.latencies[index] += 1
+        statistics.latencySum += latency
+        statistics.latencyMax = max(statistics.latencyMax, latency)
+    }
+
+    /// Counts by second, of the last sixty.
+    private struct LastMinute: Sendable {
+        private var counts = [Int64](repeating: 0, count: 60)
+        private var second: Int64 = 0
+
+        mutating func add(_ count: Int64, _ mono: Int64) {
+            advance(to: mono / 1000)
+            counts[Int(second % 60)] += count
+        }
+
+        func sum(_ mono: Int64) -> Int64 {
+            var copy = self
+            copy.advance(to: mono / 1000)
+            return copy.counts.reduce(0, +)
+        }
+
+        private mutating func advance(to now: Int64) {
+            guard now > second else { return }
+            for passed in (second + 1)...max(second + 1, min(now, second + 60)) { counts[Int(passed % 60)] = 0 }
+            second = now
+        }
+    }
+}

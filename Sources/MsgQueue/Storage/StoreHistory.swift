@@ -1,0 +1,122 @@
+/// What stays after sending: the history, its conversations, and its pruning.
+extension Store {
+    /// A conversation with its newest message.
+    package struct Outline {
+        package let name: String
+        package let counts: Counts
+        package let last: Row
+    }
+
+    /// Conversations, the one with the newest message first, behind one whose newest message has the sequence `before` (0: from the start).
+    package func conversations(before: Int64, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
+        try foldNow()
+        let statement = try database.statement(
+            """
+            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, name, last_seq FROM conversation
+            INDEXED BY conversation_recent WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
+            """)
+        statement.bind(1, before == 0 ? Int64.max : before)
+        statement.bind(2, Int64(limit))
+        var found: [(String, Counts, Int64)] = []
+        try statement.forEach { () throws(QueueError) in
+            found.append((statement.text(8), counts(statement, from: 0), statement.int(9)))
+            return true
+        }
+        var outlines: [Outline] = []
+        for (name, counts, sequence) in found {
+            do throws(QueueError) {
+                guard let row = try row(at: sequence, .start) else { continue }
+                outlines.append(Outline(name: name, counts: counts, last: row))
+            } catch {
+                guard error.code == .corrupt else { throw error }
+                damaged(error)
+            }
+        }
+        return outlines
+    }
+
+    /// After a message is gone: its conversation's newest is another, or the conversation is gone, too.
+    func conversationLost(_ row: Row) throws(QueueError) {
+        guard row.sequence <= foldedThrough else { return }
+        let newest = try database.statement(
+            """
+            UPDATE conversation SET last_seq = coalesce((SELECT max(seq) FROM message INDEXED BY message_conversation
+              WHERE indexed = 1 AND conversation = ?1), 0) WHERE name = ?1 AND last_seq = ?2
+            """)
+        try newest.bind(1, row.conversation)
+        newest.bind(2, row.sequence)
+        try newest.run()
+        guard database.changes > 0 else { return }
+        let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
+        try empty.bind(1, row.conversation)
+        try empty.run()
+    }
+
+    // MARK: Ids of what is gone
+
+    func remember(_ id: String, now: Int64) throws(QueueError) {
+        let statement = try database.statement("INSERT OR REPLACE INTO recent(id, gone_at) VALUES(?1, ?2)")
+        try statement.bind(1, id)
+        statement.bind(2, now)
+        try statement.run()
+    }
+
+    /// Whether a message with this id was sent and is gone since.
+    package func isRemembered(_ id: String, since: Int64) throws(QueueError) -> Bool {
+        let statement = try database.statement("SELECT 1 FROM recent WHERE id = ?1 AND gone_at >= ?2")
+        try statement.bind(1, id)
+        statement.bind(2, since)
+        return try statement.first { () throws(QueueError) in true } ?? false
+    }
+
+    private func forget(before: Int64, limit: Int64) throws(QueueError) -> Int {
+        let statement = try database.statement(
+            "DELETE FROM recent WHERE id IN (SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?1 LIMIT ?2)")
+        statement.bind(1, before)
+        statement.bind(2, limit)
+        try statement.run()
+        return database.changes
+    }
+
+    // MARK: Pruning
+
+    /// Rows that one step looks at, and removes, at most: a send that comes meanwhile waits no longer than that takes.
+    private static let pruneWindow: Int64 = 4_000
+    private static let pruneLimit = 100
+
+    /// One step of pruning, in the caller's transaction. Only what was sent or recorded goes, the oldest in order first: what is beyond
+    /// `keepCount`, and what is older than `keepSince`. True when there is more to do.
+    package func prune(keepCount: Int64, keepSince: Int64, forgetBefore: Int64, now: Int64) throws(QueueError) -> Bool {
+        var excess = totals.history - keepCount
+        let end = min(pruneCursor + Self.pruneWindow, nextSequence - 1)
+        let statement = try database.statement(
+            """
+            SELECT seq, status, conversation, body_size, sender, id, CASE WHEN sender IS NULL THEN sent_at ELSE created_at END FROM message
+            WHERE seq > ?1 AND seq <= ?2 AND status IN (2, 3, 4, 6, 7) AND (?3 > 0 OR
+              (CASE WHEN sender IS NULL THEN sent_at ELSE created_at END) < ?4) ORDER BY seq LIMIT ?5
+            """)
+        statement.bind(1, pruneCursor)
+        statement.bind(2, end)
+        statement.bind(3, excess)
+        statement.bind(4, keepSince)
+        statement.bind(5, Int64(Self.pruneLimit))
+        var rows: [(row: Row, id: String, at: Int64)] = []
+        try statement.forEach { () throws(QueueError) in
+            rows.append((outline(statement), statement.text(5), statement.int(6)))
+            return true
+        }
+        var reached = end
+        for (row, id, at) in rows {
+            guard excess > 0 || at < keepSince else { continue }
+            try delete(row)
+            try remember(id, now: now)
+            excess -= 1
+        }
+        if rows.count == Self.pruneLimit, let last = rows.last { reached = last.row.sequence }
+        let forgot = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit))
+        pruneCursor = reached
+        let isAtEnd = reached >= nextSequence - 1
+        if isAtEnd { pruneCursor = 0 }
+        return !isAtEnd || excess > 0 && !rows.isEmpty || forgot == Self.pruneLimit
+    }
+}
