@@ -31,7 +31,7 @@ public final class MessageQueue: Sendable {
 
     /// A queue that nobody holds any more is closed without waiting; what was under way is found as cut by the next open.
     deinit {
-        do throws(QueueError) { _ = try engine.close(timeout: 0) } catch where error.code == .closed {} catch {
+        do throws(QueueError) { _ = try engine.close(timeout: 0) } catch  where error.code == .closed {} catch {
             Log.warning("a queue was let go that could not be closed: \(error.detail)")
         }
     }
@@ -80,7 +80,7 @@ public final class MessageQueue: Sendable {
             let borrowed = drafts.map { draft in
                 defer { offset += draft.body.count }
                 return BorrowedDraft(
-                    id: draft.id, conversation: draft.conversation,
+                    id: draft.id, conversation: Name(draft.conversation),
                     body: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]),
                     metadata: draft.metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, notBefore: draft.notBefore,
                     expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
@@ -176,7 +176,8 @@ public final class MessageQueue: Sendable {
     public var events: AsyncStream<Event> {
         let stream = broadcaster.subscribe()
         do throws(QueueError) {
-            try engine.setHandler(Registration({ [broadcaster] event, _ in broadcaster.tell(event) }, release: { [broadcaster] in broadcaster.finish() }))
+            try engine.setHandler(
+                Registration({ [broadcaster] event, _ in broadcaster.tell(event) }, release: { [broadcaster] in broadcaster.finish() }))
         } catch {
             broadcaster.finish()
         }

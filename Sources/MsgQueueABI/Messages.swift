@@ -68,13 +68,15 @@ private func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> Bo
         metadata.reserveCapacity(given.metadata_count)
         for pair in UnsafeBufferPointer(start: pairs, count: given.metadata_count) {
             metadata.append(
-                (try text(try require(pair.key, "a metadata key"), "a metadata key"),
-                    try text(try require(pair.value, "a metadata value"), "a metadata value")))
+                (
+                    try text(try require(pair.key, "a metadata key"), "a metadata key"),
+                    try text(try require(pair.value, "a metadata value"), "a metadata value")
+                ))
         }
     }
     return BorrowedDraft(
         id: try given.id.map { pointer throws(QueueError) in try name(pointer, "the id") },
-        conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") } ?? "",
+        conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") } ?? ""),
         body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: given.not_before_ms,
         expiresAt: given.expires_at_ms, unmeteredOnly: given.unmetered_only)
 }

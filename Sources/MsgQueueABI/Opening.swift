@@ -48,7 +48,8 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     let given = try Structs.read(pointer, "msgq_options", flags: [\.direct, \.hold_unknown, \.durable_outcomes])
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
-    options.polled = try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
+    options.polled =
+        try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
     options.discardExhausted =
         try one(of: [MSGQ_EXHAUSTED_KEEP.rawValue, MSGQ_EXHAUSTED_DISCARD.rawValue], given.exhausted.rawValue, "exhausted") == 1
     options.direct = given.direct

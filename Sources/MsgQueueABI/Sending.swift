@@ -66,20 +66,20 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
     }
 }
 
-/// What a transport answered. It cannot be refused: what makes no sense is a failure of unknown kind.
+/// What a transport answered. It cannot be refused: a verdict that is none is a failure of unknown kind, and a kind that is none says
+/// nothing.
 private func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome {
-    do throws(QueueError) {
-        return try read(verdict, answer)
-    } catch {
-        return .retry(.unknown, text: "the transport's answer makes no sense: \(error.detail)")
+    let number = Int32(exactly: verdict.rawValue)
+    guard let known = number.flatMap(Outcome.Verdict.init(rawValue:)) else {
+        return .retry(.unknown, text: "the transport's answer \(verdict.rawValue) is no verdict")
     }
+    return answered(known, Int32(exactly: answer.kind.rawValue).flatMap(FailureKind.init(rawValue:)) ?? .unknown, answer)
 }
 
-private func read(_ verdict: msgq_verdict, _ answer: msgq_outcome) throws(QueueError) -> Outcome {
+private func answered(_ verdict: Outcome.Verdict, _ kind: FailureKind, _ answer: msgq_outcome) -> Outcome {
     Outcome(
-        verdict: try choice(verdict.rawValue, "verdict"), kind: try choice(answer.kind.rawValue, "failure kind"), code: answer.code,
-        text: text(answer, at: \.text), retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms,
-        retryAfterHeader: text(answer, at: \.retry_after))
+        verdict: verdict, kind: kind, code: answer.code, text: text(answer, at: \.text),
+        retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms, retryAfterHeader: text(answer, at: \.retry_after))
 }
 
 @_cdecl("msgq_complete") @implementation
@@ -87,7 +87,8 @@ public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: U
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome")
-        try engine.complete(token, try read(answer.verdict, answer))
+        try engine.complete(
+            token, answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer))
     }
 }
 

@@ -123,7 +123,8 @@ package final class Engine: @unchecked Sendable {
 
     // MARK: Letting the scheduler go on
 
-    /// Performs the scheduler's steps as far as they need no transport, and wakes who performs the others. Under the lock, as the last thing.
+    /// Performs the scheduler's steps as far as they need no transport, and wakes who performs the others. Under the lock,
+    /// as the last thing.
     func settle() {
         guard phase != .closed else { return }
         let step = advance()

@@ -84,7 +84,6 @@ extension Engine {
     private func answerLate(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
         let now = ports.moment
         guard let flight = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
-        late.remove(token)
         guard let row = try store.row(at: flight.sequence, .none),
             let progress = OutcomeRule.lateSuccess(
                 outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
@@ -94,12 +93,14 @@ extension Engine {
         try transaction(durable: options.durableOutcomes) { () throws(QueueError) in
             try store.update(row, to: progress)
         }
+        late.remove(token)
         scheduler.removed(flight.sequence, row.conversation, now)
         countsChanged()
         emit(
             .status(
                 StatusChange(
-                    id: row.id, conversation: row.conversation, from: row.progress.status, to: .sent, attempt: flight.number, failure: nil,
+                    id: row.id, conversation: row.conversation.text, from: row.progress.status, to: .sent, attempt: flight.number,
+                    failure: nil,
                     at: now.wall)))
     }
 

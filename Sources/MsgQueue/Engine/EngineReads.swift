@@ -38,7 +38,7 @@ extension Engine {
             failure = Failure(attempt, attempts: progress.attempts)
         }
         return Message(
-            id: row.id, conversation: row.conversation, body: withBody ? row.body : nil, bodySize: Int(clamping: row.bodySize),
+            id: row.id, conversation: row.conversation.text, body: withBody ? row.body : nil, bodySize: Int(clamping: row.bodySize),
             preview: Preview.make(row.body), pairs: try row.metadata(), status: isSending ? .sending : progress.status,
             sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
@@ -66,9 +66,9 @@ extension Engine {
     package func counts(_ conversation: String?) throws(QueueError) -> Counts {
         if let conversation { try DraftRule.check(conversation: conversation) }
         return try locked { () throws(QueueError) in
-            guard let conversation else { return counts }
-            var counts = try store.counts(of: conversation)
-            let sending = Int64(scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation })
+            guard let name = conversation.map({ Name($0) }) else { return counts }
+            var counts = try store.counts(of: name)
+            let sending = Int64(scheduler.flights.values.count { !$0.isEnded && $0.conversation == name })
             counts.sending += sending
             counts.queued -= sending
             return counts

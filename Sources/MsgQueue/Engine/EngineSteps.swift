@@ -68,7 +68,7 @@ extension Engine {
 
     /// Puts an attempt on disk; nil: the message is not there to be sent any more.
     private func prepare(
-        _ conversation: String, _ sequence: Int64, _ hand: Hand, _ transport: Registration<TransportFunction>
+        _ conversation: Name, _ sequence: Int64, _ hand: Hand, _ transport: Registration<TransportFunction>
     ) throws(QueueError) -> Work? {
         let now = ports.moment
         let row: Row
@@ -97,7 +97,7 @@ extension Engine {
         }
         try store.begin(attempt: flight.number, of: sequence, at: now.wall)
         let delivery = Delivery(
-            id: row.id, conversation: row.conversation, body: row.body, pairs: pairs, attempt: flight.number, token: flight.token,
+            id: row.id, conversation: row.conversation.text, body: row.body, pairs: pairs, attempt: flight.number, token: flight.token,
             createdAt: row.createdAt, timeout: timeout)
         return Work(flight: flight, delivery: delivery, transport: transport, from: row.progress.status)
     }
@@ -114,13 +114,13 @@ extension Engine {
         emit(
             .status(
                 StatusChange(
-                    id: work.delivery.id, conversation: work.flight.conversation, from: work.from, to: .sending,
+                    id: work.delivery.id, conversation: work.flight.conversation.text, from: work.from, to: .sending,
                     attempt: work.flight.number, failure: nil, at: work.flight.startedAt.wall)))
         countsChanged()
     }
 
     /// A message that is not what was written is never sent: it fails, with the reason.
-    private func setAside(damaged sequence: Int64, _ conversation: String, _ error: QueueError, _ now: Moment) {
+    private func setAside(damaged sequence: Int64, _ conversation: Name, _ error: QueueError, _ now: Moment) {
         Log.warning("\(store.path): \(error.detail)")
         emit(.storage(error))
         scheduler.removed(sequence, conversation, now)
@@ -181,17 +181,18 @@ extension Engine {
             emit(
                 .status(
                     StatusChange(
-                        id: row.id, conversation: row.conversation, from: .sending, to: to, attempt: number, failure: failure, at: at)))
+                        id: row.id, conversation: row.conversation.text, from: .sending, to: to, attempt: number, failure: failure, at: at))
+            )
         }
         switch resolution.fate {
         case .sent: change(.sent)
         case .queued: change(.queued)
         case .failed: change(.failed)
-        case .deleted: emit(.deleted(id: row.id, conversation: row.conversation))
+        case .deleted: emit(.deleted(id: row.id, conversation: row.conversation.text))
         case .discarded:
             guard let failure else { return }
             Log.warning("\(store.path): message \(row.id) is discarded after \(failure.attempts) attempts: \(failure.text)")
-            emit(.discarded(id: row.id, conversation: row.conversation, failure: failure))
+            emit(.discarded(id: row.id, conversation: row.conversation.text, failure: failure))
         }
     }
 
@@ -204,7 +205,7 @@ extension Engine {
 
     // MARK: Expiry and the prompt
 
-    private func expire(_ conversation: String, _ sequence: Int64, _ now: Moment) throws(QueueError) {
+    private func expire(_ conversation: Name, _ sequence: Int64, _ now: Moment) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
             guard let found = try store.row(at: sequence, .none), found.progress.status == .queued else {
@@ -230,7 +231,7 @@ extension Engine {
                     emit(
                         .status(
                             StatusChange(
-                                id: row.id, conversation: conversation, from: .queued, to: .failed, attempt: 0,
+                                id: row.id, conversation: conversation.text, from: .queued, to: .failed, attempt: 0,
                                 failure: Failure(attempt, attempts: progress.attempts), at: now.wall)))
                     countsChanged()
                 }))

@@ -65,10 +65,10 @@ extension Engine {
     }
 
     private func checkDuplicates(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
-        var seen = Set<String>()
+        var seen = Set<Name>()
         for draft in drafts {
             guard let id = draft.id else { continue }
-            if drafts.count > 1, !seen.insert(id).inserted {
+            if drafts.count > 1, !seen.insert(Name(id)).inserted {
                 throw QueueError(.duplicate, "the id \(id) occurs twice in the batch")
             }
             if try store.sequence(of: id) != nil {
@@ -81,7 +81,7 @@ extension Engine {
     private func announce(_ rows: [Row], _ now: Moment) {
         guard !rows.isEmpty else { return }
         // Of this commit, not told yet: they do not stand before a message.
-        var ahead: [String: Int64] = [:]
+        var ahead: [Name: Int64] = [:]
         if rows.count > 1 { for row in rows { ahead[row.conversation, default: 0] += 1 } }
         for row in rows {
             let direct = scheduler.goesDirect(row.conversation) ?? isFirst(row, of: ahead[row.conversation] ?? 1)
@@ -90,7 +90,7 @@ extension Engine {
             emit(
                 .status(
                     StatusChange(
-                        id: row.id, conversation: row.conversation, from: nil, to: .queued, attempt: 0, failure: nil, at: now.wall)))
+                        id: row.id, conversation: row.conversation.text, from: nil, to: .queued, attempt: 0, failure: nil, at: now.wall)))
         }
         countsChanged()
     }
@@ -141,7 +141,7 @@ extension Engine {
             try transaction(durable: true) { () throws(QueueError) in try store.delete(row) }
             store.scrub()
             scheduler.removed(row.sequence, row.conversation, ports.moment)
-            emit(.deleted(id: id, conversation: row.conversation))
+            emit(.deleted(id: id, conversation: row.conversation.text))
             countsChanged()
         }
     }
@@ -173,7 +173,8 @@ extension Engine {
             emit(
                 .status(
                     StatusChange(
-                        id: row.id, conversation: row.conversation, from: status, to: new, attempt: 0, failure: nil, at: ports.wall())))
+                        id: row.id, conversation: row.conversation.text, from: status, to: new, attempt: 0, failure: nil, at: ports.wall()))
+            )
         }
     }
 
@@ -182,9 +183,10 @@ extension Engine {
     /// Removes what is unsent of one conversation or of all; what is being sent goes when its attempt ends, unless that succeeds.
     package func clear(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
+        let name = conversation.map { Name($0) }
         try locked { () throws(QueueError) in
             let flights = scheduler.flights.values.filter {
-                !$0.isEnded && (conversation == nil || $0.conversation == conversation)
+                !$0.isEnded && (name == nil || $0.conversation == name)
             }
             try transaction(durable: true) { () throws(QueueError) in
                 for flight in flights {
@@ -193,10 +195,10 @@ extension Engine {
                     progress.doomed = true
                     try store.update(row, to: progress)
                 }
-                _ = try store.deleteUnsent(of: conversation)
+                _ = try store.deleteUnsent(of: name)
             }
             store.scrub()
-            scheduler.cleared(conversation, ports.moment)
+            scheduler.cleared(name, ports.moment)
             emit(.cleared(conversation: conversation))
             countsChanged()
         }

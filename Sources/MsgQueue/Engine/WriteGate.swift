@@ -20,7 +20,8 @@ final class WriteGate: @unchecked Sendable {
     private var lastRound = 1
     private var lastDuration: UInt64 = 0
 
-    /// Runs the command. `run` executes several with the engine's lock held, and answers how long that took in nanoseconds; `collect` gives it
+    /// Runs the command. `run` executes several with the engine's lock held, and answers how long that took in nanoseconds;
+    /// `collect` gives it
     /// those that came in the meantime.
     func submit(_ command: Command, _ run: (_ collect: () -> [Command]) -> Void) {
         mutex.lock()

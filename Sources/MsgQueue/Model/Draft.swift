@@ -39,7 +39,7 @@ public struct Draft: Sendable, Equatable {
 /// A draft whose body still lies in the caller's memory: copied once, by the store.
 package struct BorrowedDraft {
     package var id: String?
-    package var conversation: String
+    package var conversation: Name
     package var body: UnsafeRawBufferPointer
     package var metadata: [(key: String, value: String)]
     package var notBefore: Int64
@@ -47,7 +47,7 @@ package struct BorrowedDraft {
     package var unmeteredOnly: Bool
 
     package init(
-        id: String?, conversation: String, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
+        id: String?, conversation: Name, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
         notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool
     ) {
         self.id = id

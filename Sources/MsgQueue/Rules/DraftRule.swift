@@ -25,7 +25,7 @@ package enum DraftRule {
     /// Throws when anything about a draft cannot be.
     package static func check(_ draft: borrowing BorrowedDraft, _ options: Options) throws(QueueError) {
         if let id = draft.id { try check(id: id) }
-        if !draft.conversation.isEmpty { try check(conversation: draft.conversation) }
+        if !draft.conversation.text.isEmpty { try check(conversation: draft.conversation.text) }
         try check(bodySize: draft.body.count, options)
         guard draft.notBefore >= 0, draft.expiresAt >= 0 else {
             throw QueueError(.invalid, "a time is negative")
@@ -47,13 +47,13 @@ package enum DraftRule {
             throw QueueError(.tooLarge, "\(metadata.count) metadata pairs, more than \(Options.metadataPairs)")
         }
         var size: Int64 = 0
-        var keys = Set<String>()
+        var keys = Set<Name>()
         for (key, value) in metadata {
             guard !key.isEmpty else { throw QueueError(.invalid, "a metadata key is empty") }
             guard !key.utf8.contains(0), !value.utf8.contains(0) else {
                 throw QueueError(.invalid, "metadata holds a NUL")
             }
-            guard keys.insert(key).inserted else { throw QueueError(.invalid, "the metadata key \(key) occurs twice") }
+            guard keys.insert(Name(key)).inserted else { throw QueueError(.invalid, "the metadata key \(key) occurs twice") }
             size += Int64(key.utf8.count) + Int64(value.utf8.count)
         }
         guard size <= options.limitMetadata else {

@@ -69,7 +69,8 @@ public enum Words {
 
     // MARK: Times
 
-    /// "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A time in the future,
+    /// "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A
+    /// time in the future,
     /// as a clock that was set back makes it, is "Just now".
     public static func relativeTime(_ then: Int64, now: Int64) -> String {
         let (difference, overflow) = now.subtractingReportingOverflow(then)

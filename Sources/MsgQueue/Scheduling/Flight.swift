@@ -1,7 +1,7 @@
 /// An attempt under way.
 package struct Flight: Sendable, Equatable {
     package let token: UInt64
-    package let conversation: String
+    package let conversation: Name
     package let sequence: Int64
     package let number: UInt32
     package let hand: Hand
@@ -15,7 +15,7 @@ package struct Flight: Sendable, Equatable {
     package var timedOut = false
 
     package init(
-        token: UInt64, conversation: String, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64
+        token: UInt64, conversation: Name, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64
     ) {
         self.token = token
         self.conversation = conversation
@@ -35,15 +35,15 @@ package struct Flight: Sendable, Equatable {
 /// What the scheduler wants done next. It decides; the engine does it and tells what came of it.
 package enum Step: Equatable, Sendable {
     /// Start an attempt: then `started`, or `refused` when the store would not.
-    case start(conversation: String, sequence: Int64, hand: Hand)
+    case start(conversation: Name, sequence: Int64, hand: Hand)
     /// The message's time ran out: make it failed, then `removed`.
-    case expire(conversation: String, sequence: Int64)
+    case expire(conversation: Name, sequence: Int64)
     /// The attempt's time ran out: it ends as a time-out.
     case timeOut(token: UInt64)
     /// Read queued messages behind this sequence, in order: then `scanned`.
     case scan(after: Int64, limit: Int)
     /// Read queued messages of the conversation behind this sequence: then `loaded`.
-    case load(conversation: String, after: Int64, limit: Int)
+    case load(conversation: Name, after: Int64, limit: Int)
     /// The drain is over: then `finished`.
     case finish(Report.Stop)
     case raisePrompt

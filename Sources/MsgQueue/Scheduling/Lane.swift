@@ -42,7 +42,8 @@ package struct Head: Sendable, Equatable {
 
 /// A conversation with something to send: its first queued messages, and whether there are more on disk.
 ///
-/// What always holds: every queued message up to `last` is in `upcoming`, in `deferred` or in flight, and if there may be one behind `last`, then
+/// What always holds: every queued message up to `last` is in `upcoming`, in `deferred` or in flight, and if there may be
+/// one behind `last`, then
 /// `more` is true.
 struct Lane {
     /// So many are kept in memory; the rest stays on disk.

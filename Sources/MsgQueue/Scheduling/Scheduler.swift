@@ -24,7 +24,7 @@ package struct Scheduler {
     /// A wait for a wall-clock time is looked at again at least this often, because that clock may jump.
     static let longestSleep: Int64 = 60_000
 
-    var lanes: [String: Lane] = [:]
+    var lanes: [Name: Lane] = [:]
     package internal(set) var flights: [UInt64: Flight] = [:]
     /// Messages that a person sends now, in the order of asking.
     var forced: [Forced] = []
@@ -49,17 +49,17 @@ package struct Scheduler {
     /// What may start by itself before the next trigger.
     var budget: Int
     package internal(set) var isPaused = false
-    package internal(set) var pausedConversations: Set<String> = []
+    package internal(set) var pausedConversations: Set<Name> = []
     package internal(set) var isInBackground = false
     /// By conversation: the message that failed for good and holds those behind it, where that is the rule.
-    var blocks: [String: Int64] = [:]
+    var blocks: [Name: Int64] = [:]
     /// The store refuses to write: nothing starts before this.
     var storageUntil: Int64 = 0
     var prompt = PromptState.armed
     var promptUntil: Int64 = 0
 
     struct Forced: Equatable {
-        let conversation: String
+        let conversation: Name
         let sequence: Int64
         let hand: Hand
     }
@@ -69,7 +69,7 @@ package struct Scheduler {
     /// An entry of a heap: a conversation, and the sequence or monotonic time that it is sorted by.
     struct Ticket: Comparable {
         let key: Int64
-        let conversation: String
+        let conversation: Name
         static func < (left: Ticket, right: Ticket) -> Bool { left.key < right.key }
     }
 
@@ -121,7 +121,7 @@ package struct Scheduler {
     package var inFlight: Int { flights.values.count { !$0.isEnded } }
 
     /// The attempt that a message is in, unless that has ended.
-    package func flight(of sequence: Int64, in conversation: String) -> Flight? {
+    package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
         guard let token = lanes[conversation]?.flight, let flight = flights[token], flight.sequence == sequence, !flight.isEnded
         else { return nil }
         return flight
@@ -132,7 +132,7 @@ package struct Scheduler {
     // MARK: Lanes
 
     /// Puts a lane where it belongs: among the ready, the waiting, or nowhere.
-    mutating func place(_ conversation: String, _ now: Moment) {
+    mutating func place(_ conversation: Name, _ now: Moment) {
         guard var lane = lanes[conversation] else { return }
         let isForgotten = mode != .auto && session == nil && lane.flight == nil && !lane.hasOwnLeave
         if lane.isIdle || isForgotten {
@@ -174,7 +174,7 @@ package struct Scheduler {
     func isMetered(_ head: Head) -> Bool { network.metered && (head.unmeteredOnly || unmeteredOnly) }
 
     /// Whether the head may start once it is due.
-    func mayGo(_ head: Head, _ lane: Lane, _ conversation: String, _ now: Moment) -> Bool {
+    func mayGo(_ head: Head, _ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
         if head.hasExpired(now) { return true }
         guard !isMetered(head), now.mono >= limitedUntil else { return false }
         if let block = blocks[conversation], block < head.sequence { return false }
@@ -198,7 +198,7 @@ package struct Scheduler {
     }
 
     /// Changes one lane, and puts it where it then belongs.
-    mutating func withLane(_ conversation: String, _ now: Moment, _ change: (inout Lane) -> Void) {
+    mutating func withLane(_ conversation: Name, _ now: Moment, _ change: (inout Lane) -> Void) {
         var lane = lanes[conversation] ?? Lane()
         change(&lane)
         lanes[conversation] = lane

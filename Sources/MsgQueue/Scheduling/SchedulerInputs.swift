@@ -31,13 +31,13 @@ extension Scheduler {
     package mutating func closing() { isClosing = true }
 
     /// Nothing starts until `resume`: in one conversation, or (nil) at all. False: so it was already.
-    package mutating func pause(_ conversation: String?, _ now: Moment) -> Bool {
+    package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
         if let conversation { return pausedConversations.insert(conversation).inserted }
         defer { isPaused = true }
         return !isPaused
     }
 
-    package mutating func resume(_ conversation: String?, _ now: Moment) -> Bool {
+    package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         let was: Bool
         if let conversation {
             was = pausedConversations.remove(conversation) != nil
@@ -65,7 +65,7 @@ extension Scheduler {
     }
 
     /// The first message that failed for good in a conversation, which holds those behind it; nil: none does any more.
-    package mutating func block(_ conversation: String, at sequence: Int64?, _ now: Moment) {
+    package mutating func block(_ conversation: Name, at sequence: Int64?, _ now: Moment) {
         guard blocks[conversation] != sequence else { return }
         blocks[conversation] = sequence
         place(conversation, now)
@@ -90,6 +90,8 @@ extension Scheduler {
         }
         session = Session(deadline: deadline, batch: batch == 0 ? defaultBatch : batch)
         pausedUntil = 0
+        // It is the answer to a question that was not asked yet, too.
+        if prompt == .armed { prompt = .disarmed }
         placeAll(now)
         return true
     }
@@ -113,7 +115,7 @@ extension Scheduler {
     // MARK: Messages
 
     /// Whether a message enqueued now goes at once; nil: when nothing of its conversation is queued in the store.
-    package func goesDirect(_ conversation: String) -> Bool? {
+    package func goesDirect(_ conversation: Name) -> Bool? {
         guard direct, mayStart, !pausedConversations.contains(conversation), blocks[conversation] == nil else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirect(head.sequence) }
@@ -121,7 +123,7 @@ extension Scheduler {
     }
 
     /// A message was enqueued; `goesDirect`: at once.
-    package mutating func enqueued(_ head: Head, _ conversation: String, goesDirect: Bool, _ now: Moment) {
+    package mutating func enqueued(_ head: Head, _ conversation: Name, goesDirect: Bool, _ now: Moment) {
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
         guard goesDirect || scanComplete || lanes[conversation] != nil else { return }
         var lane = lanes[conversation] ?? Lane()
@@ -142,27 +144,27 @@ extension Scheduler {
     }
 
     /// A person sends this message now.
-    package mutating func force(_ sequence: Int64, _ conversation: String, _ hand: Hand) {
+    package mutating func force(_ sequence: Int64, _ conversation: Name, _ hand: Hand) {
         forced.removeAll { $0.sequence == sequence }
         forced.append(Forced(conversation: conversation, sequence: sequence, hand: hand))
     }
 
     /// A message became queued again in its old place, or its times changed.
-    package mutating func returned(_ head: Head, _ conversation: String, _ now: Moment) {
+    package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
         // Where the scan has not been, it will find the message; what it has passed it would miss.
         guard lanes[conversation] != nil || scanComplete || head.sequence <= scannedThrough else { return }
         withLane(conversation, now) { $0.insert(head) }
     }
 
     /// A message is no longer queued: deleted, failed, sent.
-    package mutating func removed(_ sequence: Int64, _ conversation: String, _ now: Moment) {
+    package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { $0.remove(sequence) }
     }
 
     /// Everything unsent of one conversation, or of all, is gone; what is under way stays.
-    package mutating func cleared(_ conversation: String?, _ now: Moment) {
+    package mutating func cleared(_ conversation: Name?, _ now: Moment) {
         forced.removeAll { conversation == nil || $0.conversation == conversation }
         for name in conversation.map({ [$0] }) ?? Array(lanes.keys) where lanes[name] != nil {
             withLane(name, now) { lane in
@@ -176,8 +178,8 @@ extension Scheduler {
     // MARK: Reading the store
 
     /// Queued messages behind the last scan, in order; `complete`: there are none behind them.
-    package mutating func scanned(_ rows: [(conversation: String, head: Head)], complete: Bool, _ now: Moment) {
-        var touched = Set<String>()
+    package mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
+        var touched = Set<Name>()
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
             var lane = lanes[conversation] ?? Lane()
@@ -192,7 +194,7 @@ extension Scheduler {
     }
 
     /// Queued messages of one conversation behind the last one known; `complete`: there are none behind them.
-    package mutating func loaded(_ conversation: String, _ heads: [Head], complete: Bool, _ now: Moment) {
+    package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { lane in
             lane.upcoming = heads

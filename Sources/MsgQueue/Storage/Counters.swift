@@ -4,28 +4,28 @@
 struct Counters {
     private(set) var totals = Counts()
     /// Of the rows that are not folded yet, by conversation; those of the others are in the table `conversation`.
-    private(set) var unfolded: [String: Counts] = [:]
+    private(set) var unfolded: [Name: Counts] = [:]
     /// What this transaction changed, in order.
     private var journal: [Change] = []
     /// The counts before the transaction's first fold, and how many changes had been made by then.
-    private var beforeFold: (unfolded: [String: Counts], changes: Int)?
+    private var beforeFold: (unfolded: [Name: Counts], changes: Int)?
 
     private struct Change {
         /// nil: a folded row, which only the totals know here.
-        let conversation: String?
+        let conversation: Name?
         let delta: Counts
     }
 
     init(totals: Counts = Counts()) { self.totals = totals }
 
     /// Counts a change; `unfolded`: the row is not in the table's counts.
-    mutating func add(_ delta: Counts, _ conversation: String, unfolded isUnfolded: Bool) {
+    mutating func add(_ delta: Counts, _ conversation: Name, unfolded isUnfolded: Bool) {
         let change = Change(conversation: isUnfolded ? conversation : nil, delta: delta)
         apply(change.delta, change.conversation)
         journal.append(change)
     }
 
-    private mutating func apply(_ delta: Counts, _ conversation: String?) {
+    private mutating func apply(_ delta: Counts, _ conversation: Name?) {
         totals += delta
         if let conversation { unfolded[conversation, default: Counts()] += delta }
     }

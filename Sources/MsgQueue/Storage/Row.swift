@@ -3,7 +3,7 @@ package struct Row {
     package var sequence: Int64
     package var id: String
     package var isNamed: Bool
-    package var conversation: String
+    package var conversation: Name
     /// Of a recorded message; nil: our own.
     package var sender: String?
     package var createdAt: Int64
@@ -56,7 +56,7 @@ package struct Row {
         var checksum = Checksum()
         checksum.add(body)
         checksum.add(id)
-        checksum.add(conversation)
+        checksum.add(conversation.text)
         if let sender { checksum.add(sender) }
         if let metadataText { checksum.add(metadataText) }
         checksum.add(createdAt)

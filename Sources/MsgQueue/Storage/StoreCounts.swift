@@ -57,7 +57,7 @@ extension Store {
             UPDATE conversation SET queued = queued + ?2, sent = sent + ?3, delivered = delivered + ?4, "read" = "read" + ?5,
               failed = failed + ?6, received = received + ?7, unread = unread + ?8, unsent_bytes = unsent_bytes + ?9 WHERE name = ?1
             """)
-        try statement.bind(1, row.conversation)
+        try statement.bind(1, row.conversation.text)
         bind(delta, to: statement, from: 2)
         try statement.run()
     }
@@ -74,10 +74,10 @@ extension Store {
     package var totals: Counts { counters.totals }
 
     /// Of one conversation; those being sent count as queued.
-    package func counts(of conversation: String) throws(QueueError) -> Counts {
+    package func counts(of conversation: Name) throws(QueueError) -> Counts {
         let statement = try database.statement(
             "SELECT queued, sent, delivered, \"read\", failed, received, unread, unsent_bytes FROM conversation WHERE name = ?1")
-        try statement.bind(1, conversation)
+        try statement.bind(1, conversation.text)
         let folded = try statement.first { () throws(QueueError) in counts(statement, from: 0) }
         return (folded ?? Counts()) + (counters.unfolded[conversation] ?? Counts())
     }

@@ -2,7 +2,7 @@
 extension Store {
     /// A conversation with its newest message.
     package struct Outline {
-        package let name: String
+        package let name: Name
         package let counts: Counts
         package let last: Row
     }
@@ -17,9 +17,9 @@ extension Store {
             """)
         statement.bind(1, before == 0 ? Int64.max : before)
         statement.bind(2, Int64(limit))
-        var found: [(String, Counts, Int64)] = []
+        var found: [(Name, Counts, Int64)] = []
         try statement.forEach { () throws(QueueError) in
-            found.append((statement.text(8), counts(statement, from: 0), statement.int(9)))
+            found.append((Name(statement.text(8)), counts(statement, from: 0), statement.int(9)))
             return true
         }
         var outlines: [Outline] = []
@@ -43,12 +43,12 @@ extension Store {
             UPDATE conversation SET last_seq = coalesce((SELECT max(seq) FROM message INDEXED BY message_conversation
               WHERE indexed = 1 AND conversation = ?1), 0) WHERE name = ?1 AND last_seq = ?2
             """)
-        try newest.bind(1, row.conversation)
+        try newest.bind(1, row.conversation.text)
         newest.bind(2, row.sequence)
         try newest.run()
         guard database.changes > 0 else { return }
         let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
-        try empty.bind(1, row.conversation)
+        try empty.bind(1, row.conversation.text)
         try empty.run()
     }
 

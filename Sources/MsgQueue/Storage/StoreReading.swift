@@ -22,8 +22,9 @@ extension Store {
         progress.doomed = statement.int(19) & 1 != 0
         progress.perhapsArrived = statement.int(19) & 2 != 0
         var row = Row(
-            sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: statement.text(4),
-            sender: statement.isNull(24) ? nil : statement.text(24), createdAt: statement.int(5), editedAt: statement.int(6), metadataText: statement.isNull(7) ? nil : statement.text(7),
+            sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: Name(statement.text(4)),
+            sender: statement.isNull(24) ? nil : statement.text(24), createdAt: statement.int(5), editedAt: statement.int(6),
+            metadataText: statement.isNull(7) ? nil : statement.text(7),
             notBefore: statement.int(8), expiresAt: statement.int(9), unmeteredOnly: statement.bool(10), progress: progress,
             stateHash: statement.int(20), contentHash: statement.int(21), bodySize: statement.int(22))
         if part != .none {
@@ -78,7 +79,7 @@ extension Store {
     }
 
     /// Queued messages behind a place, in order, with their conversations.
-    package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: String, head: Head)] {
+    package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
         try foldNow()
         let statement = try database.statement(
             """
@@ -87,23 +88,23 @@ extension Store {
             """)
         statement.bind(1, sequence)
         statement.bind(2, Int64(limit))
-        var heads: [(conversation: String, head: Head)] = []
+        var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append((statement.text(6), head(statement)))
+            heads.append((Name(statement.text(6)), head(statement)))
             return true
         }
         return heads
     }
 
     /// Queued messages of one conversation behind a place, in order.
-    package func queued(in conversation: String, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
+    package func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
         try foldNow()
         let statement = try database.statement(
             """
             SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_conversation
             WHERE indexed = 1 AND conversation = ?1 AND seq > ?2 AND status = 0 ORDER BY seq LIMIT ?3
             """)
-        try statement.bind(1, conversation)
+        try statement.bind(1, conversation.text)
         statement.bind(2, sequence)
         statement.bind(3, Int64(limit))
         var heads: [Head] = []

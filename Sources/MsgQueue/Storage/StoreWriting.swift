@@ -27,7 +27,7 @@ extension Store {
         statement.bind(1, sequence)
         try statement.bind(2, row.id)
         statement.bind(3, row.isNamed)
-        try statement.bind(4, row.conversation)
+        try statement.bind(4, row.conversation.text)
         statement.bind(5, now)
         try statement.bind(6, row.metadataText)
         statement.bind(7, row.notBefore)
@@ -65,7 +65,8 @@ extension Store {
         statement.bind(1, row.sequence)
         for (index, value) in [
             Row.number(progress.status, isReceived: row.isReceived), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
-            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode), Row.flags(progress),
+            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
+            Row.flags(progress),
             Row.hash(row.sequence, progress),
         ].enumerated() {
             statement.bind(Int32(index + 2), value)
@@ -119,7 +120,7 @@ extension Store {
     }
 
     /// Removes what is queued or failed, of one conversation or of all, except what is being sent.
-    package func deleteUnsent(of conversation: String?) throws(QueueError) -> Int {
+    package func deleteUnsent(of conversation: Name?) throws(QueueError) -> Int {
         try fold()
         var removed = 0
         while true {
@@ -130,7 +131,7 @@ extension Store {
         }
     }
 
-    private func unsentRows(of conversation: String?, limit: Int64) throws(QueueError) -> [Row] {
+    private func unsentRows(of conversation: Name?, limit: Int64) throws(QueueError) -> [Row] {
         let statement: Statement
         if let conversation {
             statement = try database.statement(
@@ -138,7 +139,7 @@ extension Store {
                 SELECT seq, status, conversation, body_size, sender FROM message INDEXED BY message_conversation
                 WHERE indexed = 1 AND conversation = ?2 AND status IN (0, 5) AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
                 """)
-            try statement.bind(2, conversation)
+            try statement.bind(2, conversation.text)
         } else {
             statement = try database.statement(
                 """
@@ -167,7 +168,7 @@ extension Store {
         var progress = Progress()
         progress.status = Row.status(statement.int(1)) ?? .failed
         return Row(
-            sequence: statement.int(0), id: "", isNamed: false, conversation: statement.text(2),
+            sequence: statement.int(0), id: "", isNamed: false, conversation: Name(statement.text(2)),
             sender: statement.isNull(4) ? nil : statement.text(4), createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
             unmeteredOnly: false, progress: progress, bodySize: statement.int(3))
     }

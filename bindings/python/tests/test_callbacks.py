@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -219,9 +220,9 @@ def test_events_are_told_one_at_a_time_and_in_order(opened: Opener, http: HttpTr
     assert overlaps == []
     for id in ids:
         assert events.statuses(id) == [Status.QUEUED, Status.SENDING, Status.SENT]
-    times = [event.at for event in events.all(EventKind.STATUS) if event.at is not None]
-    assert len(times) == 120
+    times = [event.at for event in events.all()]
     assert times == sorted(times)
+    assert datetime.now(timezone.utc) - times[0] < timedelta(minutes=1)
 
 
 def test_events_are_told_while_a_transport_blocks(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:

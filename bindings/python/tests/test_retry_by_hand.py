@@ -281,15 +281,19 @@ def test_R13_ten_messages_are_reported_as_sent(opened: Opener, http: HttpTranspo
     assert receiver.ids == ids
 
 
-def test_a_retry_while_offline_goes_first_when_online(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_R3_a_retry_while_offline_is_made_when_online(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     events = Events()
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, on_event=events)
     id = failed(queue, receiver)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.retry(id)
-    assert queue.get(id).status is Status.QUEUED
+    assert queue.get(id).status is Status.FAILED
+    with pytest.raises(BusyError):
+        queue.retry(id)
+    assert receiver.ids == [id]
     queue.set_connectivity(Connectivity.ONLINE)
     events.wait_for_status(id, Status.SENT)
+    assert receiver.ids == [id, id]
 
 
 def test_an_expired_message_is_failed_and_not_sent(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:

@@ -130,7 +130,7 @@ def event(source: _abi.Event) -> Event:
     before = getattr(source, "from")
     return Event(
         kind=kind,
-        at=_optional_moment(source.at_ms),
+        at=moment(source.at_ms),
         id=_optional_text(source.id),
         conversation=_optional_text(source.conversation),
         from_status=Status(before) if is_status and before != _abi.STATUS_NONE else None,

@@ -15,7 +15,7 @@ class Event:
     """Something that happened, told after it is on disk. What a kind does not have is None; see `EventKind`."""
 
     kind: EventKind
-    at: datetime | None = None
+    at: datetime
     id: str | None = None
     conversation: str | None = None
     from_status: Status | None = None

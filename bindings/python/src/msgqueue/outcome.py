@@ -88,8 +88,8 @@ class Outcome:
     def http(cls, status: int, headers: Headers | None = None, *, text: str = "") -> Outcome:
         """An HTTP response: the engine decides by its status and its Retry-After, whose name may have any case.
 
-        2xx is sent; 408, 425, 429, 500, 502, 503, 504 and what is not known retry; other 4xx are final; 409 means
-        that the id was there already. `status` is 100 to 999.
+        2xx is sent; 408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409, the id is there already,
+        is sent when an earlier attempt perhaps arrived. `status` is 100 to 999.
         """
         if not 100 <= _arguments.whole("status", status) <= 999:
             raise InvalidError(f"status is {status}, not in 100 to 999")

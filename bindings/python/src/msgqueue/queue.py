@@ -247,17 +247,19 @@ class MessageQueue:
 
     def retry(self, id: str) -> None:
         """Tries a failed message again, now, under the same id, in its old place. Returns at once; an event tells
-        the outcome: sent, or failed again, within `manual_timeout`. While offline it becomes queued and goes first
+        the outcome: sent, or failed again, within `manual_timeout`. While offline it stays failed and is tried first
         when online.
 
-        Errors: NotFoundError, ConflictError (not failed), BusyError (being sent), NoTransportError.
+        Errors: NotFoundError, ConflictError (not failed), BusyError (being sent, or asked for already),
+        NoTransportError.
         """
         self._check(self._lib.msgq_retry(self._handle.pointer, _arguments.text("id", id)))
 
     def send_now(self, id: str) -> None:
         """Sends one queued message now, whatever stands before it; while offline, when online. Returns at once.
 
-        Errors: NotFoundError, ConflictError (not queued), BusyError (being sent), NoTransportError.
+        Errors: NotFoundError, ConflictError (not queued), BusyError (being sent, or asked for already),
+        NoTransportError.
         """
         self._check(self._lib.msgq_send_now(self._handle.pointer, _arguments.text("id", id)))
 

@@ -1,0 +1,24 @@
+@testable import MsgQueue
+
+/// A message in the store of a simulation.
+struct FakeMessage {
+    let sequence: Int64
+    let conversation: String
+    var progress = Progress()
+    var notBefore: Int64 = 0
+    var expiresAt: Int64 = 0
+    var unmeteredOnly = false
+    /// An attempt that is on disk and not ended there.
+    var cut: (number: UInt32, startedAt: Int64)?
+
+    init(sequence: Int64, conversation: String) {
+        self.sequence = sequence
+        self.conversation = conversation
+    }
+
+    var head: Head {
+        Head(
+            sequence: sequence, dueAt: progress.dueAt, dueDelay: progress.dueDelay, notBefore: notBefore, expiresAt: expiresAt,
+            unmeteredOnly: unmeteredOnly)
+    }
+}

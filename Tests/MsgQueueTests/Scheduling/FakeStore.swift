@@ -1,0 +1,80 @@
+@testable import MsgQueue
+
+/// The store of a simulation: as on disk, where a message that is being sent counts as queued.
+struct FakeStore {
+    private var messages: [Int64: FakeMessage] = [:]
+    private var order: [Int64] = []
+    private(set) var lanes: [String: [Int64]] = [:]
+    private var nextSequence: Int64 = 1
+    private(set) var enqueued = 0
+
+    subscript(sequence: Int64) -> FakeMessage? { messages[sequence] }
+
+    var all: some Collection<FakeMessage> { messages.values }
+    /// In order.
+    var queued: [Int64] { order }
+
+    mutating func insert(_ conversation: String, _ change: (inout FakeMessage) -> Void = { _ in }) -> FakeMessage {
+        var message = FakeMessage(sequence: nextSequence, conversation: conversation)
+        change(&message)
+        nextSequence += 1
+        enqueued += 1
+        messages[message.sequence] = message
+        order.append(message.sequence)
+        lanes[conversation, default: []].append(message.sequence)
+        return message
+    }
+
+    mutating func update(_ sequence: Int64, _ change: (inout FakeMessage) -> Void) {
+        guard var message = messages[sequence] else { return }
+        let wasQueued = message.progress.status == .queued
+        change(&message)
+        messages[sequence] = message
+        let isQueued = message.progress.status == .queued
+        if wasQueued, !isQueued { leaveOrder(message) }
+        if !wasQueued, isQueued { joinOrder(message) }
+    }
+
+    mutating func delete(_ sequence: Int64) {
+        guard let message = messages.removeValue(forKey: sequence) else { return }
+        if message.progress.status == .queued { leaveOrder(message) }
+    }
+
+    func count(of conversation: String) -> Int { lanes[conversation]?.count ?? 0 }
+
+    func queued(after sequence: Int64, limit: Int) -> [(conversation: String, head: Head)] {
+        let rows = order[Self.place(sequence + 1, in: order)...].prefix(limit).compactMap { messages[$0] }
+        return rows.map { ($0.conversation, $0.head) }
+    }
+
+    func queued(in conversation: String, after sequence: Int64, limit: Int) -> [Head] {
+        let lane = lanes[conversation] ?? []
+        return lane[Self.place(sequence + 1, in: lane)...].prefix(limit).compactMap { messages[$0]?.head }
+    }
+
+    // MARK: Order
+
+    private mutating func joinOrder(_ message: FakeMessage) {
+        order.insert(message.sequence, at: Self.place(message.sequence, in: order))
+        var lane = lanes[message.conversation] ?? []
+        lane.insert(message.sequence, at: Self.place(message.sequence, in: lane))
+        lanes[message.conversation] = lane
+    }
+
+    private mutating func leaveOrder(_ message: FakeMessage) {
+        order.remove(at: Self.place(message.sequence, in: order))
+        var lane = lanes.removeValue(forKey: message.conversation) ?? []
+        lane.remove(at: Self.place(message.sequence, in: lane))
+        if !lane.isEmpty { lanes[message.conversation] = lane }
+    }
+
+    /// The first place whose number is not below this one.
+    private static func place(_ sequence: Int64, in numbers: [Int64]) -> Int {
+        var (low, high) = (0, numbers.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if numbers[middle] < sequence { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

@@ -1,0 +1,64 @@
+@testable import MsgQueue
+
+/// One line of a simulation's journal.
+enum Happening: Equatable, CustomStringConvertible {
+    case enqueued(Int64, String, direct: Bool)
+    case started(Int64, String, Hand)
+    case ended(Int64, Resolution.Fate)
+    case timedOut(Int64)
+    case returned(Int64)
+    case late(Int64)
+    case expired(Int64)
+    case deleted(Int64)
+    case cleared(String?)
+    case forced(Int64, Hand)
+    case network(Network)
+    case transport(Bool)
+    case drainStarted(batch: Int, timeout: Int64?)
+    case drainJoined
+    case drainFinished(Report)
+    case prompt
+    case promptWithdrawn
+    case storageBroken
+    case storageWell
+    case restarted
+    case closing
+    case jumped(Int64)
+    case read(String?, after: Int64, rows: Int)
+    case waiting(until: Int64?)
+
+    var description: String {
+        switch self {
+        case .enqueued(let sequence, let lane, let direct): "enqueued \(sequence) \(lane)\(direct ? " direct" : "")"
+        case .started(let sequence, let lane, let hand): "started \(sequence) \(lane)\(hand == .none ? "" : " by \(hand)")"
+        case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
+        case .timedOut(let sequence): "timed out \(sequence)"
+        case .returned(let sequence): "call returned \(sequence)"
+        case .late(let sequence): "late success \(sequence)"
+        case .expired(let sequence): "expired \(sequence)"
+        case .deleted(let sequence): "deleted \(sequence)"
+        case .cleared(let lane): "cleared \(lane ?? "all")"
+        case .forced(let sequence, let hand): "forced \(sequence) \(hand)"
+        case .network(let network): "network \(network.connectivity)\(network.metered ? " metered" : "")"
+        case .transport(let present): "transport \(present)"
+        case .drainStarted(let batch, let timeout): "drain batch \(batch) timeout \(timeout.map(String.init) ?? "none")"
+        case .drainJoined: "drain joined"
+        case .drainFinished(let report): "drain finished \(report.stop): \(report.sent) sent, \(report.remaining) remain"
+        case .prompt: "prompt"
+        case .promptWithdrawn: "prompt withdrawn"
+        case .storageBroken: "storage broken"
+        case .storageWell: "storage well"
+        case .restarted: "restarted"
+        case .closing: "closing"
+        case .jumped(let amount): "wall clock jumps \(amount)"
+        case .read(let lane, let after, let rows): "read \(lane ?? "all") after \(after): \(rows)"
+        case .waiting(let until): "waits until \(until.map(String.init) ?? "input")"
+        }
+    }
+}
+
+/// A promise that a simulation saw broken.
+struct Violation: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,263 @@
+@testable import MsgQueue
+
+/// Knows the promises, and nothing of how the scheduler keeps them.
+struct Judge {
+    let options: Options
+    var network = Network()
+    var hasTransport = false
+    var isClosing = false
+    /// Automatic sending waits for these.
+    var settledAt: Int64 = 0
+    var pausedUntil: Int64 = 0
+    /// Enqueued to go at once, and not attempted since.
+    var direct: Set<Int64> = []
+    /// Attempted in this run, and back by its timer.
+    var asked: Set<Int64> = []
+    /// Asked for by a person.
+    var forced: [Int64: Hand] = [:]
+    var session: Session?
+    var promptUntil: Int64?
+    /// A prompt was raised since there was a connection.
+    var hasPrompted = false
+    var wallJumpedAt = Int64.min / 2
+
+    struct Session {
+        let batch: Int
+        let deadline: Int64?
+        var started = 0
+        var isStopped = false
+        var tally = Report()
+    }
+
+    init(_ options: Options) { self.options = options }
+
+    private var isOnline: Bool { network.connectivity != .offline }
+
+    // MARK: What is told
+
+    mutating func enqueued(_ message: FakeMessage, isDirect: Bool, _ simulation: Simulation) {
+        if isDirect { direct.insert(message.sequence) }
+    }
+
+    mutating func networkChanged(_ new: Network, _ simulation: Simulation) {
+        let wasOnline = isOnline
+        network = new
+        guard isOnline else {
+            direct = []
+            asked = []
+            return
+        }
+        pausedUntil = 0
+        guard !wasOnline else { return }
+        settledAt = simulation.now.mono + options.settle
+        hasPrompted = false
+    }
+
+    mutating func drainStarted(batch: Int, timeout: Int64?, _ simulation: Simulation) {
+        session = Session(batch: batch, deadline: timeout.map { simulation.now.mono + $0 })
+        pausedUntil = 0
+    }
+
+    mutating func ended(_ message: FakeMessage, _ resolution: Resolution, _ simulation: Simulation) {
+        if resolution.isOffline {
+            pausedUntil = simulation.now.mono + Scheduler.offlinePause
+            session?.isStopped = true
+        } else if resolution.fate == .queued {
+            asked.insert(message.sequence)
+        }
+        switch resolution.fate {
+        case .sent: session?.tally.sent += 1
+        case .failed: session?.tally.failed += 1
+        case .discarded: session?.tally.discarded += 1
+        case .queued, .deleted: break
+        }
+    }
+
+    // MARK: Leave
+
+    /// The backlog may go.
+    private func hasLeave(_ now: Moment) -> Bool {
+        if let session, !session.isStopped, session.batch == 0 || session.started < session.batch { return true }
+        return options.mode == .auto && now.mono >= settledAt && now.mono >= pausedUntil
+    }
+
+    private func isDue(_ message: FakeMessage, _ now: Moment) -> Bool {
+        let progress = message.progress
+        return progress.dueAt <= now.wall && message.notBefore <= now.wall
+    }
+
+    private func hasExpired(_ message: FakeMessage, _ now: Moment) -> Bool {
+        message.expiresAt != 0 && message.expiresAt <= now.wall
+    }
+
+    /// The heads of conversations that nothing of is under way, or waits for its call to return.
+    private func heads(_ simulation: Simulation) -> [FakeMessage] {
+        let taken = Set(simulation.scheduler.flights.values.map(\.conversation))
+        return simulation.store.lanes.compactMap { conversation, lane in
+            guard !taken.contains(conversation), let first = lane.first else { return nil }
+            return simulation.store[first]
+        }
+    }
+
+    private func mayGo(_ message: FakeMessage, _ now: Moment) -> Bool {
+        isDue(message, now) && !hasExpired(message, now) && !(message.unmeteredOnly && network.metered)
+    }
+
+    private func slots(_ simulation: Simulation) -> (open: Int, hung: Int) {
+        let flights = simulation.scheduler.flights.values
+        let open = flights.count { !$0.isEnded }
+        return (open, flights.count - open)
+    }
+
+    // MARK: Attempts
+
+    mutating func starts(_ message: FakeMessage, _ conversation: String, _ hand: Hand, _ simulation: Simulation) throws {
+        let now = simulation.now
+        let what = "message \(message.sequence) of \(message.conversation)"
+        func fail(_ why: String) -> Violation { Violation("\(what) was started \(why)") }
+        guard conversation == message.conversation else { throw fail("in conversation \(conversation)") }
+        guard isOnline else { throw fail("while offline") }
+        guard hasTransport else { throw fail("without a transport") }
+        guard !isClosing else { throw fail("while closing") }
+        guard now.mono >= simulation.storageUntil else { throw fail("while the store was in trouble") }
+        guard !simulation.sendingPlaces.contains(message.sequence) else { throw fail("while it was being sent") }
+        for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
+            throw fail("beside message \(flight.sequence) of its conversation")
+        }
+        let (open, hung) = slots(simulation)
+        guard open < options.maxInFlight else { throw fail("as number \(open + 1) of \(options.maxInFlight)") }
+        guard open + hung < options.maxInFlight + Scheduler.hungCeiling else { throw fail("beside \(hung) that hang") }
+        if hand == .none {
+            try startsByItself(message, simulation, fail)
+            session?.started += 1
+        } else {
+            guard forced[message.sequence] == hand else { throw fail("by \(hand), which nobody asked for") }
+        }
+        forced[message.sequence] = nil
+        direct.remove(message.sequence)
+    }
+
+    private func startsByItself(_ message: FakeMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
+        let now = simulation.now
+        let leave = hasLeave(now)
+        let returns = options.mode == .ask && asked.contains(message.sequence) && now.mono >= pausedUntil
+        guard leave || direct.contains(message.sequence) || returns else { throw fail("without leave") }
+        guard let first = simulation.store.lanes[message.conversation]?.first, first == message.sequence else {
+            throw fail("although \(simulation.store.lanes[message.conversation]?.first ?? 0) stands before it")
+        }
+        guard !hasExpired(message, now) else { throw fail("although it has expired") }
+        guard !(message.unmeteredOnly && network.metered) else { throw fail("over a metered link") }
+        guard isDue(message, now) || isAfterJump(now) else { throw fail("before its time") }
+        guard leave else { return }
+        // Oldest first, of all that may go.
+        for head in heads(simulation) where head.sequence < message.sequence {
+            guard !mayGo(head, now) || isAfterJump(now) else { throw fail("although \(head.sequence) of \(head.conversation) could go") }
+        }
+    }
+
+    mutating func expires(_ message: FakeMessage, _ simulation: Simulation) throws {
+        guard hasExpired(message, simulation.now) else { throw Violation("message \(message.sequence) expired too early") }
+        session?.tally.failed += 1
+    }
+
+    /// A wall clock that jumped is noticed after a minute at the latest.
+    private func isAfterJump(_ now: Moment) -> Bool { now.mono - wallJumpedAt < 2 * Scheduler.longestSleep }
+
+    // MARK: The drain
+
+    mutating func finishes(_ report: Report, _ simulation: Simulation) throws {
+        guard let session else { throw Violation("a drain finished that was not asked for") }
+        let now = simulation.now
+        let open = slots(simulation).open
+        let isRight =
+            switch report.stop {
+            case .empty: open == 0 && simulation.store.queued.isEmpty
+            case .waiting: open == 0 && !simulation.store.queued.isEmpty
+            case .offline: !isOnline || (session.isStopped && open == 0)
+            case .batch: session.batch > 0 && session.started >= session.batch && open == 0
+            case .timeout: session.deadline.map { $0 <= now.mono } ?? false
+            case .storage: now.mono < simulation.storageUntil
+            case .closed: isClosing
+            case .started: false
+            }
+        guard isRight else { throw Violation("the drain says it stopped for \(report.stop)") }
+        let tally = session.tally
+        guard report.sent == tally.sent, report.failed == tally.failed, report.discarded == tally.discarded else {
+            throw Violation("the drain reports \(report), but it was \(tally)")
+        }
+        if report.stop == .waiting, let head = startable(simulation) {
+            throw Violation("the drain ended although message \(head.sequence) of \(head.conversation) could go")
+        }
+        self.session = nil
+    }
+
+    // MARK: The prompt
+
+    mutating func raisesPrompt(_ simulation: Simulation) throws {
+        guard shouldPrompt(simulation) else { throw Violation("a prompt that is none") }
+        guard promptUntil == nil else { throw Violation("a second prompt") }
+        promptUntil = simulation.now.mono + options.promptTimeout
+        hasPrompted = true
+    }
+
+    mutating func withdrawsPrompt(_ simulation: Simulation) throws {
+        guard let until = promptUntil else { throw Violation("a prompt withdrawn that was not raised") }
+        guard !stands(simulation, until) else { throw Violation("a prompt withdrawn without reason") }
+        promptUntil = nil
+    }
+
+    private func stands(_ simulation: Simulation, _ until: Int64) -> Bool {
+        isOnline && !simulation.store.queued.isEmpty && session == nil && !isClosing && simulation.now.mono < until
+    }
+
+    private func shouldPrompt(_ simulation: Simulation) -> Bool {
+        options.mode == .ask && !hasPrompted && isOnline && hasTransport && !isClosing && session == nil
+            && !simulation.store.queued.isEmpty && simulation.now.mono >= settledAt && simulation.scheduler.flights.isEmpty
+    }
+
+    // MARK: Rest
+
+    /// A message that could go now: the scheduler must not wait.
+    private func startable(_ simulation: Simulation) -> FakeMessage? {
+        let now = simulation.now
+        let (open, hung) = slots(simulation)
+        guard isOnline, hasTransport, !isClosing, now.mono >= simulation.storageUntil, open < options.maxInFlight,
+            open + max(0, hung - Scheduler.hungCeiling) < options.maxInFlight
+        else { return nil }
+        let heads = heads(simulation)
+        let taken = Set(simulation.scheduler.flights.values.map(\.conversation))
+        for sequence in forced.keys.sorted() {
+            if let message = simulation.store[sequence], !taken.contains(message.conversation) { return message }
+        }
+        if let session, session.batch > 0, session.started >= session.batch { return nil }
+        let leave = hasLeave(now)
+        return heads.first { head in
+            mayGo(head, now) && (leave || direct.contains(head.sequence))
+        }
+    }
+
+    func waits(until: Int64?, _ simulation: Simulation) throws {
+        let now = simulation.now
+        if let until, until <= now.mono { throw Violation("it waits for a time that has passed") }
+        for flight in simulation.scheduler.flights.values where !flight.isEnded && flight.deadline <= now.mono {
+            throw Violation("the attempt of message \(flight.sequence) does not time out")
+        }
+        if let session {
+            guard isOnline else { throw Violation("a drain goes on while offline") }
+            guard slots(simulation).open > 0 else { throw Violation("a drain has nothing under way and no report") }
+            if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain goes on beyond its time") }
+        }
+        if let until = promptUntil, !stands(simulation, until) { throw Violation("a prompt is not withdrawn") }
+        if shouldPrompt(simulation) { throw Violation("no prompt is raised") }
+        if let message = startable(simulation), !isAfterJump(now) {
+            throw Violation("message \(message.sequence) of \(message.conversation) could go, but nothing happens")
+        }
+        guard now.mono >= simulation.storageUntil, hasLeave(now), isOnline, hasTransport, !isClosing, !isAfterJump(now) else { return }
+        let (open, hung) = slots(simulation)
+        guard open + max(0, hung - Scheduler.hungCeiling) < options.maxInFlight else { return }
+        if let session, session.batch > 0, session.started >= session.batch { return }
+        for head in heads(simulation) where hasExpired(head, now) {
+            throw Violation("message \(head.sequence) has expired, but nothing happens")
+        }
+    }
+}

@@ -1,0 +1,214 @@
+@testable import MsgQueue
+
+/// Does to a simulation whatever a host and the world could do, at random but repeatable.
+struct RandomHost {
+    let seed: UInt64
+    let steps: Int
+    private var random: SeededGenerator
+    private let simulation: Simulation
+    private let conversations: [String]
+    private let isRough: Bool
+
+    init(seed: UInt64, steps: Int) {
+        self.seed = seed
+        self.steps = steps
+        random = SeededGenerator(seed)
+        var options = Options()
+        options.mode = random.pick([.auto, .auto, .ask, .manual])
+        options.direct = random.chance(75)
+        options.maxInFlight = random.pick([1, 1, 2, 3, 8])
+        options.maxRetries = random.pick([0, 1, 5, 5])
+        options.backoff = random.pick([
+            .automatic, .ladder([]), .ladder([1, 20, 300]), .ladder([0, 0]), .exponential(base: 100, factor: 2, cap: 90_000),
+        ])
+        options.discardExhausted = random.chance(15)
+        options.holdUnknown = random.chance(15)
+        options.settle = random.pick([0, 500])
+        options.drainBatch = random.pick([0, 0, 0, 5])
+        options.attemptTimeout = random.pick([1_000, 30_000])
+        simulation = Simulation(options)
+        isRough = random.chance(50)
+        // Few long conversations, many short ones, or something between; beyond the window of a lane and the chunk of a scan.
+        let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
+        conversations = (0..<lanes).map { "c\($0)" }
+        for _ in 0..<backlog { simulation.preload([random.pick(conversations)]) }
+    }
+
+    /// nil: every promise was kept.
+    mutating func run() -> Violation? {
+        do {
+            try simulation.settle()
+            for _ in 0..<steps {
+                let before = simulation.journal.count
+                let isQuiet = act()
+                let starts = random.chance(80) ? Int.max : random.int(0...1)
+                let deadline = simulation.deadline
+                let wasWaiting = !simulation.hasStart
+                try simulation.settle(starts: starts)
+                // Before the time that it waits for, nothing happens by itself.
+                if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
+                    let happened = simulation.journal[before...].filter { if case .waiting = $0.what { false } else { true } }
+                    if let first = happened.first { throw Violation("it waited until \(deadline ?? -1), but then: \(first.what)") }
+                }
+            }
+            try finish()
+            return nil
+        } catch let violation as Violation {
+            return violation
+        } catch {
+            return Violation("\(error)")
+        }
+    }
+
+    var story: String { simulation.tail() }
+    var setting: String {
+        let options = simulation.options
+        return """
+            \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
+            settle \(options.settle), batch \(options.drainBatch), \(conversations.count) conversations
+            """
+    }
+
+    // MARK: Acts
+
+    /// True when nothing but time passed.
+    private mutating func act() -> Bool {
+        switch random.int(0...99) {
+        case 0..<14: enqueue()
+        case 14..<46: answer()
+        case 46..<70: return pass()
+        case 70..<78: changeNetwork()
+        case 78..<86: simulation.drain(batch: random.pick([0, 0, 1, 5]), timeout: random.pick([nil, nil, 0, 100, 20_000]))
+        case 86..<90: if let sequence = some(.queued) { simulation.sendNow(sequence) }
+        case 90..<93: if let sequence = some(.failed) { simulation.retry(sequence) }
+        case 93..<95: if let sequence = some(random.pick([.queued, .failed, .sent])) { simulation.delete(sequence) }
+        default: actRoughly()
+        }
+        return false
+    }
+
+    private mutating func enqueue() {
+        let wall = simulation.now.wall
+        let count = random.chance(70) ? 1 : random.int(2...6)
+        let lanes = (0..<count).map { _ in random.pick(conversations) }
+        let kind = random.int(0...99)
+        let delay = random.int64(1...90_000)
+        simulation.enqueue(lanes) { message in
+            switch kind {
+            case 0..<5: message.notBefore = wall + delay
+            case 5..<10: message.expiresAt = wall + delay
+            case 10..<15: message.unmeteredOnly = true
+            default: break
+            }
+        }
+    }
+
+    private mutating func answer() {
+        if random.chance(20), let hung = simulation.hanging.first {
+            simulation.comeBack(hung.token, random.pick([nil, .sent, .retry()]))
+            return
+        }
+        if random.chance(5), let token = simulation.late.keys.sorted().first {
+            simulation.answerLate(token, random.pick([.sent, .retry()]))
+            return
+        }
+        let flights = simulation.flights
+        guard !flights.isEmpty else { return }
+        let flight = random.pick(flights)
+        let outcome: Outcome =
+            switch random.int(0...99) {
+            case 0..<62: .sent
+            case 62..<80: .retry(.server)
+            case 80..<88: .reject()
+            case 88..<94: .offline
+            default: .http(429, retryAfter: "\(random.int(0...40))")
+            }
+        do { try simulation.answer(flight.sequence, outcome) } catch {}
+    }
+
+    /// Time passes: a little, until something is due, or long.
+    private mutating func pass() -> Bool {
+        switch random.int(0...9) {
+        case 0..<4: simulation.advance(random.int64(1...400))
+        case 4..<9:
+            guard let deadline = simulation.deadline, deadline > simulation.now.mono else { return true }
+            let wait = deadline - simulation.now.mono
+            simulation.advance(random.chance(40) ? wait : random.int64(0...wait))
+        default: simulation.advance(random.int64(1...100_000))
+        }
+        return true
+    }
+
+    private mutating func changeNetwork() {
+        switch random.int(0...9) {
+        case 0..<3: simulation.goOffline()
+        case 3..<8: simulation.goOnline(metered: random.chance(20))
+        case 8: simulation.setNetwork(.unknown)
+        default: for _ in 0..<random.int(2...20) { random.chance(50) ? simulation.goOffline() : simulation.goOnline() }
+        }
+    }
+
+    private mutating func actRoughly() {
+        switch random.int(0...9) {
+        case 0: simulation.clear(random.chance(80) ? random.pick(conversations) : nil)
+        case 1 where isRough: simulation.restart()
+        case 2: simulation.setTransport(random.chance(60))
+        case 3 where isRough: simulation.breakStore()
+        case 4, 5: simulation.mendStore()
+        case 6 where isRough && random.chance(30):
+            simulation.jumpWallClock(random.pick([-3_600_000, -1_000, 1_000, 3_600_000]))
+        case 7, 8: simulation.answersInCall.toggle()
+        default: break
+        }
+    }
+
+    private mutating func some(_ status: MessageStatus) -> Int64? {
+        let all = simulation.store.all.filter { $0.progress.status == status }.map(\.sequence).sorted()
+        return all.isEmpty ? nil : random.pick(all)
+    }
+
+    // MARK: The end
+
+    /// All is well from now on: everything queued goes out, or expires.
+    private mutating func finish() throws {
+        simulation.mendStore()
+        simulation.setTransport(true)
+        simulation.goOnline()
+        for _ in 0..<20_000 {
+            try simulation.settle()
+            if let flight = simulation.flights.first {
+                try simulation.answer(flight.sequence, .sent)
+            } else if let hung = simulation.hanging.first {
+                simulation.comeBack(hung.token, nil)
+            } else if simulation.store.queued.isEmpty {
+                return try rest()
+            } else if simulation.options.mode != .auto, random.chance(60) {
+                simulation.drain()
+            } else if let deadline = simulation.deadline {
+                simulation.advance(max(1, deadline - simulation.now.mono))
+            } else {
+                guard simulation.options.mode != .auto else {
+                    throw Violation("\(simulation.store.queued.count) messages are queued, the first \(simulation.store.queued[0]), and nothing happens")
+                }
+                // By hand: when it is due.
+                simulation.advance(30_000)
+                simulation.drain()
+            }
+        }
+        throw Violation("\(simulation.store.queued.count) messages are never sent, the first \(simulation.store.queued[0])")
+    }
+
+    /// The queue is empty: nothing hangs about, and every drain was reported.
+    private func rest() throws {
+        let asked = simulation.journal.count { if case .drainStarted = $0.what { true } else { false } }
+        let lost = simulation.journal.count { $0.what == .restarted }
+        guard simulation.scheduler.session == nil, asked - simulation.reports.count <= lost else {
+            throw Violation("\(asked) drains, \(simulation.reports.count) reports")
+        }
+        for message in simulation.store.all {
+            guard message.cut == nil, message.progress.status != .sending else {
+                throw Violation("message \(message.sequence) has no status")
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+@testable import MsgQueue
+
+/// What a host, a receiver and the world do to a simulation.
+extension Simulation {
+    // MARK: Messages in
+
+    /// Enqueues in one commit; their sequences.
+    @discardableResult
+    func enqueue(_ conversations: [String], _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
+        guard !storeIsBroken else {
+            storageTrouble()
+            return []
+        }
+        let messages = conversations.map { store.insert($0, change) }
+        var ahead: [String: Int] = [:]
+        for message in messages { ahead[message.conversation, default: 0] += 1 }
+        for message in messages {
+            let own = ahead[message.conversation] ?? 1
+            let isDirect = scheduler.goesDirect(message.conversation) ?? isFirst(message, of: own)
+            ahead[message.conversation] = own - 1
+            note(.enqueued(message.sequence, message.conversation, direct: isDirect))
+            judge.enqueued(message, isDirect: isDirect, self)
+            scheduler.enqueued(message.head, message.conversation, goesDirect: isDirect, now)
+        }
+        return messages.map(\.sequence)
+    }
+
+    @discardableResult
+    func enqueue(_ conversation: String, count: Int = 1, _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
+        enqueue(Array(repeating: conversation, count: count), change)
+    }
+
+    /// Puts messages on disk that the scheduler has not heard of: as before a start.
+    func preload(_ conversations: [String], _ change: (inout FakeMessage) -> Void = { _ in }) {
+        for conversation in conversations { _ = store.insert(conversation, change) }
+    }
+
+    private func isFirst(_ message: FakeMessage, of own: Int) -> Bool {
+        let sending = flights.count { $0.conversation == message.conversation }
+        return store.count(of: message.conversation) - sending <= own
+    }
+
+    // MARK: One message
+
+    /// nil: it was taken.
+    @discardableResult
+    func force(_ sequence: Int64, _ action: PersonalAction, _ hand: Hand) -> QueueError.Code? {
+        guard let message = store[sequence] else { return .notFound }
+        let status = sendingPlaces.contains(sequence) ? .sending : message.progress.status
+        if let code = refusal({ try StatusRule.check(action, on: status) }) { return code }
+        if scheduler.isForced(sequence) { return .busy }
+        if !judge.hasTransport { return .noTransport }
+        note(.forced(sequence, hand))
+        judge.forced[sequence] = hand
+        scheduler.force(sequence, message.conversation, hand)
+        return nil
+    }
+
+    @discardableResult
+    func sendNow(_ sequence: Int64) -> QueueError.Code? { force(sequence, .sendNow, .sendNow) }
+
+    @discardableResult
+    func retry(_ sequence: Int64) -> QueueError.Code? { force(sequence, .retry, .retry) }
+
+    @discardableResult
+    func delete(_ sequence: Int64) -> QueueError.Code? {
+        guard let message = store[sequence] else { return .notFound }
+        if sendingPlaces.contains(sequence) { return .busy }
+        guard !storeIsBroken else {
+            storageTrouble()
+            return .storage
+        }
+        note(.deleted(sequence))
+        store.delete(sequence)
+        judge.forced[sequence] = nil
+        scheduler.removed(sequence, message.conversation, now)
+        return nil
+    }
+
+    func clear(_ conversation: String? = nil) {
+        guard !storeIsBroken else {
+            storageTrouble()
+            return
+        }
+        note(.cleared(conversation))
+        for flight in flights where conversation == nil || flight.conversation == conversation {
+            store.update(flight.sequence) { $0.progress.doomed = true }
+        }
+        for message in Array(store.all) where conversation == nil || message.conversation == conversation {
+            guard message.progress.status == .queued || message.progress.status == .failed, message.cut == nil else { continue }
+            store.delete(message.sequence)
+            judge.forced[message.sequence] = nil
+        }
+        scheduler.cleared(conversation, now)
+    }
+
+    // MARK: Answers
+
+    /// The transport's answer to the attempt of this message.
+    func answer(_ sequence: Int64, _ outcome: Outcome) throws {
+        guard let flight = flights.first(where: { $0.sequence == sequence }) else {
+            throw Violation("message \(sequence) is not being sent")
+        }
+        if flight.isRunning {
+            scheduler.callReturned(flight.token, now)
+            note(.returned(sequence))
+        }
+        try end(flight, outcome)
+    }
+
+    /// A transport's call that hung comes back, with an answer or none.
+    func comeBack(_ token: UInt64, _ outcome: Outcome?) {
+        guard let flight = scheduler.flights[token], flight.isEnded, flight.isRunning else { return }
+        note(.returned(flight.sequence))
+        scheduler.callReturned(token, now)
+        if let outcome { answerLate(token, outcome) }
+    }
+
+    /// An answer after the time-out.
+    func answerLate(_ token: UInt64, _ outcome: Outcome) {
+        guard !storeIsBroken, let flight = late.removeValue(forKey: token), let message = store[flight.sequence], unsaved.isEmpty,
+            let progress = OutcomeRule.lateSuccess(
+                outcome, flight.trial(now), of: message.progress,
+                isSending: scheduler.flight(of: flight.sequence, in: message.conversation) != nil, now: now.wall)
+        else { return }
+        note(.late(flight.sequence))
+        store.update(flight.sequence) { $0.progress = progress }
+        judge.forced[flight.sequence] = nil
+        scheduler.removed(flight.sequence, message.conversation, now)
+    }
+
+    /// Attempts that timed out and whose calls hang.
+    var hanging: [Flight] {
+        scheduler.flights.values.filter { $0.isEnded && $0.isRunning }.sorted { $0.token < $1.token }
+    }
+
+    /// Settles and answers until nothing is under way.
+    func run(_ answer: (Int64) -> Outcome = { _ in .sent }) throws {
+        for _ in 0..<100_000 {
+            try settle()
+            guard let flight = flights.first else { return }
+            try self.answer(flight.sequence, answer(flight.sequence))
+        }
+        throw Violation("it never comes to rest")
+    }
+
+    // MARK: The world
+
+    func setNetwork(_ connectivity: Connectivity, metered: Bool = false) {
+        let network = Network(connectivity: connectivity, link: .other, metered: metered)
+        guard network != scheduler.network else { return }
+        note(.network(network))
+        judge.networkChanged(network, self)
+        scheduler.networkChanged(network, now)
+    }
+
+    func goOffline() { setNetwork(.offline) }
+    func goOnline(metered: Bool = false) { setNetwork(.online, metered: metered) }
+
+    func setTransport(_ present: Bool) {
+        note(.transport(present))
+        judge.hasTransport = present
+        scheduler.transportChanged(present: present, now)
+    }
+
+    /// False: it joined the one under way, or there is no transport.
+    @discardableResult
+    func drain(batch: Int = 0, timeout: Int64? = nil) -> Bool {
+        guard judge.hasTransport else { return false }
+        guard scheduler.drain(batch: batch, timeout: timeout, now) else {
+            note(.drainJoined)
+            return false
+        }
+        note(.drainStarted(batch: batch, timeout: timeout))
+        judge.drainStarted(batch: batch == 0 ? options.drainBatch : batch, timeout: timeout, self)
+        return true
+    }
+
+    func advance(_ milliseconds: Int64) {
+        now.mono += milliseconds
+        now.wall += milliseconds
+    }
+
+    func jumpWallClock(_ milliseconds: Int64) {
+        note(.jumped(milliseconds))
+        now.wall += milliseconds
+        judge.wallJumpedAt = now.mono
+    }
+
+    func breakStore() {
+        note(.storageBroken)
+        storeIsBroken = true
+    }
+
+    func mendStore() { storeIsBroken = false }
+
+    func close() {
+        note(.closing)
+        judge.isClosing = true
+        scheduler.closing()
+    }
+
+    /// The process ends without a word, and another one opens the store.
+    func restart(hasTransport: Bool = true) {
+        note(.restarted)
+        for message in Array(store.all) {
+            guard let cut = message.cut else { continue }
+            let resolution = OutcomeRule.recover(
+                number: cut.number, startedAt: cut.startedAt, of: message.progress, holdUnknown: options.holdUnknown,
+                maxRetries: options.maxRetries)
+            if resolution.fate == .deleted {
+                store.delete(message.sequence)
+            } else {
+                store.update(message.sequence) { message in
+                    message.cut = nil
+                    message.progress = resolution.progress
+                }
+            }
+        }
+        (late, unsaved, storageUntil, storageDelay) = ([:], [], 0, 0)
+        storeIsBroken = false
+        scheduler = Scheduler(options)
+        judge = Judge(options)
+        judge.wallJumpedAt = Int64.min / 2
+        if hasTransport {
+            scheduler.transportChanged(present: true, now)
+            judge.hasTransport = true
+        }
+    }
+}
