@@ -158,6 +158,12 @@ typedef enum msgq_exhausted {
   MSGQ_EXHAUSTED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
 } msgq_exhausted;
 
+/* What a message that failed for good does to its conversation. */
+typedef enum msgq_final_failure {
+  MSGQ_FINAL_STEP_ASIDE = 0, /* those behind it go on */
+  MSGQ_FINAL_BLOCK           /* they wait until a person retries or deletes it */
+} msgq_final_failure;
+
 /* Who runs transport and event callbacks. */
 typedef enum msgq_callbacks {
   MSGQ_CALLBACKS_THREAD = 0, /* threads of the library */
@@ -170,6 +176,17 @@ typedef struct msgq_options {
   msgq_callbacks callbacks;
   msgq_backoff backoff;
   msgq_exhausted exhausted;
+  msgq_final_failure final_failure;
+  /* A message that waits for its retry holds its conversation (default true); false: others pass it. One that waits for its
+     not_before_ms or for an unmetered link never holds anybody. */
+  bool strict_order;
+  /* 401 and 403 (failure kind unauthorized) pause the queue until msgq_resume instead of failing message after message; the message
+     stays queued and uses up no retry. Default false. */
+  bool pause_on_unauthorized;
+  /* Nothing is sent while the link is metered. Default false. */
+  bool unmetered_only;
+  /* In the background (msgq_set_lifecycle) the engine sends nothing by itself unless this is true. Default false. */
+  bool background_timers;
   /* A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once. Default true. */
   bool direct;
   /* After a crash in mid-attempt: false (default) sends the message again under its id, true makes it `failed` with
@@ -199,8 +216,19 @@ typedef struct msgq_options {
   int64_t prompt_timeout_ms;
   /* After a change to online, automatic sending and the prompt wait this long for the link to stay: 0 to 1 hour. Default 500 ms. */
   int64_t settle_ms;
-  /* Attempts started by one drain: 0 (default) all. */
+  /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
+     resume): 0 (default) all. */
   uint32_t drain_batch;
+  /* A trigger by the clock: 0 (default) none, or 1 ms to 1 day. */
+  int64_t timer_ms;
+  /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
+  int64_t expiry_ms;
+  /* History: sent and recorded messages are kept, so many at most (default 10,000) and so long at most (default 30 days; negative: no limit).
+     What is queued or failed is never pruned. */
+  uint64_t keep_sent;
+  int64_t keep_sent_ms;
+  /* Ids of messages that were sent and pruned or deleted are refused as duplicates for this long: default 7 days; 0: not. */
+  int64_t remember_ids_ms;
   /* Limits, 0 = none: unsent messages, bytes of unsent bodies. Over it: MSGQ_FULL. Default none. */
   uint64_t limit_messages;
   uint64_t limit_bytes;
@@ -212,7 +240,8 @@ typedef struct msgq_options {
 
 #define MSGQ_OPTIONS_INIT                                                                                          \
   { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
-    true, false, false, 1, 5, NULL, 0, 5000, 2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 1048576, 65536 }
+    MSGQ_FINAL_STEP_ASIDE, true, false, false, false, true, false, false, 1, 5, NULL, 0, 5000, 2.0, 3600000, 0.0, 30000, 3000,  \
+    10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536 }
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT. NULL is ignored. Any thread. Since 0.1. */
 void msgq_options_init(msgq_options *options);
@@ -269,6 +298,14 @@ msgq_result msgq_enqueue(msgq_queue *queue, const msgq_draft *draft, char id_out
  */
 msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size_t count, char (*ids_out)[MSGQ_ID_SIZE]);
 
+/*
+ * Puts somebody else's message into the history, so that a conversation reads whole: it has the status `delivered` until msgq_mark says
+ * `read`, a place in the order, and is never sent. The second time with the same id changes nothing and is MSGQ_OK. `sender` has 1 to 255
+ * bytes; not_before_ms, expires_at_ms and unmetered_only of the draft mean nothing here. `id_out` may be NULL.
+ * Errors: INVALID, DUPLICATE (the id is one of our own), TOO_LARGE, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1.
+ */
+msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender, char id_out[MSGQ_ID_SIZE]);
+
 /* ------------------------------------------------------------------ one message */
 
 /* Why a message is where it is. */
@@ -287,6 +324,7 @@ typedef struct msgq_message {
   msgq_status status;
   const char *id;
   const char *conversation;
+  const char *sender; /* of a recorded message; NULL: our own */
   const void *body; /* NULL when not asked for (msgq_filter.without_bodies); never NULL otherwise */
   size_t body_size;
   const char *preview; /* the first 100 characters of the body as text, never cut inside one */
@@ -373,6 +411,41 @@ const msgq_attempt *msgq_ledger_at(const msgq_ledger *ledger, size_t index);
 /* NULL is fine. Since 0.1. */
 void msgq_ledger_free(msgq_ledger *ledger);
 
+/* Why a message is not sent yet. */
+typedef enum msgq_reason {
+  MSGQ_REASON_NONE = 0,     /* nothing to wait for: it was sent, or is somebody else's */
+  MSGQ_REASON_NEXT,         /* it starts as soon as an attempt may */
+  MSGQ_REASON_SENDING,
+  MSGQ_REASON_FAILED,       /* it waits for a person: retry, edit, delete */
+  MSGQ_REASON_BEHIND,       /* another message of its conversation comes first: `behind` */
+  MSGQ_REASON_BLOCKED,      /* a failed message before it holds the conversation: `behind` */
+  MSGQ_REASON_RETRYING,     /* after a failure: until `until_ms` */
+  MSGQ_REASON_SCHEDULED,    /* its not_before_ms: `until_ms` */
+  MSGQ_REASON_EXPIRED,      /* it is about to fail */
+  MSGQ_REASON_OFFLINE,
+  MSGQ_REASON_METERED,
+  MSGQ_REASON_PAUSED,
+  MSGQ_REASON_NO_TRANSPORT,
+  MSGQ_REASON_PERSON,       /* a drain, or the yes to a prompt */
+  MSGQ_REASON_HOLDING,      /* the link settles, or the receiver asked to wait: until `until_ms` */
+  MSGQ_REASON_TRIGGER,      /* in the background, or the batch is used up: the next trigger goes on */
+  MSGQ_REASON_STORAGE       /* the store refuses to write */
+} msgq_reason;
+
+typedef struct msgq_explanation {
+  uint32_t struct_size;
+  msgq_reason reason;
+  int64_t until_ms;          /* 0: not known */
+  char behind[MSGQ_ID_SIZE]; /* "": none */
+  char text[256];            /* one sentence for a person */
+} msgq_explanation;
+
+#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "" }
+
+/* One reason why a message is not sent yet; what the engine would do next, never a guess. `out` has its struct_size set. Errors: INVALID,
+   NOT_FOUND, CORRUPT, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_explain(msgq_queue *queue, const char *id, msgq_explanation *out);
+
 /* ------------------------------------------------------------------ many messages */
 
 typedef struct msgq_filter {
@@ -409,14 +482,38 @@ struct msgq_counts {
   uint64_t delivered;
   uint64_t read;
   uint64_t failed;
+  uint64_t received;     /* recorded messages of others ... */
+  uint64_t unread;       /* ... and those of them that are not marked as read */
   uint64_t unsent_bytes; /* of the bodies of queued, sending and failed messages */
 };
 
-#define MSGQ_COUNTS_INIT { sizeof(struct msgq_counts), 0, 0, 0, 0, 0, 0, 0 }
+#define MSGQ_COUNTS_INIT { sizeof(struct msgq_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a million. `out` has its
    struct_size set. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_counts(msgq_queue *queue, const char *conversation, struct msgq_counts *out);
+
+/* A conversation as a list of conversations shows it. */
+typedef struct msgq_conversation {
+  uint32_t struct_size;
+  const char *name;
+  const struct msgq_counts *counts;
+  const msgq_message *last; /* its newest message, without the body */
+} msgq_conversation;
+
+/* A page of conversations. (The type has the name of the function: write `struct msgq_conversations`.) */
+struct msgq_conversations;
+
+/* Conversations, the one with the newest message first: the page behind the one whose newest message has the sequence `before` (0: the first
+   page), at most `limit` (1 to 1000; 0: 50). Free it with msgq_conversations_free. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any.
+   Since 0.1. */
+msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit, struct msgq_conversations **out);
+/* Number of conversations; 0 for NULL. Since 0.1. */
+size_t msgq_conversations_size(const struct msgq_conversations *page);
+/* Conversation `index`, borrowed from the page; NULL when out of range. Since 0.1. */
+const msgq_conversation *msgq_conversations_at(const struct msgq_conversations *page, size_t index);
+/* NULL is fine. Since 0.1. */
+void msgq_conversations_free(struct msgq_conversations *page);
 
 /* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is being sent is
    removed when its attempt ends, unless that succeeds. Errors: INVALID, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
@@ -425,6 +522,38 @@ msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 /* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue goes on. Errors: INVALID, CONFLICT (the file
    exists), PERMISSION, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_backup(msgq_queue *queue, const char *path);
+
+#define MSGQ_LATENCY_CLASSES 11
+#define MSGQ_FAILURE_KINDS 11
+
+/* What a queue has done since it was opened. */
+typedef struct msgq_statistics {
+  uint32_t struct_size;
+  uint32_t sent_per_minute; /* in the last minute */
+  uint32_t enqueued_per_minute;
+  int64_t opened_ms;
+  uint64_t enqueued;
+  uint64_t attempts;
+  uint64_t sent;
+  uint64_t sent_bytes;
+  uint64_t retried;   /* attempts that failed and will be made again */
+  uint64_t failed;    /* messages that became failed */
+  uint64_t discarded;
+  uint64_t failures[MSGQ_FAILURE_KINDS]; /* failed attempts, by msgq_failure_kind */
+  /* From enqueue to sent: messages in each class, up to 10, 50, 100, 500 ms, 1, 5, 30 s, 2, 10 min, 1 h, and longer. */
+  uint64_t latencies[MSGQ_LATENCY_CLASSES];
+  uint64_t latency_sum_ms;
+  uint64_t latency_max_ms;
+} msgq_statistics;
+
+/* `out` has its struct_size set. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);
+
+/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Free it with msgq_text_free. Errors: INVALID, STORAGE, CLOSED, FORKED.
+   Threads: any. Since 0.1. */
+msgq_result msgq_stats_text(msgq_queue *queue, char **out);
+/* Frees a text that a function gave through `char **out`. NULL is fine. Since 0.1. */
+void msgq_text_free(char *text);
 
 /* ------------------------------------------------------------------ sending */
 
@@ -461,11 +590,12 @@ typedef struct msgq_outcome {
   msgq_failure_kind kind;
   int32_t code;
   int64_t retry_after_ms; /* not earlier than this from now; -1: not said. Capped at 7 days. */
+  bool retry_after_queue; /* the whole queue waits so long, not only this message */
   char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
 } msgq_outcome;
 
-#define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, "", "" }
+#define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "" }
 
 /* Sends one message. Runs without any lock held, on a thread of the library or in msgq_poll; never for two messages of one
    conversation at a time. `out` comes initialised as MSGQ_OUTCOME_INIT. */
@@ -500,7 +630,8 @@ typedef enum msgq_stop {
   MSGQ_STOP_TIMEOUT,   /* its time ran out */
   MSGQ_STOP_STORAGE,   /* the store refuses to write */
   MSGQ_STOP_CLOSED,    /* the queue is being closed */
-  MSGQ_STOP_STARTED    /* called from inside a callback: it was started and goes on after the callback */
+  MSGQ_STOP_STARTED,   /* called from inside a callback: it was started and goes on after the callback */
+  MSGQ_STOP_PAUSED     /* msgq_pause, or the receiver did not know who it was */
 } msgq_stop;
 
 typedef struct msgq_report {
@@ -523,6 +654,12 @@ typedef struct msgq_report {
  */
 msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
 
+/* Starts nothing more, in one conversation or (NULL) at all, whoever asks, until msgq_resume. What is under way ends. Not kept over a restart.
+   Pausing twice is fine. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_pause(msgq_queue *queue, const char *conversation);
+/* Ends a pause of the same scope. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_resume(msgq_queue *queue, const char *conversation);
+
 /* ------------------------------------------------------------------ the world */
 
 typedef enum msgq_connectivity {
@@ -542,6 +679,30 @@ typedef enum msgq_link {
 /* Tells the engine how the world is. Offline stops sending; online wakes what waits (see settle_ms). Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link, bool metered);
 
+typedef enum msgq_lifecycle { MSGQ_LIFECYCLE_FOREGROUND = 0, MSGQ_LIFECYCLE_BACKGROUND } msgq_lifecycle;
+
+/* Tells the engine where the program is; a queue begins in the foreground. In the background the engine sends nothing by itself
+   (background_timers); what is enqueued online, a drain and a person's wish still go. Coming to the foreground is a trigger. Errors:
+   INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_set_lifecycle(msgq_queue *queue, msgq_lifecycle lifecycle);
+
+/* ------------------------------------------------------------------ words for people */
+
+/* "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"; "" for a number that is none. Borrowed, for ever valid. Any thread. Since 0.1. */
+const char *msgq_status_label(msgq_status status);
+/* The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert". Borrowed, for ever valid. Any thread. Since 0.1. */
+const char *msgq_status_icon(msgq_status status);
+/* What happened and what can be done, for example "No internet connection. Your message is saved and you can retry later."; "" for
+   MSGQ_FAILURE_NONE. Borrowed, for ever valid. Any thread. Since 0.1. */
+const char *msgq_failure_text(msgq_failure_kind kind);
+/* One line about the queue: "You're offline. 5 messages queued.", "Sending 3 messages…", or "" when there is nothing to say. Free it with
+   msgq_text_free. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_banner(msgq_queue *queue, char **out);
+/* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the future, as a clock that was set back makes it,
+   is "Just now". Writes at most `size` bytes with the NUL and never cuts: 16 bytes are enough. Errors: INVALID, TOO_LARGE (nothing written). Any
+   thread. Since 0.1. */
+msgq_result msgq_relative_time(int64_t then_ms, int64_t now_ms, char *out, size_t size);
+
 /* ------------------------------------------------------------------ events */
 
 typedef enum msgq_event_kind {
@@ -551,10 +712,12 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes */
   MSGQ_EVENT_PROMPT_WITHDRAWN, /* it was answered, expired, or there is nothing to ask any more */
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
+  MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
   MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: retries used up, or damaged beyond reading */
   MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
+  MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized when an answer did it */
   MSGQ_EVENT_RESYNC            /* events were lost because nobody took them: list again */
 } msgq_event_kind;
 
@@ -566,6 +729,7 @@ typedef struct msgq_prompt {
   uint64_t bytes;
   int64_t oldest_ms; /* when the oldest was enqueued */
   uint64_t conversations;
+  const char *text; /* "Connected. Auto-send 5 queued messages?" */
 } msgq_prompt;
 
 /* Valid until the handler returns. What a kind does not have is NULL or 0. */
@@ -581,6 +745,8 @@ typedef struct msgq_event {
   msgq_connectivity connectivity;
   msgq_link link;
   bool metered;
+  bool paused;
+  msgq_failure_kind failure_kind;
   int64_t at_ms;
   const msgq_failure *failure;
   const struct msgq_counts *counts;

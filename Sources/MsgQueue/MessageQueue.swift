@@ -79,11 +79,7 @@ public final class MessageQueue: Sendable {
             var offset = 0
             let borrowed = drafts.map { draft in
                 defer { offset += draft.body.count }
-                return BorrowedDraft(
-                    id: draft.id, conversation: Name(draft.conversation),
-                    body: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]),
-                    metadata: draft.metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, notBefore: draft.notBefore,
-                    expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+                return Self.lend(draft, UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]))
             }
             var result: Result<[String], QueueError> = .success([])
             borrowed.withUnsafeBufferPointer { drafts in
@@ -91,6 +87,14 @@ public final class MessageQueue: Sendable {
             }
             return try result.get()
         }
+    }
+
+    /// The draft with its body where the bytes are.
+    private static func lend(_ draft: Draft, _ body: UnsafeRawBufferPointer) -> BorrowedDraft {
+        BorrowedDraft(
+            id: draft.id, conversation: Name(draft.conversation), body: body,
+            metadata: draft.metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }, notBefore: draft.notBefore,
+            expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
     }
 
     private static func borrowing<T>(
@@ -102,6 +106,13 @@ public final class MessageQueue: Sendable {
         }
         guard let result else { throw QueueError(.internal, "the bytes were not lent") }
         return try result.get()
+    }
+
+    /// Puts somebody else's message into the history, so that a conversation reads whole. A second time with the same id changes nothing.
+    /// Throws `.duplicate` when the id is one of our own.
+    @discardableResult
+    public func record(_ draft: Draft, sender: String) throws(QueueError) -> String {
+        try Self.borrowing(draft.body) { bytes throws(QueueError) in try engine.record(Self.lend(draft, bytes), sender: sender) }
     }
 
     // MARK: One message
@@ -132,6 +143,9 @@ public final class MessageQueue: Sendable {
     /// The ledger of one message, oldest attempt first. Throws `.notFound`.
     public func attempts(_ id: String) throws(QueueError) -> [Attempt] { try engine.attempts(id) }
 
+    /// Why the message is not sent yet: one reason, as a code and a sentence. Throws `.notFound`.
+    public func explain(_ id: String) throws(QueueError) -> Explanation { try engine.explain(id) }
+
     // MARK: Many messages
 
     /// A page of messages in the order of sending (or newest first); the next page begins after the last one's `sequence`.
@@ -139,6 +153,17 @@ public final class MessageQueue: Sendable {
 
     /// How many messages there are by status, of one conversation or of all; as fast with a million.
     public func counts(conversation: String? = nil) throws(QueueError) -> Counts { try engine.counts(conversation) }
+
+    /// Conversations, the one with the newest message first; the next page: `before` = the last one's `last.sequence`.
+    public func conversations(before: Int64 = 0, limit: Int = 50) throws(QueueError) -> [Conversation] {
+        try engine.conversations(before: before, limit: limit)
+    }
+
+    /// What the queue has done since it was opened.
+    public func statistics() throws(QueueError) -> Statistics { try engine.statistics().0 }
+
+    /// One line about the queue for a person; "" when there is nothing to say.
+    public func banner() throws(QueueError) -> String { try engine.banner() }
 
     /// Removes the queued and failed messages of one conversation, or of all.
     public func clear(conversation: String? = nil) throws(QueueError) { try engine.clear(conversation) }
@@ -165,6 +190,15 @@ public final class MessageQueue: Sendable {
 
     /// Answers nothing that the transport did not: for hosts whose transport is elsewhere. Throws `.notFound`, `.conflict`.
     public func complete(token: UInt64, _ outcome: Outcome) throws(QueueError) { try engine.complete(token, outcome) }
+
+    /// Starts nothing more, in one conversation or at all, until `resume`. Not kept over a restart.
+    public func pause(conversation: String? = nil) throws(QueueError) { try engine.pause(conversation) }
+
+    /// Ends a pause of the same scope.
+    public func resume(conversation: String? = nil) throws(QueueError) { try engine.resume(conversation) }
+
+    /// In the background the engine sends nothing by itself, unless the options say so. Coming to the foreground is a trigger.
+    public func setBackground(_ isInBackground: Bool) throws(QueueError) { try engine.setLifecycle(isInBackground: isInBackground) }
 
     /// Tells the engine how the world is.
     public func setConnectivity(_ connectivity: Connectivity, link: Link = .other, metered: Bool = false) throws(QueueError) {

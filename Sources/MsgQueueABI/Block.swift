@@ -64,6 +64,7 @@ struct Block {
     mutating func message(_ message: Message, at target: UnsafeMutablePointer<msgq_message>?) {
         let id = string(message.id)
         let conversation = string(message.conversation)
+        let sender = message.sender.flatMap { string($0) }
         let body = message.body.flatMap { bytes($0) }
         let preview = string(message.preview)
         let metadata = pairs(message.pairs)
@@ -71,7 +72,7 @@ struct Block {
         target?.initialize(
             to: msgq_message(
                 struct_size: UInt32(MemoryLayout<msgq_message>.stride),
-                status: msgq_status(UInt32(bitPattern: message.status.rawValue)), id: id, conversation: conversation,
+                status: msgq_status(UInt32(bitPattern: message.status.rawValue)), id: id, conversation: conversation, sender: sender,
                 body: body.map { UnsafeRawPointer($0) }, body_size: message.bodySize, preview: preview, metadata: metadata,
                 metadata_count: message.pairs.count, sequence: UInt64(bitPattern: message.sequence), created_ms: message.createdAt,
                 edited_ms: message.editedAt, not_before_ms: message.notBefore, expires_at_ms: message.expiresAt,

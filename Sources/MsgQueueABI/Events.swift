@@ -68,11 +68,17 @@ extension Block {
         case .drainStarted(let counts):
             result.kind = MSGQ_EVENT_DRAIN_STARTED
             result.counts = self.counts(counts)
+        case .drainProgress(let report):
+            result.kind = MSGQ_EVENT_DRAIN_PROGRESS
+            result.report = self.report(report)
         case .drainFinished(let report):
             result.kind = MSGQ_EVENT_DRAIN_FINISHED
-            let target = reserve(msgq_report.self)
-            target?.initialize(to: msgq_report(report))
-            result.report = target.map { UnsafePointer($0) }
+            result.report = self.report(report)
+        case .paused(let conversation, let isPaused, let kind):
+            result.kind = MSGQ_EVENT_PAUSED
+            result.conversation = conversation.flatMap { string($0) }
+            result.paused = isPaused
+            result.failure_kind = msgq_failure_kind(UInt32(bitPattern: kind.rawValue))
         case .discarded(let id, let conversation, let failure):
             result.kind = MSGQ_EVENT_DISCARDED
             result.id = string(id)
@@ -94,19 +100,26 @@ extension Block {
         return result
     }
 
-    private mutating func counts(_ counts: Counts) -> UnsafePointer<msgq_counts>? {
+    mutating func counts(_ counts: Counts) -> UnsafePointer<msgq_counts>? {
         let target = reserve(msgq_counts.self)
         target?.initialize(to: msgq_counts(counts))
         return target.map { UnsafePointer($0) }
     }
 
+    private mutating func report(_ report: Report) -> UnsafePointer<msgq_report>? {
+        let target = reserve(msgq_report.self)
+        target?.initialize(to: msgq_report(report))
+        return target.map { UnsafePointer($0) }
+    }
+
     private mutating func prompt(_ prompt: Prompt) -> UnsafePointer<msgq_prompt>? {
         let target = reserve(msgq_prompt.self)
+        let text = string(Words.prompt(prompt.messages))
         target?.initialize(
             to: msgq_prompt(
                 struct_size: UInt32(MemoryLayout<msgq_prompt>.stride), timeout_ms: UInt32(clamping: prompt.timeout),
                 messages: UInt64(clamping: prompt.messages), bytes: UInt64(clamping: prompt.bytes), oldest_ms: prompt.oldestAt,
-                conversations: UInt64(clamping: prompt.conversations)))
+                conversations: UInt64(clamping: prompt.conversations), text: text))
         return target.map { UnsafePointer($0) }
     }
 }

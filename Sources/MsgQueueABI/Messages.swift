@@ -57,7 +57,7 @@ private func lend<T>(
     return try result.get()
 }
 
-private func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
+func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
     let given = try Structs.read(pointer, "msgq_draft", flags: [\.unmetered_only])
     guard given.metadata_count <= Options.metadataPairs else {
         throw QueueError(.tooLarge, "\(given.metadata_count) metadata pairs, more than \(Options.metadataPairs)")
@@ -87,7 +87,7 @@ private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) ->
     return UnsafeRawBufferPointer(start: try require(body, "the body"), count: size)
 }
 
-private func write(_ id: String, to out: UnsafeMutablePointer<CChar>) {
+func write(_ id: String, to out: UnsafeMutablePointer<CChar>) {
     // It fits: an id has at most 255 bytes.
     id.withCString { _ = memcpy(out, $0, min(id.utf8.count + 1, Int(MSGQ_ID_SIZE))) }
 }
@@ -95,7 +95,7 @@ private func write(_ id: String, to out: UnsafeMutablePointer<CChar>) {
 // MARK: One message
 
 /// A call about one message.
-private func status(
+func status(
     _ queue: OpaquePointer?, _ id: UnsafePointer<CChar>?, _ body: (Engine, String) throws(QueueError) -> Void
 ) -> msgq_result {
     status { () throws(QueueError) in
@@ -209,7 +209,7 @@ extension msgq_counts {
         self.init(
             struct_size: UInt32(MemoryLayout<msgq_counts>.stride), queued: number(counts.queued), sending: number(counts.sending),
             sent: number(counts.sent), delivered: number(counts.delivered), read: number(counts.read), failed: number(counts.failed),
-            unsent_bytes: number(counts.unsentBytes))
+            received: number(counts.received), unread: number(counts.unread), unsent_bytes: number(counts.unsentBytes))
     }
 }
 

@@ -17,6 +17,10 @@ public func msgq_options_init(_ options: UnsafeMutablePointer<msgq_options>!) {
     options.pointee.manual_timeout_ms = defaults.manualTimeout
     options.pointee.prompt_timeout_ms = defaults.promptTimeout
     options.pointee.settle_ms = defaults.settle
+    options.pointee.strict_order = defaults.strictOrder
+    options.pointee.keep_sent = UInt64(defaults.keepSent)
+    options.pointee.keep_sent_ms = defaults.keepSentFor
+    options.pointee.remember_ids_ms = defaults.rememberIDs
     options.pointee.limit_body = UInt64(defaults.limitBody)
     options.pointee.limit_metadata = UInt64(defaults.limitMetadata)
 }
@@ -45,13 +49,28 @@ public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_res
 
 /// The caller's options; their ranges are checked by the engine.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
-    let given = try Structs.read(pointer, "msgq_options", flags: [\.direct, \.hold_unknown, \.durable_outcomes])
+    let given = try Structs.read(
+        pointer, "msgq_options",
+        flags: [
+            \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.background_timers, \.direct, \.hold_unknown, \.durable_outcomes,
+        ])
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
     options.polled =
         try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
     options.discardExhausted =
         try one(of: [MSGQ_EXHAUSTED_KEEP.rawValue, MSGQ_EXHAUSTED_DISCARD.rawValue], given.exhausted.rawValue, "exhausted") == 1
+    options.blocksOnFailure =
+        try one(of: [MSGQ_FINAL_STEP_ASIDE.rawValue, MSGQ_FINAL_BLOCK.rawValue], given.final_failure.rawValue, "final_failure") == 1
+    options.strictOrder = given.strict_order
+    options.pauseOnUnauthorized = given.pause_on_unauthorized
+    options.unmeteredOnly = given.unmetered_only
+    options.backgroundTimers = given.background_timers
+    options.timer = given.timer_ms
+    options.expiry = given.expiry_ms
+    options.keepSent = Int64(clamping: given.keep_sent)
+    options.keepSentFor = given.keep_sent_ms < 0 ? Int64.max : given.keep_sent_ms
+    options.rememberIDs = given.remember_ids_ms
     options.direct = given.direct
     options.holdUnknown = given.hold_unknown
     options.durableOutcomes = given.durable_outcomes

@@ -79,14 +79,15 @@ private func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome
 private func answered(_ verdict: Outcome.Verdict, _ kind: FailureKind, _ answer: msgq_outcome) -> Outcome {
     Outcome(
         verdict: verdict, kind: kind, code: answer.code, text: text(answer, at: \.text),
-        retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms, retryAfterHeader: text(answer, at: \.retry_after))
+        retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms, retryAfterHeader: text(answer, at: \.retry_after),
+        retryAfterIsForQueue: answer.retry_after_queue)
 }
 
 @_cdecl("msgq_complete") @implementation
 public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: UnsafePointer<msgq_outcome>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome")
+        let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome", flags: [\.retry_after_queue])
         try engine.complete(
             token, answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer))
     }

@@ -37,6 +37,10 @@ package final class Engine: @unchecked Sendable {
     var hasStart = false
     var timerDeadline: Int64? = Int64.max
     var poll: PollState?
+    var statisticsKeeper: StatisticsKeeper
+    /// When the history is looked at next (monotonic), and when the next message expires (wall).
+    var maintenanceAt: Int64 = 0
+    var nextExpiry = Int64.max
 
     // Threads, and what they wait on:
     var workers: [EngineThread] = []
@@ -62,9 +66,14 @@ package final class Engine: @unchecked Sendable {
         firstToken = (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1
         nextToken = firstToken
         scheduler = Scheduler(options)
+        statisticsKeeper = StatisticsKeeper(openedAt: ports.wall())
         store = try Store(path: path, options: options)
         do throws(QueueError) {
             try recover()
+            nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
+            if options.blocksOnFailure {
+                for conversation in try store.conversationsWithFailures() { refreshBlock(conversation) }
+            }
             if options.polled { poll = try PollState() }
             try startServices()
         } catch {
@@ -115,6 +124,7 @@ package final class Engine: @unchecked Sendable {
     private func runTimer() {
         lock.lock()
         while phase != .closed {
+            maintain()
             settle()
             timerCondition.wait(lock, until: timerDeadline)
         }
@@ -135,6 +145,7 @@ package final class Engine: @unchecked Sendable {
             if poll == nil { wakeWorker() }
         case .wait(let deadline):
             hasStart = false
+            let deadline = min(deadline ?? Int64.max, maintenanceDeadline)
             if deadline != timerDeadline {
                 timerDeadline = deadline
                 timerCondition.signal()
@@ -149,6 +160,13 @@ package final class Engine: @unchecked Sendable {
             if hasPollWork, pollers > 0 { workCondition.broadcast() }
         }
         if phase == .closing { quietCondition.broadcast() }
+    }
+
+    /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.
+    private var maintenanceDeadline: Int64 {
+        guard nextExpiry != Int64.max else { return maintenanceAt }
+        let now = ports.moment
+        return min(maintenanceAt, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
     }
 
     private func wakeWorker() {

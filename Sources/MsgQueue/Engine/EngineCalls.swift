@@ -94,6 +94,8 @@ extension Engine {
             try store.update(row, to: progress)
         }
         late.remove(token)
+        statisticsKeeper.sent(createdAt: row.createdAt, bytes: row.bodySize, now)
+        refreshBlock(row.conversation)
         scheduler.removed(flight.sequence, row.conversation, now)
         countsChanged()
         emit(

@@ -29,7 +29,7 @@ extension Engine {
     }
 
     /// A row with what only the engine knows: whether it is being sent right now.
-    private func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
+    func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
         let flight = scheduler.flight(of: row.sequence, in: row.conversation)
         let isSending = flight != nil || sendingPlaces.contains(row.sequence)
         let progress = row.progress
@@ -38,7 +38,8 @@ extension Engine {
             failure = Failure(attempt, attempts: progress.attempts)
         }
         return Message(
-            id: row.id, conversation: row.conversation.text, body: withBody ? row.body : nil, bodySize: Int(clamping: row.bodySize),
+            id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
+            bodySize: Int(clamping: row.bodySize),
             preview: Preview.make(row.body), pairs: try row.metadata(), status: isSending ? .sending : progress.status,
             sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
@@ -67,12 +68,17 @@ extension Engine {
         if let conversation { try DraftRule.check(conversation: conversation) }
         return try locked { () throws(QueueError) in
             guard let name = conversation.map({ Name($0) }) else { return counts }
-            var counts = try store.counts(of: name)
-            let sending = Int64(scheduler.flights.values.count { !$0.isEnded && $0.conversation == name })
-            counts.sending += sending
-            counts.queued -= sending
-            return counts
+            return withSending(try store.counts(of: name), name)
         }
+    }
+
+    /// The counts of one conversation, with what is being sent told apart.
+    func withSending(_ stored: Counts, _ conversation: Name) -> Counts {
+        let sending = Int64(scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation })
+        var counts = stored
+        counts.sending += sending
+        counts.queued -= sending
+        return counts
     }
 
     package func backup(to path: String) throws(QueueError) {

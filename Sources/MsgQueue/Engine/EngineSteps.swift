@@ -110,6 +110,8 @@ extension Engine {
     private func begun(_ work: Work) {
         nextToken += 1
         work.transport.enter()
+        statisticsKeeper.started()
+        refreshBlock(work.flight.conversation)
         scheduler.started(work.flight, work.flight.startedAt)
         emit(
             .status(
@@ -151,7 +153,7 @@ extension Engine {
         let judgement = Classification.judge(outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
-            now: now.wall, random: ports.fraction)
+            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now.wall, random: ports.fraction)
         var back: Head?
         if resolution.fate == .queued {
             back = row.head
@@ -159,6 +161,11 @@ extension Engine {
             back?.dueDelay = resolution.progress.dueDelay
         }
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
+        if resolution.pausesQueue, scheduler.pause(nil, now) {
+            emit(.paused(conversation: nil, isPaused: true, kind: .unauthorized))
+        }
+        if let delay = Classification.queueDelay(outcome, now: now.wall) { scheduler.limit(until: now.mono + delay, now) }
+        statisticsKeeper.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
         scheduler.count { report in
             switch resolution.fate {
             case .sent: report.sent += 1
@@ -176,6 +183,9 @@ extension Engine {
 
     private func tell(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) {
         countsChanged()
+        refreshBlock(row.conversation)
+        if let session = scheduler.session { emit(.drainProgress(progress(session))) }
+        if resolution.fate == .sent, store.totals.history > options.keepSent { maintenanceAt = min(maintenanceAt, ports.mono()) }
         let failure = resolution.failure
         func change(_ to: MessageStatus) {
             emit(
@@ -196,6 +206,13 @@ extension Engine {
         }
     }
 
+    private func progress(_ session: Scheduler.Session) -> Report {
+        var report = session.report
+        report.stop = .started
+        report.remaining = store.totals.queued
+        return report
+    }
+
     private func timeOut(_ token: UInt64) {
         guard let flight = scheduler.flights[token] else { return }
         late.add(flight)
@@ -205,7 +222,7 @@ extension Engine {
 
     // MARK: Expiry and the prompt
 
-    private func expire(_ conversation: Name, _ sequence: Int64, _ now: Moment) throws(QueueError) {
+    func expire(_ conversation: Name, _ sequence: Int64, _ now: Moment) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
             guard let found = try store.row(at: sequence, .none), found.progress.status == .queued else {
@@ -220,6 +237,7 @@ extension Engine {
         let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
         scheduler.removed(sequence, conversation, now)
         scheduler.count { $0.failed += 1 }
+        statisticsKeeper.expired()
         record(
             Fact(
                 sequence: sequence, isOutcome: false,
@@ -234,6 +252,7 @@ extension Engine {
                                 id: row.id, conversation: conversation.text, from: .queued, to: .failed, attempt: 0,
                                 failure: Failure(attempt, attempts: progress.attempts), at: now.wall)))
                     countsChanged()
+                    refreshBlock(conversation)
                 }))
     }
 

@@ -40,7 +40,8 @@ extension Engine {
                     var ids: [String] = []
                     ids.reserveCapacity(command.drafts.count)
                     for draft in command.drafts {
-                        let row = try store.insert(draft, now: now.wall, random: ports.random)
+                        let row = try store.insert(
+                            draft, expiresAt: expiry(draft, now.wall), now: now.wall, random: ports.random)
                         inserted.append(row)
                         ids.append(row.id)
                     }
@@ -74,6 +75,9 @@ extension Engine {
             if try store.sequence(of: id) != nil {
                 throw QueueError(.duplicate, "the id \(id) is in the store already")
             }
+            if try store.isRemembered(id, since: rememberedSince) {
+                throw QueueError(.duplicate, "the id \(id) was sent not long ago")
+            }
         }
     }
 
@@ -87,12 +91,20 @@ extension Engine {
             let direct = scheduler.goesDirect(row.conversation) ?? isFirst(row, of: ahead[row.conversation] ?? 1)
             ahead[row.conversation, default: 1] -= 1
             scheduler.enqueued(row.head, row.conversation, goesDirect: direct, now)
+            if row.expiresAt != 0 { nextExpiry = min(nextExpiry, row.expiresAt) }
             emit(
                 .status(
                     StatusChange(
                         id: row.id, conversation: row.conversation.text, from: nil, to: .queued, attempt: 0, failure: nil, at: now.wall)))
         }
         countsChanged()
+        statisticsKeeper.enqueued(Int64(rows.count), now)
+    }
+
+    /// A draft's own expiry, or the queue's.
+    private func expiry(_ draft: borrowing BorrowedDraft, _ now: Int64) -> Int64 {
+        guard draft.expiresAt == 0, options.expiry > 0 else { return draft.expiresAt }
+        return max(now, draft.notBefore).subtractingClamped(-options.expiry)
     }
 
     /// Whether nothing of its conversation waits before a message; `own`: so many queued ones are it and those behind it.
@@ -138,8 +150,12 @@ extension Engine {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             try StatusRule.check(.delete, on: sendingPlaces.contains(sequence) ? .sending : row.progress.status)
-            try transaction(durable: true) { () throws(QueueError) in try store.delete(row) }
+            try transaction(durable: true) { () throws(QueueError) in
+                try store.delete(row)
+                if !row.progress.status.isUnsent { try store.remember(id, now: ports.wall()) }
+            }
             store.scrub()
+            refreshBlock(row.conversation)
             scheduler.removed(row.sequence, row.conversation, ports.moment)
             emit(.deleted(id: id, conversation: row.conversation.text))
             countsChanged()
@@ -199,6 +215,7 @@ extension Engine {
             }
             store.scrub()
             scheduler.cleared(name, ports.moment)
+            for conversation in name.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(conversation) }
             emit(.cleared(conversation: conversation))
             countsChanged()
         }

@@ -10,7 +10,11 @@ public enum Event: Sendable, Equatable {
     /// It was answered, expired, or there is nothing to ask any more.
     case promptWithdrawn
     case drainStarted(Counts)
+    /// What the drain under way has done so far.
+    case drainProgress(Report)
     case drainFinished(Report)
+    /// Sending was paused or resumed, in one conversation or (nil) at all; `kind` is unauthorized when a receiver's answer did it.
+    case paused(conversation: String?, isPaused: Bool, kind: FailureKind)
     /// Retries used up, or damaged beyond reading; it is gone.
     case discarded(id: String, conversation: String, failure: Failure)
     case deleted(id: String, conversation: String)

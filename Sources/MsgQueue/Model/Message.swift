@@ -2,6 +2,8 @@
 public struct Message: Sendable {
     public let id: String
     public let conversation: String
+    /// Of a recorded message; nil: our own.
+    public let sender: String?
     /// nil when the page was asked for without bodies.
     public let body: [UInt8]?
     public let bodySize: Int

@@ -22,10 +22,12 @@ public struct Outcome: Sendable, Equatable {
     public var retryAfter: Int64?
     /// The `Retry-After` header as it came.
     public var retryAfterHeader: String
+    /// The whole queue waits, not only this message.
+    public var retryAfterIsForQueue: Bool
 
     public init(
         verdict: Verdict, kind: FailureKind = .none, code: Int32 = 0, text: String = "",
-        retryAfter: Int64? = nil, retryAfterHeader: String = ""
+        retryAfter: Int64? = nil, retryAfterHeader: String = "", retryAfterIsForQueue: Bool = false
     ) {
         self.verdict = verdict
         self.kind = kind
@@ -33,6 +35,7 @@ public struct Outcome: Sendable, Equatable {
         self.text = text
         self.retryAfter = retryAfter
         self.retryAfterHeader = retryAfterHeader
+        self.retryAfterIsForQueue = retryAfterIsForQueue
     }
 
     /// The receiver has it, or had it already.

@@ -37,6 +37,13 @@ package enum Classification {
         }
     }
 
+    /// How long the whole queue must wait after this outcome, in milliseconds; nil: it need not.
+    package static func queueDelay(_ outcome: Outcome, now: Int64) -> Int64? {
+        guard outcome.retryAfterIsForQueue, outcome.verdict == .retry || outcome.verdict == .http else { return nil }
+        let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
+        return after.map { min(max($0, 0), Options.week) }
+    }
+
     /// By HTTP status: what may pass is retried, what the receiver refuses is final, what is not known is retried.
     static func http(_ status: Int32, text: String, after: Int64?, perhapsArrived: Bool) -> Judgement {
         func retry(_ kind: FailureKind) -> Judgement { .retry(kind, code: status, text: text, after: after) }

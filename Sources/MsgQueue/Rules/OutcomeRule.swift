@@ -48,6 +48,8 @@ package struct Resolution: Equatable, Sendable {
     /// The attempt's line in the ledger; nil when it sent (the message says so itself) or never left.
     package var attempt: Attempt?
     package var isOffline = false
+    /// The receiver did not know who it was: the queue pauses, and nothing is used up.
+    package var pausesQueue = false
 
     package var failure: Failure? { attempt.map { Failure($0, attempts: progress.attempts) } }
 }
@@ -81,8 +83,8 @@ package struct Trial: Sendable, Equatable {
 package enum OutcomeRule {
     /// What an attempt's judgement makes of its message. `random` is in 0..<1.
     package static func resolve(
-        _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool, now: Int64,
-        random: Double
+        _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
+        pauseOnUnauthorized: Bool = false, now: Int64, random: Double
     ) -> Resolution {
         var progress = before
         progress.lastAttemptAt = trial.startedAt
@@ -113,6 +115,12 @@ package enum OutcomeRule {
                 trial.hand == .retry
                 ? end(.failed, .failed, line(.retry, .offline, 0, text)) : end(.queued, .queued, nil)
             resolution.isOffline = true
+            return resolution
+        case .reject(.unauthorized, let code, let text) where pauseOnUnauthorized:
+            progress.attempts = trial.number
+            let attempt = line(.rejected, .unauthorized, code, text)
+            var resolution = trial.hand == .retry ? end(.failed, .failed, attempt) : end(.queued, .queued, attempt)
+            resolution.pausesQueue = true
             return resolution
         case .reject(let kind, let code, let text):
             progress.attempts = trial.number

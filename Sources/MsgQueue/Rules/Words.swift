@@ -67,6 +67,43 @@ public enum Words {
     /// What a prompt asks.
     public static func prompt(_ count: Int64) -> String { "Connected. Auto-send \(count) queued \(count == 1 ? "message" : "messages")?" }
 
+    // MARK: Waiting
+
+    /// Why a message is not sent yet, in one sentence. `until`: milliseconds since 1970; 0: not known.
+    public static func explanation(_ reason: Explanation.Reason, until: Int64, now: Int64, mode: Mode) -> String {
+        let time = until > now ? " \(interval(until - now))" : " a moment"
+        switch reason {
+        case .none: return "There is nothing to wait for."
+        case .next: return "It is next."
+        case .sending: return "It is being sent right now."
+        case .failed: return "It could not be sent. You can retry, change or delete it."
+        case .behind: return "Another message of this conversation goes first."
+        case .blocked: return "A message before it could not be sent. Retry or delete that one first."
+        case .retrying: return "The last attempt failed. It is tried again in\(time)."
+        case .scheduled: return "It is to be sent later, in\(time)."
+        case .expired: return "It was too late to send it."
+        case .offline: return "You're offline. It will be sent when connected."
+        case .metered: return "It waits for a connection that is not metered."
+        case .paused: return "Sending is paused."
+        case .noTransport: return "There is nothing to send it with yet."
+        case .person: return mode == .ask ? "It waits for your yes." : "It waits for you to send it."
+        case .holding: return "Sending goes on in\(time)."
+        case .trigger: return "It is sent the next time that the queue is."
+        case .storage: return "The device cannot save right now. Sending goes on when it can."
+        }
+    }
+
+    /// "5 s", "3 min", "2 h", "4 d".
+    static func interval(_ milliseconds: Int64) -> String {
+        let seconds = max(1, milliseconds / 1000 + (milliseconds % 1000 > 0 ? 1 : 0))
+        switch seconds {
+        case ..<120: return "\(seconds) s"
+        case ..<7_200: return "\((seconds + 59) / 60) min"
+        case ..<172_800: return "\((seconds + 3_599) / 3_600) h"
+        default: return "\((seconds + 86_399) / 86_400) d"
+        }
+    }
+
     // MARK: Times
 
     /// "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A

@@ -64,6 +64,10 @@ extension Scheduler {
         placeAll(now)
     }
 
+    package var blockedConversations: [Name] { Array(blocks.keys) }
+
+    package func block(of conversation: Name) -> Int64? { blocks[conversation] }
+
     /// The first message that failed for good in a conversation, which holds those behind it; nil: none does any more.
     package mutating func block(_ conversation: Name, at sequence: Int64?, _ now: Moment) {
         guard blocks[conversation] != sequence else { return }

@@ -53,6 +53,7 @@ enum Schema {
         // The ids that came from the host; the others are found by the sequence that they carry.
         "CREATE UNIQUE INDEX message_named ON message(id) WHERE named = 1",
         "CREATE INDEX message_queued ON message(seq) WHERE indexed = 1 AND status = 0",
+        "CREATE INDEX message_expiring ON message(expires_at) WHERE expires_at != 0 AND status = 0",
         "CREATE INDEX message_failed ON message(seq) WHERE status = 5",
         "CREATE INDEX message_conversation ON message(conversation, seq) WHERE indexed = 1",
         // Bodies that would make each change of a message's state rewrite pages of them.
@@ -84,7 +85,7 @@ enum Schema {
 
     /// Every object that a store of this version has, in the order of their names.
     static let objects = [
-        "attempt", "conversation", "conversation_recent", "in_flight", "large_body", "message", "message_conversation", "message_failed",
-        "message_named", "message_queued", "recent", "recent_gone", "state",
+        "attempt", "conversation", "conversation_recent", "in_flight", "large_body", "message", "message_conversation", "message_expiring",
+        "message_failed", "message_named", "message_queued", "recent", "recent_gone", "state",
     ]
 }

@@ -54,7 +54,7 @@ extension Store {
 
     // MARK: Ids of what is gone
 
-    func remember(_ id: String, now: Int64) throws(QueueError) {
+    package func remember(_ id: String, now: Int64) throws(QueueError) {
         let statement = try database.statement("INSERT OR REPLACE INTO recent(id, gone_at) VALUES(?1, ?2)")
         try statement.bind(1, id)
         statement.bind(2, now)

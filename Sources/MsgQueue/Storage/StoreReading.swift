@@ -129,6 +129,53 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
+    /// Queued messages whose time has run out.
+    package func expired(at now: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, sequence: Int64)] {
+        let statement = try database.statement(
+            """
+            SELECT seq, conversation FROM message INDEXED BY message_expiring
+            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2
+            """)
+        statement.bind(1, now)
+        statement.bind(2, Int64(limit))
+        var found: [(conversation: Name, sequence: Int64)] = []
+        try statement.forEach { () throws(QueueError) in
+            found.append((Name(statement.text(1)), statement.int(0)))
+            return true
+        }
+        return found
+    }
+
+    /// When the next queued message expires; nil: none does.
+    package func nextExpiry(after now: Int64) throws(QueueError) -> Int64? {
+        let statement = try database.statement(
+            """
+            SELECT expires_at FROM message INDEXED BY message_expiring
+            WHERE expires_at != 0 AND status = 0 AND expires_at > ?1 ORDER BY expires_at LIMIT 1
+            """)
+        statement.bind(1, now)
+        return try statement.first { () throws(QueueError) in statement.int(0) }
+    }
+
+    /// The first message of a conversation that failed for good.
+    package func firstFailed(in conversation: Name) throws(QueueError) -> Int64? {
+        let statement = try database.statement(
+            "SELECT seq FROM message INDEXED BY message_failed WHERE status = 5 AND conversation = ?1 ORDER BY seq LIMIT 1")
+        try statement.bind(1, conversation.text)
+        return try statement.first { () throws(QueueError) in statement.int(0) }
+    }
+
+    /// The conversations in which a message failed for good.
+    package func conversationsWithFailures() throws(QueueError) -> Set<Name> {
+        let statement = try database.statement("SELECT DISTINCT conversation FROM message INDEXED BY message_failed WHERE status = 5")
+        var names = Set<Name>()
+        try statement.forEach { () throws(QueueError) in
+            names.insert(Name(statement.text(0)))
+            return true
+        }
+        return names
+    }
+
     /// Bytes of the bodies of failed messages: few, so they are added up.
     package func failedBytes() throws(QueueError) -> Int64 {
         let statement = try database.statement("SELECT sum(body_size) FROM message WHERE status = 5")

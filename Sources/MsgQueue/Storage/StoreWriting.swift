@@ -5,7 +5,7 @@ extension Store {
 
     /// Puts one message behind all others; gives its id and place. With a `sender` it is somebody else's, for the history.
     package func insert(
-        _ draft: borrowing BorrowedDraft, sender: String? = nil, now: Int64, random: () -> UInt64
+        _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: () -> UInt64
     ) throws(QueueError) -> Row {
         let sequence = try takeSequence()
         var progress = Progress()
@@ -14,7 +14,8 @@ extension Store {
             sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random()),
             isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
             metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
-            expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
+            expiresAt: expiresAt ?? draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress,
+            bodySize: Int64(draft.body.count))
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
         let statement = try database.statement(

@@ -12,7 +12,7 @@ import Testing
         let body = [UInt8](repeating: 0x61, count: bodySize)
         return body.withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
-                id: id, conversation: conversation, body: bytes, metadata: metadata, notBefore: notBefore, expiresAt: expiresAt,
+                id: id, conversation: Name(conversation), body: bytes, metadata: metadata, notBefore: notBefore, expiresAt: expiresAt,
                 unmeteredOnly: false)
             return refusal { try DraftRule.check(draft, options) }
         }

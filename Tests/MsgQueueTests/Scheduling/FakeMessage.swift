@@ -3,7 +3,7 @@
 /// A message in the store of a simulation.
 struct FakeMessage {
     let sequence: Int64
-    let conversation: String
+    let conversation: Name
     var progress = Progress()
     var notBefore: Int64 = 0
     var expiresAt: Int64 = 0
@@ -11,7 +11,7 @@ struct FakeMessage {
     /// An attempt that is on disk and not ended there.
     var cut: (number: UInt32, startedAt: Int64)?
 
-    init(sequence: Int64, conversation: String) {
+    init(sequence: Int64, conversation: Name) {
         self.sequence = sequence
         self.conversation = conversation
     }

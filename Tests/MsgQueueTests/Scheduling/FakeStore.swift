@@ -4,7 +4,7 @@
 struct FakeStore {
     private var messages: [Int64: FakeMessage] = [:]
     private var order: [Int64] = []
-    private(set) var lanes: [String: [Int64]] = [:]
+    private(set) var lanes: [Name: [Int64]] = [:]
     private var nextSequence: Int64 = 1
     private(set) var enqueued = 0
 
@@ -14,7 +14,7 @@ struct FakeStore {
     /// In order.
     var queued: [Int64] { order }
 
-    mutating func insert(_ conversation: String, _ change: (inout FakeMessage) -> Void = { _ in }) -> FakeMessage {
+    mutating func insert(_ conversation: Name, _ change: (inout FakeMessage) -> Void = { _ in }) -> FakeMessage {
         var message = FakeMessage(sequence: nextSequence, conversation: conversation)
         change(&message)
         nextSequence += 1
@@ -40,14 +40,14 @@ struct FakeStore {
         if message.progress.status == .queued { leaveOrder(message) }
     }
 
-    func count(of conversation: String) -> Int { lanes[conversation]?.count ?? 0 }
+    func count(of conversation: Name) -> Int { lanes[conversation]?.count ?? 0 }
 
-    func queued(after sequence: Int64, limit: Int) -> [(conversation: String, head: Head)] {
+    func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
         let rows = order[Self.place(sequence + 1, in: order)...].prefix(limit).compactMap { messages[$0] }
         return rows.map { ($0.conversation, $0.head) }
     }
 
-    func queued(in conversation: String, after sequence: Int64, limit: Int) -> [Head] {
+    func queued(in conversation: Name, after sequence: Int64, limit: Int) -> [Head] {
         let lane = lanes[conversation] ?? []
         return lane[Self.place(sequence + 1, in: lane)...].prefix(limit).compactMap { messages[$0]?.head }
     }

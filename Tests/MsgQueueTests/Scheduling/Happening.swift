@@ -2,15 +2,15 @@
 
 /// One line of a simulation's journal.
 enum Happening: Equatable, CustomStringConvertible {
-    case enqueued(Int64, String, direct: Bool)
-    case started(Int64, String, Hand)
+    case enqueued(Int64, Name, direct: Bool)
+    case started(Int64, Name, Hand)
     case ended(Int64, Resolution.Fate)
     case timedOut(Int64)
     case returned(Int64)
     case late(Int64)
     case expired(Int64)
     case deleted(Int64)
-    case cleared(String?)
+    case cleared(Name?)
     case forced(Int64, Hand)
     case network(Network)
     case transport(Bool)
@@ -24,20 +24,20 @@ enum Happening: Equatable, CustomStringConvertible {
     case restarted
     case closing
     case jumped(Int64)
-    case read(String?, after: Int64, rows: Int)
+    case read(Name?, after: Int64, rows: Int)
     case waiting(until: Int64?)
 
     var description: String {
         switch self {
-        case .enqueued(let sequence, let lane, let direct): "enqueued \(sequence) \(lane)\(direct ? " direct" : "")"
-        case .started(let sequence, let lane, let hand): "started \(sequence) \(lane)\(hand == .none ? "" : " by \(hand)")"
+        case .enqueued(let sequence, let lane, let direct): "enqueued \(sequence) \(lane.text)\(direct ? " direct" : "")"
+        case .started(let sequence, let lane, let hand): "started \(sequence) \(lane.text)\(hand == .none ? "" : " by \(hand)")"
         case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
         case .timedOut(let sequence): "timed out \(sequence)"
         case .returned(let sequence): "call returned \(sequence)"
         case .late(let sequence): "late success \(sequence)"
         case .expired(let sequence): "expired \(sequence)"
         case .deleted(let sequence): "deleted \(sequence)"
-        case .cleared(let lane): "cleared \(lane ?? "all")"
+        case .cleared(let lane): "cleared \(lane?.text ?? "all")"
         case .forced(let sequence, let hand): "forced \(sequence) \(hand)"
         case .network(let network): "network \(network.connectivity)\(network.metered ? " metered" : "")"
         case .transport(let present): "transport \(present)"
@@ -51,7 +51,7 @@ enum Happening: Equatable, CustomStringConvertible {
         case .restarted: "restarted"
         case .closing: "closing"
         case .jumped(let amount): "wall clock jumps \(amount)"
-        case .read(let lane, let after, let rows): "read \(lane ?? "all") after \(after): \(rows)"
+        case .read(let lane, let after, let rows): "read \(lane?.text ?? "all") after \(after): \(rows)"
         case .waiting(let until): "waits until \(until.map(String.init) ?? "input")"
         }
     }

@@ -20,6 +20,13 @@ struct Judge {
     /// A prompt was raised since there was a connection.
     var hasPrompted = false
     var wallJumpedAt = Int64.min / 2
+    /// Messages that failed and will be tried again, by the monotonic clock.
+    var retries: [Int64: Retry] = [:]
+
+    struct Retry {
+        let since: Int64
+        let delay: Int64
+    }
 
     struct Session {
         let batch: Int
@@ -50,10 +57,20 @@ struct Judge {
         pausedUntil = 0
         guard !wasOnline else { return }
         settledAt = simulation.now.mono + options.settle
-        hasPrompted = false
+        hasPrompted = promptUntil != nil
+    }
+
+    /// After a start: what is left of the delays, as the clock on the wall has it.
+    mutating func opened(_ simulation: Simulation) {
+        for message in simulation.store.all where message.progress.dueAt != 0 {
+            let left = min(max(message.progress.dueAt - simulation.now.wall, 0), message.progress.dueDelay)
+            retries[message.sequence] = Retry(since: simulation.now.mono, delay: left)
+        }
     }
 
     mutating func drainStarted(batch: Int, timeout: Int64?, _ simulation: Simulation) {
+        // It is the answer to a question that was not asked yet, too.
+        if isOnline { hasPrompted = true }
         session = Session(batch: batch, deadline: timeout.map { simulation.now.mono + $0 })
         pausedUntil = 0
     }
@@ -65,6 +82,8 @@ struct Judge {
         } else if resolution.fate == .queued {
             asked.insert(message.sequence)
         }
+        let delay = resolution.fate == .queued ? resolution.progress.dueDelay : 0
+        retries[message.sequence] = delay > 0 ? Retry(since: simulation.now.mono, delay: delay) : nil
         switch resolution.fate {
         case .sent: session?.tally.sent += 1
         case .failed: session?.tally.failed += 1
@@ -81,22 +100,44 @@ struct Judge {
         return options.mode == .auto && now.mono >= settledAt && now.mono >= pausedUntil
     }
 
-    private func isDue(_ message: FakeMessage, _ now: Moment) -> Bool {
-        let progress = message.progress
-        return progress.dueAt <= now.wall && message.notBefore <= now.wall
+    /// It may be attempted: its retry's delay is over, by either clock.
+    private func isDue(_ message: FakeMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
+
+    private func isDelayed(_ message: FakeMessage, _ now: Moment) -> Bool {
+        guard let retry = retries[message.sequence], message.progress.dueAt > now.wall else { return false }
+        return now.mono < retry.since + retry.delay
+    }
+
+    /// It must be attempted: a wall clock that jumps back never makes a message wait longer than its own delay.
+    private func isOverdue(_ message: FakeMessage, _ now: Moment) -> Bool {
+        guard isDue(message, now), let retry = retries[message.sequence], wallJumpedAt >= retry.since else { return isDue(message, now) }
+        return now.mono >= retry.since + retry.delay
     }
 
     private func hasExpired(_ message: FakeMessage, _ now: Moment) -> Bool {
         message.expiresAt != 0 && message.expiresAt <= now.wall
     }
 
+    /// Its own condition keeps a message: a time to come, a metered link. It holds nobody up.
+    private func isKept(_ message: FakeMessage, _ now: Moment) -> Bool {
+        guard !hasExpired(message, now) else { return false }
+        if message.notBefore > now.wall || (message.unmeteredOnly && network.metered) { return true }
+        return !options.strictOrder && isDelayed(message, now)
+    }
+
+    /// The message whose turn it is in a conversation.
+    private func head(of conversation: Name, _ simulation: Simulation) -> FakeMessage? {
+        for sequence in simulation.store.lanes[conversation] ?? [] {
+            if let message = simulation.store[sequence], !isKept(message, simulation.now) { return message }
+        }
+        return nil
+    }
+
     /// The heads of conversations that nothing of is under way, or waits for its call to return.
     private func heads(_ simulation: Simulation) -> [FakeMessage] {
         let taken = Set(simulation.scheduler.flights.values.map(\.conversation))
-        return simulation.store.lanes.compactMap { conversation, lane in
-            guard !taken.contains(conversation), let first = lane.first else { return nil }
-            return simulation.store[first]
-        }
+        let heads = simulation.store.lanes.keys.compactMap { taken.contains($0) ? nil : head(of: $0, simulation) }
+        return heads.sorted { $0.sequence < $1.sequence }
     }
 
     private func mayGo(_ message: FakeMessage, _ now: Moment) -> Bool {
@@ -111,11 +152,11 @@ struct Judge {
 
     // MARK: Attempts
 
-    mutating func starts(_ message: FakeMessage, _ conversation: String, _ hand: Hand, _ simulation: Simulation) throws {
+    mutating func starts(_ message: FakeMessage, _ conversation: Name, _ hand: Hand, _ simulation: Simulation) throws {
         let now = simulation.now
-        let what = "message \(message.sequence) of \(message.conversation)"
+        let what = "message \(message.sequence) of \(message.conversation.text)"
         func fail(_ why: String) -> Violation { Violation("\(what) was started \(why)") }
-        guard conversation == message.conversation else { throw fail("in conversation \(conversation)") }
+        guard conversation == message.conversation else { throw fail("in conversation \(conversation.text)") }
         guard isOnline else { throw fail("while offline") }
         guard hasTransport else { throw fail("without a transport") }
         guard !isClosing else { throw fail("while closing") }
@@ -142,16 +183,15 @@ struct Judge {
         let leave = hasLeave(now)
         let returns = options.mode == .ask && asked.contains(message.sequence) && now.mono >= pausedUntil
         guard leave || direct.contains(message.sequence) || returns else { throw fail("without leave") }
-        guard let first = simulation.store.lanes[message.conversation]?.first, first == message.sequence else {
-            throw fail("although \(simulation.store.lanes[message.conversation]?.first ?? 0) stands before it")
-        }
+        let head = head(of: message.conversation, simulation)?.sequence
+        guard head == message.sequence || isAfterJump(now) else { throw fail("although \(head ?? 0) stands before it") }
         guard !hasExpired(message, now) else { throw fail("although it has expired") }
         guard !(message.unmeteredOnly && network.metered) else { throw fail("over a metered link") }
         guard isDue(message, now) || isAfterJump(now) else { throw fail("before its time") }
         guard leave else { return }
         // Oldest first, of all that may go.
         for head in heads(simulation) where head.sequence < message.sequence {
-            guard !mayGo(head, now) || isAfterJump(now) else { throw fail("although \(head.sequence) of \(head.conversation) could go") }
+            guard !mayGo(head, now) || isAfterJump(now) else { throw fail("although \(head.sequence) of \(head.conversation.text) could go") }
         }
     }
 
@@ -178,7 +218,7 @@ struct Judge {
             case .timeout: session.deadline.map { $0 <= now.mono } ?? false
             case .storage: now.mono < simulation.storageUntil
             case .closed: isClosing
-            case .started: false
+            case .paused, .started: false
             }
         guard isRight else { throw Violation("the drain says it stopped for \(report.stop)") }
         let tally = session.tally
@@ -186,7 +226,7 @@ struct Judge {
             throw Violation("the drain reports \(report), but it was \(tally)")
         }
         if report.stop == .waiting, let head = startable(simulation) {
-            throw Violation("the drain ended although message \(head.sequence) of \(head.conversation) could go")
+            throw Violation("the drain ended although message \(head.sequence) of \(head.conversation.text) could go")
         }
         self.session = nil
     }
@@ -230,9 +270,9 @@ struct Judge {
             if let message = simulation.store[sequence], !taken.contains(message.conversation) { return message }
         }
         if let session, session.batch > 0, session.started >= session.batch { return nil }
-        let leave = hasLeave(now)
+        let leave = hasLeave(now) && (session != nil || options.drainBatch == 0)
         return heads.first { head in
-            mayGo(head, now) && (leave || direct.contains(head.sequence))
+            mayGo(head, now) && isOverdue(head, now) && (leave || direct.contains(head.sequence))
         }
     }
 
@@ -249,13 +289,14 @@ struct Judge {
         }
         if let until = promptUntil, !stands(simulation, until) { throw Violation("a prompt is not withdrawn") }
         if shouldPrompt(simulation) { throw Violation("no prompt is raised") }
-        if let message = startable(simulation), !isAfterJump(now) {
-            throw Violation("message \(message.sequence) of \(message.conversation) could go, but nothing happens")
+        if let message = startable(simulation), !isAfterJump(now) || retries[message.sequence] != nil {
+            throw Violation("message \(message.sequence) of \(message.conversation.text) could go, but nothing happens")
         }
         guard now.mono >= simulation.storageUntil, hasLeave(now), isOnline, hasTransport, !isClosing, !isAfterJump(now) else { return }
         let (open, hung) = slots(simulation)
         guard open + max(0, hung - Scheduler.hungCeiling) < options.maxInFlight else { return }
         if let session, session.batch > 0, session.started >= session.batch { return }
+        guard session != nil || options.drainBatch == 0 else { return }
         for head in heads(simulation) where hasExpired(head, now) {
             throw Violation("message \(head.sequence) has expired, but nothing happens")
         }

@@ -6,7 +6,7 @@ struct RandomHost {
     let steps: Int
     private var random: SeededGenerator
     private let simulation: Simulation
-    private let conversations: [String]
+    private let conversations: [Name]
     private let isRough: Bool
 
     init(seed: UInt64, steps: Int) {
@@ -23,6 +23,7 @@ struct RandomHost {
         ])
         options.discardExhausted = random.chance(15)
         options.holdUnknown = random.chance(15)
+        options.strictOrder = random.chance(80)
         options.settle = random.pick([0, 500])
         options.drainBatch = random.pick([0, 0, 0, 5])
         options.attemptTimeout = random.pick([1_000, 30_000])
@@ -30,7 +31,7 @@ struct RandomHost {
         isRough = random.chance(50)
         // Few long conversations, many short ones, or something between; beyond the window of a lane and the chunk of a scan.
         let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
-        conversations = (0..<lanes).map { "c\($0)" }
+        conversations = (0..<lanes).map { Name("c\($0)") }
         for _ in 0..<backlog { simulation.preload([random.pick(conversations)]) }
     }
 
@@ -60,7 +61,9 @@ struct RandomHost {
         }
     }
 
-    var story: String { simulation.tail() }
+    /// The end of what happened.
+    func story(_ lines: Int) -> String { simulation.tail(lines) }
+
     var setting: String {
         let options = simulation.options
         return """
@@ -169,6 +172,9 @@ struct RandomHost {
 
     // MARK: The end
 
+    /// Nothing goes by itself for long.
+    private var isDrained: Bool { simulation.options.mode != .auto || simulation.options.drainBatch != 0 }
+
     /// All is well from now on: everything queued goes out, or expires.
     private mutating func finish() throws {
         simulation.mendStore()
@@ -182,12 +188,12 @@ struct RandomHost {
                 simulation.comeBack(hung.token, nil)
             } else if simulation.store.queued.isEmpty {
                 return try rest()
-            } else if simulation.options.mode != .auto, random.chance(60) {
+            } else if isDrained, random.chance(60) {
                 simulation.drain()
             } else if let deadline = simulation.deadline {
                 simulation.advance(max(1, deadline - simulation.now.mono))
             } else {
-                guard simulation.options.mode != .auto else {
+                guard isDrained else {
                     throw Violation("\(simulation.store.queued.count) messages are queued, the first \(simulation.store.queued[0]), and nothing happens")
                 }
                 // By hand: when it is due.

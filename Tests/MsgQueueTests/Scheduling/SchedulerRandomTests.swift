@@ -3,15 +3,20 @@ import Testing
 
 @testable import MsgQueue
 
-/// The scheduler under a random host. A seed repeats its run: `MSGQUEUE_SEED=17 swift test --filter SchedulerRandomTests`.
+/// The scheduler under a random host. A seed repeats its run, and shows as many of its last lines as asked for:
+///
+///     MSGQUEUE_SEED=17 MSGQUEUE_LINES=100 swift test --filter SchedulerRandomTests
 @Suite struct SchedulerRandomTests {
-    private static let seeds: [UInt64] = getenv("MSGQUEUE_SEED").flatMap { UInt64(String(cString: $0)) }.map { [$0] } ?? Array(1...160)
-    private static let steps = getenv("MSGQUEUE_STEPS").flatMap { Int(String(cString: $0)) } ?? 300
+    private static let seeds: [UInt64] = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...160)
+    private static let lines = number("MSGQUEUE_LINES") ?? 30
+    private static let steps = 300
+
+    private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
     @Test(arguments: seeds)
     func A2_A6_Q8_any_sequence_of_events_keeps_every_promise(seed: UInt64) {
         var host = RandomHost(seed: seed, steps: Self.steps)
         guard let violation = host.run() else { return }
-        Issue.record("seed \(seed): \(violation)\n  \(host.setting)\n\(host.story)")
+        Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.story(Self.lines))")
     }
 }

@@ -125,7 +125,7 @@ final class Simulation {
         throw Violation("\(stepLimit) steps without a wait")
     }
 
-    private func begin(_ conversation: String, _ sequence: Int64, _ hand: Hand) throws -> Bool {
+    private func begin(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Bool {
         guard let message = store[sequence],
             message.progress.status == .queued || (message.progress.status == .failed && hand == .retry)
         else {
@@ -155,7 +155,7 @@ final class Simulation {
         return true
     }
 
-    private func expire(_ conversation: String, _ sequence: Int64) throws {
+    private func expire(_ conversation: Name, _ sequence: Int64) throws {
         scheduler.removed(sequence, conversation, now)
         guard let message = store[sequence], message.progress.status == .queued else { return }
         try judge.expires(message, self)

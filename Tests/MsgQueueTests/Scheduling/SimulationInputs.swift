@@ -6,13 +6,13 @@ extension Simulation {
 
     /// Enqueues in one commit; their sequences.
     @discardableResult
-    func enqueue(_ conversations: [String], _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
+    func enqueue(_ conversations: [Name], _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
         guard !storeIsBroken else {
             storageTrouble()
             return []
         }
         let messages = conversations.map { store.insert($0, change) }
-        var ahead: [String: Int] = [:]
+        var ahead: [Name: Int] = [:]
         for message in messages { ahead[message.conversation, default: 0] += 1 }
         for message in messages {
             let own = ahead[message.conversation] ?? 1
@@ -26,12 +26,12 @@ extension Simulation {
     }
 
     @discardableResult
-    func enqueue(_ conversation: String, count: Int = 1, _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
+    func enqueue(_ conversation: Name, count: Int = 1, _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
         enqueue(Array(repeating: conversation, count: count), change)
     }
 
     /// Puts messages on disk that the scheduler has not heard of: as before a start.
-    func preload(_ conversations: [String], _ change: (inout FakeMessage) -> Void = { _ in }) {
+    func preload(_ conversations: [Name], _ change: (inout FakeMessage) -> Void = { _ in }) {
         for conversation in conversations { _ = store.insert(conversation, change) }
     }
 
@@ -77,7 +77,7 @@ extension Simulation {
         return nil
     }
 
-    func clear(_ conversation: String? = nil) {
+    func clear(_ conversation: Name? = nil) {
         guard !storeIsBroken else {
             storageTrouble()
             return
@@ -221,7 +221,7 @@ extension Simulation {
         storeIsBroken = false
         scheduler = Scheduler(options)
         judge = Judge(options)
-        judge.wallJumpedAt = Int64.min / 2
+        judge.opened(self)
         if hasTransport {
             scheduler.transportChanged(present: true, now)
             judge.hasTransport = true

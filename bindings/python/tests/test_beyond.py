@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import stat
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -25,8 +26,10 @@ from msgqueue import (
     Mode,
     NotFoundError,
     Outcome,
+    Report,
     RetryPolicy,
     Status,
+    Stop,
     TooLargeError,
 )
 from receiver import Answer, Receiver
@@ -162,6 +165,21 @@ def test_X8_an_answer_may_come_before_the_transport_returns(opened: Opener) -> N
     failure = events.wait_for_status(queue.enqueue("hello"), Status.FAILED).failure
     assert failure is not None
     assert (failure.code, failure.text) == (7, "early")
+
+
+def test_X8_a_drain_goes_on_behind_an_answer_that_came_before_the_return(opened: Opener) -> None:
+    queue = opened(mode=Mode.MANUAL, direct=False)
+
+    def transport(delivery: Delivery) -> Outcome:
+        queue.complete(delivery.token, Outcome.sent())
+        # The conversation is still taken by this call; the drain must wait for it, and not report that nothing is due.
+        time.sleep(0.05)
+        return Outcome.pending()
+
+    queue.set_transport(transport)
+    for number in range(3):
+        queue.enqueue(str(number), conversation="ana")
+    assert queue.drain() == Report(Stop.EMPTY, sent=3, failed=0, discarded=0, remaining=0)
 
 
 def test_X8_a_late_success_counts_and_nothing_else_does(opened: Opener) -> None:

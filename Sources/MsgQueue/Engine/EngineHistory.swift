@@ -1,0 +1,141 @@
+/// The history: others' messages recorded, conversations listed, old ones pruned, expired ones told.
+extension Engine {
+    /// Puts somebody else's message into the history; a second time changes nothing.
+    package func record(_ draft: BorrowedDraft, sender: String) throws(QueueError) -> String {
+        try DraftRule.check(draft, options)
+        guard !sender.isEmpty else { throw QueueError(.invalid, "the sender is empty") }
+        try DraftRule.check(conversation: sender)
+        return try locked { () throws(QueueError) in
+            if let id = draft.id, let sequence = try store.sequence(of: id) {
+                guard let known = try store.row(at: sequence, .none), known.isReceived else {
+                    throw QueueError(.duplicate, "the id \(id) is one of our own messages")
+                }
+                return id
+            }
+            if let id = draft.id, try store.isRemembered(id, since: rememberedSince) { return id }
+            let now = ports.moment
+            let row = try transaction(durable: true) { () throws(QueueError) in
+                try store.insert(draft, sender: sender, now: now.wall, random: ports.random)
+            }
+            countsChanged()
+            maintenanceAt = min(maintenanceAt, store.totals.history > options.keepSent ? now.mono : maintenanceAt)
+            return row.id
+        }
+    }
+
+    /// Ids that were sent since then are still refused.
+    var rememberedSince: Int64 { ports.wall().subtractingClamped(options.rememberIDs) }
+
+    /// Conversations, the one with the newest message first; the next page: `before` = the last one's newest sequence.
+    package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
+        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "a page has 1 to 1000 conversations, not \(limit)") }
+        guard before >= 0 else { throw QueueError(.invalid, "a sequence is not negative") }
+        return try locked { () throws(QueueError) in
+            let outlines = try store.conversations(before: before, limit: limit) { error in
+                Log.warning("\(store.path): \(error.detail)")
+                emit(.storage(error))
+            }
+            var page: [Conversation] = []
+            for outline in outlines {
+                page.append(
+                    Conversation(
+                        name: outline.name.text, counts: withSending(outline.counts, outline.name),
+                        last: try message(outline.last, withBody: false)))
+            }
+            return page
+        }
+    }
+
+    // MARK: In the background
+
+    /// Milliseconds between looks at the history when nothing else asks for one.
+    private static let maintenanceEvery: Int64 = 60_000
+
+    /// One short step of what can wait: expiry, pruning. Called by the timer, under the lock.
+    func maintain() {
+        let now = ports.moment
+        guard now.mono >= maintenanceAt || now.wall >= nextExpiry else { return }
+        guard phase == .open, !store.isPoisoned, now.mono >= scheduler.storageUntil else { return }
+        do throws(QueueError) {
+            if now.wall >= nextExpiry { try expireAll(now) }
+            guard now.mono >= maintenanceAt else { return }
+            let before = store.totals
+            let hasMore = try transaction(durable: false) { () throws(QueueError) in
+                try store.prune(
+                    keepCount: options.keepSent, keepSince: now.wall.subtractingClamped(options.keepSentFor),
+                    forgetBefore: rememberedSince, now: now.wall)
+            }
+            maintenanceAt = hasMore ? now.mono : now.mono + Self.maintenanceEvery
+            if store.totals != before { countsChanged() }
+        } catch {
+            maintenanceAt = now.mono + Self.maintenanceEvery
+            storageTrouble(error)
+        }
+    }
+
+    /// Messages whose time ran out fail when it does, wherever they stand.
+    private func expireAll(_ now: Moment) throws(QueueError) {
+        for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) where !sendingPlaces.contains(sequence) {
+            try expire(conversation, sequence, now)
+        }
+        commitFacts()
+        nextExpiry = try store.nextExpiry(after: now.wall) ?? Int64.max
+        // More of them than one step takes: at once again.
+        if try !store.expired(at: now.wall, limit: 65).filter({ !sendingPlaces.contains($0.sequence) }).isEmpty { nextExpiry = now.wall }
+    }
+
+    // MARK: Statistics
+
+    package func statistics() throws(QueueError) -> (Statistics, Counts) {
+        try locked { () throws(QueueError) in (statisticsKeeper.snapshot(ports.moment), counts) }
+    }
+
+    // MARK: Pauses
+
+    /// Nothing starts until `resume`: in one conversation, or (nil) at all. Not kept over a restart.
+    package func pause(_ conversation: String?) throws(QueueError) {
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        try locked { () throws(QueueError) in
+            guard scheduler.pause(conversation.map { Name($0) }, ports.moment) else { return }
+            emit(.paused(conversation: conversation, isPaused: true, kind: .none))
+        }
+    }
+
+    package func resume(_ conversation: String?) throws(QueueError) {
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        try locked { () throws(QueueError) in
+            guard scheduler.resume(conversation.map { Name($0) }, ports.moment) else { return }
+            emit(.paused(conversation: conversation, isPaused: false, kind: .none))
+        }
+    }
+
+    package func setLifecycle(isInBackground: Bool) throws(QueueError) {
+        try locked { () throws(QueueError) in scheduler.lifecycleChanged(isInBackground: isInBackground, ports.moment) }
+    }
+
+    /// One line about the queue, for a person.
+    package func banner() throws(QueueError) -> String {
+        try locked { () throws(QueueError) in Words.banner(counts, scheduler.network, isDraining: scheduler.session != nil) }
+    }
+
+    // MARK: Blocks
+
+    /// Where a failure for good holds its conversation: who does now.
+    func refreshBlock(_ conversation: Name) {
+        guard options.blocksOnFailure else { return }
+        do throws(QueueError) {
+            scheduler.block(conversation, at: try store.firstFailed(in: conversation), ports.moment)
+        } catch {
+            storageTrouble(error)
+        }
+    }
+}
+
+extension Int64 {
+    /// Never beyond the smallest and the largest number.
+    func subtractingClamped(_ other: Int64) -> Int64 {
+        let (difference, overflow) = subtractingReportingOverflow(other)
+        guard overflow else { return difference }
+        return other > 0 ? Int64.min : Int64.max
+    }
+}

@@ -1,0 +1,39 @@
+/// Why a message does not start: the same questions as `next` asks, in the same order, with the answer instead of a step.
+extension Scheduler {
+    /// For a queued message that is not in flight. `holder`: the first message before it that holds its conversation, if there is one.
+    package func explain(_ head: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64) {
+        func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
+        if now.mono < storageUntil { return (.storage, wall(storageUntil)) }
+        if !hasTransport { return (.noTransport, 0) }
+        if !network.isOnline { return (.offline, 0) }
+        if isPaused || pausedConversations.contains(conversation) { return (.paused, 0) }
+        if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
+        if lanes[conversation]?.flight != nil || holder != nil { return (.behind, 0) }
+        if head.hasExpired(now) { return (.expired, 0) }
+        if head.scheduledWait(now) > 0 { return (.scheduled, head.notBefore) }
+        if isMetered(head) { return (.metered, 0) }
+        if let block = blocks[conversation], block < head.sequence { return (.blocked, 0) }
+        let delay = head.retryWait(now)
+        if delay > 0 { return (.retrying, now.wall + delay) }
+        if now.mono < limitedUntil { return (.holding, wall(limitedUntil)) }
+        return leave(head, conversation, now)
+    }
+
+    /// Whether it may go, or who has to say so.
+    private func leave(_ head: Head, _ conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64) {
+        func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
+        if hasLeave(now) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
+        let isAsked = lanes[conversation]?.asked == head.sequence
+        if isAsked || mode == .auto {
+            if now.mono < pausedUntil { return (.holding, wall(pausedUntil)) }
+            if !mayWake { return (.trigger, 0) }
+        }
+        if isAsked { return (.next, 0) }
+        guard mode == .auto else { return (.person, 0) }
+        if now.mono < settledAt { return (.holding, wall(settledAt)) }
+        return (budget > 0 ? .next : .trigger, timerAt > now.mono ? wall(timerAt) : 0)
+    }
+
+    /// Whether a queued message holds those behind it in its conversation.
+    package func holds(_ head: Head, _ now: Moment) -> Bool { !isKept(head, now) }
+}

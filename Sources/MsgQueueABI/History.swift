@@ -1,0 +1,179 @@
+import CMsgQueue
+import Glibc
+import MsgQueue
+
+@_cdecl("msgq_record") @implementation
+public func msgq_record(
+    _ queue: OpaquePointer!, _ draft: UnsafePointer<msgq_draft>!, _ sender: UnsafePointer<CChar>!, _ id_out: UnsafeMutablePointer<CChar>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let draft = try read(try require(draft, "draft"))
+        let id = try engine.record(draft, sender: try name(try require(sender, "the sender"), "the sender"))
+        if let id_out { write(id, to: id_out) }
+    }
+}
+
+private let conversationsMark: UInt64 = 0x6d73_6771_636f_6e76
+
+@_cdecl("msgq_conversations") @implementation
+public func msgq_conversations(
+    _ queue: OpaquePointer!, _ before: UInt64, _ limit: UInt32, _ out: UnsafeMutablePointer<OpaquePointer?>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let out = try require(out, "out")
+        guard let before = Int64(exactly: before) else { throw QueueError(.invalid, "there is no sequence \(before)") }
+        let page = try engine.conversations(before: before, limit: limit == 0 ? 50 : Int(limit))
+        let memory = try Block.make { block in
+            block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: conversationsMark, count: page.count))
+            let target = block.reserve(msgq_conversation.self, count: page.count)
+            for (index, conversation) in page.enumerated() {
+                let name = block.string(conversation.name)
+                let counts = block.counts(conversation.counts)
+                let last = block.reserve(msgq_message.self)
+                block.message(conversation.last, at: last)
+                target?[index] = msgq_conversation(
+                    struct_size: UInt32(MemoryLayout<msgq_conversation>.stride), name: name, counts: counts,
+                    last: last.map { UnsafePointer($0) })
+            }
+        }
+        out.pointee = OpaquePointer(memory)
+    }
+}
+
+@_cdecl("msgq_conversations_size") @implementation
+public func msgq_conversations_size(_ page: OpaquePointer!) -> Int { ArrayHeader.at(page, conversationsMark)?.pointee.count ?? 0 }
+
+@_cdecl("msgq_conversations_at") @implementation
+public func msgq_conversations_at(_ page: OpaquePointer!, _ index: Int) -> UnsafePointer<msgq_conversation>! {
+    ArrayHeader.element(page, conversationsMark, index, msgq_conversation.self)
+}
+
+@_cdecl("msgq_conversations_free") @implementation
+public func msgq_conversations_free(_ page: OpaquePointer!) { ArrayHeader.release(page, conversationsMark) }
+
+// MARK: Why
+
+@_cdecl("msgq_explain") @implementation
+public func msgq_explain(
+    _ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<msgq_explanation>!
+) -> msgq_result {
+    status(queue, id) { engine, id throws(QueueError) in
+        let out = try require(out, "out")
+        _ = try Structs.check(out, of: MemoryLayout<msgq_explanation>.stride, "msgq_explanation")
+        let explanation = try engine.explain(id)
+        var result = msgq_explanation()
+        result.reason = msgq_reason(UInt32(bitPattern: explanation.reason.rawValue))
+        result.until_ms = explanation.until
+        copy(explanation.behind ?? "", to: &result.behind)
+        copy(explanation.text, to: &result.text)
+        Structs.write(result, to: out)
+    }
+}
+
+/// A text into a char array, cut to fit between two characters.
+private func copy<Field>(_ text: String, to field: inout Field) {
+    withUnsafeMutableBytes(of: &field) { bytes in
+        var room = bytes.count - 1
+        var offset = 0
+        for character in text.unicodeScalars {
+            let units = Array(String(character).utf8)
+            guard units.count <= room else { break }
+            for unit in units {
+                bytes[offset] = unit
+                offset += 1
+            }
+            room -= units.count
+        }
+        bytes[offset] = 0
+    }
+}
+
+// MARK: Statistics
+
+@_cdecl("msgq_stats") @implementation
+public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq_statistics>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let out = try require(out, "out")
+        _ = try Structs.check(out, of: MemoryLayout<msgq_statistics>.stride, "msgq_statistics")
+        let (statistics, _) = try engine.statistics()
+        var result = msgq_statistics()
+        result.sent_per_minute = UInt32(clamping: statistics.sentPerMinute)
+        result.enqueued_per_minute = UInt32(clamping: statistics.enqueuedPerMinute)
+        result.opened_ms = statistics.openedAt
+        result.enqueued = UInt64(clamping: statistics.enqueued)
+        result.attempts = UInt64(clamping: statistics.attempts)
+        result.sent = UInt64(clamping: statistics.sent)
+        result.sent_bytes = UInt64(clamping: statistics.sentBytes)
+        result.retried = UInt64(clamping: statistics.retried)
+        result.failed = UInt64(clamping: statistics.failed)
+        result.discarded = UInt64(clamping: statistics.discarded)
+        copy(statistics.failuresByKind, to: &result.failures)
+        copy(statistics.latencies, to: &result.latencies)
+        result.latency_sum_ms = UInt64(clamping: statistics.latencySum)
+        result.latency_max_ms = UInt64(clamping: statistics.latencyMax)
+        Structs.write(result, to: out)
+    }
+}
+
+/// Numbers into an array of a struct.
+private func copy<Field>(_ numbers: [Int64], to field: inout Field) {
+    withUnsafeMutableBytes(of: &field) { bytes in
+        for (index, number) in numbers.enumerated() where (index + 1) * MemoryLayout<UInt64>.size <= bytes.count {
+            bytes.storeBytes(of: UInt64(clamping: number), toByteOffset: index * MemoryLayout<UInt64>.size, as: UInt64.self)
+        }
+    }
+}
+
+@_cdecl("msgq_stats_text") @implementation
+public func msgq_stats_text(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!) -> msgq_result {
+    give(out) { () throws(QueueError) in
+        let (statistics, counts) = try Handles.engine(queue).statistics()
+        return statistics.prometheus(counts)
+    }
+}
+
+/// A text that the caller frees.
+func give(
+    _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?, _ text: () throws(QueueError) -> String
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let out = try require(out, "out")
+        guard let copy = strdup(try text()) else { throw QueueError(.storage, "no memory for a text") }
+        out.pointee = copy
+    }
+}
+
+@_cdecl("msgq_text_free") @implementation
+public func msgq_text_free(_ text: UnsafeMutablePointer<CChar>!) { free(text) }
+
+// MARK: Pauses, lifecycle
+
+@_cdecl("msgq_pause") @implementation
+public func msgq_pause(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try engine.pause(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+    }
+}
+
+@_cdecl("msgq_resume") @implementation
+public func msgq_resume(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try engine.resume(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+    }
+}
+
+@_cdecl("msgq_set_lifecycle") @implementation
+public func msgq_set_lifecycle(_ queue: OpaquePointer!, _ lifecycle: msgq_lifecycle) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        guard lifecycle == MSGQ_LIFECYCLE_FOREGROUND || lifecycle == MSGQ_LIFECYCLE_BACKGROUND else {
+            throw QueueError(.invalid, "there is no lifecycle \(lifecycle.rawValue)")
+        }
+        try engine.setLifecycle(isInBackground: lifecycle == MSGQ_LIFECYCLE_BACKGROUND)
+    }
+}

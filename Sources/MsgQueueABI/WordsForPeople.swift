@@ -1,0 +1,46 @@
+import CMsgQueue
+import Glibc
+import MsgQueue
+
+/// Words as C strings that live for ever: made once, by number.
+private func table<T: CaseIterable & RawRepresentable>(_ type: T.Type, _ word: (T) -> String) -> [UnsafePointer<CChar>?]
+where T.RawValue == Int32 {
+    var words: [UnsafePointer<CChar>?] = []
+    for value in T.allCases { words.append(strdup(word(value)).map { UnsafePointer($0) }) }
+    return words
+}
+
+nonisolated(unsafe) private let labels = table(MessageStatus.self, Words.label)
+nonisolated(unsafe) private let icons = table(MessageStatus.self, Words.icon)
+nonisolated(unsafe) private let failures = table(FailureKind.self, Words.failure)
+nonisolated(unsafe) private let empty = strdup("").map { UnsafePointer($0) }
+
+/// The word with this number; "" for a number that is none.
+private func word(_ words: [UnsafePointer<CChar>?], _ number: UInt32) -> UnsafePointer<CChar>? {
+    let index = Int(number)
+    return words.indices.contains(index) ? words[index] : empty
+}
+
+@_cdecl("msgq_status_label") @implementation
+public func msgq_status_label(_ status: msgq_status) -> UnsafePointer<CChar>! { word(labels, status.rawValue) }
+
+@_cdecl("msgq_status_icon") @implementation
+public func msgq_status_icon(_ status: msgq_status) -> UnsafePointer<CChar>! { word(icons, status.rawValue) }
+
+@_cdecl("msgq_failure_text") @implementation
+public func msgq_failure_text(_ kind: msgq_failure_kind) -> UnsafePointer<CChar>! { word(failures, kind.rawValue) }
+
+@_cdecl("msgq_banner") @implementation
+public func msgq_banner(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!) -> msgq_result {
+    give(out) { () throws(QueueError) in try Handles.engine(queue).banner() }
+}
+
+@_cdecl("msgq_relative_time") @implementation
+public func msgq_relative_time(_ then_ms: Int64, _ now_ms: Int64, _ out: UnsafeMutablePointer<CChar>!, _ size: Int) -> msgq_result {
+    status { () throws(QueueError) in
+        let out = try require(out, "out")
+        let text = Words.relativeTime(then_ms, now: now_ms)
+        guard size > text.utf8.count else { throw QueueError(.tooLarge, "\(size) bytes are not enough for \(text.utf8.count + 1)") }
+        text.withCString { _ = memcpy(out, $0, text.utf8.count + 1) }
+    }
+}
