@@ -11,16 +11,18 @@ final class Broadcaster: @unchecked Sendable {
     private let lock = Mutex()
     private var readers: [Int: Reader] = [:]
     private var nextKey = 0
+    private var isFinished = false
 
-    func subscribe() -> AsyncStream<Event> {
+    /// A reader's stream, and whether it is the first there ever was.
+    func subscribe() -> (AsyncStream<Event>, isFirst: Bool) {
         let (stream, continuation) = AsyncStream.makeStream(of: Event.self, bufferingPolicy: .bufferingNewest(Self.depth))
         let key = lock.withLock {
             nextKey += 1
-            readers[nextKey] = Reader(continuation: continuation)
+            if isFinished { continuation.finish() } else { readers[nextKey] = Reader(continuation: continuation) }
             return nextKey
         }
         continuation.onTermination = { [weak self] _ in self?.remove(key) }
-        return stream
+        return (stream, key == 1)
     }
 
     private func remove(_ key: Int) { lock.withLock { _ = readers.removeValue(forKey: key) } }
@@ -37,7 +39,10 @@ final class Broadcaster: @unchecked Sendable {
 
     /// Outside the lock: a reader's end calls back.
     func finish() {
-        let current = lock.withLock { readers }
+        let current = lock.withLock {
+            isFinished = true
+            return readers
+        }
         for reader in current.values { reader.continuation.finish() }
     }
 }

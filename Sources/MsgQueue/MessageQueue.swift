@@ -208,7 +208,8 @@ public final class MessageQueue: Sendable {
     /// What happens from now on, to each reader all of it; ends when the queue is closed. A reader that stays behind by 10,000 events loses
     /// the oldest and is told so by `.resync`.
     public var events: AsyncStream<Event> {
-        let stream = broadcaster.subscribe()
+        let (stream, isFirst) = broadcaster.subscribe()
+        guard isFirst else { return stream }
         do throws(QueueError) {
             try engine.setHandler(
                 Registration({ [broadcaster] event, _ in broadcaster.tell(event) }, release: { [broadcaster] in broadcaster.finish() }))

@@ -26,15 +26,13 @@ struct PageQuery {
         let statement = try database.statement(text)
         let start = filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0)
         statement.bind(1, start)
-        if let conversation = filter.conversation {
-            statement.bind(2, mask)
-            try statement.bind(3, conversation)
-        } else if isUnsentOnly {
+        if isUnsentOnly {
             statement.bind(2, mask & 0b10_0000 != 0)
             statement.bind(3, mask & 1 != 0)
         } else {
             statement.bind(2, mask)
         }
+        if let conversation = filter.conversation { try statement.bind(4, conversation) }
         return statement
     }
 
@@ -52,25 +50,39 @@ struct PageQuery {
 
     private var text: StaticString {
         switch (filter.conversation != nil, isUnsentOnly, filter.newestFirst) {
-        case (true, _, false):
+        case (true, true, false):
+            """
+            SELECT seq, 0 FROM message INDEXED BY message_waiting
+            WHERE indexed = 1 AND status = 0 AND conversation = ?4 AND seq > ?1 AND ?3
+            UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed WHERE status = 5 AND seq > ?1 AND conversation = ?4 AND ?2
+            ORDER BY seq
+            """
+        case (true, true, true):
+            """
+            SELECT seq, 0 FROM message INDEXED BY message_waiting
+            WHERE indexed = 1 AND status = 0 AND conversation = ?4 AND seq < ?1 AND ?3
+            UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed WHERE status = 5 AND seq < ?1 AND conversation = ?4 AND ?2
+            ORDER BY seq DESC
+            """
+        case (true, false, false):
             """
             SELECT seq, status FROM message INDEXED BY message_conversation
-            WHERE indexed = 1 AND conversation = ?3 AND seq > ?1 AND (1 << status) & ?2 ORDER BY seq
+            WHERE indexed = 1 AND conversation = ?4 AND seq > ?1 AND (1 << status) & ?2 ORDER BY seq
             """
-        case (true, _, true):
+        case (true, false, true):
             """
             SELECT seq, status FROM message INDEXED BY message_conversation
-            WHERE indexed = 1 AND conversation = ?3 AND seq < ?1 AND (1 << status) & ?2 ORDER BY seq DESC
+            WHERE indexed = 1 AND conversation = ?4 AND seq < ?1 AND (1 << status) & ?2 ORDER BY seq DESC
             """
         case (false, true, false):
             """
-            SELECT seq, 0 FROM message WHERE indexed = 1 AND status = 0 AND seq > ?1 AND ?3
-            UNION ALL SELECT seq, 5 FROM message WHERE status = 5 AND seq > ?1 AND ?2 ORDER BY seq
+            SELECT seq, 0 FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq > ?1 AND ?3
+            UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed WHERE status = 5 AND seq > ?1 AND ?2 ORDER BY seq
             """
         case (false, true, true):
             """
-            SELECT seq, 0 FROM message WHERE indexed = 1 AND status = 0 AND seq < ?1 AND ?3
-            UNION ALL SELECT seq, 5 FROM message WHERE status = 5 AND seq < ?1 AND ?2 ORDER BY seq DESC
+            SELECT seq, 0 FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq < ?1 AND ?3
+            UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed WHERE status = 5 AND seq < ?1 AND ?2 ORDER BY seq DESC
             """
         case (false, false, false): "SELECT seq, status FROM message WHERE seq > ?1 AND (1 << status) & ?2 ORDER BY seq"
         case (false, false, true): "SELECT seq, status FROM message WHERE seq < ?1 AND (1 << status) & ?2 ORDER BY seq DESC"

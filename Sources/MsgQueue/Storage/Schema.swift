@@ -53,6 +53,8 @@ enum Schema {
         // The ids that came from the host; the others are found by the sequence that they carry.
         "CREATE UNIQUE INDEX message_named ON message(id) WHERE named = 1",
         "CREATE INDEX message_queued ON message(seq) WHERE indexed = 1 AND status = 0",
+        // The same by conversation: what is next in it, and its page of unsent messages, however long its history is.
+        "CREATE INDEX message_waiting ON message(conversation, seq) WHERE indexed = 1 AND status = 0",
         "CREATE INDEX message_expiring ON message(expires_at) WHERE expires_at != 0 AND status = 0",
         "CREATE INDEX message_failed ON message(seq) WHERE status = 5",
         "CREATE INDEX message_conversation ON message(conversation, seq) WHERE indexed = 1",
@@ -86,6 +88,6 @@ enum Schema {
     /// Every object that a store of this version has, in the order of their names.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "in_flight", "large_body", "message", "message_conversation", "message_expiring",
-        "message_failed", "message_named", "message_queued", "recent", "recent_gone", "state",
+        "message_failed", "message_named", "message_queued", "message_waiting", "recent", "recent_gone", "state",
     ]
 }

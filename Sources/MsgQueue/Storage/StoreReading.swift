@@ -101,8 +101,8 @@ extension Store {
         try foldNow()
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_conversation
-            WHERE indexed = 1 AND conversation = ?1 AND seq > ?2 AND status = 0 ORDER BY seq LIMIT ?3
+            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_waiting
+            WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3
             """)
         try statement.bind(1, conversation.text)
         statement.bind(2, sequence)
