@@ -92,6 +92,34 @@ static int role_drain(const char *path, const char *port) {
   tell_and_wait("drained");
 }
 
+static msgq_draft draft_of(const char *id, const char *body) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = "ana";
+  draft.body = body;
+  draft.body_size = strlen(body);
+  return draft;
+}
+
+/* A conversation of two, both ways: heard, answered, marked, and one more that waits. */
+static int role_converse(const char *path, const char *port) {
+  static struct sender sender;
+  msgq_queue *queue = NULL;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  options.mode = MSGQ_MODE_MANUAL;
+  options.direct = false;
+  sender_begin(&sender, (uint16_t)strtoul(port, NULL, 10));
+  msgq_draft heard = draft_of("theirs-1", "hello"), answer = draft_of("ours-1", "hi"), more = draft_of("theirs-2", "how are you?"),
+             last = draft_of("ours-2", "waits");
+  bool done = msgq_open(path, &options, &queue) == MSGQ_OK && msgq_set_transport(queue, sender_send, &sender, NULL) == MSGQ_OK &&
+              msgq_record(queue, &heard, "Ana", NULL) == MSGQ_OK && msgq_mark(queue, "theirs-1", MSGQ_STATUS_READ) == MSGQ_OK &&
+              msgq_enqueue(queue, &answer, NULL) == MSGQ_OK && msgq_drain(queue, NULL, NULL) == MSGQ_OK &&
+              msgq_mark(queue, "ours-1", MSGQ_STATUS_DELIVERED) == MSGQ_OK && msgq_record(queue, &more, "Ana", NULL) == MSGQ_OK &&
+              msgq_enqueue(queue, &last, NULL) == MSGQ_OK;
+  if (!done) return 1;
+  tell_and_wait("conversed");
+}
+
 /* Opens as somebody who is not root, and says what came of it. */
 static int role_open_as_nobody(const char *path) {
   msgq_queue *queue = NULL;
@@ -106,6 +134,7 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "hold") == 0) return role_hold(first);
   if (strcmp(role, "compose") == 0) return role_compose(first);
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
+  if (strcmp(role, "converse") == 0) return role_converse(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
   if (strcmp(role, "end") == 0) return atoi(first);
   return 126;

@@ -46,6 +46,27 @@ static void one_message_calls(msgq_queue *queue, msgq_result expected) {
   CHECK(ledger == NULL);
 }
 
+static void history_calls(msgq_queue *queue, msgq_result expected) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  char id[MSGQ_ID_SIZE] = "untouched";
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  struct msgq_conversations *page = NULL;
+  msgq_statistics statistics = { .struct_size = sizeof statistics, .sent = 4711 };
+  char *text = NULL;
+  explanation.until_ms = 4711;
+  CHECK_RESULT(expected, msgq_record(queue, &draft, "ben", id));
+  CHECK_TEXT("untouched", id);
+  CHECK_RESULT(expected, msgq_explain(queue, "id", &explanation));
+  CHECK_NUMBER(4711, explanation.until_ms);
+  CHECK_RESULT(expected, msgq_conversations(queue, 0, 10, &page));
+  CHECK(page == NULL);
+  CHECK_RESULT(expected, msgq_stats(queue, &statistics));
+  CHECK_NUMBER(4711, statistics.sent);
+  CHECK_RESULT(expected, msgq_stats_text(queue, &text));
+  CHECK_RESULT(expected, msgq_banner(queue, &text));
+  CHECK(text == NULL);
+}
+
 static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
   struct msgq_list *list = NULL;
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
@@ -69,6 +90,11 @@ static void sending_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_drain(queue, NULL, &report));
   CHECK_NUMBER(4711, report.sent);
   CHECK_RESULT(expected, msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+  CHECK_RESULT(expected, msgq_set_lifecycle(queue, MSGQ_LIFECYCLE_FOREGROUND));
+  CHECK_RESULT(expected, msgq_pause(queue, NULL));
+  CHECK_RESULT(expected, msgq_pause(queue, "ana"));
+  CHECK_RESULT(expected, msgq_resume(queue, NULL));
+  CHECK_RESULT(expected, msgq_resume(queue, "ana"));
   CHECK_RESULT(expected, msgq_poll(queue, 0, &ran));
   CHECK_NUMBER(4711, ran);
   CHECK_NUMBER(-1, msgq_fd(queue));
@@ -87,6 +113,7 @@ static void registering_calls(msgq_queue *queue, msgq_result expected) {
 
 void every_call_answers(msgq_queue *queue, msgq_result expected) {
   one_message_calls(queue, expected);
+  history_calls(queue, expected);
   many_messages_calls(queue, expected);
   sending_calls(queue, expected);
   registering_calls(queue, expected);

@@ -27,7 +27,9 @@ static bool well_formed(const msgq_event *event) {
     case MSGQ_EVENT_STATUS: return event->id != NULL && event->conversation != NULL;
     case MSGQ_EVENT_SUMMARY:
     case MSGQ_EVENT_DRAIN_STARTED: return event->counts != NULL && event->counts->struct_size == sizeof *event->counts;
-    case MSGQ_EVENT_PROMPT: return event->prompt != NULL && event->prompt->struct_size == sizeof *event->prompt;
+    case MSGQ_EVENT_PROMPT:
+      return event->prompt != NULL && event->prompt->struct_size == sizeof *event->prompt && event->prompt->text != NULL;
+    case MSGQ_EVENT_DRAIN_PROGRESS:
     case MSGQ_EVENT_DRAIN_FINISHED: return event->report != NULL && event->report->struct_size == sizeof *event->report;
     case MSGQ_EVENT_DISCARDED:
       return event->id != NULL && event->failure != NULL && event->failure->struct_size == sizeof *event->failure &&
@@ -57,7 +59,13 @@ void journal_event(void *context, const msgq_event *event) {
   if (event->failure != NULL) entry.failure = event->failure->kind;
   if (event->failure != NULL) entry.code = event->failure->code;
   if (event->counts != NULL) entry.counts = *event->counts;
-  if (event->prompt != NULL) entry.prompt = *event->prompt;
+  if (event->prompt != NULL) {
+    entry.prompt = *event->prompt;
+    snprintf(entry.prompt_text, sizeof entry.prompt_text, "%s", event->prompt->text != NULL ? event->prompt->text : "");
+    entry.prompt.text = NULL; /* valid only until the handler returns */
+  }
+  entry.paused = event->paused;
+  entry.failure_kind = event->failure_kind;
   if (event->report != NULL) entry.report = *event->report;
   pthread_mutex_lock(&journal->lock);
   if (journal->count == journal->room) {

@@ -20,6 +20,9 @@ struct entry {
   int32_t code;
   struct msgq_counts counts;
   msgq_prompt prompt;
+  char prompt_text[128];
+  bool paused;
+  msgq_failure_kind failure_kind;
   msgq_report report;
   msgq_connectivity connectivity;
   msgq_link link;

@@ -101,13 +101,46 @@ struct msgq_counts counts_of(struct scene *scene, const char *conversation) {
   return counts;
 }
 
-void unsent_of(struct scene *scene, char *text, size_t size) {
+void ids_of(struct scene *scene, const msgq_filter *filter, char *text, size_t size) {
   struct msgq_list *list = NULL;
   size_t used = 0;
   text[0] = '\0';
-  CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, NULL, &list));
+  CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, filter, &list));
   for (size_t index = 0; index < msgq_list_size(list) && used < size; index++) {
     used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " " : "", msgq_list_at(list, index)->id);
   }
   msgq_list_free(list);
+}
+
+void unsent_of(struct scene *scene, char *text, size_t size) { ids_of(scene, NULL, text, size); }
+
+msgq_explanation explain(struct scene *scene, const char *id) {
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_explain(scene->queue, id, &explanation));
+  return explanation;
+}
+
+msgq_reason reason_of(struct scene *scene, const char *id) { return explain(scene, id).reason; }
+
+bool banner_is(struct scene *scene, const char *expected) {
+  char *text = NULL;
+  CHECK_RESULT(MSGQ_OK, msgq_banner(scene->queue, &text));
+  bool same = text != NULL && strcmp(expected, text) == 0;
+  if (!same) fprintf(stderr, "  the banner is \"%s\"\n", text != NULL ? text : "(null)");
+  msgq_text_free(text);
+  return same;
+}
+
+void set_online(struct scene *scene) {
+  CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+}
+
+void set_offline(struct scene *scene) {
+  CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene->queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false));
+}
+
+void set_ladder(struct scene *scene, const int64_t *ladder, size_t count) {
+  scene->options.backoff = MSGQ_BACKOFF_LADDER;
+  scene->options.ladder_ms = ladder;
+  scene->options.ladder_count = count;
 }

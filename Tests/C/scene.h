@@ -36,7 +36,17 @@ struct msgq_counts counts_of(struct scene *scene, const char *conversation);
 /* Attempts that left, and the failure's kind and code; 0 when there are none. */
 uint32_t attempts_of(struct scene *scene, const char *id);
 msgq_failure_kind failure_of(struct scene *scene, const char *id);
-/* The ids of the unsent messages in order, with a space between. */
+/* The ids of a page of messages, and of the unsent ones in order, with a space between. */
+void ids_of(struct scene *scene, const msgq_filter *filter, char *text, size_t size);
 void unsent_of(struct scene *scene, char *text, size_t size);
+/* Why it is not sent yet; the whole explanation, and the reason alone. */
+msgq_explanation explain(struct scene *scene, const char *id);
+msgq_reason reason_of(struct scene *scene, const char *id);
+/* The banner says this. */
+bool banner_is(struct scene *scene, const char *expected);
+void set_online(struct scene *scene);
+void set_offline(struct scene *scene);
+/* Retries after these delays; copied by scene_open. */
+void set_ladder(struct scene *scene, const int64_t *ladder, size_t count);
 
 #endif

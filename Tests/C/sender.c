@@ -49,7 +49,7 @@ static bool read_answer(int connection, char *answer, size_t size) {
   }
 }
 
-static msgq_verdict exchange(int connection, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict exchange(const struct sender *sender, int connection, const msgq_delivery *delivery, msgq_outcome *out) {
   char head[1024], answer[1024];
   int length = snprintf(head, sizeof head,
                         "POST /messages HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: %s\r\nConversation: %s\r\n"
@@ -62,6 +62,7 @@ static msgq_verdict exchange(int connection, const msgq_delivery *delivery, msgq
   out->code = (int32_t)strtol(answer + strcspn(answer, " "), NULL, 10);
   const char *later = strstr(answer, "Retry-After: ");
   if (later != NULL) snprintf(out->retry_after, sizeof out->retry_after, "%.*s", (int)strcspn(later + 13, "\r"), later + 13);
+  out->retry_after_queue = later != NULL && sender->retry_after_queue;
   snprintf(out->text, sizeof out->text, "HTTP %d", (int)out->code);
   return MSGQ_VERDICT_HTTP;
 }
@@ -72,8 +73,8 @@ static msgq_verdict post(struct sender *sender, const msgq_delivery *delivery, m
   int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return network_failure(out, "socket");
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  msgq_verdict verdict = connect(connection, (struct sockaddr *)&address, sizeof address) == 0 ? exchange(connection, delivery, out)
-                                                                                               : network_failure(out, "connect");
+  bool connected = connect(connection, (struct sockaddr *)&address, sizeof address) == 0;
+  msgq_verdict verdict = connected ? exchange(sender, connection, delivery, out) : network_failure(out, "connect");
   close(connection);
   return verdict;
 }

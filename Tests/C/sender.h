@@ -10,6 +10,7 @@
 
 struct sender {
   uint16_t port;
+  bool retry_after_queue; /* a Retry-After means the whole queue */
   atomic_int calls;
   atomic_int in_flight;
   atomic_int most_in_flight;

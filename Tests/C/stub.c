@@ -14,8 +14,8 @@ void stub_begin(struct stub *stub, msgq_verdict verdict) {
 static bool well_formed(const msgq_delivery *delivery, const msgq_outcome *out) {
   return delivery->struct_size == sizeof *delivery && delivery->attempt > 0 && delivery->id != NULL && delivery->conversation != NULL &&
          delivery->body != NULL && (delivery->metadata != NULL || delivery->metadata_count == 0) && delivery->created_ms > 0 &&
-         delivery->timeout_ms > 0 && out->struct_size == sizeof *out && out->retry_after_ms == -1 && out->code == 0 &&
-         out->retry_after[0] == '\0' && out->text[0] == '\0';
+         delivery->timeout_ms > 0 && out->struct_size == sizeof *out && out->retry_after_ms == -1 && !out->retry_after_queue &&
+         out->code == 0 && out->retry_after[0] == '\0' && out->text[0] == '\0';
 }
 
 msgq_verdict stub_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
@@ -29,6 +29,7 @@ msgq_verdict stub_send(void *context, const msgq_delivery *delivery, msgq_outcom
   out->kind = stub->kind;
   out->code = stub->code;
   out->retry_after_ms = stub->retry_after_ms;
+  out->retry_after_queue = stub->retry_after_queue;
   snprintf(out->text, sizeof out->text, "stub says %d", (int)stub->code);
   atomic_fetch_sub(&stub->inside, 1);
   return stub->verdict;

@@ -13,6 +13,7 @@ struct stub {
   msgq_failure_kind kind;
   int32_t code;
   int64_t retry_after_ms;
+  bool retry_after_queue;
   atomic_int calls;
   atomic_int inside; /* calls that have not returned */
   atomic_int released;

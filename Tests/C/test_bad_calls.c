@@ -37,6 +37,8 @@ TEST(bad_open_without_pointers) {
 
 TEST(bad_pointers_that_are_null) {
   struct scene scene;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   msgq_message *message = NULL;
   msgq_ledger *ledger = NULL;
   scene_begin_open(&scene);
@@ -57,10 +59,26 @@ TEST(bad_pointers_that_are_null) {
   CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, NULL, "ben", NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, NULL, &explanation));
+  CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, "a", NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_conversations(scene.queue, 0, 0, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats_text(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_relative_time(0, 0, NULL, 16));
   CHECK(message == NULL && ledger == NULL);
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
   CHECK_NUMBER(5, counts_of(&scene, NULL).unsent_bytes);
   scene_end(&scene);
+}
+
+TEST(bad_nothing_to_free_or_to_look_at) {
+  msgq_text_free(NULL);
+  msgq_conversations_free(NULL);
+  CHECK_NUMBER(0, msgq_conversations_size(NULL));
+  CHECK(msgq_conversations_at(NULL, 0) == NULL);
 }
 
 TEST(bad_draft_pointers) {
@@ -167,8 +185,28 @@ TEST(bad_numbers_for_words) {
   filter.conversation = "\xff";
   CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
   CHECK(list == NULL);
+  struct msgq_conversations *page = NULL;
+  CHECK_RESULT(MSGQ_INVALID, msgq_conversations(scene.queue, 0, 1001, &page));
+  CHECK(page == NULL);
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_lifecycle(scene.queue, (msgq_lifecycle)99));
+  CHECK_TEXT("", msgq_status_label((msgq_status)99));
+  CHECK_TEXT("", msgq_status_icon((msgq_status)99));
+  CHECK_TEXT("", msgq_failure_text((msgq_failure_kind)99));
+  CHECK_TEXT("", msgq_status_label((msgq_status)-1));
+  CHECK_TEXT("", msgq_status_icon((msgq_status)-1));
+  CHECK_TEXT("", msgq_failure_text((msgq_failure_kind)-1));
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
   scene_end(&scene);
+}
+
+TEST(bad_room_for_a_relative_time) {
+  char text[16];
+  for (size_t size = 0; size <= sizeof "Just now"; size++) {
+    memset(text, '#', sizeof text);
+    CHECK_RESULT(size < sizeof "Just now" ? MSGQ_TOO_LARGE : MSGQ_OK, msgq_relative_time(1000, 1000, text, size));
+    for (size_t index = size; index < sizeof text; index++) CHECK(text[index] == '#');
+    CHECK(size == sizeof "Just now" || text[0] == '#');
+  }
 }
 
 TEST(bad_register_without_a_function) {
@@ -188,11 +226,13 @@ const struct check_test bad_call_tests[] = {
   ROW(bad_handles_that_never_were),
   ROW(bad_open_without_pointers),
   ROW(bad_pointers_that_are_null),
+  ROW(bad_nothing_to_free_or_to_look_at),
   ROW(bad_draft_pointers),
   ROW(bad_calls_after_close),
   ROW(bad_tokens),
   ROW(bad_outcome_texts_without_an_end),
   ROW(bad_numbers_for_words),
+  ROW(bad_room_for_a_relative_time),
   ROW(bad_register_without_a_function),
   ROWS_END,
 };

@@ -167,6 +167,59 @@ TEST(bad_size_of_outcomes) {
   scene_end(&scene);
 }
 
+TEST(bad_size_of_explanations) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  put(&scene, "a", "ana", "hello");
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    explanation.struct_size = impossible(index, sizeof explanation);
+    CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, "a", &explanation));
+    CHECK_TEXT("", explanation.text);
+  }
+  LATER(msgq_explanation) later = { MSGQ_EXPLANATION_INIT, "" };
+  later.known.struct_size = sizeof later;
+  later.more[0] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, "a", &later.known));
+  later.more[0] = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_explain(scene.queue, "a", &later.known));
+  CHECK_NUMBER(MSGQ_REASON_NO_TRANSPORT, later.known.reason);
+  CHECK_NUMBER(sizeof later, later.known.struct_size);
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_statistics) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  put(&scene, "a", "ana", "hello");
+  msgq_statistics statistics = { .struct_size = 0 };
+  for (size_t index = 0; index < impossible_count; index++) {
+    statistics.struct_size = impossible(index, sizeof statistics);
+    CHECK_RESULT(MSGQ_INVALID, msgq_stats(scene.queue, &statistics));
+    CHECK_NUMBER(0, statistics.enqueued);
+  }
+  LATER(msgq_statistics) later = { { .struct_size = sizeof later }, "" };
+  later.more[beyond - 1] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats(scene.queue, &later.known));
+  later.more[beyond - 1] = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_stats(scene.queue, &later.known));
+  CHECK_NUMBER(1, later.known.enqueued);
+  CHECK_NUMBER(sizeof later, later.known.struct_size);
+  scene_end(&scene);
+}
+
+TEST(bad_size_of_recorded_drafts) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    draft.struct_size = impossible(index, sizeof draft);
+    CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, "ben", NULL));
+  }
+  CHECK_NUMBER(0, counts_of(&scene, NULL).received);
+  scene_end(&scene);
+}
+
 const struct check_test bad_size_tests[] = {
   ROW(bad_size_of_options),
   ROW(bad_size_of_drafts),
@@ -174,5 +227,8 @@ const struct check_test bad_size_tests[] = {
   ROW(bad_size_of_counts),
   ROW(bad_size_of_reports_and_drain_options),
   ROW(bad_size_of_outcomes),
+  ROW(bad_size_of_explanations),
+  ROW(bad_size_of_statistics),
+  ROW(bad_size_of_recorded_drafts),
   ROWS_END,
 };

@@ -47,10 +47,44 @@ TEST(bad_options_out_of_range) {
   REFUSE(prompt_timeout_ms, day_ms + 1);
   REFUSE(settle_ms, -1);
   REFUSE(settle_ms, 3600001);
+  REFUSE(final_failure, (msgq_final_failure)2);
+  REFUSE(timer_ms, -1);
+  REFUSE(timer_ms, day_ms + 1);
+  REFUSE(expiry_ms, -1);
+  REFUSE(expiry_ms, 11 * 366 * day_ms);
+  REFUSE(remember_ids_ms, -1);
   REFUSE(limit_body, 0);
   REFUSE(limit_body, 268435457);
   REFUSE(limit_metadata, 16777217);
   CHECK_NUMBER(0, directory_entries(scene.directory));
+  scene_end(&scene);
+}
+
+TEST(bad_options_at_the_ends_of_their_ranges_are_good) {
+  struct scene scene;
+  msgq_options least = MSGQ_OPTIONS_INIT, most = MSGQ_OPTIONS_INIT;
+  scene_begin(&scene);
+  least.keep_sent = 0;
+  least.keep_sent_ms = 0;
+  least.remember_ids_ms = 0;
+  least.timer_ms = least.expiry_ms = least.settle_ms = 0;
+  most.keep_sent = UINT64_MAX;
+  most.keep_sent_ms = INT64_MAX;
+  most.remember_ids_ms = INT64_MAX;
+  most.timer_ms = day_ms;
+  most.expiry_ms = 3650 * day_ms;
+  most.jitter = 1;
+  most.max_in_flight = 64;
+  most.max_retries = 1000;
+  const msgq_options *const ends[] = { &least, &most };
+  for (size_t index = 0; index < 2; index++) {
+    char id[8];
+    snprintf(id, sizeof id, "m%zu", index);
+    REQUIRE_OK(msgq_open(scene.path, ends[index], &scene.queue));
+    put(&scene, id, "ana", "hello");
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, id));
+    scene_close(&scene);
+  }
   scene_end(&scene);
 }
 
@@ -152,6 +186,8 @@ TEST(bad_strings_in_other_calls) {
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_message *message = NULL;
   msgq_ledger *ledger = NULL;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   scene_begin_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
@@ -167,13 +203,27 @@ TEST(bad_strings_in_other_calls) {
     CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, text, &counts));
     CHECK_RESULT(MSGQ_INVALID, msgq_clear(scene.queue, text));
     CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, text));
+    CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, text, NULL));
+    CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, text, &explanation));
+    CHECK_RESULT(MSGQ_INVALID, msgq_pause(scene.queue, text));
+    CHECK_RESULT(MSGQ_INVALID, msgq_resume(scene.queue, text));
   }
   CHECK(message == NULL && ledger == NULL);
+  char bytes256[257];
+  memset(bytes256, 'x', 256);
+  bytes256[256] = '\0';
+  CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, bytes256, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, "", NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_pause(scene.queue, bytes256));
+  CHECK_RESULT(MSGQ_INVALID, msgq_resume(scene.queue, bytes256));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).received);
+  CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &draft, bytes256 + 1, NULL));
   scene_end(&scene);
 }
 
 const struct check_test bad_value_tests[] = {
   ROW(bad_options_out_of_range),
+  ROW(bad_options_at_the_ends_of_their_ranges_are_good),
   ROW(bad_options_of_the_backoff),
   ROW(bad_strings_in_a_draft),
   ROW(bad_metadata_with_a_key_twice),

@@ -31,6 +31,10 @@ static void call_everything(struct inside *inside) {
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
   msgq_report report = MSGQ_REPORT_INIT;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  msgq_statistics statistics = { .struct_size = sizeof statistics };
+  struct msgq_conversations *page = NULL;
+  char *text = NULL;
   draft.id = "inner";
   draft.conversation = "inner";
   draft.not_before_ms = wall_ms() + 3600000; /* so that no drain comes between */
@@ -45,6 +49,20 @@ static void call_everything(struct inside *inside) {
   expect(inside, MSGQ_OK, msgq_attempts(queue, "inner", &ledger), "attempts");
   msgq_ledger_free(ledger);
   expect(inside, MSGQ_OK, msgq_counts(queue, NULL, &counts), "counts");
+  expect(inside, MSGQ_OK, msgq_explain(queue, "inner", &explanation), "explain");
+  expect(inside, MSGQ_OK, msgq_conversations(queue, 0, 0, &page), "conversations");
+  msgq_conversations_free(page);
+  expect(inside, MSGQ_OK, msgq_stats(queue, &statistics), "stats");
+  expect(inside, MSGQ_OK, msgq_stats_text(queue, &text), "stats_text");
+  msgq_text_free(text);
+  expect(inside, MSGQ_OK, msgq_banner(queue, &text), "banner");
+  msgq_text_free(text);
+  expect(inside, MSGQ_OK, msgq_pause(queue, "inner"), "pause");
+  expect(inside, MSGQ_OK, msgq_resume(queue, "inner"), "resume");
+  expect(inside, MSGQ_OK, msgq_set_lifecycle(queue, MSGQ_LIFECYCLE_FOREGROUND), "set_lifecycle");
+  draft.id = "recorded";
+  expect(inside, MSGQ_OK, msgq_record(queue, &draft, "ben", NULL), "record");
+  expect(inside, MSGQ_OK, msgq_delete(queue, "recorded"), "delete of a recorded one");
   expect(inside, MSGQ_CONFLICT, msgq_retry(queue, "inner"), "retry");
   expect(inside, MSGQ_CONFLICT, msgq_mark(queue, "inner", MSGQ_STATUS_READ), "mark");
   expect(inside, MSGQ_NOT_FOUND, msgq_complete(queue, UINT64_MAX, &outcome), "complete");

@@ -52,6 +52,11 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(callbacks);
   SAME(backoff);
   SAME(exhausted);
+  SAME(final_failure);
+  SAME(strict_order);
+  SAME(pause_on_unauthorized);
+  SAME(unmetered_only);
+  SAME(background_timers);
   SAME(direct);
   SAME(hold_unknown);
   SAME(durable_outcomes);
@@ -68,6 +73,11 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(prompt_timeout_ms);
   SAME(settle_ms);
   SAME(drain_batch);
+  SAME(timer_ms);
+  SAME(expiry_ms);
+  SAME(keep_sent);
+  SAME(keep_sent_ms);
+  SAME(remember_ids_ms);
   SAME(limit_messages);
   SAME(limit_bytes);
   SAME(limit_body);
@@ -84,6 +94,11 @@ TEST(contract_defaults_are_as_documented) {
   CHECK(options.backoff_base_ms == 5000 && options.backoff_factor == 2.0 && options.backoff_cap_ms == 3600000 && options.jitter == 0.0);
   CHECK(options.attempt_timeout_ms == 30000 && options.manual_timeout_ms == 3000 && options.prompt_timeout_ms == 10000);
   CHECK(options.settle_ms == 500 && options.drain_batch == 0 && options.limit_messages == 0 && options.limit_bytes == 0);
+  CHECK(options.final_failure == MSGQ_FINAL_STEP_ASIDE && options.strict_order && !options.pause_on_unauthorized);
+  CHECK(!options.unmetered_only && !options.background_timers && options.timer_ms == 0 && options.expiry_ms == 0);
+  CHECK_NUMBER(10000, options.keep_sent);
+  CHECK_NUMBER(30 * INT64_C(86400000), options.keep_sent_ms);
+  CHECK_NUMBER(7 * INT64_C(86400000), options.remember_ids_ms);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
 }
 
@@ -94,6 +109,9 @@ TEST(contract_init_macros_carry_their_sizes) {
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_drain_options drain_options = MSGQ_DRAIN_OPTIONS_INIT;
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  CHECK_NUMBER(sizeof explanation, explanation.struct_size);
+  CHECK(!outcome.retry_after_queue && outcome.retry_after[0] == '\0' && outcome.text[0] == '\0');
   CHECK_NUMBER(sizeof draft, draft.struct_size);
   CHECK_NUMBER(sizeof filter, filter.struct_size);
   CHECK_NUMBER(sizeof outcome, outcome.struct_size);

@@ -100,11 +100,16 @@ struct Judge {
         return options.mode == .auto && now.mono >= settledAt && now.mono >= pausedUntil
     }
 
+    /// Whether it is known that more may start: what goes by itself may be limited to a batch until the next trigger.
+    private var hasBudget: Bool { options.drainBatch == 0 || session?.isStopped == false }
+
     /// It may be attempted: its retry's delay is over, by either clock.
     private func isDue(_ message: FakeMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
 
     private func isDelayed(_ message: FakeMessage, _ now: Moment) -> Bool {
-        guard let retry = retries[message.sequence], message.progress.dueAt > now.wall else { return false }
+        // A time in the future beyond its own delay is none: the clock was set back.
+        let left = message.progress.dueAt - now.wall
+        guard let retry = retries[message.sequence], left > 0, left <= message.progress.dueDelay else { return false }
         return now.mono < retry.since + retry.delay
     }
 
@@ -188,10 +193,12 @@ struct Judge {
         guard !hasExpired(message, now) else { throw fail("although it has expired") }
         guard !(message.unmeteredOnly && network.metered) else { throw fail("over a metered link") }
         guard isDue(message, now) || isAfterJump(now) else { throw fail("before its time") }
-        guard leave else { return }
+        guard leave, hasBudget else { return }
         // Oldest first, of all that may go.
         for head in heads(simulation) where head.sequence < message.sequence {
-            guard !mayGo(head, now) || isAfterJump(now) else { throw fail("although \(head.sequence) of \(head.conversation.text) could go") }
+            guard !mayGo(head, now) || !isOverdue(head, now) || isAfterJump(now) else {
+                throw fail("although \(head.sequence) of \(head.conversation.text) could go")
+            }
         }
     }
 
@@ -270,7 +277,7 @@ struct Judge {
             if let message = simulation.store[sequence], !taken.contains(message.conversation) { return message }
         }
         if let session, session.batch > 0, session.started >= session.batch { return nil }
-        let leave = hasLeave(now) && (session != nil || options.drainBatch == 0)
+        let leave = hasLeave(now) && hasBudget
         return heads.first { head in
             mayGo(head, now) && isOverdue(head, now) && (leave || direct.contains(head.sequence))
         }
@@ -296,7 +303,7 @@ struct Judge {
         let (open, hung) = slots(simulation)
         guard open + max(0, hung - Scheduler.hungCeiling) < options.maxInFlight else { return }
         if let session, session.batch > 0, session.started >= session.batch { return }
-        guard session != nil || options.drainBatch == 0 else { return }
+        guard hasBudget else { return }
         for head in heads(simulation) where hasExpired(head, now) {
             throw Violation("message \(head.sequence) has expired, but nothing happens")
         }

@@ -6,10 +6,12 @@ import Testing
 /// The scheduler under a random host. A seed repeats its run, and shows as many of its last lines as asked for:
 ///
 ///     MSGQUEUE_SEED=17 MSGQUEUE_LINES=100 swift test --filter SchedulerRandomTests
+///
+/// `MSGQUEUE_SEEDS` and `MSGQUEUE_STEPS` make it longer.
 @Suite struct SchedulerRandomTests {
-    private static let seeds: [UInt64] = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...160)
+    private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(number("MSGQUEUE_SEEDS") ?? 200))
+    private static let steps = number("MSGQUEUE_STEPS") ?? 300
     private static let lines = number("MSGQUEUE_LINES") ?? 30
-    private static let steps = 300
 
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
@@ -17,6 +19,6 @@ import Testing
     func A2_A6_Q8_any_sequence_of_events_keeps_every_promise(seed: UInt64) {
         var host = RandomHost(seed: seed, steps: Self.steps)
         guard let violation = host.run() else { return }
-        Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.story(Self.lines))")
+        Issue.record("seed \(seed): \(violation)\n\(host.dump())\n\(host.setting)\n\(host.story(Self.lines))")
     }
 }

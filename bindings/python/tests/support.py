@@ -92,7 +92,7 @@ def program(code: str, *arguments: object) -> Iterator[Program]:
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        env=_environment(),
+        env=environment(),
     )
     watchdog = threading.Timer(60, process.kill)
     watchdog.start()
@@ -113,10 +113,11 @@ def run(code: str, *arguments: object, **variables: str) -> subprocess.Completed
         capture_output=True,
         text=True,
         timeout=60,
-        env={**_environment(), **variables},
+        env={**environment(), **variables},
         check=False,
     )
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """The variables of a process that may import what tests import."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(BINDING / "src"), str(TESTS)])}

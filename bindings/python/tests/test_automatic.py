@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 from conftest import Opener
-from msgqueue import Connectivity, EventKind, MessageQueue, Mode, Report, RetryPolicy, Status, Stop
+from msgqueue import Connectivity, EventKind, FinalFailure, MessageQueue, Mode, Report, RetryPolicy, Status, Stop
 from receiver import Receiver
 from sender import HttpTransport
 from support import Events, wait_until
@@ -46,6 +46,30 @@ def test_A2_a_message_that_waits_holds_its_own_conversation_and_no_other(
     assert receiver.texts[:3] == ["a1", "b1", "b2"]
     wait_until(lambda: queue.drain().remaining == 0)
     assert receiver.texts == ["a1", "b1", "b2", "a1", "a2"]
+
+
+def test_A2_without_strict_order_others_pass_a_message_that_waits(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    policy = RetryPolicy(ladder=[600])
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=policy, strict_order=False)
+    for text in ("a1", "a2"):
+        queue.enqueue(text, conversation="a")
+    receiver.answer_next(503)
+    queue.drain()
+    assert receiver.texts == ["a1", "a2"]
+
+
+def test_a_final_failure_may_block_its_conversation(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, final_failure=FinalFailure.BLOCK)
+    ids = [queue.enqueue(text, conversation=text[0]) for text in ("a1", "a2", "b1")]
+    receiver.answer_next(400)
+    report = queue.drain()
+    assert (report.sent, report.failed, report.remaining) == (1, 1, 1)
+    assert receiver.texts == ["a1", "b1"]
+    queue.delete(ids[0])
+    assert queue.drain().sent == 1
+    assert receiver.texts == ["a1", "b1", "a2"]
 
 
 def test_A2_order_holds_through_a_restart(opened: Opener, store: Path, http: HttpTransport, receiver: Receiver) -> None:

@@ -14,6 +14,7 @@ from msgqueue import (
     EventKind,
     Exhausted,
     FailureKind,
+    Lifecycle,
     Link,
     Message,
     MessageQueue,
@@ -275,6 +276,40 @@ def test_M6_a_retry_after_of_the_host_is_honoured(opened: Opener) -> None:
     assert delay(queue, queue.get(id)) == pytest.approx(90.5, abs=0.5)
 
 
+def test_M6_a_retry_after_for_the_queue_holds_everything(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    outcome = Outcome.retry(FailureKind.RATE_LIMIT, retry_after=600, retry_after_queue=True)
+    queue = opened(transport=lambda _: outcome, mode=Mode.MANUAL, direct=False, retry=LATER)
+    queue.enqueue("limited", conversation="a")
+    held = queue.enqueue("held", conversation="b")
+    report = queue.drain()
+    assert (report.stop, report.remaining) == (Stop.WAITING, 2)
+    assert queue.get(held).attempts == 0
+    queue.set_transport(http)
+    assert queue.drain().stop is Stop.WAITING
+    assert receiver.received == []
+
+
+def test_M7_an_unauthorized_answer_pauses_the_queue_until_it_is_resumed(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    events = Events()
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, pause_on_unauthorized=True, on_event=events)
+    ids = [queue.enqueue(str(number), conversation=str(number)) for number in range(3)]
+    receiver.answer_next(401)
+    report = queue.drain()
+    assert (report.stop, report.failed, report.remaining) == (Stop.PAUSED, 0, 3)
+    assert receiver.ids == ids[:1]
+    told = events.wait_for(EventKind.PAUSED)
+    assert (told.paused, told.conversation, told.failure_kind) == (True, None, FailureKind.UNAUTHORIZED)
+    queue.resume()
+    told = events.wait_for(EventKind.PAUSED, lambda event: event.paused is False)
+    assert told.failure_kind is None
+    assert queue.drain().sent == 3
+    assert queue.counts().failed == 0
+
+
 def test_M8_a_drain_may_be_limited_to_a_batch(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, drain_batch=5)
     ids = [queue.enqueue(str(number)) for number in range(9)]
@@ -319,6 +354,52 @@ def test_M11_what_never_left_uses_up_no_retry(opened: Opener, http: HttpTranspor
     assert queue.drain().sent == 1
     assert queue.get(id).attempts == 1
     assert receiver.ids == [id]
+
+
+def test_a_paused_conversation_waits_and_the_others_go(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    for text in ("a", "b"):
+        queue.enqueue(text, conversation=text)
+    queue.pause("a")
+    assert queue.drain().remaining == 1
+    assert receiver.texts == ["b"]
+    queue.resume("a")
+    assert queue.drain().remaining == 0
+    queue.pause()
+    queue.enqueue("c")
+    assert queue.drain().stop is Stop.PAUSED
+    assert receiver.texts == ["b", "a"]
+
+
+def test_M9_in_the_background_nothing_goes_by_itself(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, settle=0)
+    queue.set_lifecycle(Lifecycle.BACKGROUND)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("composed in the background", conversation="a")
+    queue.set_connectivity(Connectivity.ONLINE)
+    # What is enqueued online goes at once, even so: when it is there, the other had its chance.
+    queue.enqueue("enqueued online", conversation="b")
+    wait_until(lambda: receiver.received)
+    assert receiver.texts == ["enqueued online"]
+    queue.set_lifecycle(Lifecycle.FOREGROUND)
+    wait_until(lambda: len(receiver.received) == 2)
+
+
+def test_a_queue_may_wait_for_an_unmetered_link(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, unmetered_only=True)
+    queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
+    queue.enqueue("hello")
+    assert queue.drain().stop is Stop.WAITING
+    assert receiver.received == []
+    queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
+    assert queue.drain().sent == 1
+
+
+def test_messages_that_say_nothing_expire_with_the_queue_s_expiry(opened: Opener) -> None:
+    queue = opened(expiry=3600)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    message = queue.get(queue.enqueue("hello"))
+    assert message.expires_at == message.created + timedelta(hours=1)
 
 
 def test_a_drain_stops_at_its_timeout(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:

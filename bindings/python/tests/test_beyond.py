@@ -287,6 +287,16 @@ def test_X12_a_backup_is_consistent_while_the_queue_goes_on(opened: Opener, tmp_
     assert [message.id for message in restored.list()] == ids
 
 
+def test_H1_sent_messages_are_kept_so_many_and_no_more(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False, keep_sent=2, keep_sent_for=None)
+    for number in range(5):
+        queue.enqueue(str(number))
+    assert queue.drain().sent == 5
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("queued")
+    wait_until(lambda: [message.text for message in queue.list(status=Status)] == ["3", "4", "queued"])
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_every_mode_opens(opened: Opener, mode: Mode) -> None:
     queue = opened(mode=mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -161,6 +162,24 @@ def test_a_drain_that_nobody_else_serves_still_keeps_its_time(
     wait_until(lambda: queue.get(held).status is Status.SENT)
     assert threading.main_thread() not in threads
     assert sorted(receiver.ids) == sorted([*ids, held])
+
+
+def test_a_transport_may_ask_for_a_drain_wherever_it_runs(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "start", lambda _: None)
+    reports: list[Stop] = []
+
+    def transport(_: Delivery) -> Outcome:
+        reports.append(queue.drain().stop)
+        return Outcome.sent()
+
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    queue.set_transport(transport)
+    for number in range(3):
+        queue.enqueue("hello", conversation=str(number))
+    start = time.monotonic()
+    assert queue.drain().sent == 3
+    assert time.monotonic() - start < 20
+    assert reports == [Stop.STARTED] * 3
 
 
 def test_everything_but_close_may_be_called_from_a_callback(opened: Opener, http: HttpTransport) -> None:

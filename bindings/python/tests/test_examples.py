@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgqueue
 from receiver import Receiver
-from support import BINDING, run
+from support import BINDING, environment, run
 
 
 def test_the_offline_example_sends_what_it_composed(tmp_path: Path, receiver: Receiver) -> None:
@@ -31,7 +31,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, script],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(BINDING / "src")},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=60,

@@ -21,6 +21,7 @@ from msgqueue import (
     Error,
     Event,
     InvalidError,
+    Lifecycle,
     LockedError,
     MessageQueue,
     Outcome,
@@ -106,6 +107,9 @@ def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
         lambda: queue.set_transport(None),
         lambda: queue.set_event_handler(print),
         lambda: queue.set_connectivity(Connectivity.ONLINE),
+        lambda: queue.set_lifecycle(Lifecycle.BACKGROUND),
+        queue.pause,
+        queue.resume,
     ):
         with pytest.raises(ClosedError):
             call()

@@ -15,7 +15,7 @@ from msgqueue import FailureKind, InvalidError, Outcome, Verdict, _abi
 
 def written(outcome: Outcome) -> Any:
     """The structure as C sees it, on top of what was there before."""
-    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, b"9" * 63, b"9" * 511)
+    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, b"9" * 63, b"9" * 511)
     outcome._write(target)
     return target
 
@@ -32,8 +32,9 @@ def test_each_method_has_its_verdict() -> None:
 def test_an_outcome_fills_the_whole_structure() -> None:
     plain = written(Outcome.sent())
     assert (plain.verdict, plain.kind, plain.code, plain.retry_after_ms) == (Verdict.SENT, 0, 0, -1)
-    assert (plain.retry_after, plain.text) == (b"", b"")
-    full = written(Outcome.retry(FailureKind.SERVER, code=-7, text="grüße", retry_after=1.5))
+    assert (plain.retry_after_queue, plain.retry_after, plain.text) == (False, b"", b"")
+    full = written(Outcome.retry(FailureKind.SERVER, code=-7, text="grüße", retry_after=1.5, retry_after_queue=True))
+    assert full.retry_after_queue
     assert (full.verdict, full.kind, full.code, full.retry_after_ms) == (Verdict.RETRY, FailureKind.SERVER, -7, 1500)
     assert full.text.decode() == "grüße"
 

@@ -365,6 +365,7 @@ def test_Q4_going_online_raises_one_prompt_with_a_digest(
     assert prompt is not None
     assert (prompt.messages, prompt.bytes, prompt.conversations, prompt.timeout) == (5, 50, 2, 10.0)
     assert prompt.oldest == queue.list()[0].created
+    assert prompt.text == "Connected. Auto-send 5 queued messages?"
     assert receiver.received == []
     queue.drain()
     events.wait_for(EventKind.PROMPT_WITHDRAWN)

@@ -50,6 +50,11 @@ class Options(Structure):
         ("callbacks", c_int),
         ("backoff", c_int),
         ("exhausted", c_int),
+        ("final_failure", c_int),
+        ("strict_order", c_bool),
+        ("pause_on_unauthorized", c_bool),
+        ("unmetered_only", c_bool),
+        ("background_timers", c_bool),
         ("direct", c_bool),
         ("hold_unknown", c_bool),
         ("durable_outcomes", c_bool),
@@ -66,6 +71,11 @@ class Options(Structure):
         ("prompt_timeout_ms", c_int64),
         ("settle_ms", c_int64),
         ("drain_batch", c_uint32),
+        ("timer_ms", c_int64),
+        ("expiry_ms", c_int64),
+        ("keep_sent", c_uint64),
+        ("keep_sent_ms", c_int64),
+        ("remember_ids_ms", c_int64),
         ("limit_messages", c_uint64),
         ("limit_bytes", c_uint64),
         ("limit_body", c_uint64),
@@ -112,6 +122,7 @@ class Message(Structure):
         ("status", c_int),
         ("id", c_char_p),
         ("conversation", c_char_p),
+        ("sender", c_char_p),
         ("body", c_void_p),
         ("body_size", c_size_t),
         ("preview", c_char_p),
@@ -147,6 +158,18 @@ class Attempt(Structure):
     ]
 
 
+class Explanation(Structure):
+    """msgq_explanation."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("reason", c_int),
+        ("until_ms", c_int64),
+        ("behind", c_char * ID_SIZE),
+        ("text", c_char * 256),
+    ]
+
+
 class Filter(Structure):
     """msgq_filter."""
 
@@ -172,7 +195,42 @@ class Counts(Structure):
         ("delivered", c_uint64),
         ("read", c_uint64),
         ("failed", c_uint64),
+        ("received", c_uint64),
+        ("unread", c_uint64),
         ("unsent_bytes", c_uint64),
+    ]
+
+
+class Conversation(Structure):
+    """msgq_conversation."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("name", c_char_p),
+        ("counts", POINTER(Counts)),
+        ("last", POINTER(Message)),
+    ]
+
+
+class Statistics(Structure):
+    """msgq_statistics."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("sent_per_minute", c_uint32),
+        ("enqueued_per_minute", c_uint32),
+        ("opened_ms", c_int64),
+        ("enqueued", c_uint64),
+        ("attempts", c_uint64),
+        ("sent", c_uint64),
+        ("sent_bytes", c_uint64),
+        ("retried", c_uint64),
+        ("failed", c_uint64),
+        ("discarded", c_uint64),
+        ("failures", c_uint64 * 11),
+        ("latencies", c_uint64 * 11),
+        ("latency_sum_ms", c_uint64),
+        ("latency_max_ms", c_uint64),
     ]
 
 
@@ -203,6 +261,7 @@ class Outcome(Structure):
         ("kind", c_int),
         ("code", c_int32),
         ("retry_after_ms", c_int64),
+        ("retry_after_queue", c_bool),
         ("retry_after", c_char * 64),
         ("text", c_char * 512),
     ]
@@ -237,6 +296,7 @@ class Prompt(Structure):
         ("bytes", c_uint64),
         ("oldest_ms", c_int64),
         ("conversations", c_uint64),
+        ("text", c_char_p),
     ]
 
 
@@ -255,6 +315,8 @@ class Event(Structure):
         ("connectivity", c_int),
         ("link", c_int),
         ("metered", c_bool),
+        ("paused", c_bool),
+        ("failure_kind", c_int),
         ("at_ms", c_int64),
         ("failure", POINTER(Failure)),
         ("counts", POINTER(Counts)),
@@ -272,8 +334,11 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_failure": Failure,
     "msgq_message": Message,
     "msgq_attempt": Attempt,
+    "msgq_explanation": Explanation,
     "msgq_filter": Filter,
     "struct msgq_counts": Counts,
+    "msgq_conversation": Conversation,
+    "msgq_statistics": Statistics,
     "msgq_delivery": Delivery,
     "msgq_outcome": Outcome,
     "msgq_drain_options": DrainOptions,
@@ -304,6 +369,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_close": (c_int, [_queue, c_int64]),
     "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
     "msgq_enqueue_batch": (c_int, [_queue, POINTER(Draft), c_size_t, POINTER(IdBuffer)]),
+    "msgq_record": (c_int, [_queue, POINTER(Draft), c_char_p, POINTER(IdBuffer)]),
     "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
     "msgq_message_free": (None, [POINTER(Message)]),
     "msgq_edit": (c_int, [_queue, c_char_p, c_char_p, c_size_t]),
@@ -315,17 +381,33 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_ledger_size": (c_size_t, [_owned]),
     "msgq_ledger_at": (POINTER(Attempt), [_owned, c_size_t]),
     "msgq_ledger_free": (None, [_owned]),
+    "msgq_explain": (c_int, [_queue, c_char_p, POINTER(Explanation)]),
     "msgq_list": (c_int, [_queue, POINTER(Filter), _out]),
     "msgq_list_size": (c_size_t, [_owned]),
     "msgq_list_at": (POINTER(Message), [_owned, c_size_t]),
     "msgq_list_free": (None, [_owned]),
     "msgq_counts": (c_int, [_queue, c_char_p, POINTER(Counts)]),
+    "msgq_conversations": (c_int, [_queue, c_uint64, c_uint32, _out]),
+    "msgq_conversations_size": (c_size_t, [_owned]),
+    "msgq_conversations_at": (POINTER(Conversation), [_owned, c_size_t]),
+    "msgq_conversations_free": (None, [_owned]),
     "msgq_clear": (c_int, [_queue, c_char_p]),
     "msgq_backup": (c_int, [_queue, c_char_p]),
+    "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),
+    "msgq_stats_text": (c_int, [_queue, _out]),
+    "msgq_text_free": (None, [_owned]),
     "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
     "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
     "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),
+    "msgq_pause": (c_int, [_queue, c_char_p]),
+    "msgq_resume": (c_int, [_queue, c_char_p]),
     "msgq_set_connectivity": (c_int, [_queue, c_int, c_int, c_bool]),
+    "msgq_set_lifecycle": (c_int, [_queue, c_int]),
+    "msgq_status_label": (c_char_p, [c_int]),
+    "msgq_status_icon": (c_char_p, [c_int]),
+    "msgq_failure_text": (c_char_p, [c_int]),
+    "msgq_banner": (c_int, [_queue, _out]),
+    "msgq_relative_time": (c_int, [c_int64, c_int64, c_char_p, c_size_t]),
     "msgq_set_event_handler": (c_int, [_queue, EventFunction, c_void_p, ReleaseFunction]),
     "msgq_poll": (c_int, [_queue, c_int64, POINTER(c_size_t)]),
     "msgq_fd": (c_int, [_queue]),

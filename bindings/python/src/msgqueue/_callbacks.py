@@ -99,7 +99,7 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
         return _failure(_described(problem))
     send = partial(_attempt, callbacks, transport, delivery)
     service = callbacks.service
-    if service is not None and not service.is_here and service.answer_later(delivery.token, send):
+    if service is not None and not service.polls_here and service.answer_later(delivery.token, send):
         # The library found no thread that polls at this moment, and called on the one that drains. That one has its
         # own time-out to keep and must not wait for a receiver.
         return Outcome.pending()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from . import _abi, _arguments
-from .enums import Backoff, Callbacks, Exhausted, Mode
+from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode
 from .retry import RetryPolicy
 
 
@@ -13,6 +13,11 @@ def build(
     *,
     mode: object,
     retry: RetryPolicy,
+    final_failure: object,
+    strict_order: object,
+    pause_on_unauthorized: object,
+    unmetered_only: object,
+    background_timers: object,
     direct: object,
     hold_unknown: object,
     durable_outcomes: object,
@@ -22,6 +27,11 @@ def build(
     prompt_timeout: object,
     settle: object,
     drain_batch: object,
+    timer: object,
+    expiry: object,
+    keep_sent: object,
+    keep_sent_for: object,
+    remember_ids: object,
     limit_messages: object,
     limit_bytes: object,
     limit_body: object,
@@ -31,6 +41,11 @@ def build(
     options: _abi.Options = _abi.sized(_abi.Options)
     options.callbacks = Callbacks.POLL
     options.mode = _arguments.member("mode", mode, Mode)
+    options.final_failure = _arguments.member("final_failure", final_failure, FinalFailure)
+    options.strict_order = _arguments.flag("strict_order", strict_order)
+    options.pause_on_unauthorized = _arguments.flag("pause_on_unauthorized", pause_on_unauthorized)
+    options.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
+    options.background_timers = _arguments.flag("background_timers", background_timers)
     options.direct = _arguments.flag("direct", direct)
     options.hold_unknown = _arguments.flag("hold_unknown", hold_unknown)
     options.durable_outcomes = _arguments.flag("durable_outcomes", durable_outcomes)
@@ -40,6 +55,11 @@ def build(
     options.prompt_timeout_ms = _arguments.milliseconds("prompt_timeout", prompt_timeout)
     options.settle_ms = _arguments.milliseconds("settle", settle)
     options.drain_batch = _arguments.unsigned("drain_batch", drain_batch)
+    options.timer_ms = 0 if timer is None else _arguments.milliseconds("timer", timer)
+    options.expiry_ms = 0 if expiry is None else _arguments.milliseconds("expiry", expiry)
+    options.keep_sent = _arguments.unsigned("keep_sent", keep_sent, bits=64)
+    options.keep_sent_ms = _arguments.timeout("keep_sent_for", keep_sent_for)
+    options.remember_ids_ms = _arguments.milliseconds("remember_ids", remember_ids)
     options.limit_messages = _arguments.unsigned("limit_messages", limit_messages, bits=64)
     options.limit_bytes = _arguments.unsigned("limit_bytes", limit_bytes, bits=64)
     options.limit_body = _arguments.unsigned("limit_body", limit_body, bits=64)

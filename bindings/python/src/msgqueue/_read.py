@@ -39,6 +39,7 @@ def message(source: _abi.Message) -> Message:
     return Message(
         id=_text(source.id),
         conversation=_text(source.conversation),
+        sender=_optional_text(source.sender),
         status=Status(source.status),
         body=None if source.body is None else ctypes.string_at(source.body, source.body_size),
         body_size=source.body_size,
@@ -107,6 +108,8 @@ def counts(source: _abi.Counts) -> Counts:
         delivered=source.delivered,
         read=source.read,
         failed=source.failed,
+        received=source.received,
+        unread=source.unread,
         unsent_bytes=source.unsent_bytes,
     )
 
@@ -127,6 +130,7 @@ def event(source: _abi.Event) -> Event:
     kind = EventKind(source.kind)
     is_status = kind is EventKind.STATUS
     is_link = kind is EventKind.CONNECTIVITY
+    is_pause = kind is EventKind.PAUSED
     before = getattr(source, "from")
     return Event(
         kind=kind,
@@ -141,6 +145,8 @@ def event(source: _abi.Event) -> Event:
         connectivity=Connectivity(source.connectivity) if is_link or kind is EventKind.SUMMARY else None,
         link=Link(source.link) if is_link else None,
         metered=source.metered if is_link else None,
+        paused=source.paused if is_pause else None,
+        failure_kind=FailureKind(source.failure_kind) if is_pause and source.failure_kind else None,
         prompt=_prompt(source.prompt[0]) if source.prompt else None,
         report=report(source.report[0]) if source.report else None,
         result=Result(source.result) if kind is EventKind.STORAGE else None,
@@ -155,6 +161,7 @@ def _prompt(source: _abi.Prompt) -> Prompt:
         oldest=moment(source.oldest_ms),
         conversations=source.conversations,
         timeout=source.timeout_ms / 1000,
+        text=_text(source.text),
     )
 
 

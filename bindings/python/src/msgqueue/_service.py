@@ -26,9 +26,10 @@ _HANGING = 16
 
 
 class _Place(threading.local):
-    """Whose thread this is."""
+    """Whose thread this is, and what for."""
 
-    service: Service | None = None
+    polls: Service | None = None
+    answers: Service | None = None
 
 
 _place = _Place()
@@ -72,17 +73,22 @@ class Service:
             self._callbacks -= 1
 
     @property
-    def is_here(self) -> bool:
-        """Whether this is one of the threads."""
-        return _place.service is self
+    def polls_here(self) -> bool:
+        """Whether this is one of the threads that poll."""
+        return _place.polls is self
+
+    @property
+    def answers_here(self) -> bool:
+        """Whether this thread makes an attempt for `answer_later`: in a callback, but the library does not know it."""
+        return _place.answers is self
 
     def answer_later(self, token: int, send: Callable[[], Outcome]) -> bool:
         """Makes an attempt on a thread of its own, which then tells the library; False when there is none to be had."""
-        try:
-            threading.Thread(target=self._answer, args=(token, send), name=f"{self._name} sender", daemon=True).start()
-        except RuntimeError:
-            return False
-        return True
+        return self._detach("sender", lambda: self._answer(token, send))
+
+    def drain_later(self, options: _abi.DrainOptions) -> bool:
+        """Drains on a thread of its own; False when there is none to be had."""
+        return self._detach("drain", lambda: self._lib.msgq_drain(self._pointer, options, None))
 
     def join(self, timeout: float) -> None:
         """Waits for the threads to end, at most so many seconds; they end once the queue is closed."""
@@ -99,8 +105,15 @@ class Service:
         thread.start()
         self._threads.append(thread)
 
+    def _detach(self, what: str, run: Callable[[], object]) -> bool:
+        try:
+            threading.Thread(target=run, name=f"{self._name} {what}", daemon=True).start()
+        except RuntimeError:
+            return False
+        return True
+
     def _run(self) -> None:
-        _place.service = self
+        _place.polls = self
         while True:
             result = self._lib.msgq_poll(self._pointer, _WITHOUT_END, None)
             if result == Result.OK:
@@ -112,6 +125,7 @@ class Service:
             time.sleep(_PAUSE_AFTER_ERROR)
 
     def _answer(self, token: int, send: Callable[[], Outcome]) -> None:
+        _place.answers = self
         outcome = send()
         if outcome.verdict is Verdict.PENDING:
             return

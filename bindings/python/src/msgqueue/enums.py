@@ -107,6 +107,15 @@ class Exhausted(_Word):
     """It is deleted, with an event of kind DISCARDED."""
 
 
+class FinalFailure(_Word):
+    """What a message that failed for good does to its conversation."""
+
+    STEP_ASIDE = 0
+    """Those behind it go on."""
+    BLOCK = 1
+    """They wait until a person retries or deletes it."""
+
+
 class Callbacks(_Word):
     """Who runs callbacks. The binding always opens with POLL: see `msgqueue._service`."""
 
@@ -166,6 +175,8 @@ class Stop(_Word):
     """The queue is being closed."""
     STARTED = 7
     """Called from inside a callback: it was started and goes on after the callback."""
+    PAUSED = 8
+    """`pause`, or the receiver did not know who it was."""
 
 
 class Connectivity(_Word):
@@ -186,6 +197,13 @@ class Link(_Word):
     OTHER = 4
 
 
+class Lifecycle(_Word):
+    """Where the program is."""
+
+    FOREGROUND = 0
+    BACKGROUND = 1
+
+
 class EventKind(_Word):
     """What an `Event` tells of."""
 
@@ -201,13 +219,51 @@ class EventKind(_Word):
     """The prompt was answered, expired, or there is nothing to ask any more."""
     DRAIN_STARTED = 5
     """counts."""
-    DRAIN_FINISHED = 6
+    DRAIN_PROGRESS = 6
+    """report: so far."""
+    DRAIN_FINISHED = 7
     """report."""
-    DISCARDED = 7
+    DISCARDED = 8
     """Retries used up, or damaged beyond reading: id, conversation, failure."""
-    DELETED = 8
+    DELETED = 9
     """id, conversation; without id: `clear` of the conversation, or of all (conversation None)."""
-    STORAGE = 9
+    STORAGE = 10
     """The store has trouble, or (Result.OK) is well again: result, text."""
-    RESYNC = 10
+    PAUSED = 11
+    """paused, conversation (None: the queue), and failure_kind UNAUTHORIZED when an answer did it."""
+    RESYNC = 12
     """Events were lost because nobody took them: list again."""
+
+
+class Reason(_Word):
+    """Why a message is not sent yet."""
+
+    NONE = 0
+    """Nothing to wait for: it was sent, or is somebody else's."""
+    NEXT = 1
+    """It starts as soon as an attempt may."""
+    SENDING = 2
+    FAILED = 3
+    """It waits for a person: retry, edit, delete."""
+    BEHIND = 4
+    """Another message of its conversation comes first."""
+    BLOCKED = 5
+    """A failed message before it holds the conversation."""
+    RETRYING = 6
+    """It waits after a failure."""
+    SCHEDULED = 7
+    """It waits for its `not_before`."""
+    EXPIRED = 8
+    """It is about to fail."""
+    OFFLINE = 9
+    METERED = 10
+    PAUSED = 11
+    NO_TRANSPORT = 12
+    PERSON = 13
+    """It waits for a drain, or the yes to a prompt."""
+    HOLDING = 14
+    """The link settles, or the receiver asked to wait."""
+    TRIGGER = 15
+    """In the background, or the batch is used up: the next trigger goes on."""
+    STORAGE = 16
+    """The store refuses to write."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
 
-from .enums import Connectivity, EventKind, Link, Result, Status
+from .enums import Connectivity, EventKind, FailureKind, Link, Result, Status
 from .models import Counts, Failure, Prompt, Report
 
 
@@ -28,6 +28,9 @@ class Event:
     connectivity: Connectivity | None = None
     link: Link | None = None
     metered: bool | None = None
+    paused: bool | None = None
+    failure_kind: FailureKind | None = None
+    """Of an answer that paused the queue."""
     prompt: Prompt | None = None
     report: Report | None = None
     result: Result | None = None

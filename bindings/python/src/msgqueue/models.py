@@ -45,6 +45,8 @@ class Message:
 
     id: str
     conversation: str
+    sender: str | None
+    """Of a recorded message; None: our own."""
     status: Status
     body: bytes | None = field(repr=False)
     """None when the list was asked for without bodies."""
@@ -130,6 +132,10 @@ class Counts:
     delivered: int
     read: int
     failed: int
+    received: int
+    """Recorded messages of others."""
+    unread: int
+    """Those of them that are not marked as read."""
     unsent_bytes: int
     """Of the bodies of queued, sending and failed messages."""
 
@@ -159,3 +165,5 @@ class Prompt:
     conversations: int
     timeout: float
     """Seconds until the prompt expires."""
+    text: str
+    """The question, for a person."""

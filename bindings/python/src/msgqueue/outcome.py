@@ -36,6 +36,8 @@ class Outcome:
     text: str = ""
     retry_after: float | None = None
     """Seconds: not earlier than this from now. Capped at 7 days."""
+    retry_after_queue: bool = False
+    """The whole queue waits so long, not only this message."""
     retry_after_header: str = ""
     """The Retry-After header as it came: seconds or an HTTP date."""
 
@@ -49,6 +51,7 @@ class Outcome:
             raise TypeError(f"text must be str, not {type(self.text).__name__}")
         if self.retry_after is not None:
             _arguments.milliseconds("retry_after", self.retry_after)
+        _arguments.flag("retry_after_queue", self.retry_after_queue)
         if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_ROOM:
             raise InvalidError(f"retry_after_header has more than {_HEADER_ROOM} bytes")
 
@@ -65,9 +68,12 @@ class Outcome:
         code: int = 0,
         text: str = "",
         retry_after: float | None = None,
+        retry_after_queue: bool = False,
     ) -> Outcome:
-        """It failed in a way that may pass. `retry_after`: seconds, not earlier than this from now."""
-        return cls(Verdict.RETRY, _failure(kind), code, text, retry_after)
+        """It failed in a way that may pass. `retry_after`: seconds, not earlier than this from now;
+        `retry_after_queue`: for the whole queue, not only this message.
+        """
+        return cls(Verdict.RETRY, _failure(kind), code, text, retry_after, retry_after_queue)
 
     @classmethod
     def reject(cls, kind: FailureKind = FailureKind.REJECTED, *, code: int = 0, text: str = "") -> Outcome:
@@ -85,7 +91,9 @@ class Outcome:
         return cls(Verdict.PENDING)
 
     @classmethod
-    def http(cls, status: int, headers: Headers | None = None, *, text: str = "") -> Outcome:
+    def http(
+        cls, status: int, headers: Headers | None = None, *, text: str = "", retry_after_queue: bool = False
+    ) -> Outcome:
         """An HTTP response: the engine decides by its status and its Retry-After, whose name may have any case.
 
         2xx is sent; 408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409, the id is there already,
@@ -93,7 +101,13 @@ class Outcome:
         """
         if not 100 <= _arguments.whole("status", status) <= 999:
             raise InvalidError(f"status is {status}, not in 100 to 999")
-        return cls(Verdict.HTTP, code=int(status), text=text, retry_after_header=_retry_after(headers))
+        return cls(
+            Verdict.HTTP,
+            code=int(status),
+            text=text,
+            retry_after_queue=retry_after_queue,
+            retry_after_header=_retry_after(headers),
+        )
 
     def _write(self, target: _abi.Outcome) -> None:
         """Fills the structure that C gave or will be given."""
@@ -103,6 +117,7 @@ class Outcome:
         target.retry_after_ms = (
             -1 if self.retry_after is None else _arguments.milliseconds("retry_after", self.retry_after)
         )
+        target.retry_after_queue = self.retry_after_queue
         target.retry_after = self.retry_after_header.encode()
         target.text = _fitting(self.text)
 

@@ -16,13 +16,14 @@ from ._callbacks import EventHandler, Transport, logger
 from ._handle import Handle
 from ._library import last_error, library
 from ._wiring import Wiring, require_callable
-from .enums import Connectivity, Link, Mode, Result, Status, Verdict
-from .errors import Error, InvalidError
+from .enums import Connectivity, FinalFailure, Lifecycle, Link, Mode, Result, Status, Stop, Verdict
+from .errors import Error, InvalidError, StorageError
 from .models import Attempt, Counts, Draft, Message, Report
 from .outcome import Outcome
 from .retry import RetryPolicy
 
 _MEBIBYTE = 1 << 20
+_DAY = 86400.0
 
 
 class MessageQueue:
@@ -51,6 +52,11 @@ class MessageQueue:
         mode: Mode = Mode.AUTO,
         retry: RetryPolicy | None = None,
         on_event: EventHandler | None = None,
+        final_failure: FinalFailure = FinalFailure.STEP_ASIDE,
+        strict_order: bool = True,
+        pause_on_unauthorized: bool = False,
+        unmetered_only: bool = False,
+        background_timers: bool = False,
         direct: bool = True,
         hold_unknown: bool = False,
         durable_outcomes: bool = False,
@@ -60,6 +66,11 @@ class MessageQueue:
         prompt_timeout: float = 10.0,
         settle: float = 0.5,
         drain_batch: int = 0,
+        timer: float | None = None,
+        expiry: float | None = None,
+        keep_sent: int = 10_000,
+        keep_sent_for: float | None = 30 * _DAY,
+        remember_ids: float = 7 * _DAY,
         limit_messages: int = 0,
         limit_bytes: int = 0,
         limit_body: int = _MEBIBYTE,
@@ -71,6 +82,12 @@ class MessageQueue:
         mode             Who starts sending a backlog.
         retry            The delays after a failure; None is RetryPolicy().
         on_event         Is told what happens; see `set_event_handler`.
+        final_failure    What a message that failed for good does to its conversation.
+        strict_order     A message that waits for its retry holds its conversation; False: others pass it.
+        pause_on_unauthorized  HTTP 401 and 403 (kind UNAUTHORIZED) pause the queue until `resume` instead of failing
+                         message after message; the message stays queued and uses up no retry.
+        unmetered_only   Nothing is sent while the link is metered.
+        background_timers  In the background (`set_lifecycle`) the engine still sends by itself.
         direct           A message enqueued while online, with nothing of its conversation before it, is sent at once.
         hold_unknown     After a crash in mid-attempt: False sends the message again under its id, True makes it failed
                          with kind UNKNOWN for a person to decide.
@@ -81,7 +98,12 @@ class MessageQueue:
         manual_timeout   The same for `retry` and `send_now`.
         prompt_timeout   Seconds that a prompt of mode ASK stands: 0.001 to 1 day.
         settle           Seconds that a connection must last before sending starts by itself: 0 to 1 hour.
-        drain_batch      Attempts started by one drain; 0: all.
+        drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all.
+        timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
+        expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
+        keep_sent        Sent and recorded messages are kept as history, so many at most ...
+        keep_sent_for    ... and so many seconds at most; None: without end. What is queued or failed is always kept.
+        remember_ids     Seconds for which ids of messages that were sent and are gone are refused as duplicates.
         limit_messages   Unsent messages; 0: no limit. Over it: FullError.
         limit_bytes      Bytes of unsent bodies; 0: no limit. Over it: FullError.
         limit_body       Bytes of one body: 1 to 256 MiB. Over it: TooLargeError.
@@ -94,6 +116,11 @@ class MessageQueue:
         options = _options.build(
             mode=mode,
             retry=RetryPolicy() if retry is None else retry,
+            final_failure=final_failure,
+            strict_order=strict_order,
+            pause_on_unauthorized=pause_on_unauthorized,
+            unmetered_only=unmetered_only,
+            background_timers=background_timers,
             direct=direct,
             hold_unknown=hold_unknown,
             durable_outcomes=durable_outcomes,
@@ -103,6 +130,11 @@ class MessageQueue:
             prompt_timeout=prompt_timeout,
             settle=settle,
             drain_batch=drain_batch,
+            timer=timer,
+            expiry=expiry,
+            keep_sent=keep_sent,
+            keep_sent_for=keep_sent_for,
+            remember_ids=remember_ids,
             limit_messages=limit_messages,
             limit_bytes=limit_bytes,
             limit_body=limit_body,
@@ -355,6 +387,10 @@ class MessageQueue:
             _arguments.unsigned("batch", batch),
             _arguments.timeout("timeout", timeout),
         )
+        if self._handle.service.answers_here:
+            # In a callback, as the library would see if it had called on this thread: waiting here for the drain that
+            # waits for this very attempt would hold both until the time-out.
+            return self._start_drain(options)
         out: _abi.Report = _abi.sized(_abi.Report)
         result = self._lib.msgq_drain(self._handle.pointer, options, out)
         if result != Result.TIMEOUT:
@@ -393,6 +429,18 @@ class MessageQueue:
         """
         self._wiring.set_event_handler(handler)
 
+    def pause(self, conversation: str | None = None) -> None:
+        """Starts nothing more, in one conversation or (None) at all, whoever asks, until `resume`. What is under way
+        ends. Not kept over a restart.
+        """
+        name = _arguments.optional_text("conversation", conversation)
+        self._check(self._lib.msgq_pause(self._handle.pointer, name))
+
+    def resume(self, conversation: str | None = None) -> None:
+        """Ends a pause of the same scope, or one that an unauthorized answer began."""
+        name = _arguments.optional_text("conversation", conversation)
+        self._check(self._lib.msgq_resume(self._handle.pointer, name))
+
     # ---------------------------------------------------------------- the world
 
     def set_connectivity(self, connectivity: Connectivity, link: Link = Link.OTHER, metered: bool = False) -> None:
@@ -405,6 +453,19 @@ class MessageQueue:
                 _arguments.flag("metered", metered),
             )
         )
+
+    def set_lifecycle(self, lifecycle: Lifecycle) -> None:
+        """Tells where the program is; a queue begins in the foreground. In the background nothing is sent by itself,
+        unless `background_timers` says so; what is enqueued online, a drain and a person's wish still go.
+        """
+        number = _arguments.member("lifecycle", lifecycle, Lifecycle)
+        self._check(self._lib.msgq_set_lifecycle(self._handle.pointer, number))
+
+    def _start_drain(self, options: _abi.DrainOptions) -> Report:
+        counts = self.counts()
+        if not self._handle.service.drain_later(options):
+            raise StorageError("no thread is left to drain on")
+        return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
 
     def _check(self, result: int) -> None:
         if result != Result.OK:

@@ -1,0 +1,103 @@
+/* Long queues: what a page costs does not grow with what is behind it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "scene.h"
+#include "tests.h"
+
+enum { batch_size = 1000, repeats = 15 };
+
+/* Adds messages in ten conversations, by batches. */
+static void put_batches(struct scene *scene, int messages) {
+  static char names[10][16];
+  msgq_draft *drafts = calloc(batch_size, sizeof *drafts);
+  REQUIRE(drafts != NULL);
+  for (int index = 0; index < batch_size; index++) {
+    snprintf(names[index % 10], sizeof names[0], "c%d", index % 10);
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].conversation = names[index % 10];
+    drafts[index].body = "hello";
+    drafts[index].body_size = 5;
+  }
+  for (int done = 0; done < messages; done += batch_size) CHECK_RESULT(MSGQ_OK, msgq_enqueue_batch(scene->queue, drafts, batch_size, NULL));
+  free(drafts);
+}
+
+static int64_t micros(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* The quickest of several reads of a first page, in microseconds, all kinds of first page one after the other. */
+static int64_t page_time(struct scene *scene) {
+  int64_t best = INT64_MAX;
+  for (int time = 0; time < repeats; time++) {
+    int64_t start = micros();
+    for (int kind = 0; kind < 6; kind++) {
+      struct msgq_list *page = NULL;
+      msgq_filter filter = MSGQ_FILTER_INIT;
+      filter.newest_first = kind % 2 == 1;
+      filter.conversation = kind / 2 == 1 ? "c7" : NULL;
+      filter.statuses = kind / 2 == 2 ? MSGQ_STATUSES_ALL : 0;
+      CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, &filter, &page));
+      CHECK_NUMBER(50, msgq_list_size(page));
+      msgq_list_free(page);
+    }
+    struct msgq_conversations *conversations = NULL;
+    CHECK_RESULT(MSGQ_OK, msgq_conversations(scene->queue, 0, 0, &conversations));
+    CHECK_NUMBER(10, msgq_conversations_size(conversations));
+    msgq_conversations_free(conversations);
+    counts_of(scene, NULL);
+    counts_of(scene, "c3");
+    int64_t took = micros() - start;
+    if (took < best) best = took;
+  }
+  return best;
+}
+
+TEST(Q11_Q13_the_first_page_costs_the_same_in_a_long_queue) {
+  struct scene scene;
+  /* Under valgrind a tenth of it: the ratio is the same question. */
+  int many = check_patience_ms() > 10000 ? 10000 : 100000;
+  scene_begin_open(&scene);
+  put_batches(&scene, 1000);
+  int64_t shorter = page_time(&scene);
+  put_batches(&scene, many - 1000);
+  CHECK_NUMBER(many, counts_of(&scene, NULL).queued);
+  int64_t longer = page_time(&scene);
+  if (!CHECK(longer < 5 * shorter + 2000)) {
+    fprintf(stderr, "  %lld microseconds with 1,000 messages, %lld with %d\n", (long long)shorter, (long long)longer, many);
+  }
+  CHECK(longer < 100000 * (check_patience_ms() / 10000)); /* nine reads in less than the old bar for one */
+  /* After a restart, too: opening reads no queue, and the page is there at once. */
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK(page_time(&scene) < 5 * shorter + 2000);
+  scene_end(&scene);
+}
+
+TEST(Q13_the_last_message_of_a_long_queue_is_explained_at_once) {
+  struct scene scene;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  struct msgq_list *page = NULL;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  int many = check_patience_ms() > 10000 ? 5000 : 20000;
+  scene_begin_open(&scene);
+  put_batches(&scene, many);
+  filter.limit = 1;
+  filter.newest_first = true;
+  REQUIRE_OK(msgq_list(scene.queue, &filter, &page));
+  int64_t start = micros();
+  for (int time = 0; time < 20; time++) CHECK_RESULT(MSGQ_OK, msgq_explain(scene.queue, msgq_list_at(page, 0)->id, &explanation));
+  CHECK(micros() - start < 1000000 * (check_patience_ms() / 10000));
+  msgq_list_free(page);
+  scene_end(&scene);
+}
+
+const struct check_test long_tests[] = {
+  ROW(Q11_Q13_the_first_page_costs_the_same_in_a_long_queue),
+  ROW(Q13_the_last_message_of_a_long_queue_is_explained_at_once),
+  ROWS_END,
+};
