@@ -49,6 +49,7 @@ package final class Engine: @unchecked Sendable {
     /// Transport calls that have not returned, and threads inside `poll`.
     var callsRunning = 0
     var pollers = 0
+    var lastPolledAt = Int64.min / 2
     var services: [EngineThread] = []
     let workCondition = Condition()
     let eventCondition = Condition()

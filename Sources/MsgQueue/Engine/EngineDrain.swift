@@ -30,12 +30,15 @@ extension Engine {
             if let result = waiter.result { return try result.get() }
             if poll == nil {
                 quietCondition.wait(lock)
-            } else if pollers > 0 || !runOne() {
+            } else if isPolled || !runOne() {
                 // Nobody may be polling any more the next moment: then this thread does.
                 quietCondition.wait(lock, until: ports.mono() + 20)
             }
         }
     }
+
+    /// Whether somebody runs the callbacks: a thread is in `poll`, or was a moment ago and will be back.
+    private var isPolled: Bool { pollers > 0 || ports.mono() - lastPolledAt < 200 }
 
     /// The scheduler says that the drain is over.
     func finishDrain(_ stop: Report.Stop, _ now: Moment) {

@@ -46,7 +46,10 @@ extension Engine {
         guard phase != .closed else { throw QueueError(.closed, "the queue is closed") }
         guard poll != nil else { throw QueueError(.conflict, "the callbacks of this queue run on its own threads") }
         pollers += 1
-        defer { pollers -= 1 }
+        defer {
+            pollers -= 1
+            lastPolledAt = ports.mono()
+        }
         let deadline = timeout.map { time in
             let (sum, overflow) = ports.mono().addingReportingOverflow(time)
             return overflow ? Int64.max : sum

@@ -14,6 +14,9 @@ package struct Flight: Sendable, Equatable {
     package var isEnded = false
     package var timedOut = false
 
+    /// Its time ran out, and the call has not come back.
+    package var isHung: Bool { timedOut && isRunning }
+
     package init(
         token: UInt64, conversation: Name, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64
     ) {

@@ -114,11 +114,14 @@ package struct Scheduler {
 
     /// Attempts that count against the limit: those that timed out only keep their conversation and a thread.
     var slotsTaken: Int {
-        let hung = flights.values.count { $0.isEnded && $0.isRunning }
+        let hung = flights.values.count(where: \.isHung)
         return flights.count - min(hung, Self.hungCeiling)
     }
 
     package var inFlight: Int { flights.values.count { !$0.isEnded } }
+
+    /// Attempts that a drain waits for: one that was answered keeps its conversation until its call returns, and that is soon.
+    var underWay: Int { flights.values.count { !$0.isHung } }
 
     /// The attempt that a message is in, unless that has ended.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {

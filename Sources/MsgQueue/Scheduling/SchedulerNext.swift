@@ -14,7 +14,7 @@ extension Scheduler {
             if let step = nextByHand() { return step }
             if let step = nextInOrder(now, queued: queued) { return step }
         }
-        if session != nil, inFlight == 0 {
+        if session != nil, underWay == 0 {
             return .finish(queued == 0 ? .empty : .waiting)
         }
         return .wait(until: soonest(now, nil))
@@ -33,7 +33,7 @@ extension Scheduler {
         if !network.isOnline { return .offline }
         if isPaused { return .paused }
         // What is under way belongs to the drain.
-        guard inFlight == 0 else { return nil }
+        guard underWay == 0 else { return nil }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
     }

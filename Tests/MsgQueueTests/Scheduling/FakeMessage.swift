@@ -16,6 +16,9 @@ struct FakeMessage {
         self.conversation = conversation
     }
 
+    /// Nothing but its retries can keep it.
+    var isPlain: Bool { notBefore == 0 && !unmeteredOnly }
+
     var head: Head {
         Head(
             sequence: sequence, dueAt: progress.dueAt, dueDelay: progress.dueDelay, notBefore: notBefore, expiresAt: expiresAt,

@@ -279,7 +279,7 @@ struct Judge {
         if let session, session.batch > 0, session.started >= session.batch { return nil }
         let leave = hasLeave(now) && hasBudget
         return heads.first { head in
-            mayGo(head, now) && isOverdue(head, now) && (leave || direct.contains(head.sequence))
+            mayGo(head, now) && isOverdue(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
         }
     }
 

@@ -1,0 +1,383 @@
+/* Why is it not sent yet? Every reason, its sentence, and that it is what happens. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static const int64_t one_hour[] = { 3600000 };
+
+/* The reason, and that its sentence is one. */
+static msgq_explanation check_reason(struct scene *scene, const char *id, msgq_reason expected) {
+  msgq_explanation explanation = explain(scene, id);
+  size_t length = strlen(explanation.text);
+  CHECK_NUMBER(expected, explanation.reason);
+  CHECK_NUMBER(sizeof explanation, explanation.struct_size);
+  CHECK(length > 5 && explanation.text[length - 1] == '.');
+  CHECK((explanation.behind[0] != '\0') == (expected == MSGQ_REASON_BEHIND || expected == MSGQ_REASON_BLOCKED));
+  return explanation;
+}
+
+static void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = conversation;
+  draft.not_before_ms = not_before_ms;
+  draft.expires_at_ms = expires_at_ms;
+  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
+}
+
+TEST(X1_reasons_of_the_person_the_world_and_the_transport) {
+  struct post post;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  post_begin(&post);
+  scene_open(&post.scene);
+  put(&post.scene, "a1", "ana", "1");
+  put(&post.scene, "a2", "ana", "2");
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_explain(post.scene.queue, "nobody", &explanation));
+  check_reason(&post.scene, "a1", MSGQ_REASON_NO_TRANSPORT);
+  REQUIRE_OK(msgq_set_transport(post.scene.queue, sender_send, &post.sender, sender_release));
+  explanation = check_reason(&post.scene, "a1", MSGQ_REASON_PERSON);
+  CHECK_TEXT("It waits for you to send it.", explanation.text);
+  explanation = check_reason(&post.scene, "a2", MSGQ_REASON_BEHIND);
+  CHECK_TEXT("a1", explanation.behind);
+  set_offline(&post.scene);
+  explanation = check_reason(&post.scene, "a1", MSGQ_REASON_OFFLINE);
+  CHECK_TEXT("You're offline. It will be sent when connected.", explanation.text);
+  check_reason(&post.scene, "a2", MSGQ_REASON_OFFLINE);
+  set_online(&post.scene);
+  CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
+  check_reason(&post.scene, "a1", MSGQ_REASON_PAUSED);
+  CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL));
+  CHECK_NUMBER(2, drain(&post.scene).sent);
+  check_reason(&post.scene, "a1", MSGQ_REASON_NONE);
+  receiver_answer(post.receiver, "bad", 400, 1, NULL);
+  put(&post.scene, "bad", "ben", "3");
+  drain(&post.scene);
+  check_reason(&post.scene, "bad", MSGQ_REASON_FAILED);
+  /* A retry that was asked for waits like a queued message. */
+  set_offline(&post.scene);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "bad"));
+  check_reason(&post.scene, "bad", MSGQ_REASON_OFFLINE);
+  set_online(&post.scene);
+  AWAIT(status_of(&post.scene, "bad") == MSGQ_STATUS_SENT);
+  check_reason(&post.scene, "bad", MSGQ_REASON_NONE);
+  post_end(&post);
+}
+
+TEST(X1_reasons_of_sending_next_and_behind) {
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post_open(&post);
+  receiver_hold(post.receiver, true);
+  put(&post.scene, "a1", "ana", "1");
+  AWAIT(receiver_requests(post.receiver, "a1") == 1);
+  put(&post.scene, "a2", "ana", "2");
+  put(&post.scene, "b1", "ben", "3");
+  check_reason(&post.scene, "a1", MSGQ_REASON_SENDING);
+  CHECK_TEXT("a1", check_reason(&post.scene, "a2", MSGQ_REASON_BEHIND).behind);
+  check_reason(&post.scene, "b1", MSGQ_REASON_NEXT); /* one attempt at a time: the next is this one */
+  receiver_hold(post.receiver, false);
+  AWAIT(counts_of(&post.scene, NULL).sent == 3);
+  post_end(&post);
+}
+
+TEST(X1_reasons_of_time) {
+  struct post post;
+  struct scene *scene = &post.scene;
+  post_begin(&post);
+  scene->options.mode = MSGQ_MODE_AUTO;
+  scene->options.settle_ms = 3600000;
+  set_ladder(scene, one_hour, 1);
+  post_open(&post);
+  receiver_answer(post.receiver, "a", 503, 1, NULL);
+  put(scene, "a", "ana", "1");
+  AWAIT(receiver_requests(post.receiver, "a") == 1 && status_of(scene, "a") == MSGQ_STATUS_QUEUED);
+  msgq_explanation explanation = check_reason(scene, "a", MSGQ_REASON_RETRYING);
+  CHECK(explanation.until_ms > wall_ms() + 3600000 - 6 * check_patience_ms() && explanation.until_ms <= wall_ms() + 3600000);
+  CHECK_TEXT("a", (put(scene, "a2", "ana", "2"), check_reason(scene, "a2", MSGQ_REASON_BEHIND)).behind);
+  int64_t tomorrow = wall_ms() + 86400000;
+  put_timed(scene, "b", "ben", tomorrow, 0);
+  CHECK_NUMBER(tomorrow, check_reason(scene, "b", MSGQ_REASON_SCHEDULED).until_ms);
+  set_offline(scene);
+  set_online(scene); /* and now the link settles for an hour */
+  put(scene, "c", "cem", "3");
+  explanation = check_reason(scene, "c", MSGQ_REASON_HOLDING);
+  CHECK(explanation.until_ms > wall_ms() + 3600000 - 6 * check_patience_ms() && explanation.until_ms <= wall_ms() + 3600000);
+  check_reason(scene, "b", MSGQ_REASON_SCHEDULED);
+  CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "d";
+  draft.conversation = "dana";
+  draft.unmetered_only = true;
+  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
+  check_reason(scene, "d", MSGQ_REASON_METERED);
+  CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(scene->queue, MSGQ_LIFECYCLE_BACKGROUND));
+  check_reason(scene, "c", MSGQ_REASON_TRIGGER);
+  CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
+  post_end(&post);
+}
+
+TEST(X1_the_moment_between_expiry_and_failure) {
+  struct scene scene;
+  struct stub stub;
+  enum { many = 300 };
+  bool seen = false;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  /* The engine fails them in small steps; between two of them the last one can be asked about. */
+  int64_t end = steady_ms() + check_patience_ms();
+  for (int round = 0; !seen && steady_ms() < end; round++) {
+    static char ids[many][24];
+    static msgq_draft drafts[many];
+    for (int number = 0; number < many; number++) {
+      snprintf(ids[number], sizeof ids[number], "r%d-%d", round, number);
+      drafts[number] = (msgq_draft)MSGQ_DRAFT_INIT;
+      drafts[number].id = drafts[number].conversation = ids[number];
+      drafts[number].expires_at_ms = wall_ms() - 1;
+    }
+    REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, many, NULL));
+    msgq_reason reason;
+    do {
+      reason = reason_of(&scene, ids[many - 1]);
+      CHECK(reason == MSGQ_REASON_EXPIRED || reason == MSGQ_REASON_FAILED);
+      seen = seen || reason == MSGQ_REASON_EXPIRED;
+    } while (reason == MSGQ_REASON_EXPIRED && steady_ms() < end);
+  }
+  CHECK(seen);
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+/* The store's files may not grow any more: SQLite takes that for a disk error. While it is so nothing is printed, as standard output may be
+   a file, too. */
+static struct rlimit forbid_growth(struct scene *scene) {
+  struct stat wal;
+  struct rlimit before, none;
+  REQUIRE(stat(scene_file(scene, "outbox.db-wal"), &wal) == 0);
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  none = before;
+  none.rlim_cur = (rlim_t)wal.st_size;
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &none);
+  return before;
+}
+
+struct drainer {
+  msgq_queue *queue;
+  atomic_bool done;
+  msgq_result result;
+  msgq_report report;
+};
+
+static void *drain_it(void *context) {
+  struct drainer *drainer = context;
+  drainer->report = (msgq_report)MSGQ_REPORT_INIT;
+  drainer->result = msgq_drain(drainer->queue, NULL, &drainer->report);
+  atomic_store(&drainer->done, true);
+  return NULL;
+}
+
+static void refuse_to_write(bool listed_before) {
+  struct scene scene;
+  struct stub stub;
+  char unsent[64];
+  pthread_t thread;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  put(&scene, "a", "ana", "hello");
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  if (listed_before) unsent_of(&scene, unsent, sizeof unsent);
+  struct drainer drainer = { .queue = scene.queue };
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  struct msgq_list *list = NULL;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  struct rlimit before = forbid_growth(&scene);
+  bool started = pthread_create(&thread, NULL, drain_it, &drainer) == 0;
+  for (int64_t end = steady_ms() + check_patience_ms() / 5; !atomic_load(&drainer.done) && steady_ms() < end;) pause_ms(1);
+  bool ended = atomic_load(&drainer.done);
+  /* (A drain that hangs is woken by any other call, so that this test ends.) */
+  msgq_result explained = msgq_explain(scene.queue, "a", &explanation);
+  msgq_result listed = msgq_list(scene.queue, NULL, &list);
+  msgq_result counted = msgq_counts(scene.queue, NULL, &counts);
+  int calls = atomic_load(&stub.calls);
+  setrlimit(RLIMIT_FSIZE, &before);
+  REQUIRE(started);
+  pthread_join(thread, NULL);
+  CHECK(ended);
+  CHECK_RESULT(MSGQ_OK, drainer.result);
+  CHECK_NUMBER(MSGQ_STOP_STORAGE, drainer.report.stop);
+  CHECK_RESULT(MSGQ_OK, explained);
+  CHECK_NUMBER(MSGQ_REASON_STORAGE, explanation.reason);
+  CHECK(explanation.until_ms > 0 && strlen(explanation.text) > 10);
+  /* What can be read is read. */
+  CHECK_RESULT(MSGQ_OK, listed);
+  CHECK_NUMBER(1, msgq_list_size(list));
+  msgq_list_free(list);
+  CHECK_RESULT(MSGQ_OK, counted);
+  CHECK_NUMBER(1, counts.queued);
+  CHECK_NUMBER(0, calls); /* nothing goes out that is not on disk before */
+  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) >= 1);
+  int64_t end = steady_ms() + check_patience_ms();
+  while (drain(&scene).stop == MSGQ_STOP_STORAGE && steady_ms() < end) pause_ms(10);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(X1_a_store_that_refuses_to_write) { refuse_to_write(true); }
+
+TEST(X1_a_store_that_refuses_to_write_before_anything_was_listed) { refuse_to_write(false); }
+
+TEST(A1_when_the_store_is_well_again_sending_goes_on_by_itself) {
+  struct scene scene;
+  struct stub stub;
+  char unsent[64];
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  set_offline(&scene);
+  put(&scene, "a", "ana", "hello");
+  unsent_of(&scene, unsent, sizeof unsent);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  struct rlimit before = forbid_growth(&scene);
+  set_online(&scene);
+  pause_ms(100);
+  int calls = atomic_load(&stub.calls);
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK_NUMBER(0, calls);
+  /* Without a call into the library: that would wake it. */
+  int64_t end = steady_ms() + check_patience_ms() / 3;
+  while (atomic_load(&stub.calls) == 0 && steady_ms() < end) pause_ms(1);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+/* ------------------------------------------------------------------ never wrong */
+
+enum { messages = 14 };
+
+struct world {
+  struct post post;
+  uint32_t random;
+  int count;
+  char ids[messages][8];
+  msgq_explanation explained[messages];
+};
+
+/* A small generator of our own, so that a failure can be had again by its seed. */
+static uint32_t roll(struct world *world, uint32_t sides) {
+  world->random = world->random * 1664525u + 1013904223u;
+  return (world->random >> 16) % sides;
+}
+
+static void compose(struct world *world, int count) {
+  static const char *const names[] = { "ana", "ben", "cem" };
+  for (int index = 0; index < count; index++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    char *id = world->ids[world->count++];
+    snprintf(id, sizeof world->ids[0], "m%02d", world->count - 1);
+    draft.id = id;
+    draft.conversation = names[roll(world, 3)];
+    if (roll(world, 6) == 0) draft.not_before_ms = wall_ms() + 3600000;
+    draft.unmetered_only = roll(world, 6) == 0;
+    REQUIRE_OK(msgq_enqueue(world->post.scene.queue, &draft, NULL));
+    uint32_t luck = roll(world, 4);
+    if (luck < 2) receiver_answer(world->post.receiver, id, luck == 0 ? 400 : 503, 1, NULL);
+  }
+}
+
+static int index_of(const struct world *world, const char *id) {
+  for (int index = 0; index < world->count; index++) {
+    if (strcmp(world->ids[index], id) == 0) return index;
+  }
+  return -1;
+}
+
+static bool may_go(msgq_reason reason) { return reason == MSGQ_REASON_PERSON || reason == MSGQ_REASON_NEXT; }
+
+static void explain_all(struct world *world) {
+  for (int index = 0; index < world->count; index++) world->explained[index] = explain(&world->post.scene, world->ids[index]);
+}
+
+/* What stood in the explanations is what the drain did: `made` tells how many requests there had been before. */
+static void check_against(struct world *world, const size_t *made) {
+  for (int index = 0; index < world->count; index++) {
+    const msgq_explanation *explained = &world->explained[index];
+    bool tried = receiver_requests(world->post.receiver, world->ids[index]) > made[index];
+    bool right = true;
+    if (may_go(explained->reason)) right = tried;
+    else if (explained->reason != MSGQ_REASON_BEHIND) right = !tried;
+    else {
+      int before = index_of(world, explained->behind);
+      REQUIRE(before >= 0 && before < index);
+      /* It went only if the one before it was tried, and does not hold it any more. */
+      right = !tried || receiver_requests(world->post.receiver, world->ids[before]) > made[before];
+    }
+    if (!CHECK(right)) fprintf(stderr, "  %s, %s: %s\n", world->ids[index], explained->text, tried ? "tried" : "not tried");
+  }
+}
+
+static void check_world(uint32_t seed) {
+  static struct world world;
+  memset(&world, 0, sizeof world);
+  world.random = seed * 2654435761u + 1;
+  struct scene *scene = &world.post.scene;
+  post_begin(&world.post);
+  scene->options.strict_order = roll(&world, 2) == 0;
+  scene->options.final_failure = roll(&world, 2) == 0 ? MSGQ_FINAL_BLOCK : MSGQ_FINAL_STEP_ASIDE;
+  scene->options.unmetered_only = roll(&world, 8) == 0;
+  set_ladder(scene, one_hour, 1);
+  post_open(&world.post);
+  for (int round = 0; round < 2; round++) {
+    compose(&world, messages / 2);
+    bool metered = roll(&world, 3) == 0;
+    CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, metered));
+    if (roll(&world, 3) == 0) CHECK_RESULT(MSGQ_OK, msgq_pause(scene->queue, "ben"));
+    else CHECK_RESULT(MSGQ_OK, msgq_resume(scene->queue, "ben"));
+    if (roll(&world, 8) == 0) set_offline(scene);
+    size_t made[messages];
+    for (int index = 0; index < world.count; index++) made[index] = receiver_requests(world.post.receiver, world.ids[index]);
+    explain_all(&world);
+    drain(scene);
+    check_against(&world, made);
+    /* And after it nothing is left that a drain would take. */
+    explain_all(&world);
+    for (int index = 0; index < world.count; index++) {
+      CHECK(!may_go(world.explained[index].reason));
+      if (world.explained[index].reason == MSGQ_REASON_BLOCKED) CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(scene, world.explained[index].behind));
+      if (world.explained[index].reason == MSGQ_REASON_BEHIND) CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(scene, world.explained[index].behind));
+    }
+  }
+  post_end(&world.post);
+}
+
+TEST(X1_what_is_explained_is_what_happens) {
+  for (uint32_t seed = 1; seed <= 40; seed++) {
+    unsigned before = check_failures();
+    check_world(seed);
+    if (check_failures() > before) fprintf(stderr, "  (seed %u)\n", seed);
+  }
+}
+
+const struct check_test explain_tests[] = {
+  ROW(X1_reasons_of_the_person_the_world_and_the_transport),
+  ROW(X1_reasons_of_sending_next_and_behind),
+  ROW(X1_reasons_of_time),
+  ROW(X1_the_moment_between_expiry_and_failure),
+  ROW(X1_a_store_that_refuses_to_write),
+  ROW(X1_a_store_that_refuses_to_write_before_anything_was_listed),
+  ROW(A1_when_the_store_is_well_again_sending_goes_on_by_itself),
+  ROW(X1_what_is_explained_is_what_happens),
+  ROWS_END,
+};

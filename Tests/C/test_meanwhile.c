@@ -1,0 +1,404 @@
+/* What comes while a message is being sent, or too late: edits, deletes, answers, receipts. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static const int64_t one_hour[] = { 3600000 };
+
+/* One message in conversation ana, whose attempt is under way until the receiver is let go. */
+static void begin_sending(struct post *post) {
+  post_begin(post);
+  post->scene.options.mode = MSGQ_MODE_AUTO;
+  set_ladder(&post->scene, one_hour, 1);
+  post_open(post);
+  receiver_hold(post->receiver, true);
+  put(&post->scene, "a", "ana", "first words");
+  AWAIT(receiver_requests(post->receiver, "a") == 1);
+}
+
+TEST(X6_an_edit_in_mid_attempt_is_refused_and_possible_afterwards) {
+  struct post post;
+  char body[64];
+  begin_sending(&post);
+  receiver_answer(post.receiver, "a", 503, 1, NULL);
+  CHECK_RESULT(MSGQ_BUSY, msgq_edit(post.scene.queue, "a", "other words", 11));
+  CHECK_RESULT(MSGQ_BUSY, msgq_delete(post.scene.queue, "a"));
+  receiver_hold(post.receiver, false);
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_QUEUED);
+  receiver_body(post.receiver, "a", body, sizeof body);
+  CHECK_TEXT("first words", body);
+  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "a", "other words", 11));
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "a"));
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  receiver_body(post.receiver, "a", body, sizeof body);
+  CHECK_TEXT("other words", body);
+  CHECK_NUMBER(2, receiver_requests(post.receiver, "a"));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_edit(post.scene.queue, "a", "too late", 8));
+  post_end(&post);
+}
+
+TEST(X6_a_clear_in_mid_attempt_lets_a_success_stand) {
+  struct post post;
+  begin_sending(&post);
+  put(&post.scene, "b", "ana", "behind it");
+  CHECK_RESULT(MSGQ_OK, msgq_clear(post.scene.queue, "ana"));
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&post.scene, "a"));
+  CHECK_NUMBER(-1, status_of(&post.scene, "b"));
+  receiver_hold(post.receiver, false);
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
+  CHECK(counts_of(&post.scene, NULL).sent == 1 && counts_of(&post.scene, NULL).queued == 0);
+  post_end(&post);
+}
+
+TEST(X6_a_clear_in_mid_attempt_removes_what_did_not_get_through) {
+  static const int statuses[] = { 503, 400 };
+  for (size_t index = 0; index < 2; index++) {
+    struct post post;
+    struct entry entry;
+    begin_sending(&post);
+    receiver_answer(post.receiver, "a", statuses[index], 1, NULL);
+    CHECK_RESULT(MSGQ_OK, msgq_clear(post.scene.queue, NULL));
+    receiver_hold(post.receiver, false);
+    AWAIT(status_of(&post.scene, "a") == -1);
+    AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_DELETED, &entry) && strcmp(entry.id, "a") == 0);
+    CHECK(counts_of(&post.scene, NULL).queued == 0 && counts_of(&post.scene, NULL).failed == 0);
+    CHECK_NUMBER(0, counts_of(&post.scene, NULL).unsent_bytes);
+    put(&post.scene, "c", "ana", "life goes on");
+    AWAIT(status_of(&post.scene, "c") == MSGQ_STATUS_SENT);
+    CHECK_NUMBER(1, receiver_requests(post.receiver, "a"));
+    post_end(&post);
+  }
+}
+
+enum { body_size = 20000 };
+
+/* A transport that takes its time over the body: every byte of it is to be the same. */
+struct reader {
+  atomic_int calls;
+  atomic_int mixed;
+};
+
+static msgq_verdict read_slowly(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct reader *reader = context;
+  const char *body = delivery->body;
+  out->kind = MSGQ_FAILURE_SERVER;
+  for (int time = 0; time < 5; time++) {
+    for (size_t index = 1; index < delivery->body_size; index++) {
+      if (body[index] != body[0]) atomic_store(&reader->mixed, 1);
+    }
+    pause_ms(1);
+  }
+  if (delivery->body_size != body_size) atomic_store(&reader->mixed, 1);
+  return atomic_fetch_add(&reader->calls, 1) < 30 ? MSGQ_VERDICT_RETRY : MSGQ_VERDICT_SENT;
+}
+
+TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
+  static const int64_t ladder[64] = { 1 };
+  static char body[body_size + 1];
+  struct scene scene;
+  struct reader reader = { 0 };
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_retries = 64;
+  set_ladder(&scene, ladder, 64);
+  scene_open(&scene);
+  memset(body, 'a', body_size);
+  put(&scene, "a", "ana", body);
+  REQUIRE_OK(msgq_set_transport(scene.queue, read_slowly, &reader, NULL));
+  int edits = 0, refused = 0;
+  int64_t end = steady_ms() + check_patience_ms();
+  for (int turn = 0; status_of(&scene, "a") != MSGQ_STATUS_SENT && steady_ms() < end; turn++) {
+    memset(body, 'a' + turn % 26, body_size);
+    msgq_result result = msgq_edit(scene.queue, "a", body, body_size);
+    CHECK(result == MSGQ_OK || result == MSGQ_BUSY || result == MSGQ_CONFLICT);
+    if (result == MSGQ_OK) edits++;
+    if (result == MSGQ_BUSY) refused++;
+  }
+  CHECK_NUMBER(0, atomic_load(&reader.mixed));
+  CHECK_NUMBER(31, atomic_load(&reader.calls));
+  CHECK(edits > 0 && refused > 0);
+  scene_end(&scene);
+}
+
+/* ------------------------------------------------------------------ late answers */
+
+static msgq_outcome outcome_of(msgq_verdict verdict) {
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = verdict;
+  return outcome;
+}
+
+/* Two messages of one conversation; the first one's attempt has timed out and waits an hour for its retry. */
+static uint64_t begin_late(struct scene *scene, struct stub *stub) {
+  scene_begin(scene);
+  scene->options.mode = MSGQ_MODE_AUTO;
+  scene->options.attempt_timeout_ms = 50;
+  set_ladder(scene, one_hour, 1);
+  scene_open(scene);
+  stub_begin(stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  put(scene, "a", "ana", "1");
+  put(scene, "b", "ana", "2");
+  AWAIT(failure_of(scene, "a") == MSGQ_FAILURE_TIMEOUT && status_of(scene, "a") == MSGQ_STATUS_QUEUED);
+  CHECK_NUMBER(MSGQ_REASON_BEHIND, reason_of(scene, "b"));
+  return atomic_load(&stub->token);
+}
+
+TEST(X8_a_late_success_frees_those_behind_it) {
+  struct scene scene;
+  struct stub stub;
+  uint64_t token = begin_late(&scene, &stub);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, token, &outcome));
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
+  AWAIT(status_of(&scene, "b") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(2, atomic_load(&stub.calls));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, token, &outcome)); /* a second one */
+  char path[128];
+  AWAIT(journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT));
+  journal_path(&scene.journal, "a", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>queued>sent", path);
+  scene_end(&scene);
+}
+
+TEST(X8_a_late_success_while_the_next_attempt_is_under_way_does_not_count) {
+  struct scene scene;
+  struct stub stub;
+  uint64_t first = begin_late(&scene, &stub);
+  atomic_store(&stub.held, true);
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.inside) == 1);
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, first, &outcome));
+  CHECK(status_of(&scene, "a") != MSGQ_STATUS_SENT);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  atomic_store(&stub.held, false);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+TEST(X8_a_late_answer_for_what_is_gone_changes_nothing) {
+  struct scene scene;
+  struct stub stub;
+  uint64_t token = begin_late(&scene, &stub);
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  msgq_result result = msgq_complete(scene.queue, token, &outcome);
+  CHECK(result == MSGQ_CONFLICT || result == MSGQ_NOT_FOUND);
+  CHECK_NUMBER(-1, status_of(&scene, "a"));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
+TEST(X8_a_transport_that_hangs_and_then_succeeds_counts) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.attempt_timeout_ms = 50;
+  set_ladder(&scene, one_hour, 1);
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  atomic_store(&stub.held, true);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  put(&scene, "a", "ana", "1");
+  AWAIT(failure_of(&scene, "a") == MSGQ_FAILURE_TIMEOUT);
+  atomic_store(&stub.held, false);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+/* ------------------------------------------------------------------ receipts */
+
+TEST(A9_receipts_early_late_twice_and_out_of_order) {
+  struct post post;
+  char path[128];
+  begin_sending(&post);
+  put(&post.scene, "b", "ana", "1");
+  put(&post.scene, "c", "ben", "2");
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_mark(post.scene.queue, "b", MSGQ_STATUS_DELIVERED)); /* early: queued */
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_mark(post.scene.queue, "a", MSGQ_STATUS_READ));      /* early: being sent */
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&post.scene, "a"));
+  receiver_answer(post.receiver, "c", 400, 1, NULL);
+  receiver_hold(post.receiver, false);
+  AWAIT(counts_of(&post.scene, NULL).sent == 2 && counts_of(&post.scene, NULL).failed == 1);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_mark(post.scene.queue, "c", MSGQ_STATUS_DELIVERED)); /* failed */
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "c"));
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "a", MSGQ_STATUS_READ)); /* out of order */
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "a", MSGQ_STATUS_DELIVERED));
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "a", MSGQ_STATUS_READ)); /* twice */
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "b", MSGQ_STATUS_DELIVERED));
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "b", MSGQ_STATUS_DELIVERED));
+  CHECK(counts_of(&post.scene, NULL).read == 1 && counts_of(&post.scene, NULL).delivered == 1 && counts_of(&post.scene, NULL).sent == 0);
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_mark(post.scene.queue, "nobody", MSGQ_STATUS_READ));
+  scene_close(&post.scene);
+  journal_path(&post.scene.journal, "a", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>sent>read", path);
+  journal_path(&post.scene.journal, "b", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>sent>delivered", path);
+  post_open(&post);
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "a", MSGQ_STATUS_DELIVERED)); /* late: after a restart */
+  CHECK_RESULT(MSGQ_OK, msgq_mark(post.scene.queue, "b", MSGQ_STATUS_READ));
+  CHECK_NUMBER(2, counts_of(&post.scene, "ana").read);
+  CHECK_NUMBER(1, receiver_requests(post.receiver, "a"));
+  post_end(&post);
+}
+
+/* ------------------------------------------------------------------ failed ones */
+
+TEST(R2_a_failed_message_has_all_that_its_buttons_need) {
+  struct post post;
+  struct msgq_list *page = NULL;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "may-pass", 503, 1, NULL);
+  receiver_answer(post.receiver, "for-good", 422, 1, NULL);
+  put(&post.scene, "may-pass", "ana", "one");
+  put(&post.scene, "for-good", "ben", "two");
+  drain(&post.scene);
+  filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
+  REQUIRE_OK(msgq_list(post.scene.queue, &filter, &page));
+  REQUIRE(msgq_list_size(page) == 2);
+  for (size_t index = 0; index < 2; index++) {
+    const msgq_message *message = msgq_list_at(page, index);
+    REQUIRE(message->failure != NULL);
+    CHECK(strlen(message->preview) == 3 && strlen(msgq_failure_text(message->failure->kind)) > 20);
+    CHECK_TEXT("Failed", msgq_status_label(message->status));
+    CHECK(message->failure->retryable == (index == 0));
+    CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, message->id));
+  }
+  msgq_list_free(page);
+  /* Cancel is no call at all. Retry and Delete: */
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "may-pass"));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "for-good"));
+  AWAIT(status_of(&post.scene, "may-pass") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(-1, status_of(&post.scene, "for-good"));
+  CHECK_NUMBER(0, counts_of(&post.scene, NULL).failed);
+  post_end(&post);
+}
+
+TEST(R7_what_is_being_retried_right_now_can_be_seen) {
+  struct post post;
+  struct msgq_list *page = NULL;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  char ids[64];
+  post_begin(&post);
+  post.scene.options.max_in_flight = 4;
+  post.scene.options.manual_timeout_ms = 60000;
+  post_open(&post);
+  receiver_answer(post.receiver, NULL, 503, 3, NULL);
+  put(&post.scene, "a", "ana", "1");
+  put(&post.scene, "b", "ben", "2");
+  put(&post.scene, "c", "cem", "3");
+  CHECK_NUMBER(3, drain(&post.scene).failed);
+  receiver_hold(post.receiver, true);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "c"));
+  AWAIT(counts_of(&post.scene, NULL).sending == 2);
+  filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_SENDING);
+  ids_of(&post.scene, &filter, ids, sizeof ids);
+  CHECK_TEXT("a c", ids);
+  filter.conversation = "cem";
+  REQUIRE_OK(msgq_list(post.scene.queue, &filter, &page));
+  REQUIRE(msgq_list_size(page) == 1);
+  const msgq_message *message = msgq_list_at(page, 0);
+  CHECK(message->status == MSGQ_STATUS_SENDING && message->attempts == 2); /* a second attempt: a retry */
+  msgq_list_free(page);
+  CHECK_NUMBER(MSGQ_REASON_SENDING, reason_of(&post.scene, "a"));
+  CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, "b"));
+  AWAIT(journal_reached(&post.scene.journal, "a", MSGQ_STATUS_SENDING));
+  CHECK_NUMBER(1, counts_of(&post.scene, NULL).failed);
+  filter.conversation = NULL;
+  filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
+  ids_of(&post.scene, &filter, ids, sizeof ids);
+  CHECK_TEXT("b", ids);
+  receiver_hold(post.receiver, false);
+  AWAIT(counts_of(&post.scene, NULL).sent == 2);
+  post_end(&post);
+}
+
+TEST(X2_an_attempt_under_way_is_in_the_ledger) {
+  struct post post;
+  msgq_ledger *ledger = NULL;
+  int64_t before = wall_ms();
+  begin_sending(&post);
+  REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 1);
+  const msgq_attempt *attempt = msgq_ledger_at(ledger, 0);
+  CHECK(attempt->outcome == MSGQ_ATTEMPT_UNDER_WAY && attempt->duration_ms == -1 && attempt->number == 1 && attempt->text != NULL);
+  CHECK(attempt->started_ms >= before && attempt->started_ms <= wall_ms() && attempt->arrival == MSGQ_ARRIVAL_PERHAPS);
+  msgq_ledger_free(ledger);
+  receiver_hold(post.receiver, false);
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 1);
+  attempt = msgq_ledger_at(ledger, 0);
+  CHECK(attempt->outcome == MSGQ_ATTEMPT_SENT && attempt->duration_ms >= 0 && attempt->arrival == MSGQ_ARRIVAL_YES);
+  msgq_ledger_free(ledger);
+  post_end(&post);
+}
+
+TEST(X2_the_ledger_knows_what_surely_did_not_arrive) {
+  static const struct {
+    int status;
+    msgq_attempt_outcome outcome;
+    msgq_arrival arrival;
+  } cases[] = {
+    { 503, MSGQ_ATTEMPT_RETRY, MSGQ_ARRIVAL_PERHAPS }, { 429, MSGQ_ATTEMPT_RETRY, MSGQ_ARRIVAL_NO },
+    { 400, MSGQ_ATTEMPT_REJECTED, MSGQ_ARRIVAL_NO },   { 404, MSGQ_ATTEMPT_REJECTED, MSGQ_ARRIVAL_NO },
+    { 200, MSGQ_ATTEMPT_SENT, MSGQ_ARRIVAL_YES },
+  };
+  enum { count = sizeof cases / sizeof cases[0] };
+  struct post post;
+  msgq_ledger *ledger = NULL;
+  post_begin_open(&post);
+  for (size_t index = 0; index < count; index++) receiver_answer(post.receiver, "a", cases[index].status, 1, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  drain(&post.scene);
+  for (size_t index = 1; index < count; index++) {
+    AWAIT(receiver_requests(post.receiver, "a") == index && status_of(&post.scene, "a") == MSGQ_STATUS_FAILED);
+    CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
+  }
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  scene_close(&post.scene);
+  post_open(&post);
+  REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == count);
+  int64_t last = 0;
+  for (size_t index = 0; index < count; index++) {
+    const msgq_attempt *attempt = msgq_ledger_at(ledger, index);
+    CHECK_NUMBER(index + 1, attempt->number);
+    CHECK_NUMBER(cases[index].outcome, attempt->outcome);
+    CHECK_NUMBER(cases[index].status, attempt->code);
+    CHECK_NUMBER(cases[index].arrival, attempt->arrival);
+    CHECK(attempt->started_ms >= last && attempt->duration_ms >= 0);
+    last = attempt->started_ms;
+  }
+  msgq_ledger_free(ledger);
+  post_end(&post);
+}
+
+const struct check_test meanwhile_tests[] = {
+  ROW(X6_an_edit_in_mid_attempt_is_refused_and_possible_afterwards),
+  ROW(X6_a_clear_in_mid_attempt_lets_a_success_stand),
+  ROW(X6_a_clear_in_mid_attempt_removes_what_did_not_get_through),
+  ROW(X6_no_attempt_carries_a_mix_of_old_and_new),
+  ROW(X8_a_late_success_frees_those_behind_it),
+  ROW(X8_a_late_success_while_the_next_attempt_is_under_way_does_not_count),
+  ROW(X8_a_late_answer_for_what_is_gone_changes_nothing),
+  ROW(X8_a_transport_that_hangs_and_then_succeeds_counts),
+  ROW(A9_receipts_early_late_twice_and_out_of_order),
+  ROW(R2_a_failed_message_has_all_that_its_buttons_need),
+  ROW(R7_what_is_being_retried_right_now_can_be_seen),
+  ROW(X2_an_attempt_under_way_is_in_the_ledger),
+  ROW(X2_the_ledger_knows_what_surely_did_not_arrive),
+  ROWS_END,
+};

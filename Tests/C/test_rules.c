@@ -1,0 +1,559 @@
+/* Rules that are options: order, failures for good, jitter, pauses, and what a receiver asks for. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static const int64_t one_hour[] = { 3600000 };
+
+/* m1 to m<messages>, all of conversation ana. */
+static void put_some(struct post *post, int messages) {
+  for (int number = 1; number <= messages; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&post->scene, id, "ana", "hello");
+  }
+}
+
+static bool accepted_in_order(struct post *post, const char *expected) {
+  char order[512];
+  receiver_order(post->receiver, NULL, order, sizeof order);
+  if (strcmp(expected, order) != 0) fprintf(stderr, "  accepted: %s\n", order);
+  return strcmp(expected, order) == 0;
+}
+
+/* The delay that the queue chose after the last attempt; it is counted from the attempt's end. */
+static int64_t delay_of(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
+  msgq_message_free(message);
+  return delay;
+}
+
+/* ------------------------------------------------------------------ order */
+
+TEST(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry) {
+  struct post post;
+  post_begin(&post);
+  post.scene.options.strict_order = false;
+  set_ladder(&post.scene, one_hour, 1);
+  post_open(&post);
+  receiver_answer(post.receiver, "m1", 503, 1, NULL);
+  put_some(&post, 4);
+  msgq_report report = drain(&post.scene);
+  CHECK(report.stop == MSGQ_STOP_WAITING && report.sent == 3 && report.remaining == 1);
+  CHECK(accepted_in_order(&post, "m2 m3 m4"));
+  CHECK_NUMBER(MSGQ_REASON_RETRYING, reason_of(&post.scene, "m1"));
+  /* It keeps its place: once it may go it goes before those behind it. */
+  put(&post.scene, "m5", "ana", "hello");
+  CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "m5"));
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m1"));
+  AWAIT(status_of(&post.scene, "m1") == MSGQ_STATUS_SENT);
+  drain(&post.scene);
+  CHECK(accepted_in_order(&post, "m2 m3 m4 m1 m5"));
+  post_end(&post);
+}
+
+TEST(A2_relaxed_order_comes_back_to_the_one_that_was_passed) {
+  static const int64_t ladder[] = { 300 };
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post.scene.options.strict_order = false;
+  set_ladder(&post.scene, ladder, 1);
+  post_open(&post);
+  receiver_answer(post.receiver, "m2", 503, 1, NULL);
+  put_some(&post, 4);
+  AWAIT(counts_of(&post.scene, NULL).sent == 4);
+  CHECK_NUMBER(2, receiver_requests(post.receiver, "m2"));
+  CHECK_NUMBER(0, atomic_load(&post.sender.overlaps));
+  post_end(&post);
+}
+
+TEST(Q6_an_edit_does_not_move_a_message_to_the_end) {
+  struct post post;
+  char body[64];
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "m2", 400, 1, NULL);
+  put_some(&post, 2);
+  CHECK_NUMBER(1, drain(&post.scene).failed);
+  for (int number = 3; number <= 6; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&post.scene, id, "ana", "hello");
+  }
+  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m3", "edited", 6));
+  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m3", "edited again", 12));
+  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m2", "better", 6)); /* a failed one, too */
+  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m5", "edited", 6));
+  char unsent[64];
+  unsent_of(&post.scene, unsent, sizeof unsent);
+  CHECK_TEXT("m2 m3 m4 m5 m6", unsent);
+  scene_close(&post.scene);
+  post_open(&post);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m2"));
+  AWAIT(status_of(&post.scene, "m2") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(4, drain(&post.scene).sent);
+  CHECK(accepted_in_order(&post, "m1 m2 m3 m4 m5 m6"));
+  receiver_body(post.receiver, "m3", body, sizeof body);
+  CHECK_TEXT("edited again", body);
+  receiver_body(post.receiver, "m2", body, sizeof body);
+  CHECK_TEXT("better", body);
+  post_end(&post);
+}
+
+/* ------------------------------------------------------------------ the ladder */
+
+TEST(M4_the_default_ladder_begins_with_five_seconds) {
+  struct post post;
+  int64_t slack = check_patience_ms();
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post_open(&post);
+  receiver_answer(post.receiver, "a", 503, 1, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  AWAIT(attempts_of(&post.scene, "a") == 1 && status_of(&post.scene, "a") == MSGQ_STATUS_QUEUED);
+  CHECK(delay_of(&post.scene, "a") >= 5000 && delay_of(&post.scene, "a") < 5000 + slack);
+  msgq_explanation explanation = explain(&post.scene, "a");
+  CHECK_NUMBER(MSGQ_REASON_RETRYING, explanation.reason);
+  CHECK(explanation.until_ms > wall_ms() - slack && explanation.until_ms <= wall_ms() + 5000);
+  post_end(&post);
+}
+
+TEST(M4_each_step_of_a_ladder_is_used_once_and_in_order) {
+  static const int64_t ladder[] = { 100, 400, 700 };
+  struct post post;
+  msgq_ledger *ledger = NULL;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  set_ladder(&post.scene, ladder, 3);
+  post_open(&post);
+  receiver_answer(post.receiver, "a", 503, 10, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_FAILED);
+  REQUIRE_OK(msgq_attempts(post.scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 4);
+  for (size_t step = 0; step < 3; step++) {
+    int64_t gap = msgq_ledger_at(ledger, step + 1)->started_ms - msgq_ledger_at(ledger, step)->started_ms;
+    /* Not the step before, and (but for a very slow machine) not the one behind. */
+    CHECK(gap >= ladder[step] - 1);
+    if (check_patience_ms() == 10000 && step < 2) CHECK(gap < ladder[step + 1]);
+  }
+  msgq_ledger_free(ledger);
+  post_end(&post);
+}
+
+TEST(M4_jitter_varies_each_delay_within_its_share) {
+  struct scene scene;
+  struct stub stub;
+  int64_t least = INT64_MAX, most = 0, slack = check_patience_ms();
+  static const int64_t ladder[] = { 1000000 };
+  scene_begin(&scene);
+  set_ladder(&scene, ladder, 1);
+  scene.options.jitter = 0.25;
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  for (int number = 0; number < 40; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&scene, id, id, "hello");
+  }
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  drain(&scene);
+  for (int number = 0; number < 40; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    int64_t delay = delay_of(&scene, id);
+    CHECK(delay >= 750000 && delay <= 1250000 + slack);
+    if (delay < least) least = delay;
+    if (delay > most) most = delay;
+  }
+  CHECK(least < 1000000 && most > 1000000 && most - least > 100000);
+  scene_end(&scene);
+}
+
+TEST(M4_jitter_does_not_touch_what_a_receiver_asked_for) {
+  static const int64_t ladder[] = { 10 };
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  set_ladder(&scene, ladder, 1);
+  scene.options.jitter = 1;
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.retry_after_ms = 500000;
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  for (int number = 0; number < 10; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&scene, id, id, "hello");
+    drain(&scene);
+    CHECK(delay_of(&scene, id) >= 500000 && delay_of(&scene, id) < 500000 + check_patience_ms());
+  }
+  scene_end(&scene);
+}
+
+/* ------------------------------------------------------------------ Retry-After */
+
+/* "a" gets this Retry-After; "a2" is behind it, "b" in another conversation. */
+static void begin_asked_to_wait(struct post *post, const char *retry_after, bool queue) {
+  static const int64_t ladder[] = { 1 };
+  post_begin(post);
+  post->scene.options.mode = MSGQ_MODE_AUTO;
+  post->sender.retry_after_queue = queue;
+  set_ladder(&post->scene, ladder, 1);
+  scene_open(&post->scene);
+  put(&post->scene, "a", "ana", "1");
+  put(&post->scene, "a2", "ana", "2");
+  put(&post->scene, "b", "ben", "3");
+  receiver_answer(post->receiver, "a", 429, 1, retry_after);
+  REQUIRE_OK(msgq_set_transport(post->scene.queue, sender_send, &post->sender, sender_release));
+}
+
+static void in_seconds(char text[64], int seconds) {
+  struct tm parts;
+  time_t then = time(NULL) + seconds;
+  strftime(text, 64, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &parts));
+}
+
+TEST(M6_retry_after_of_a_message_holds_its_conversation_alone) {
+  for (int form = 0; form < 2; form++) {
+    struct post post;
+    char header[64] = "2";
+    if (form == 1) in_seconds(header, 3); /* a date has whole seconds: 2 to 3 of them */
+    int64_t start = steady_ms();
+    begin_asked_to_wait(&post, header, false);
+    AWAIT(status_of(&post.scene, "b") == MSGQ_STATUS_SENT);
+    if (steady_ms() - start < 1500) {
+      CHECK_NUMBER(MSGQ_REASON_RETRYING, reason_of(&post.scene, "a"));
+      CHECK_NUMBER(1, receiver_requests(post.receiver, "a"));
+    }
+    AWAIT(counts_of(&post.scene, NULL).sent == 3);
+    CHECK(steady_ms() - start >= 1900);
+    CHECK(accepted_in_order(&post, "b a a2"));
+    post_end(&post);
+  }
+}
+
+TEST(M6_retry_after_of_the_queue_holds_everything) {
+  for (int form = 0; form < 2; form++) {
+    struct post post;
+    char header[64] = "2";
+    if (form == 1) in_seconds(header, 3);
+    int64_t start = steady_ms(), wall = wall_ms();
+    begin_asked_to_wait(&post, header, true);
+    AWAIT(receiver_requests(post.receiver, "a") == 1 && status_of(&post.scene, "a") == MSGQ_STATUS_QUEUED);
+    msgq_explanation explanation = explain(&post.scene, "b");
+    if (steady_ms() - start < 1500) {
+      CHECK_NUMBER(MSGQ_REASON_HOLDING, explanation.reason);
+      CHECK(explanation.until_ms >= wall + 1900 && explanation.until_ms <= wall_ms() + 3100);
+      /* A drain does not press on, either; nor does a message that would go at once. */
+      CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&post.scene).stop);
+      put(&post.scene, "c", "cem", "4");
+    } else {
+      put(&post.scene, "c", "cem", "4");
+    }
+    AWAIT(counts_of(&post.scene, NULL).sent == 4);
+    CHECK(steady_ms() - start >= 1900);
+    char order[64];
+    receiver_order(post.receiver, "ana", order, sizeof order);
+    CHECK_TEXT("a a2", order);
+    CHECK_NUMBER(5, receiver_requests(post.receiver, NULL));
+    post_end(&post);
+  }
+}
+
+TEST(M6_retry_after_of_the_queue_in_the_transports_own_words) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  set_ladder(&scene, one_hour, 1);
+  scene_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.retry_after_ms = 200;
+  stub.retry_after_queue = true;
+  put(&scene, "a", "ana", "1");
+  put(&scene, "b", "ben", "2");
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  int64_t start = steady_ms();
+  CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&scene).stop);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  stub.verdict = MSGQ_VERDICT_SENT;
+  int64_t end = steady_ms() + check_patience_ms();
+  while (counts_of(&scene, NULL).sent == 0 && steady_ms() < end) drain(&scene);
+  CHECK(steady_ms() - start >= 199);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "b"));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a")); /* its own ladder is longer */
+  scene_end(&scene);
+}
+
+/* ------------------------------------------------------------------ failures for good */
+
+static void begin_blocking(struct post *post) {
+  post_begin(post);
+  post->scene.options.final_failure = MSGQ_FINAL_BLOCK;
+  post_open(post);
+}
+
+static void check_blocked(struct post *post, const char *id, const char *behind) {
+  msgq_explanation explanation = explain(&post->scene, id);
+  CHECK_NUMBER(MSGQ_REASON_BLOCKED, explanation.reason);
+  CHECK_TEXT(behind, explanation.behind);
+  CHECK(strlen(explanation.text) > 10);
+}
+
+TEST(X1_a_failure_for_good_can_block_its_conversation_and_is_named) {
+  struct post post;
+  begin_blocking(&post);
+  receiver_answer(post.receiver, "m1", 400, 1, NULL);
+  put_some(&post, 3);
+  put(&post.scene, "b", "ben", "another conversation goes");
+  msgq_report report = drain(&post.scene);
+  CHECK(report.stop == MSGQ_STOP_WAITING && report.sent == 1 && report.failed == 1 && report.remaining == 2);
+  CHECK(accepted_in_order(&post, "b"));
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
+  CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, "m1"));
+  check_blocked(&post, "m2", "m1");
+  /* A restart frees nobody. */
+  scene_close(&post.scene);
+  post_open(&post);
+  check_blocked(&post, "m2", "m1");
+  CHECK_NUMBER(0, drain(&post.scene).sent);
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
+  /* A retry that works does. */
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m1"));
+  AWAIT(status_of(&post.scene, "m1") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "m2"));
+  CHECK_NUMBER(2, drain(&post.scene).sent);
+  CHECK(accepted_in_order(&post, "b m1 m2 m3"));
+  post_end(&post);
+}
+
+TEST(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed) {
+  for (int way = 0; way < 3; way++) {
+    struct post post;
+    post_begin(&post);
+    post.scene.options.mode = MSGQ_MODE_AUTO;
+    post.scene.options.final_failure = MSGQ_FINAL_BLOCK;
+    scene_open(&post.scene);
+    receiver_answer(post.receiver, "m1", 400, 2, NULL);
+    put_some(&post, 4);
+    REQUIRE_OK(msgq_set_transport(post.scene.queue, sender_send, &post.sender, sender_release));
+    AWAIT(status_of(&post.scene, "m1") == MSGQ_STATUS_FAILED);
+    pause_ms(50);
+    CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
+    /* A retry that fails again frees nobody. */
+    CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m1"));
+    AWAIT(receiver_requests(post.receiver, "m1") == 2 && status_of(&post.scene, "m1") == MSGQ_STATUS_FAILED);
+    pause_ms(50);
+    CHECK_NUMBER(2, receiver_requests(post.receiver, NULL));
+    check_blocked(&post, "m3", "m1");
+    if (way == 0) CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m1"));
+    if (way == 1) CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "m1"));
+    if (way == 2) CHECK_RESULT(MSGQ_OK, msgq_clear(post.scene.queue, "ben")); /* another conversation: no help */
+    if (way == 2) {
+      pause_ms(50);
+      check_blocked(&post, "m2", "m1");
+      CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "m1"));
+    }
+    AWAIT(counts_of(&post.scene, NULL).sent == (way == 0 ? 4u : 3u));
+    CHECK(accepted_in_order(&post, way == 0 ? "m1 m2 m3 m4" : "m2 m3 m4"));
+    post_end(&post);
+  }
+}
+
+TEST(X1_retries_used_up_and_an_expiry_block_as_a_refusal_does) {
+  static const int64_t ladder[] = { 1 };
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post.scene.options.final_failure = MSGQ_FINAL_BLOCK;
+  set_ladder(&post.scene, ladder, 1);
+  post_open(&post);
+  receiver_answer(post.receiver, "a1", 503, 2, NULL);
+  set_offline(&post.scene);
+  put(&post.scene, "a1", "ana", "1");
+  put(&post.scene, "a2", "ana", "2");
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "b1";
+  draft.conversation = "ben";
+  draft.expires_at_ms = wall_ms() + 20;
+  REQUIRE_OK(msgq_enqueue(post.scene.queue, &draft, NULL));
+  put(&post.scene, "b2", "ben", "2");
+  AWAIT(status_of(&post.scene, "b1") == MSGQ_STATUS_FAILED);
+  set_online(&post.scene);
+  AWAIT(status_of(&post.scene, "a1") == MSGQ_STATUS_FAILED);
+  pause_ms(50);
+  CHECK_NUMBER(2, receiver_requests(post.receiver, NULL));
+  check_blocked(&post, "a2", "a1");
+  check_blocked(&post, "b2", "b1");
+  /* By hand it passes: a person may want that. */
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "b2"));
+  AWAIT(status_of(&post.scene, "b2") == MSGQ_STATUS_SENT);
+  post_end(&post);
+}
+
+TEST(Q10_by_default_a_failure_for_good_steps_aside) {
+  struct post post;
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "m1", 400, 1, NULL);
+  put_some(&post, 3);
+  CHECK_NUMBER(2, drain(&post.scene).sent);
+  CHECK(accepted_in_order(&post, "m2 m3"));
+  post_end(&post);
+}
+
+/* ------------------------------------------------------------------ pauses */
+
+TEST(M7_a_storm_of_401_turns_no_queue_into_failures) {
+  static const int statuses[] = { 401, 403 };
+  for (size_t index = 0; index < 2; index++) {
+    struct post post;
+    struct entry entry;
+    char order[256];
+    post_begin(&post);
+    post.scene.options.pause_on_unauthorized = true;
+    post.scene.options.max_retries = 0;
+    post_open(&post);
+    receiver_answer(post.receiver, NULL, statuses[index], 3, NULL);
+    put_some(&post, 12);
+    for (int time = 1; time <= 3; time++) {
+      msgq_report report = drain(&post.scene);
+      CHECK(report.stop == MSGQ_STOP_PAUSED && report.failed == 0 && report.sent == 0 && report.remaining == 12);
+      CHECK_NUMBER(MSGQ_STOP_PAUSED, drain(&post.scene).stop); /* until somebody resumes, nothing is tried */
+      CHECK_NUMBER(time, receiver_requests(post.receiver, NULL));
+      CHECK(counts_of(&post.scene, NULL).queued == 12 && counts_of(&post.scene, NULL).failed == 0);
+      REQUIRE(journal_last(&post.scene.journal, MSGQ_EVENT_PAUSED, &entry));
+      CHECK(entry.paused && entry.failure_kind == MSGQ_FAILURE_UNAUTHORIZED);
+      CHECK_TEXT("", entry.conversation);
+      CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&post.scene, "m1"));
+      CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&post.scene, "m12"));
+      CHECK_NUMBER(MSGQ_FAILURE_UNAUTHORIZED, failure_of(&post.scene, "m1"));
+      CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL));
+    }
+    AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_PAUSED, &entry) && !entry.paused);
+    CHECK_NUMBER(12, drain(&post.scene).sent);
+    receiver_order(post.receiver, NULL, order, sizeof order);
+    CHECK_TEXT("m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12", order);
+    CHECK_NUMBER(4, attempts_of(&post.scene, "m1"));
+    post_end(&post);
+  }
+}
+
+TEST(M7_after_resume_the_engine_goes_on_by_itself_in_the_old_order) {
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post.scene.options.direct = true;
+  post.scene.options.pause_on_unauthorized = true;
+  post_open(&post);
+  receiver_answer(post.receiver, "m2", 401, 1, NULL);
+  put_some(&post, 1);
+  AWAIT(counts_of(&post.scene, NULL).sent == 1);
+  put(&post.scene, "m2", "ana", "hello");
+  put(&post.scene, "m3", "ana", "hello");
+  put(&post.scene, "b1", "ben", "hello");
+  AWAIT(journal_count(&post.scene.journal, MSGQ_EVENT_PAUSED) == 1);
+  put(&post.scene, "m4", "ana", "hello");
+  set_offline(&post.scene); /* the world may turn: paused is paused */
+  set_online(&post.scene);
+  pause_ms(50);
+  size_t before = receiver_requests(post.receiver, NULL);
+  CHECK(before <= 3);
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "m3"));
+  CHECK_NUMBER(0, counts_of(&post.scene, NULL).failed);
+  CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL));
+  AWAIT(counts_of(&post.scene, NULL).sent == 5);
+  char order[64];
+  receiver_order(post.receiver, "ana", order, sizeof order);
+  CHECK_TEXT("m1 m2 m3 m4", order);
+  post_end(&post);
+}
+
+TEST(M7_without_the_option_each_fails_for_itself) {
+  struct post post;
+  post_begin_open(&post);
+  receiver_answer(post.receiver, NULL, 401, 3, NULL);
+  put_some(&post, 3);
+  CHECK_NUMBER(3, drain(&post.scene).failed);
+  CHECK_NUMBER(0, journal_count(&post.scene.journal, MSGQ_EVENT_PAUSED));
+  post_end(&post);
+}
+
+TEST(X1_a_pause_holds_one_conversation_or_all) {
+  struct post post;
+  struct entry entry;
+  post_begin_open(&post);
+  put_some(&post, 2);
+  put(&post.scene, "b", "ben", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, "ana"));
+  CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, "ana"));
+  AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_PAUSED, &entry));
+  CHECK(entry.paused && entry.failure_kind == MSGQ_FAILURE_NONE);
+  CHECK_TEXT("ana", entry.conversation);
+  CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&post.scene, "m1"));
+  CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "b"));
+  CHECK_NUMBER(1, drain(&post.scene).sent);
+  /* Whoever asks: a person, too. */
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m2"));
+  pause_ms(50);
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
+  CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL)); /* another scope */
+  CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&post.scene, "m1"));
+  CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, "ana"));
+  AWAIT(status_of(&post.scene, "m2") == MSGQ_STATUS_SENT);
+  CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
+  CHECK_NUMBER(MSGQ_STOP_PAUSED, drain(&post.scene).stop);
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "m1"));
+  scene_close(&post.scene); /* not kept over a restart */
+  post_open(&post);
+  CHECK_NUMBER(1, drain(&post.scene).sent);
+  CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
+  post_end(&post);
+}
+
+TEST(X1_what_is_under_way_when_a_pause_comes_ends) {
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post_open(&post);
+  receiver_hold(post.receiver, true);
+  put_some(&post, 2);
+  AWAIT(receiver_requests(post.receiver, "m1") == 1);
+  CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
+  CHECK_NUMBER(MSGQ_REASON_SENDING, reason_of(&post.scene, "m1"));
+  receiver_hold(post.receiver, false);
+  AWAIT(status_of(&post.scene, "m1") == MSGQ_STATUS_SENT);
+  pause_ms(50);
+  CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL));
+  AWAIT(status_of(&post.scene, "m2") == MSGQ_STATUS_SENT);
+  post_end(&post);
+}
+
+const struct check_test rule_tests[] = {
+  ROW(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry),
+  ROW(A2_relaxed_order_comes_back_to_the_one_that_was_passed),
+  ROW(Q6_an_edit_does_not_move_a_message_to_the_end),
+  ROW(M4_the_default_ladder_begins_with_five_seconds),
+  ROW(M4_each_step_of_a_ladder_is_used_once_and_in_order),
+  ROW(M4_jitter_varies_each_delay_within_its_share),
+  ROW(M4_jitter_does_not_touch_what_a_receiver_asked_for),
+  ROW(M6_retry_after_of_a_message_holds_its_conversation_alone),
+  ROW(M6_retry_after_of_the_queue_holds_everything),
+  ROW(M6_retry_after_of_the_queue_in_the_transports_own_words),
+  ROW(X1_a_failure_for_good_can_block_its_conversation_and_is_named),
+  ROW(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed),
+  ROW(X1_retries_used_up_and_an_expiry_block_as_a_refusal_does),
+  ROW(Q10_by_default_a_failure_for_good_steps_aside),
+  ROW(M7_a_storm_of_401_turns_no_queue_into_failures),
+  ROW(M7_after_resume_the_engine_goes_on_by_itself_in_the_old_order),
+  ROW(M7_without_the_option_each_fails_for_itself),
+  ROW(X1_a_pause_holds_one_conversation_or_all),
+  ROW(X1_what_is_under_way_when_a_pause_comes_ends),
+  ROWS_END,
+};

@@ -1,0 +1,183 @@
+/* What a queue has done, in numbers: as a struct, and as Prometheus reads it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static msgq_statistics statistics_of(struct scene *scene) {
+  msgq_statistics statistics = { .struct_size = sizeof statistics };
+  CHECK_RESULT(MSGQ_OK, msgq_stats(scene->queue, &statistics));
+  return statistics;
+}
+
+/* Ten sent, one of them at its second attempt, one refused, one discarded, one expired, one queued, one recorded. */
+static void begin_busy(struct post *post) {
+  static const int64_t ladder[] = { 1 };
+  post_begin(post);
+  post->scene.options.mode = MSGQ_MODE_AUTO;
+  post->scene.options.exhausted = MSGQ_EXHAUSTED_DISCARD;
+  set_ladder(&post->scene, ladder, 1);
+  post_open(post);
+  receiver_answer(post->receiver, "m3", 503, 1, NULL);
+  receiver_answer(post->receiver, "refused", 400, 1, NULL);
+  receiver_answer(post->receiver, "discarded", 429, 2, NULL);
+  for (int number = 0; number < 10; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&post->scene, id, "ana", "12345");
+  }
+  put(&post->scene, "refused", "ben", "1");
+  put(&post->scene, "discarded", "cem", "1");
+  AWAIT(counts_of(&post->scene, NULL).sent == 10 && status_of(&post->scene, "discarded") == -1);
+  AWAIT(status_of(&post->scene, "refused") == MSGQ_STATUS_FAILED);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "expired";
+  draft.expires_at_ms = wall_ms() - 1;
+  REQUIRE_OK(msgq_enqueue(post->scene.queue, &draft, NULL));
+  AWAIT(status_of(&post->scene, "expired") == MSGQ_STATUS_FAILED);
+  set_offline(&post->scene);
+  put(&post->scene, "queued", "dana", "123");
+  draft.id = "recorded";
+  draft.expires_at_ms = 0;
+  REQUIRE_OK(msgq_record(post->scene.queue, &draft, "ben", NULL));
+}
+
+TEST(X9_statistics_count_what_was_done) {
+  struct post post;
+  int64_t before = wall_ms();
+  begin_busy(&post);
+  msgq_statistics statistics = statistics_of(&post.scene);
+  CHECK_NUMBER(sizeof statistics, statistics.struct_size);
+  CHECK(statistics.opened_ms >= before && statistics.opened_ms <= wall_ms());
+  CHECK_NUMBER(14, statistics.enqueued); /* what was recorded was not enqueued */
+  CHECK_NUMBER(10 + 1 + 1 + 2, statistics.attempts);
+  CHECK_NUMBER(10, statistics.sent);
+  CHECK_NUMBER(50, statistics.sent_bytes);
+  CHECK_NUMBER(2, statistics.retried);
+  CHECK_NUMBER(2, statistics.failed);
+  CHECK_NUMBER(1, statistics.discarded);
+  CHECK_NUMBER(1, statistics.failures[MSGQ_FAILURE_SERVER]);
+  CHECK_NUMBER(2, statistics.failures[MSGQ_FAILURE_RATE_LIMIT]);
+  CHECK_NUMBER(1, statistics.failures[MSGQ_FAILURE_REJECTED]);
+  CHECK_NUMBER(1, statistics.failures[MSGQ_FAILURE_EXPIRED]);
+  CHECK_NUMBER(0, statistics.failures[MSGQ_FAILURE_NONE]);
+  CHECK_NUMBER(0, statistics.failures[MSGQ_FAILURE_NETWORK]);
+  uint64_t classes = 0;
+  for (size_t index = 0; index < MSGQ_LATENCY_CLASSES; index++) classes += statistics.latencies[index];
+  CHECK_NUMBER(10, classes);
+  CHECK(statistics.latency_max_ms <= statistics.latency_sum_ms && statistics.latency_sum_ms <= 10 * statistics.latency_max_ms);
+  CHECK((int64_t)statistics.latency_max_ms <= wall_ms() - before + 1);
+  if (wall_ms() - before < 55000) CHECK(statistics.sent_per_minute == 10 && statistics.enqueued_per_minute == 14);
+  /* Of this run alone. */
+  scene_close(&post.scene);
+  post_open(&post);
+  set_offline(&post.scene);
+  statistics = statistics_of(&post.scene);
+  CHECK(statistics.sent == 0 || statistics.sent == 1); /* (what was queued may have gone with the launch) */
+  CHECK(statistics.enqueued == 0 && statistics.enqueued_per_minute == 0 && statistics.failed == 0);
+  post_end(&post);
+}
+
+TEST(X9_latencies_fall_into_their_classes) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "slow", "ana", "hello");
+  int64_t start = wall_ms();
+  pause_ms(150);
+  drain(&scene);
+  int64_t took = wall_ms() - start;
+  msgq_statistics statistics = statistics_of(&scene);
+  CHECK(statistics.latency_max_ms >= 150 && (int64_t)statistics.latency_max_ms <= took + 1000);
+  CHECK_NUMBER(0, statistics.latencies[0] + statistics.latencies[1] + statistics.latencies[2]);
+  if (statistics.latency_max_ms <= 500) CHECK_NUMBER(1, statistics.latencies[3]);
+  scene_end(&scene);
+}
+
+/* The value of a sample, by its name with the labels; -1 when there is none. */
+static double sample(const char *text, const char *name) {
+  size_t length = strlen(name);
+  for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+    if (*line == '\n') line++;
+    if (strncmp(line, name, length) == 0 && line[length] == ' ') return strtod(line + length + 1, NULL);
+  }
+  return -1;
+}
+
+/* Every line as the format has it: help, type, and samples of the metric that was announced last. */
+static void check_lines(const char *text) {
+  char metric[128] = "", line[512];
+  size_t announced = 0, samples = 0;
+  CHECK(text[0] != '\0' && text[strlen(text) - 1] == '\n');
+  while (*text != '\0') {
+    size_t length = strcspn(text, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)length, text);
+    text += length + (text[length] == '\n');
+    char name[128] = "", rest[256] = "";
+    if (sscanf(line, "# HELP %127s %255[^\n]", name, rest) == 2) {
+      snprintf(metric, sizeof metric, "%s", name);
+      continue;
+    }
+    if (sscanf(line, "# TYPE %127s %255s", name, rest) == 2) {
+      CHECK_TEXT(metric, name);
+      CHECK(strcmp(rest, "counter") == 0 || strcmp(rest, "gauge") == 0 || strcmp(rest, "histogram") == 0);
+      CHECK((strcmp(rest, "counter") == 0) == (strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0));
+      announced++;
+      continue;
+    }
+    size_t word = strcspn(line, "{ ");
+    CHECK(strncmp(line, "msgqueue_", 9) == 0 && strncmp(line, metric, strlen(metric)) == 0);
+    CHECK(strspn(line, "abcdefghijklmnopqrstuvwxyz_") == word);
+    const char *value = strrchr(line, ' ');
+    REQUIRE(value != NULL);
+    char *end = NULL;
+    CHECK(strtod(value + 1, &end) >= 0 && end != value + 1 && *end == '\0');
+    samples++;
+  }
+  CHECK(announced >= 10 && samples >= 30);
+}
+
+TEST(X9_the_same_for_prometheus) {
+  struct post post;
+  char *text = NULL;
+  begin_busy(&post);
+  REQUIRE_OK(msgq_stats_text(post.scene.queue, &text));
+  check_lines(text);
+  msgq_statistics statistics = statistics_of(&post.scene);
+  CHECK_NUMBER(10, sample(text, "msgqueue_messages{status=\"sent\"}"));
+  CHECK_NUMBER(1, sample(text, "msgqueue_messages{status=\"queued\"}"));
+  CHECK_NUMBER(2, sample(text, "msgqueue_messages{status=\"failed\"}"));
+  CHECK_NUMBER(1, sample(text, "msgqueue_messages{status=\"received\"}"));
+  CHECK_NUMBER(counts_of(&post.scene, NULL).unsent_bytes, sample(text, "msgqueue_unsent_bytes"));
+  CHECK_NUMBER(statistics.enqueued, sample(text, "msgqueue_enqueued_total"));
+  CHECK_NUMBER(statistics.attempts, sample(text, "msgqueue_attempts_total"));
+  CHECK_NUMBER(statistics.sent, sample(text, "msgqueue_sent_total"));
+  CHECK_NUMBER(statistics.discarded, sample(text, "msgqueue_discarded_total"));
+  CHECK_NUMBER(2, sample(text, "msgqueue_failures_total{kind=\"rate_limit\"}"));
+  CHECK_NUMBER(1, sample(text, "msgqueue_failures_total{kind=\"expired\"}"));
+  CHECK_NUMBER(10, sample(text, "msgqueue_latency_seconds_count"));
+  CHECK_NUMBER(10, sample(text, "msgqueue_latency_seconds_bucket{le=\"+Inf\"}"));
+  static const char *const bounds[] = { "0.01", "0.05", "0.1", "0.5", "1.0", "5.0", "30.0", "120.0", "600.0", "3600.0" };
+  double sum = 0;
+  for (size_t index = 0; index < sizeof bounds / sizeof bounds[0]; index++) { /* cumulative */
+    char name[64];
+    snprintf(name, sizeof name, "msgqueue_latency_seconds_bucket{le=\"%s\"}", bounds[index]);
+    sum += (double)statistics.latencies[index];
+    CHECK_NUMBER(sum, sample(text, name));
+  }
+  CHECK(sample(text, "msgqueue_latency_seconds_sum") * 1000 < (double)statistics.latency_sum_ms + 0.5);
+  msgq_text_free(text);
+  post_end(&post);
+}
+
+const struct check_test statistics_tests[] = {
+  ROW(X9_statistics_count_what_was_done),
+  ROW(X9_latencies_fall_into_their_classes),
+  ROW(X9_the_same_for_prometheus),
+  ROWS_END,
+};
