@@ -32,7 +32,8 @@
  *   Threads    Every function may be called from any thread at any time, also from inside a callback, except
  *              msgq_close, which then answers MSGQ_CONFLICT. No lock is held while a callback runs.
  *   Handles    A closed handle answers MSGQ_CLOSED, one that never was MSGQ_INVALID; neither touches memory.
- *   Fork       In a forked child every call on a queue of its parent answers MSGQ_FORKED and does nothing.
+ *   Fork       In a forked child every call on a queue of its parent answers MSGQ_FORKED and does nothing; and until it
+ *              calls exec, the child cannot open that queue's file either (MSGQ_LOCKED). Files of its own it can.
  */
 #ifndef MSGQUEUE_H
 #define MSGQUEUE_H
@@ -195,7 +196,8 @@ typedef struct msgq_options {
   /* Attempt outcomes survive a power cut, too, at one disk flush each. Default false: they survive a crash of the
      process at once and a power cut within a second (a message may then be sent twice, under the same id). */
   bool durable_outcomes;
-  /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. */
+  /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. Beside them up to 4 by hand (msgq_retry,
+     msgq_send_now), which do not wait for the engine's own, only for their conversation. */
   uint32_t max_in_flight;
   /* Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier. Default 5. */
   uint32_t max_retries;
@@ -254,14 +256,16 @@ void msgq_options_init(msgq_options *options);
  * `options` may be NULL: the defaults. `out` receives the handle.
  * Ownership: close it with msgq_close. Beside `path` there is `path`-wal while the queue is open.
  * Errors: INVALID, PERMISSION (a directory, FIFO, symbolic or hard link, another user's file, an unsafe directory,
- *   read-only), LOCKED, CORRUPT (not a store: empty, text, another program's database), TOO_NEW, STORAGE.
+ *   read-only), LOCKED, CORRUPT (not a store: empty, text, another program's database; damaged beyond opening; or `path`-wal
+ *   without its database), TOO_NEW, STORAGE.
  * Threads: any. Since 0.1.
  */
 msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue **out);
 
 /*
  * Closes: starts nothing more, waits at most `timeout_ms` (0: not at all, negative: without end) for attempts in
- * flight, tells the events that are left, runs the release functions, closes the store.
+ * flight, tells the events that are left (a handler that does not come back within a second ends that), runs the
+ * release functions, closes the store.
  * NULL is fine. MSGQ_TIMEOUT: closed all the same, but an attempt had not ended; after the next open it is "outcome
  * unknown", and its release function runs when the callback returns.
  * Errors: INVALID, CLOSED, CONFLICT (from inside a callback), FORKED, TIMEOUT. Threads: any. Since 0.1.
@@ -714,7 +718,7 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
-  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: retries used up, or damaged beyond reading */
+  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: retries used up, and it is gone */
   MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized when an answer did it */

@@ -15,9 +15,8 @@ public func msgq_set_event_handler(
             throw error
         }
         guard let handler else {
-            try engine.setHandler(nil)
-            host.releasing?()
-            return
+            defer { host.releasing?() }
+            return try engine.setHandler(nil)
         }
         try engine.setHandler(Registration({ tell($0, at: $1, handler, host) }, release: host.releasing))
     }

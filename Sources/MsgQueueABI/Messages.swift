@@ -59,8 +59,8 @@ private func lend<T>(
 
 func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
     let given = try Structs.read(pointer, "msgq_draft", flags: [\.unmetered_only])
-    guard given.metadata_count <= Options.metadataPairs else {
-        throw QueueError(.tooLarge, "\(given.metadata_count) metadata pairs, more than \(Options.metadataPairs)")
+    guard (0...Options.metadataPairs).contains(given.metadata_count) else {
+        throw QueueError(.tooLarge, "\(UInt(bitPattern: given.metadata_count)) metadata pairs, more than \(Options.metadataPairs)")
     }
     var metadata: [(key: String, value: String)] = []
     if given.metadata_count > 0 {

@@ -94,7 +94,7 @@ private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
     switch given.backoff {
     case MSGQ_BACKOFF_AUTOMATIC: return .automatic
     case MSGQ_BACKOFF_LADDER:
-        guard given.ladder_count <= 64 else { throw QueueError(.invalid, "the ladder has more than 64 steps") }
+        guard (0...64).contains(given.ladder_count) else { throw QueueError(.invalid, "the ladder has more than 64 steps") }
         guard given.ladder_count > 0 else { return .ladder([]) }
         let steps = try require(given.ladder_ms, "ladder_ms")
         return .ladder(Array(UnsafeBufferPointer(start: steps, count: given.ladder_count)))

@@ -26,10 +26,9 @@ public func msgq_set_transport(
             throw error
         }
         guard let transport else {
-            try engine.setTransport(nil)
-            // There is nothing that would use the context.
-            host.releasing?()
-            return
+            // There is nothing that would use the context, whatever comes of the call.
+            defer { host.releasing?() }
+            return try engine.setTransport(nil)
         }
         try engine.setTransport(Registration({ call(transport, host, $0) }, release: host.releasing))
     }

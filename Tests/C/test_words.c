@@ -174,6 +174,31 @@ TEST(A7_counts_by_conversation_and_the_banner_while_draining) {
   post_end(&post);
 }
 
+TEST(A7_a_drain_tells_how_far_it_is) {
+  struct post post;
+  post_begin_open(&post);
+  receiver_answer(post.receiver, "m3", 400, 1, NULL);
+  for (int number = 1; number <= 5; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&post.scene, id, "ana", "hello");
+  }
+  drain(&post.scene);
+  CHECK_NUMBER(5, journal_count(&post.scene.journal, MSGQ_EVENT_DRAIN_PROGRESS));
+  uint64_t done = 0;
+  for (size_t index = 0; index < post.scene.journal.count; index++) { /* a drain that is over tells nothing more */
+    const struct entry *entry = &post.scene.journal.entries[index];
+    if (entry->kind != MSGQ_EVENT_DRAIN_PROGRESS) continue;
+    done++;
+    CHECK_NUMBER(done, entry->report.sent + entry->report.failed);
+    CHECK_NUMBER(5 - done, entry->report.remaining);
+  }
+  struct entry last;
+  REQUIRE(journal_last(&post.scene.journal, MSGQ_EVENT_DRAIN_FINISHED, &last));
+  CHECK(last.report.sent == 4 && last.report.failed == 1 && last.report.remaining == 0 && last.report.stop == MSGQ_STOP_EMPTY);
+  post_end(&post);
+}
+
 TEST(Q2_every_change_of_the_summary_is_told) {
   struct post post;
   struct entry entry;
@@ -208,5 +233,6 @@ const struct check_test word_tests[] = {
   ROW(Q2_every_change_of_the_summary_is_told),
   ROW(H7_the_offline_sentence_comes_and_goes),
   ROW(A7_counts_by_conversation_and_the_banner_while_draining),
+  ROW(A7_a_drain_tells_how_far_it_is),
   ROWS_END,
 };

@@ -32,6 +32,8 @@ package final class Engine: @unchecked Sendable {
     var unsaved: [Fact] = []
     var storageTrouble: QueueError?
     var storageDelay: Int64 = 0
+    /// The messages being sent, as they were when their attempts began; by token.
+    var flying: [UInt64: Row] = [:]
     var drainWaiters: [@Sendable (Result<Report, QueueError>) -> Void] = []
     /// The scheduler has an attempt to start.
     var hasStart = false
@@ -49,6 +51,7 @@ package final class Engine: @unchecked Sendable {
     /// Transport calls that have not returned, and threads inside `poll`.
     var callsRunning = 0
     var pollers = 0
+    var closingSince: Int64 = 0
     var lastPolledAt = Int64.min / 2
     var services: [EngineThread] = []
     let workCondition = Condition()
@@ -144,13 +147,11 @@ package final class Engine: @unchecked Sendable {
         case .start:
             hasStart = true
             if poll == nil { wakeWorker() }
+            // It waits for whoever calls transports; the clock goes on for everything else.
+            arm(scheduler.deadline(ports.moment))
         case .wait(let deadline):
             hasStart = false
-            let deadline = min(deadline ?? Int64.max, maintenanceDeadline)
-            if deadline != timerDeadline {
-                timerDeadline = deadline
-                timerCondition.signal()
-            }
+            arm(deadline)
         default: break
         }
         if !events.isEmpty || (events.summaryIsDue && handler != nil) {
@@ -161,6 +162,13 @@ package final class Engine: @unchecked Sendable {
             if hasPollWork, pollers > 0 { workCondition.broadcast() }
         }
         if phase == .closing { quietCondition.broadcast() }
+    }
+
+    private func arm(_ deadline: Int64?) {
+        let deadline = min(deadline ?? Int64.max, maintenanceDeadline)
+        guard deadline != timerDeadline else { return }
+        timerDeadline = deadline
+        timerCondition.signal()
     }
 
     /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.

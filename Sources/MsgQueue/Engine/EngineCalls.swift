@@ -6,10 +6,15 @@ extension Engine {
         lock.lock()
         workersIdle -= 1
         while phase != .closed {
-            guard phase == .open, hasStart, var work = startNext() else {
+            guard phase == .open, hasStart else {
                 workersIdle += 1
                 workCondition.wait(lock)
                 workersIdle -= 1
+                continue
+            }
+            guard var work = startNext() else {
+                // What came instead of a start (a drain's end, an expiry, a pause) has consequences, too.
+                settle()
                 continue
             }
             workersCalling += 1
@@ -31,7 +36,6 @@ extension Engine {
         lock.unlock()
         let outcome = ThreadContext.current.inCallback(of: self) { work.transport.function(work.delivery) }
         lock.lock()
-        callsRunning -= 1
         returned(work.flight, outcome)
         let release = work.transport.leave()
         let next = thenNext ? startNext() : nil
@@ -41,6 +45,7 @@ extension Engine {
             ThreadContext.current.inCallback(of: self, release)
             lock.lock()
         }
+        callsRunning -= 1
         quietCondition.broadcast()
         return next
     }
@@ -83,8 +88,9 @@ extension Engine {
     /// An answer after the time-out: a success of the latest attempt counts as sent, nothing else does.
     private func answerLate(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
         let now = ports.moment
-        guard let flight = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
-        guard let row = try store.row(at: flight.sequence, .none),
+        guard let (flight, contentHash) = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
+        // What was edited since is not what arrived.
+        guard let row = try store.row(at: flight.sequence, .none), row.contentHash == contentHash,
             let progress = OutcomeRule.lateSuccess(
                 outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
                 now: now.wall)

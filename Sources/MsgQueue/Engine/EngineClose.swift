@@ -16,6 +16,7 @@ extension Engine {
         }
         phase = .closing
         scheduler.closing()
+        closingSince = ports.mono()
         let deadline = timeout.map { time in
             let (sum, overflow) = ports.mono().addingReportingOverflow(time)
             return overflow ? Int64.max : sum
@@ -26,27 +27,54 @@ extension Engine {
         return isQuiet
     }
 
-    /// Waits until no attempt is under way, no call runs and every event is told.
+    /// How long a handler that does not come back is waited for, when events are left to tell.
+    private static let eventPatience: Int64 = 1_000
+
+    /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told. False: something had
+    /// not ended.
     private func awaitQuiet(_ deadline: Int64?) -> Bool {
-        while true {
+        while scheduler.inFlight > 0 || callsRunning > 0 || hasUnsavedHope(deadline) {
             settle()
-            let isBusy = scheduler.inFlight > 0 || callsRunning > 0 || isDelivering || !unsavedIsHopeless
-            let hasEvents = !events.isEmpty || (events.summaryIsDue && handler != nil)
-            if !isBusy, !hasEvents { return true }
-            // In a polled queue nobody else may be there to tell them.
-            if hasEvents, !isDelivering, poll != nil, pollers == 0, deliverOne() { continue }
-            if let deadline, ports.mono() >= deadline {
-                // What can be told without waiting for anybody still is.
-                if poll != nil { while deliverOne() {} }
-                return scheduler.inFlight == 0 && callsRunning == 0 && !isDelivering
-            }
+            if let deadline, ports.mono() >= deadline { break }
+            serveEvents()
             let soon = ports.mono() + 20
             quietCondition.wait(lock, until: min(deadline ?? soon, soon))
         }
+        let isQuiet = scheduler.inFlight == 0 && callsRunning == 0
+        return awaitEvents() && isQuiet
     }
 
-    /// Facts that the store does not take are tried again until the deadline.
-    private var unsavedIsHopeless: Bool { unsaved.isEmpty || store.isPoisoned }
+    /// Tells what is left; false: a handler did not come back.
+    private func awaitEvents() -> Bool {
+        var patience = ports.mono() + Self.eventPatience
+        var left = Int.max
+        while isDelivering || hasEvents {
+            settle()
+            if events.count < left {
+                left = events.count
+                patience = ports.mono() + Self.eventPatience
+            } else if ports.mono() >= patience {
+                return false
+            }
+            serveEvents()
+            if isDelivering || hasEvents { quietCondition.wait(lock, until: ports.mono() + 5) }
+        }
+        return true
+    }
+
+    private var hasEvents: Bool { !events.isEmpty || (events.summaryIsDue && handler != nil) }
+
+    /// In a polled queue nobody else may be there to tell events.
+    private func serveEvents() {
+        guard poll != nil, pollers == 0 else { return }
+        while deliverOne() {}
+    }
+
+    /// Outcomes that the store did not take are tried again until the deadline, and without one for a moment.
+    private func hasUnsavedHope(_ deadline: Int64?) -> Bool {
+        guard !unsaved.isEmpty, !store.isPoisoned else { return false }
+        return deadline != nil || ports.mono() < closingSince + 5_000
+    }
 
     /// Closes the store and ends the threads; the lock is held on entry, not on exit.
     private func finish() {
@@ -85,7 +113,18 @@ extension Engine {
         guard !interrupted.isEmpty else { return }
         try transaction(durable: true) { () throws(QueueError) in
             for attempt in interrupted {
-                guard let row = try store.row(at: attempt.sequence, .none) else {
+                let row: Row
+                do throws(QueueError) {
+                    guard let found = try store.row(at: attempt.sequence, .none) else {
+                        try store.forgetInterrupted(attempt.sequence)
+                        continue
+                    }
+                    row = found
+                } catch {
+                    // One damaged message does not keep the others from being sent.
+                    guard error.code == .corrupt else { throw error }
+                    Log.warning("\(store.path): \(error.detail)")
+                    try store.markDamaged(attempt.sequence)
                     try store.forgetInterrupted(attempt.sequence)
                     continue
                 }

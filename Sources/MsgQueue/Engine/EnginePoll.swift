@@ -76,7 +76,11 @@ extension Engine {
             settle()
             return true
         }
-        guard hasStart, let work = startNext() else { return false }
+        guard hasStart else { return false }
+        guard let work = startNext() else {
+            settle()
+            return deliverOne()
+        }
         settle()
         _ = call(work, thenNext: false)
         settle()

@@ -34,13 +34,15 @@ extension Engine {
         let isSending = flight != nil || sendingPlaces.contains(row.sequence)
         let progress = row.progress
         var failure: Failure?
-        if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
+        if let damage = row.damage {
+            failure = .damaged(damage, at: row.createdAt)
+        } else if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
             failure = Failure(attempt, attempts: progress.attempts)
         }
         return Message(
             id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
-            bodySize: Int(clamping: row.bodySize),
-            preview: Preview.make(row.body), pairs: try row.metadata(), status: isSending ? .sending : progress.status,
+            bodySize: row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
+            preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [], status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
             sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
             sentAt: progress.sentAt, attempts: flight?.number ?? progress.attempts, unmeteredOnly: row.unmeteredOnly, failure: failure)

@@ -7,6 +7,8 @@ extension Engine {
         let transport: Registration<TransportFunction>
         /// The message's status before.
         let from: MessageStatus
+        /// The message as it is on disk now, without its body.
+        let row: Row
     }
 
     /// Performs steps until one needs the transport, or until there is nothing to do for now. May leave a transaction open, for
@@ -78,6 +80,10 @@ extension Engine {
                 scheduler.removed(sequence, conversation, now)
                 return nil
             }
+            if found.head.hasExpired(now), hand != .retry {
+                try expire(conversation, sequence, now)
+                return nil
+            }
             (row, pairs) = (found, try found.metadata())
         } catch {
             guard error.code == .corrupt else { throw error }
@@ -89,17 +95,18 @@ extension Engine {
             token: nextToken, conversation: conversation, sequence: sequence, number: row.progress.attempts &+ 1, hand: hand,
             startedAt: now, deadline: now.mono + timeout)
         try store.begin()
+        var kept = row
+        kept.body = []
         if row.progress.status == .failed {
-            var progress = row.progress
-            progress.status = .queued
-            progress.retriesUsed = 0
-            try store.update(row, to: progress)
+            kept.progress.status = .queued
+            kept.progress.retriesUsed = 0
+            try store.update(row, to: kept.progress)
         }
         try store.begin(attempt: flight.number, of: sequence, at: now.wall)
         let delivery = Delivery(
             id: row.id, conversation: row.conversation.text, body: row.body, pairs: pairs, attempt: flight.number, token: flight.token,
             createdAt: row.createdAt, timeout: timeout)
-        return Work(flight: flight, delivery: delivery, transport: transport, from: row.progress.status)
+        return Work(flight: flight, delivery: delivery, transport: transport, from: row.progress.status, row: kept)
     }
 
     private func isStartable(_ row: Row, _ hand: Hand) -> Bool {
@@ -109,6 +116,7 @@ extension Engine {
     /// The attempt is on disk.
     private func begun(_ work: Work) {
         nextToken += 1
+        flying[work.flight.token] = work.row
         work.transport.enter()
         statisticsKeeper.started()
         refreshBlock(work.flight.conversation)
@@ -124,13 +132,29 @@ extension Engine {
     /// A message that is not what was written is never sent: it fails, with the reason.
     private func setAside(damaged sequence: Int64, _ conversation: Name, _ error: QueueError, _ now: Moment) {
         Log.warning("\(store.path): \(error.detail)")
-        emit(.storage(error))
+        scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)
+        scheduler.count { $0.failed += 1 }
         record(
             Fact(
                 sequence: sequence, isOutcome: false,
                 write: { [store] () throws(QueueError) in try store.markDamaged(sequence) },
-                tell: { [self] in countsChanged() }))
+                tell: { [self] in
+                    emit(.storage(error))
+                    tellDamage(sequence, error, now)
+                    countsChanged()
+                }))
+    }
+
+    private func tellDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
+        attempt { () throws(QueueError) in
+            guard let row = try store.outline(at: sequence) else { return }
+            emit(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation.text, from: .queued, to: .failed, attempt: 0,
+                        failure: .damaged(error.detail, at: now.wall), at: now.wall)))
+        }
     }
 
     // MARK: Ends of attempts
@@ -138,18 +162,9 @@ extension Engine {
     /// What an outcome makes of its message: the scheduler knows at once, the store with the next commit, the host after that.
     func end(_ flight: Flight, _ outcome: Outcome, timedOut: Bool = false) {
         let now = ports.moment
-        let row: Row
-        do throws(QueueError) {
-            guard let found = try store.row(at: flight.sequence, .none) else {
-                throw QueueError(.internal, "message \(flight.sequence) vanished while it was being sent")
-            }
-            row = found
-        } catch {
-            // Its line in `in_flight` stays: the next open finds an attempt whose outcome is unknown.
-            giveUpFacts(error)
-            scheduler.ended(flight.token, back: nil, offline: false, timedOut: timedOut, now)
-            return
-        }
+        // As it was when the attempt began: nobody can have changed it since, and nothing need be read that might not be readable.
+        guard let row = flying.removeValue(forKey: flight.token) else { return }
+        if timedOut { late.add(flight, contentHash: row.contentHash) }
         let judgement = Classification.judge(outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
@@ -160,6 +175,7 @@ extension Engine {
             back?.dueAt = resolution.progress.dueAt
             back?.dueDelay = resolution.progress.dueDelay
         }
+        if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
         if resolution.pausesQueue, scheduler.pause(nil, now) {
             emit(.paused(conversation: nil, isPaused: true, kind: .unauthorized))
@@ -215,7 +231,6 @@ extension Engine {
 
     private func timeOut(_ token: UInt64) {
         guard let flight = scheduler.flights[token] else { return }
-        late.add(flight)
         let outcome = Outcome.retry(.timeout, text: "no answer within \(flight.deadline - flight.startedAt.mono) ms")
         end(flight, outcome, timedOut: true)
     }
@@ -235,6 +250,7 @@ extension Engine {
             return setAside(damaged: sequence, conversation, error, now)
         }
         let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
+        scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)
         scheduler.count { $0.failed += 1 }
         statisticsKeeper.expired()
@@ -270,17 +286,17 @@ extension Engine {
 /// Attempts that timed out lately.
 struct LateAttempts {
     private static let ceiling = 1024
-    private var flights: [UInt64: Flight] = [:]
+    private var flights: [UInt64: (flight: Flight, contentHash: Int64)] = [:]
     private var order: [UInt64] = []
 
-    mutating func add(_ flight: Flight) {
-        flights[flight.token] = flight
+    mutating func add(_ flight: Flight, contentHash: Int64) {
+        flights[flight.token] = (flight, contentHash)
         order.append(flight.token)
         guard order.count > Self.ceiling else { return }
         flights[order.removeFirst()] = nil
     }
 
-    subscript(token: UInt64) -> Flight? { flights[token] }
+    subscript(token: UInt64) -> (flight: Flight, contentHash: Int64)? { flights[token] }
 
     mutating func remove(_ token: UInt64) {
         guard flights.removeValue(forKey: token) != nil else { return }

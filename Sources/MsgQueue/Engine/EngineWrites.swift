@@ -137,7 +137,15 @@ extension Engine {
         try locked { () throws(QueueError) in
             let row = try find(id, .edit, .none)
             try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, options)
-            try transaction(durable: true) { () throws(QueueError) in try store.replaceBody(of: row, body, now: ports.wall()) }
+            try transaction(durable: true) { () throws(QueueError) in
+                try store.replaceBody(of: row, body, now: ports.wall())
+                if row.progress.perhapsArrived {
+                    // What perhaps arrived is not this.
+                    var progress = row.progress
+                    progress.perhapsArrived = false
+                    try store.update(row, to: progress)
+                }
+            }
             countsChanged()
         }
     }
@@ -206,13 +214,14 @@ extension Engine {
             }
             try transaction(durable: true) { () throws(QueueError) in
                 for flight in flights {
-                    guard let row = try store.row(at: flight.sequence, .none) else { continue }
+                    guard let row = flying[flight.token] else { continue }
                     var progress = row.progress
                     progress.doomed = true
                     try store.update(row, to: progress)
                 }
                 _ = try store.deleteUnsent(of: name)
             }
+            for flight in flights { flying[flight.token]?.progress.doomed = true }
             store.scrub()
             scheduler.cleared(name, ports.moment)
             for conversation in name.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(conversation) }

@@ -15,6 +15,7 @@ struct EventQueue {
     var summaryIsDue = false
 
     var isEmpty: Bool { first == items.count }
+    var count: Int { items.count - first }
 
     mutating func append(_ event: Event, at: Int64) {
         if events >= Self.ceiling {

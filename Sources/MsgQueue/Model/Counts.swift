@@ -1,4 +1,6 @@
 /// How many messages there are, by status.
+///
+/// The numbers come from a file, where damage can make them anything: arithmetic here wraps instead of ending the process.
 public struct Counts: Sendable, Equatable {
     public var queued: Int64 = 0
     public var sending: Int64 = 0
@@ -15,39 +17,39 @@ public struct Counts: Sendable, Equatable {
     public init() {}
 
     /// Queued, sending and failed.
-    public var unsent: Int64 { queued + sending + failed }
+    public var unsent: Int64 { queued &+ sending &+ failed }
 
     /// What is kept as history.
-    public var history: Int64 { sent + delivered + read + received }
+    public var history: Int64 { sent &+ delivered &+ read &+ received }
 
     /// Adds `amount` messages of `bytes` bytes together to what is counted under `status`. Those of others count apart.
     package mutating func add(_ status: MessageStatus, isReceived: Bool = false, amount: Int64, bytes: Int64) {
         guard !isReceived else {
-            received += amount
-            if status != .read { unread += amount }
+            received &+= amount
+            if status != .read { unread &+= amount }
             return
         }
         switch status {
-        case .queued: queued += amount
-        case .sending: sending += amount
-        case .sent: sent += amount
-        case .delivered: delivered += amount
-        case .read: read += amount
-        case .failed: failed += amount
+        case .queued: queued &+= amount
+        case .sending: sending &+= amount
+        case .sent: sent &+= amount
+        case .delivered: delivered &+= amount
+        case .read: read &+= amount
+        case .failed: failed &+= amount
         }
-        if status.isUnsent { unsentBytes += bytes }
+        if status.isUnsent { unsentBytes &+= bytes }
     }
 
     private mutating func merge(_ other: Counts, sign: Int64) {
-        queued += sign * other.queued
-        sending += sign * other.sending
-        sent += sign * other.sent
-        delivered += sign * other.delivered
-        read += sign * other.read
-        failed += sign * other.failed
-        received += sign * other.received
-        unread += sign * other.unread
-        unsentBytes += sign * other.unsentBytes
+        queued &+= sign &* other.queued
+        sending &+= sign &* other.sending
+        sent &+= sign &* other.sent
+        delivered &+= sign &* other.delivered
+        read &+= sign &* other.read
+        failed &+= sign &* other.failed
+        received &+= sign &* other.received
+        unread &+= sign &* other.unread
+        unsentBytes &+= sign &* other.unsentBytes
     }
 
     package static func += (left: inout Counts, right: Counts) { left.merge(right, sign: 1) }
@@ -56,6 +58,11 @@ public struct Counts: Sendable, Equatable {
         var sum = left
         sum += right
         return sum
+    }
+
+    /// Whether these can be counts of anything.
+    package var isPlausible: Bool {
+        [queued, sending, sent, delivered, read, failed, received, unread, unsentBytes].allSatisfy { (0...(1 << 53)).contains($0) }
     }
 
     package var negated: Counts {

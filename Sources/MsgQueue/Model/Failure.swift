@@ -37,6 +37,11 @@ public struct Failure: Sendable, Equatable {
     /// Attempts made until then.
     public let attempts: UInt32
 
+    /// Of a message that is not what was written any more: it is never sent.
+    static func damaged(_ detail: String, at: Int64) -> Failure {
+        Failure(kind: .unknown, code: 0, text: detail, at: at, retryable: false, attempts: 0)
+    }
+
     public init(kind: FailureKind, code: Int32, text: String, at: Int64, retryable: Bool, attempts: UInt32) {
         self.kind = kind
         self.code = code

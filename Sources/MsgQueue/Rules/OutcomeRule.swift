@@ -59,7 +59,7 @@ extension Failure {
     package init(_ attempt: Attempt, attempts: UInt32) {
         self.init(
             kind: attempt.kind, code: attempt.code, text: attempt.text,
-            at: attempt.startedAt + (attempt.duration ?? 0), retryable: attempt.result != .rejected, attempts: attempts)
+            at: attempt.startedAt &+ (attempt.duration ?? 0), retryable: attempt.result != .rejected, attempts: attempts)
     }
 }
 

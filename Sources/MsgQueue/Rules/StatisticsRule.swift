@@ -39,13 +39,13 @@ package struct StatisticsKeeper: Sendable {
 
     package mutating func sent(createdAt: Int64, bytes: Int64, _ now: Moment) {
         // A wall clock that was set back makes no negative latency.
-        let latency = max(now.wall - createdAt, 0)
+        let latency = max(now.wall.subtractingClamped(createdAt), 0)
         statistics.sent += 1
         statistics.sentBytes += bytes
         sentLately.add(1, now.mono)
         let index = Statistics.bounds.firstIndex { latency <= $0 } ?? Statistics.bounds.count
         statistics.latencies[index] += 1
-        statistics.latencySum += latency
+        statistics.latencySum &+= latency
         statistics.latencyMax = max(statistics.latencyMax, latency)
     }
 

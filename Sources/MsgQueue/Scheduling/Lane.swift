@@ -33,9 +33,9 @@ package struct Head: Sendable, Equatable {
     /// Milliseconds to wait from `now`. A retry never waits longer than its own delay, whatever the wall clock did.
     func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }
 
-    func retryWait(_ now: Moment) -> Int64 { dueAt == 0 ? 0 : min(max(dueAt - now.wall, 0), dueDelay) }
+    func retryWait(_ now: Moment) -> Int64 { dueAt == 0 ? 0 : min(max(dueAt.subtractingClamped(now.wall), 0), dueDelay) }
 
-    func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore - now.wall, 0) }
+    func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore.subtractingClamped(now.wall), 0) }
 
     func hasExpired(_ now: Moment) -> Bool { expiresAt != 0 && expiresAt <= now.wall }
 }

@@ -12,6 +12,7 @@ package struct Scheduler {
     let promptTimeout: Int64
     let defaultBatch: Int
     let isStrict: Bool
+    let blocksOnFailure: Bool
     let sendsInBackground: Bool
     let unmeteredOnly: Bool
     let timer: Int64
@@ -19,6 +20,8 @@ package struct Scheduler {
     /// Attempts that hang after their time-out may keep so many threads beside those in flight.
     static let hungCeiling = 16
     static let scanChunk = 256
+    /// Attempts by hand beside those that the engine makes.
+    static let slotsByHand = 4
     /// After a transport said "offline", automatic sending pauses this long unless the world changes first.
     static let offlinePause: Int64 = 5_000
     /// A wait for a wall-clock time is looked at again at least this often, because that clock may jump.
@@ -91,6 +94,7 @@ package struct Scheduler {
         promptTimeout = options.promptTimeout
         defaultBatch = options.drainBatch
         isStrict = options.strictOrder
+        blocksOnFailure = options.blocksOnFailure
         sendsInBackground = options.backgroundTimers
         unmeteredOnly = options.unmeteredOnly
         timer = options.timer

@@ -8,11 +8,13 @@ extension Scheduler {
         if !network.isOnline { return (.offline, 0) }
         if isPaused || pausedConversations.contains(conversation) { return (.paused, 0) }
         if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
-        if lanes[conversation]?.flight != nil || holder != nil { return (.behind, 0) }
+        if lanes[conversation]?.flight != nil { return (.behind, 0) }
+        // The failed one is what a person can do something about, whoever else stands between.
+        if let block = blocks[conversation], block < head.sequence { return (.blocked, 0) }
+        if holder != nil { return (.behind, 0) }
         if head.hasExpired(now) { return (.expired, 0) }
         if head.scheduledWait(now) > 0 { return (.scheduled, head.notBefore) }
         if isMetered(head) { return (.metered, 0) }
-        if let block = blocks[conversation], block < head.sequence { return (.blocked, 0) }
         let delay = head.retryWait(now)
         if delay > 0 { return (.retrying, now.wall + delay) }
         if now.mono < limitedUntil { return (.holding, wall(limitedUntil)) }

@@ -64,6 +64,12 @@ extension Scheduler {
         placeAll(now)
     }
 
+    /// A message failed for good where that holds its conversation.
+    package mutating func failed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
+        guard blocksOnFailure else { return }
+        block(conversation, at: min(blocks[conversation] ?? sequence, sequence), now)
+    }
+
     package var blockedConversations: [Name] { Array(blocks.keys) }
 
     package func block(of conversation: Name) -> Int64? { blocks[conversation] }

@@ -10,13 +10,15 @@ extension Scheduler {
         }
         if let stop = endOfSession(now) { return .finish(stop) }
         wakeWaiting(now)
-        if mayStart, slotsTaken < maxInFlight {
-            if let step = nextByHand() { return step }
-            if let step = nextInOrder(now, queued: queued) { return step }
+        if mayStart {
+            // What a person asks for does not wait for the engine's own attempts.
+            if slotsTaken < maxInFlight + Self.slotsByHand, let step = nextByHand() { return step }
+            if slotsTaken < maxInFlight, let step = nextInOrder(now, queued: queued) { return step }
         }
         if session != nil, underWay == 0 {
             return .finish(queued == 0 ? .empty : .waiting)
         }
+        if mayAsk(now, queued: queued) { return .raisePrompt }
         return .wait(until: soonest(now, nil))
     }
 
@@ -107,6 +109,9 @@ extension Scheduler {
         placeAll(now)
     }
 
+    /// The nearest time at which something could change by itself, whatever else there is to do.
+    package func deadline(_ now: Moment) -> Int64? { soonest(now, nil).map { max($0, now.mono + 1) } }
+
     /// The nearest time at which something could change by itself.
     private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
         var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
@@ -128,10 +133,15 @@ extension Scheduler {
         case .raised:
             let stands = network.isOnline && queued > 0 && session == nil && !isClosing && now.mono < promptUntil
             return stands ? nil : .withdrawPrompt
-        case .armed:
-            guard mode == .ask, mayStart, session == nil, queued > 0, now.mono >= settledAt, flights.isEmpty else { return nil }
-            return .raisePrompt
+        case .armed: return nil
         }
+    }
+
+    /// Whether a person is to be asked: there is a backlog that does not go by itself.
+    private func mayAsk(_ now: Moment, queued: Int64) -> Bool {
+        guard mode == .ask, prompt == .armed, mayStart, session == nil, now.mono >= settledAt, flights.isEmpty else { return false }
+        let own = lanes.values.reduce(0) { $0 + ($1.hasOwnLeave ? $1.upcoming.count + $1.deferred.count : 0) }
+        return queued > Int64(own)
     }
 
     package mutating func promptRaised(_ now: Moment) {

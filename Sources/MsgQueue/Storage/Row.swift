@@ -20,6 +20,8 @@ package struct Row {
     /// All of it, or only its start.
     package var body: [UInt8] = []
     package var hasWholeBody = false
+    /// What is wrong with it, when it is not what was written.
+    package var damage: String?
 
     package var isReceived: Bool { sender != nil }
 

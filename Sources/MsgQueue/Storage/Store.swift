@@ -27,7 +27,7 @@ package final class Store {
             throw QueueError(.storage, "\(path) vanished while it was opened")
         }
         guard StoreOwner.claim(file) else {
-            throw QueueError(.locked, "\(path) is open in this process (\(getpid())) already")
+            throw QueueError(.locked, "\(path) is open in this process (\(getpid())) already, or was when it was forked")
         }
         do {
             try StorePath.checkHeader(path)
@@ -88,7 +88,7 @@ package final class Store {
         // A crash of the process leaves the file whole; only a crash of the system may not.
         if !isClean, bootID != currentBoot || bootID.isEmpty { try quickCheck() }
         try begin()
-        if isClean {
+        if isClean, totals.isPlausible {
             counters = Counters(totals: totals)
         } else {
             try fold()

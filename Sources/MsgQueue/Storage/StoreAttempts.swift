@@ -5,7 +5,7 @@ extension Store {
 
     /// An attempt is about to be made: from now on a crash is known to have cut it.
     package func begin(attempt number: UInt32, of sequence: Int64, at startedAt: Int64) throws(QueueError) {
-        let statement = try database.statement("INSERT INTO in_flight(seq, number, started_at) VALUES(?1, ?2, ?3)")
+        let statement = try database.statement("INSERT OR REPLACE INTO in_flight(seq, number, started_at) VALUES(?1, ?2, ?3)")
         statement.bind(1, sequence)
         statement.bind(2, Int64(number))
         statement.bind(3, startedAt)

@@ -10,7 +10,6 @@ extension Store {
         let temporary = Posix.temporaryName(for: path)
         defer { unlink(temporary) }
         Glibc.close(try Posix.makeFile(temporary))
-        try foldNow()
         try copy(to: temporary)
         guard try Posix.renameExclusively(temporary, path) else { throw QueueError(.conflict, "\(path) exists already") }
         try Posix.syncDirectory(of: path)

@@ -43,6 +43,13 @@ extension Store {
         }
     }
 
+    /// For readers that can do with what is folded already: a full disk does not keep anybody from reading.
+    func foldIfPossible() {
+        do throws(QueueError) { try foldNow() } catch {
+            Log.warning("\(path): the newest messages are not in the indexes yet: \(error.detail)")
+        }
+    }
+
     package func foldIfMany() throws(QueueError) {
         if unfoldedRows >= Self.foldEvery { try foldNow() }
     }
@@ -93,7 +100,7 @@ extension Store {
 
     /// Conversations with queued messages.
     package func queuedConversations() throws(QueueError) -> Int64 {
-        try foldNow()
+        foldIfPossible()
         let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }

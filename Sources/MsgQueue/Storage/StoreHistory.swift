@@ -9,7 +9,7 @@ extension Store {
 
     /// Conversations, the one with the newest message first, behind one whose newest message has the sequence `before` (0: from the start).
     package func conversations(before: Int64, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
-        try foldNow()
+        foldIfPossible()
         let statement = try database.statement(
             """
             SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, name, last_seq FROM conversation

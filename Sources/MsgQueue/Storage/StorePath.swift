@@ -11,11 +11,12 @@ enum StorePath {
         guard path != ":memory:", !path.hasPrefix("file:") else {
             throw QueueError(.invalid, "\(path) is not a file: a queue that forgets is none")
         }
-        let name = path.split(separator: "/", omittingEmptySubsequences: false).last.map(String.init) ?? ""
+        let slash = path.utf8.lastIndex(of: 0x2f)
+        let name = slash.map { String(path[path.utf8.index(after: $0)...]) } ?? path
         guard !name.isEmpty, name != ".", name != ".." else {
             throw QueueError(.permission, "\(path) is a directory, not a file")
         }
-        let given = path.contains("/") ? directory(of: path) : "."
+        let given = slash == nil ? "." : directory(of: path)
         guard let real = realpath(given, nil) else {
             throw QueueError(errno == ENOENT || errno == ENAMETOOLONG ? .invalid : .permission, "\(given): \(Posix.lastError())")
         }
@@ -37,7 +38,12 @@ enum StorePath {
         if place.st_mode & S_IWOTH != 0, place.st_mode & S_ISVTX == 0 {
             throw QueueError(.permission, "anyone may replace files in \(directory(of: path))")
         }
-        guard let status = try Posix.status(path) else { return nil }
+        guard let status = try Posix.status(path) else {
+            for log in [path + "-wal", path + "-journal"] where try Posix.status(log) != nil {
+                throw QueueError(.corrupt, "\(log) lies there without its database; put them together again, or move it away")
+            }
+            return nil
+        }
         switch status.st_mode & S_IFMT {
         case S_IFREG: break
         case S_IFDIR: throw QueueError(.permission, "\(path) is a directory")

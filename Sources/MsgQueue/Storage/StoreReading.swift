@@ -5,7 +5,8 @@ extension Store {
 
     private func read(_ statement: Statement, _ part: BodyPart) throws(QueueError) -> Row {
         guard let status = Row.status(statement.int(1)), let attempts = UInt32(exactly: statement.int(11)),
-            let retries = Int(exactly: statement.int(12)), let code = Int32(exactly: statement.int(18))
+            let retries = Int(exactly: statement.int(12)), retries < Int(Int32.max), let code = Int32(exactly: statement.int(18)),
+            (0...Options.bodyCeiling).contains(statement.int(22))
         else {
             throw QueueError(.corrupt, "message \(statement.int(0)) is damaged: a number in it cannot be")
         }
@@ -35,6 +36,9 @@ extension Store {
                 row.body = statement.blob(23)
                 row.hasWholeBody = true
             }
+        }
+        if row.hasWholeBody, Int64(row.body.count) != row.bodySize {
+            throw QueueError(.corrupt, "message \(row.sequence) is damaged: its body has another size than was written")
         }
         try row.check()
         return row
@@ -80,14 +84,16 @@ extension Store {
 
     /// Queued messages behind a place, in order, with their conversations.
     package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
-        try foldNow()
         let statement = try database.statement(
             """
             SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message INDEXED BY message_queued
-            WHERE indexed = 1 AND status = 0 AND seq > ?1 ORDER BY seq LIMIT ?2
+            WHERE indexed = 1 AND status = 0 AND seq > ?1
+            UNION ALL SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message NOT INDEXED
+            WHERE seq > max(?1, ?3) AND status = 0 ORDER BY seq LIMIT ?2
             """)
         statement.bind(1, sequence)
         statement.bind(2, Int64(limit))
+        statement.bind(3, foldedThrough)
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
             heads.append((Name(statement.text(6)), head(statement)))
@@ -98,12 +104,14 @@ extension Store {
 
     /// Queued messages of one conversation behind a place, in order.
     package func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
-        try foldNow()
         let statement = try database.statement(
             """
             SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_waiting
-            WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3
+            WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2
+            UNION ALL SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message NOT INDEXED
+            WHERE seq > max(?2, ?4) AND status = 0 AND conversation = ?1 ORDER BY seq LIMIT ?3
             """)
+        statement.bind(4, foldedThrough)
         try statement.bind(1, conversation.text)
         statement.bind(2, sequence)
         statement.bind(3, Int64(limit))
@@ -117,16 +125,14 @@ extension Store {
 
     private func head(_ statement: Statement) -> Head {
         Head(
-            sequence: statement.int(0), dueAt: statement.int(1), dueDelay: statement.int(2), notBefore: statement.int(3),
-            expiresAt: statement.int(4), unmeteredOnly: statement.bool(5))
+            sequence: statement.int(0), dueAt: max(statement.int(1), 0), dueDelay: max(statement.int(2), 0),
+            notBefore: max(statement.int(3), 0), expiresAt: max(statement.int(4), 0), unmeteredOnly: statement.bool(5))
     }
 
     /// When the oldest queued message was enqueued; 0: there is none.
     package func oldestQueued() throws(QueueError) -> Int64 {
-        try foldNow()
-        let statement = try database.statement(
-            "SELECT created_at FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 ORDER BY seq LIMIT 1")
-        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+        guard let first = try queued(after: 0, limit: 1).first else { return 0 }
+        return try row(at: first.head.sequence, .none)?.createdAt ?? 0
     }
 
     /// Queued messages whose time has run out.
@@ -183,19 +189,22 @@ extension Store {
     }
 
     /// A page of messages in order. `sending` counts as queued here: `places` are those being sent, `isSending` whether they are wanted.
-    /// Damaged rows are left out and told to `damaged`.
+    /// Damaged rows come with their id alone, and are told to `damaged`.
     package func page(
         _ filter: Filter, sending places: Set<Int64>, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row] {
-        try foldNow()
         var rows: [Row] = []
         let part: BodyPart = filter.withoutBodies ? .start : .whole
-        for sequence in try PageQuery(filter, places).sequences(database) {
+        for sequence in try PageQuery(filter, places, foldedThrough).sequences(database) {
             do {
                 if let row = try row(at: sequence, part) { rows.append(row) }
             } catch {
                 guard error.code == .corrupt else { throw error }
                 damaged(error)
+                // It is shown with nothing but its id, so that a person can delete it.
+                guard var outline = try outline(at: sequence) else { continue }
+                outline.damage = error.detail
+                rows.append(outline)
             }
         }
         return rows

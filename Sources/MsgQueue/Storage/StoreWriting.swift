@@ -95,7 +95,7 @@ extension Store {
         try statement.run()
         if isLarge { try insertLarge(row.sequence, body) } else { try deleteLarge(row.sequence) }
         var delta = Counts()
-        delta.add(row.progress.status, amount: 0, bytes: row.bodySize - old.bodySize)
+        delta.add(row.progress.status, amount: 0, bytes: row.bodySize &- old.bodySize)
         try count(row, delta)
     }
 
@@ -137,14 +137,14 @@ extension Store {
         if let conversation {
             statement = try database.statement(
                 """
-                SELECT seq, status, conversation, body_size, sender FROM message INDEXED BY message_conversation
+                SELECT seq, status, conversation, body_size, sender, id FROM message INDEXED BY message_conversation
                 WHERE indexed = 1 AND conversation = ?2 AND status IN (0, 5) AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
                 """)
             try statement.bind(2, conversation.text)
         } else {
             statement = try database.statement(
                 """
-                SELECT seq, status, conversation, body_size, sender FROM message WHERE seq IN (
+                SELECT seq, status, conversation, body_size, sender, id FROM message WHERE seq IN (
                   SELECT seq FROM message WHERE indexed = 1 AND status = 0 UNION ALL SELECT seq FROM message WHERE status = 5 LIMIT ?1 + 64)
                 AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
                 """)
@@ -160,7 +160,7 @@ extension Store {
 
     /// What must be known of a message to remove it, whatever state it is in.
     package func outline(at sequence: Int64) throws(QueueError) -> Row? {
-        let statement = try database.statement("SELECT seq, status, conversation, body_size, sender FROM message WHERE seq = ?1")
+        let statement = try database.statement("SELECT seq, status, conversation, body_size, sender, id FROM message WHERE seq = ?1")
         statement.bind(1, sequence)
         return try statement.first { () throws(QueueError) in outline(statement) }
     }
@@ -169,9 +169,10 @@ extension Store {
         var progress = Progress()
         progress.status = Row.status(statement.int(1)) ?? .failed
         return Row(
-            sequence: statement.int(0), id: "", isNamed: false, conversation: Name(statement.text(2)),
+            sequence: statement.int(0), id: statement.text(5), isNamed: false, conversation: Name(statement.text(2)),
             sender: statement.isNull(4) ? nil : statement.text(4), createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
-            unmeteredOnly: false, progress: progress, bodySize: statement.int(3))
+            unmeteredOnly: false, progress: progress,
+            bodySize: min(max(statement.int(3), 0), Options.bodyCeiling))
     }
 }
 
@@ -179,7 +180,7 @@ extension Row {
     /// What the counts change by when the message takes this status, or (nil) goes.
     func change(to status: MessageStatus?) -> Counts {
         var delta = Counts()
-        delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: -bodySize)
+        delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: 0 &- bodySize)
         if let status { delta.add(status, isReceived: isReceived, amount: 1, bytes: bodySize) }
         return delta
     }

@@ -149,10 +149,16 @@ struct Judge {
         isDue(message, now) && !hasExpired(message, now) && !(message.unmeteredOnly && network.metered)
     }
 
+    /// Attempts under way, and those that timed out and whose calls hang: up to a ceiling, these take no slot.
     private func slots(_ simulation: Simulation) -> (open: Int, hung: Int) {
         let flights = simulation.scheduler.flights.values
-        let open = flights.count { !$0.isEnded }
-        return (open, flights.count - open)
+        let hung = flights.count { $0.timedOut && $0.isRunning }
+        return (flights.count - hung, hung)
+    }
+
+    private func slotsTaken(_ simulation: Simulation) -> Int {
+        let (open, hung) = slots(simulation)
+        return open + max(0, hung - Scheduler.hungCeiling)
     }
 
     // MARK: Attempts
@@ -170,9 +176,9 @@ struct Judge {
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
             throw fail("beside message \(flight.sequence) of its conversation")
         }
-        let (open, hung) = slots(simulation)
-        guard open < options.maxInFlight else { throw fail("as number \(open + 1) of \(options.maxInFlight)") }
-        guard open + hung < options.maxInFlight + Scheduler.hungCeiling else { throw fail("beside \(hung) that hang") }
+        // What a person asks for does not wait for what the engine does by itself.
+        let most = options.maxInFlight + (hand == .none ? 0 : Scheduler.slotsByHand)
+        guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
         if hand == .none {
             try startsByItself(message, simulation, fail)
             session?.started += 1
@@ -241,7 +247,8 @@ struct Judge {
     // MARK: The prompt
 
     mutating func raisesPrompt(_ simulation: Simulation) throws {
-        guard shouldPrompt(simulation) else { throw Violation("a prompt that is none") }
+        let isBacklog = simulation.store.queued.contains { !direct.contains($0) }
+        guard mayPrompt(simulation), isBacklog else { throw Violation("a prompt that is none") }
         guard promptUntil == nil else { throw Violation("a second prompt") }
         promptUntil = simulation.now.mono + options.promptTimeout
         hasPrompted = true
@@ -257,9 +264,15 @@ struct Judge {
         isOnline && !simulation.store.queued.isEmpty && session == nil && !isClosing && simulation.now.mono < until
     }
 
-    private func shouldPrompt(_ simulation: Simulation) -> Bool {
+    private func mayPrompt(_ simulation: Simulation) -> Bool {
         options.mode == .ask && !hasPrompted && isOnline && hasTransport && !isClosing && session == nil
-            && !simulation.store.queued.isEmpty && simulation.now.mono >= settledAt && simulation.scheduler.flights.isEmpty
+            && simulation.now.mono >= settledAt && simulation.scheduler.flights.isEmpty
+    }
+
+    /// There is a conversation with nothing that goes by itself.
+    private func shouldPrompt(_ simulation: Simulation) -> Bool {
+        guard mayPrompt(simulation), simulation.now.mono >= simulation.storageUntil else { return false }
+        return simulation.store.lanes.values.contains { lane in !lane.contains { direct.contains($0) || asked.contains($0) } }
     }
 
     // MARK: Rest
@@ -267,15 +280,14 @@ struct Judge {
     /// A message that could go now: the scheduler must not wait.
     private func startable(_ simulation: Simulation) -> FakeMessage? {
         let now = simulation.now
-        let (open, hung) = slots(simulation)
-        guard isOnline, hasTransport, !isClosing, now.mono >= simulation.storageUntil, open < options.maxInFlight,
-            open + max(0, hung - Scheduler.hungCeiling) < options.maxInFlight
-        else { return nil }
+        guard isOnline, hasTransport, !isClosing, now.mono >= simulation.storageUntil else { return nil }
+        guard slotsTaken(simulation) < options.maxInFlight + Scheduler.slotsByHand else { return nil }
         let heads = heads(simulation)
         let taken = Set(simulation.scheduler.flights.values.map(\.conversation))
         for sequence in forced.keys.sorted() {
             if let message = simulation.store[sequence], !taken.contains(message.conversation) { return message }
         }
+        guard slotsTaken(simulation) < options.maxInFlight else { return nil }
         if let session, session.batch > 0, session.started >= session.batch { return nil }
         let leave = hasLeave(now) && hasBudget
         return heads.first { head in
@@ -300,11 +312,10 @@ struct Judge {
             throw Violation("message \(message.sequence) of \(message.conversation.text) could go, but nothing happens")
         }
         guard now.mono >= simulation.storageUntil, hasLeave(now), isOnline, hasTransport, !isClosing, !isAfterJump(now) else { return }
-        let (open, hung) = slots(simulation)
-        guard open + max(0, hung - Scheduler.hungCeiling) < options.maxInFlight else { return }
+        guard slotsTaken(simulation) < options.maxInFlight else { return }
         if let session, session.batch > 0, session.started >= session.batch { return }
         guard hasBudget else { return }
-        for head in heads(simulation) where hasExpired(head, now) {
+        for head in heads(simulation) where hasExpired(head, now) && isOverdue(head, now) {
             throw Violation("message \(head.sequence) has expired, but nothing happens")
         }
     }

@@ -41,7 +41,7 @@ struct RandomHost {
             try simulation.settle()
             for _ in 0..<steps {
                 let before = simulation.journal.count
-                let isQuiet = act()
+                let isQuiet = try act()
                 let starts = random.chance(80) ? Int.max : random.int(0...1)
                 let deadline = simulation.deadline
                 let wasWaiting = !simulation.hasStart
@@ -76,10 +76,10 @@ struct RandomHost {
     // MARK: Acts
 
     /// True when nothing but time passed.
-    private mutating func act() -> Bool {
+    private mutating func act() throws -> Bool {
         switch random.int(0...99) {
         case 0..<14: enqueue()
-        case 14..<46: answer()
+        case 14..<46: try answer()
         case 46..<70: return pass()
         case 70..<78: changeNetwork()
         case 78..<86: simulation.drain(batch: random.pick([0, 0, 1, 5]), timeout: random.pick([nil, nil, 0, 100, 20_000]))
@@ -107,7 +107,7 @@ struct RandomHost {
         }
     }
 
-    private mutating func answer() {
+    private mutating func answer() throws {
         if random.chance(20), let hung = simulation.hanging.first {
             simulation.comeBack(hung.token, random.pick([nil, .sent, .retry()]))
             return
@@ -127,7 +127,7 @@ struct RandomHost {
             case 88..<94: .offline
             default: .http(429, retryAfter: "\(random.int(0...40))")
             }
-        do { try simulation.answer(flight.sequence, outcome) } catch {}
+        try simulation.answer(flight.sequence, outcome, early: random.chance(15))
     }
 
     /// Time passes: a little, until something is due, or long.

@@ -132,6 +132,10 @@ final class Simulation {
             scheduler.removed(sequence, conversation, now)
             return false
         }
+        if hand != .retry, message.expiresAt != 0, message.expiresAt <= now.wall {
+            try expire(conversation, sequence)
+            return false
+        }
         guard !storeIsBroken else {
             storageTrouble()
             return false

@@ -96,12 +96,12 @@ extension Simulation {
 
     // MARK: Answers
 
-    /// The transport's answer to the attempt of this message.
-    func answer(_ sequence: Int64, _ outcome: Outcome) throws {
+    /// The transport's answer to the attempt of this message: by its call's return or, `early`, by token while the call still runs.
+    func answer(_ sequence: Int64, _ outcome: Outcome, early: Bool = false) throws {
         guard let flight = flights.first(where: { $0.sequence == sequence }) else {
             throw Violation("message \(sequence) is not being sent")
         }
-        if flight.isRunning {
+        if flight.isRunning, !early {
             scheduler.callReturned(flight.token, now)
             note(.returned(sequence))
         }
@@ -129,7 +129,7 @@ extension Simulation {
         scheduler.removed(flight.sequence, message.conversation, now)
     }
 
-    /// Attempts that timed out and whose calls hang.
+    /// Attempts that are over and whose calls have not come back.
     var hanging: [Flight] {
         scheduler.flights.values.filter { $0.isEnded && $0.isRunning }.sorted { $0.token < $1.token }
     }

@@ -1,0 +1,152 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct DirectTests {
+    @Test(arguments: [Mode.auto, .ask, .manual])
+    func M2_Q16_a_message_enqueued_while_online_goes_at_once_in_every_mode(mode: Mode) throws {
+        let simulation = Simulation(mode)
+        try simulation.settle()
+        simulation.enqueue("a")
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+    }
+
+    @Test(arguments: [Mode.ask, .manual])
+    func M2_without_the_option_only_drains_send(mode: Mode) throws {
+        let simulation = Simulation(mode, direct: false)
+        simulation.enqueue("a")
+        try simulation.settle()
+        #expect(simulation.starts.isEmpty)
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.starts == [1])
+    }
+
+    @Test func M2_messages_of_one_conversation_enqueued_quickly_go_one_after_the_other() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.enqueue("a")
+        simulation.enqueue("a", count: 3)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 3, 4, 5])
+    }
+
+    @Test func M2_also_when_they_are_more_than_the_window_holds() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue("a")
+        try simulation.settle()
+        for _ in 0..<60 { simulation.enqueue("a") }
+        simulation.enqueue("a", count: 60)
+        try simulation.run()
+        #expect(simulation.starts == Array(1...121))
+    }
+
+    @Test func M2_a_batch_enqueued_while_online_goes_whole() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue(["a", "b", "a", "b", "a"])
+        try simulation.run()
+        #expect(simulation.starts.sorted() == [1, 2, 3, 4, 5])
+    }
+
+    @Test(arguments: [Mode.ask, .manual])
+    func M2_a_backlog_before_it_holds_it_back(mode: Mode) throws {
+        let simulation = Simulation(mode)
+        simulation.preload(["a", "b"])
+        simulation.enqueue(["a", "c"])
+        try simulation.run()
+        #expect(simulation.starts == [4], "only c has no backlog")
+    }
+
+    @Test func M2_in_manual_mode_a_failure_is_told_at_once_and_the_next_one_goes() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.enqueue("a")
+        try simulation.run { $0 == 1 ? .retry() : .sent }
+        #expect(simulation.starts == [1, 2])
+        #expect(simulation.status(1) == .failed)
+    }
+
+    @Test func M2_a_retryable_failure_leaves_it_queued_and_holds_those_behind_it() throws {
+        let simulation = Simulation(.manual, backoff: .ladder([100]))
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.enqueue("a")
+        try simulation.run { _ in .retry() }
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.starts == [1], "it has had its chance; the next drain takes it")
+        #expect(simulation.status(1) == .queued)
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.starts == [1, 1, 2])
+    }
+
+    @Test func M2_what_was_to_go_at_once_is_backlog_after_the_link_went() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.enqueue("a")
+        simulation.goOffline()
+        simulation.goOnline()
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        simulation.advance(10_000)
+        try simulation.settle()
+        #expect(simulation.starts == [1])
+        #expect(simulation.status(2) == .queued)
+    }
+
+    @Test func M2_offline_is_no_time_to_go_at_once() throws {
+        let simulation = Simulation(.manual)
+        simulation.goOffline()
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.goOnline()
+        simulation.advance(10_000)
+        try simulation.settle()
+        #expect(simulation.starts.isEmpty)
+    }
+
+    @Test func M2_what_goes_by_hand_does_not_take_the_leave_of_those_before_it() throws {
+        let simulation = Simulation(.manual, backoff: .ladder([100]))
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.enqueue("a", count: 2)
+        simulation.sendNow(3)
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        #expect(simulation.inFlight == [3])
+        try simulation.answer(3, .retry())
+        try simulation.settle()
+        #expect(simulation.inFlight == [2], "it was enqueued online, behind nothing but what went at once")
+    }
+
+    @Test func M2_what_goes_at_once_does_not_take_along_what_needs_leave() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.enqueue("a")
+        simulation.setTransport(false)
+        simulation.enqueue("a")
+        simulation.setTransport(true)
+        simulation.enqueue("a")
+        try simulation.run()
+        #expect(simulation.starts == [1, 2], "3 was not enqueued to go at once, and stands before 4")
+        #expect(simulation.status(4) == .queued)
+    }
+
+    @Test func M2_a_message_goes_at_once_although_a_drain_has_not_read_so_far() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload((0..<600).map { Name("c\($0 % 7)") })
+        simulation.drain()
+        try simulation.settle()
+        simulation.enqueue("new")
+        try simulation.run()
+        #expect(simulation.starts == Array(1...601))
+    }
+}

@@ -1,0 +1,196 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct DrainTests {
+    @Test func Q7_send_all_sends_everything_and_reports() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.preload(Array(repeating: "a", count: 3) + Array(repeating: "b", count: 3))
+        try simulation.settle()
+        #expect(simulation.starts.isEmpty, "in manual mode nothing goes by itself")
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.starts == Array(1...6))
+        #expect(simulation.reports == [Report(stop: .empty, sent: 6)])
+    }
+
+    @Test func Q7_a_drain_of_nothing_ends_at_once() throws {
+        let simulation = Simulation(.manual)
+        simulation.drain()
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .empty)])
+    }
+
+    @Test func A6_a_second_request_joins_the_first() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a", "b"])
+        #expect(simulation.drain())
+        try simulation.settle()
+        #expect(!simulation.drain())
+        #expect(!simulation.drain(batch: 1))
+        try simulation.run()
+        #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
+        #expect(simulation.drain(), "after its end another one begins")
+    }
+
+    @Test func M8_a_batch_ends_the_drain_and_the_next_goes_on_from_there() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload((0..<12).map { $0 % 2 == 0 ? "a" : "b" })
+        for expected in [5, 5, 2] {
+            simulation.drain(batch: 5)
+            try simulation.run()
+            #expect(simulation.reports.last?.sent == Int64(expected))
+        }
+        #expect(simulation.reports.map(\.stop) == [.batch, .batch, .empty])
+        #expect(simulation.reports.map(\.remaining) == [7, 2, 0])
+        #expect(simulation.starts == Array(1...12))
+    }
+
+    @Test func M8_a_batch_counts_attempts_not_successes() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a", "b", "c"])
+        simulation.drain(batch: 2)
+        try simulation.run { $0 == 1 ? .reject() : .sent }
+        #expect(simulation.reports == [Report(stop: .batch, sent: 1, failed: 1, remaining: 1)])
+    }
+
+    @Test func M8_the_option_is_the_batch_of_a_drain_that_names_none() throws {
+        let simulation = Simulation(.manual) { $0.drainBatch = 2 }
+        simulation.preload(["a", "a", "a"])
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.reports == [Report(stop: .batch, sent: 2, remaining: 1)])
+    }
+
+    @Test func Q18_a_message_that_waits_for_its_retry_ends_the_drain_as_waiting() throws {
+        let simulation = Simulation(.manual, backoff: .ladder([1_000]))
+        simulation.preload(["a", "a", "b"])
+        simulation.drain()
+        try simulation.run { $0 == 1 ? .retry() : .sent }
+        #expect(simulation.reports == [Report(stop: .waiting, sent: 1, remaining: 2)])
+        // In manual mode the next drain takes it, when it is due.
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.starts == [1, 3])
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.starts == [1, 3, 1, 2])
+    }
+
+    @Test func M11_an_attempt_that_never_left_stops_the_drain_and_uses_up_nothing() throws {
+        let simulation = Simulation(.manual, maxInFlight: 2)
+        simulation.preload(["a", "b", "c"])
+        simulation.drain()
+        try simulation.settle()
+        try simulation.answer(1, .offline)
+        try simulation.settle()
+        #expect(simulation.reports.isEmpty, "what is under way belongs to the drain")
+        #expect(simulation.inFlight == [2])
+        try simulation.answer(2, .sent)
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .offline, sent: 1, remaining: 2)])
+        #expect(simulation.starts == [1, 2])
+        #expect(simulation.store[1]?.progress.attempts == 0)
+        #expect(simulation.store[1]?.progress.retriesUsed == 0)
+    }
+
+    @Test func M11_a_drain_while_offline_ends_at_once() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a"])
+        simulation.goOffline()
+        simulation.drain()
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .offline, remaining: 1)])
+    }
+
+    @Test func M11_a_link_that_goes_ends_the_drain_and_what_is_under_way_may_still_succeed() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a", "a"])
+        simulation.drain()
+        try simulation.settle()
+        simulation.goOffline()
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .offline, remaining: 2)])
+        try simulation.answer(1, .sent)
+        simulation.goOnline()
+        try simulation.settle()
+        #expect(simulation.starts == [1])
+        #expect(simulation.status(1) == .sent)
+    }
+
+    @Test func Q7_a_drain_ends_at_its_timeout_with_what_it_did() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a", "a"])
+        simulation.drain(timeout: 1_000)
+        try simulation.settle()
+        #expect(simulation.deadline == simulation.now.mono + 1_000)
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .timeout, remaining: 2)])
+        try simulation.run()
+        #expect(simulation.starts == [1], "afterwards nothing goes by itself")
+    }
+
+    @Test func Q7_the_longest_timeout_is_no_trouble() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a"])
+        simulation.judge.session = nil
+        let begins = simulation.scheduler.drain(batch: 0, timeout: .max, simulation.now)
+        #expect(begins)
+        #expect(simulation.scheduler.session?.deadline == .max)
+    }
+
+    @Test func Q18_the_report_counts_what_a_person_did_meanwhile_too() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a", "a"])
+        simulation.drain()
+        try simulation.settle()
+        simulation.sendNow(2)
+        try simulation.run()
+        #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
+    }
+
+    @Test func closing_ends_the_drain_and_nothing_more_is_started() throws {
+        let simulation = Simulation(.auto)
+        simulation.preload(["a", "a"])
+        simulation.drain()
+        try simulation.settle()
+        simulation.close()
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .closed, remaining: 2)])
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        #expect(simulation.starts == [1])
+    }
+
+    @Test func Q12_a_store_in_trouble_ends_the_drain_and_nothing_starts_before_its_time() throws {
+        let simulation = Simulation(.auto)
+        simulation.preload(["a", "a"])
+        simulation.drain()
+        simulation.breakStore()
+        try simulation.settle()
+        #expect(simulation.reports.map(\.stop) == [.storage])
+        #expect(simulation.starts.isEmpty)
+        simulation.mendStore()
+        simulation.advance(249)
+        try simulation.settle()
+        #expect(simulation.starts.isEmpty)
+        simulation.advance(1)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2])
+    }
+
+    @Test func Q12_a_store_in_trouble_never_makes_the_scheduler_spin() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([100]))
+        simulation.preload(["a", "b"])
+        try simulation.settle()
+        try simulation.answer(1, .retry())
+        try simulation.settle()
+        simulation.breakStore()
+        try simulation.answer(2, .sent)
+        // Message 1 comes due while the store is in trouble.
+        simulation.advance(150)
+        try simulation.settle()
+        #expect(simulation.deadline == simulation.storageUntil)
+    }
+}

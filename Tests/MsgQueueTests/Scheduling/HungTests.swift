@@ -1,0 +1,90 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct HungTests {
+    private func hanging(_ lanes: Int, maxInFlight: Int = 1) throws -> Simulation {
+        let simulation = Simulation(.auto, backoff: .ladder([1_000]), maxInFlight: maxInFlight)
+        simulation.answersInCall = true
+        simulation.preload((0..<lanes).map { Name("c\($0)") })
+        return simulation
+    }
+
+    @Test func X8_a_call_that_hangs_ends_as_a_timeout_and_holds_only_its_own_conversation() throws {
+        let simulation = try hanging(2)
+        simulation.preload(["c0"])
+        try simulation.settle()
+        #expect(simulation.deadline == simulation.now.mono + 30_000)
+        simulation.advance(30_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2])
+        try simulation.answer(2, .sent)
+        simulation.advance(60_000)
+        try simulation.settle()
+        #expect(simulation.starts == [1, 2], "the call for c0 has not come back")
+        simulation.comeBack(try #require(simulation.hanging.first).token, nil)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 1, 3])
+    }
+
+    @Test func X8_those_that_hang_take_no_slot_up_to_a_ceiling_of_threads() throws {
+        let simulation = try hanging(40)
+        for _ in 0..<40 {
+            try simulation.settle()
+            simulation.advance(30_000)
+        }
+        try simulation.settle()
+        #expect(simulation.starts.count == Scheduler.hungCeiling + 1)
+        #expect(simulation.deadline == nil)
+        simulation.comeBack(try #require(simulation.hanging.first).token, nil)
+        try simulation.settle()
+        #expect(simulation.starts.count == Scheduler.hungCeiling + 2)
+    }
+
+    @Test func X8_an_asynchronous_attempt_that_times_out_leaves_nothing_behind() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([1_000]))
+        simulation.preload(["a"])
+        try simulation.settle()
+        simulation.advance(30_000)
+        try simulation.settle()
+        #expect(simulation.hanging.isEmpty)
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+    }
+
+    @Test func X8_a_late_success_of_the_latest_attempt_takes_the_message_out() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([1_000]))
+        simulation.preload(["a", "a"])
+        try simulation.settle()
+        simulation.advance(30_000)
+        try simulation.settle()
+        simulation.answerLate(1, .sent)
+        try simulation.settle()
+        #expect(simulation.status(1) == .sent)
+        #expect(simulation.inFlight == [2])
+    }
+
+    @Test func X8_a_late_answer_after_another_attempt_began_is_nothing() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([1_000]))
+        simulation.preload(["a"])
+        try simulation.settle()
+        simulation.advance(30_000)
+        try simulation.settle()
+        simulation.advance(1_000)
+        try simulation.settle()
+        simulation.answerLate(1, .sent)
+        #expect(simulation.status(1) == .sending)
+    }
+
+    @Test func A6_a_drain_does_not_wait_for_a_call_that_hangs_beyond_its_time() throws {
+        let simulation = Simulation(.manual)
+        simulation.answersInCall = true
+        simulation.preload(["a"])
+        simulation.drain()
+        try simulation.settle()
+        simulation.advance(30_000)
+        try simulation.settle()
+        #expect(simulation.reports == [Report(stop: .empty, failed: 1)])
+    }
+}

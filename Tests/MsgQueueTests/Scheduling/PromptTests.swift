@@ -1,0 +1,134 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct PromptTests {
+    /// Offline with something queued, then online and settled.
+    private func asked(_ count: Int = 3) throws -> Simulation {
+        let simulation = Simulation(.ask)
+        simulation.goOffline()
+        simulation.enqueue("a", count: count)
+        try simulation.settle()
+        simulation.goOnline()
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 0, "the link must stay first")
+        simulation.advance(500)
+        try simulation.settle()
+        return simulation
+    }
+
+    @Test func Q4_coming_online_with_something_queued_asks_once() throws {
+        let simulation = try asked()
+        #expect(simulation.count(.prompt) == 1)
+        simulation.advance(5_000)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+        #expect(simulation.count(.promptWithdrawn) == 0)
+        #expect(simulation.starts.isEmpty, "nothing goes without the yes")
+    }
+
+    @Test func Q4_yes_is_a_drain_and_the_question_is_gone() throws {
+        let simulation = try asked()
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.count(.promptWithdrawn) == 1)
+        #expect(simulation.starts == [1, 2, 3])
+        #expect(simulation.count(.prompt) == 1)
+    }
+
+    @Test func Q4_it_expires_after_its_time_and_is_not_repeated() throws {
+        let simulation = try asked()
+        #expect(simulation.deadline == simulation.now.mono + 10_000)
+        simulation.advance(9_999)
+        try simulation.settle()
+        #expect(simulation.count(.promptWithdrawn) == 0)
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.count(.promptWithdrawn) == 1)
+        simulation.advance(1_000_000)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+    }
+
+    @Test func Q4_it_is_withdrawn_when_the_link_goes_and_asked_again_when_it_is_back() throws {
+        let simulation = try asked()
+        simulation.goOffline()
+        try simulation.settle()
+        #expect(simulation.count(.promptWithdrawn) == 1)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 2)
+    }
+
+    @Test func Q4_it_is_withdrawn_when_the_queue_empties() throws {
+        let simulation = try asked(2)
+        simulation.delete(1)
+        try simulation.settle()
+        #expect(simulation.count(.promptWithdrawn) == 0)
+        simulation.delete(2)
+        try simulation.settle()
+        #expect(simulation.count(.promptWithdrawn) == 1)
+        simulation.enqueue("b")
+        try simulation.run()
+        #expect(simulation.count(.prompt) == 1)
+    }
+
+    @Test func Q4_flapping_does_not_repeat_it() throws {
+        let simulation = Simulation(.ask)
+        simulation.goOffline()
+        simulation.enqueue("a")
+        for _ in 0..<100 {
+            simulation.goOnline()
+            simulation.advance(5)
+            try simulation.settle()
+            simulation.goOffline()
+            simulation.advance(5)
+            try simulation.settle()
+        }
+        #expect(simulation.count(.prompt) == 0)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+    }
+
+    @Test func Q4_nothing_queued_is_nothing_to_ask() throws {
+        let simulation = Simulation(.ask)
+        simulation.goOffline()
+        try simulation.settle()
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 0)
+    }
+
+    @Test(arguments: [Mode.auto, .manual])
+    func Q4_the_other_modes_do_not_ask(mode: Mode) throws {
+        let simulation = Simulation(mode)
+        simulation.goOffline()
+        simulation.enqueue("a")
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.run()
+        #expect(simulation.count(.prompt) == 0)
+    }
+
+    @Test func Q4_a_backlog_at_the_start_is_asked_about_as_soon_as_there_is_a_transport() throws {
+        let simulation = Simulation(.ask)
+        simulation.preload(["a"])
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+    }
+
+    @Test func Q4_a_message_that_was_allowed_comes_back_by_its_timer_without_another_question() throws {
+        let simulation = try asked(2)
+        simulation.drain()
+        try simulation.run { _ in .retry() }
+        #expect(simulation.reports.map(\.stop) == [.waiting])
+        simulation.advance(5_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        #expect(simulation.count(.prompt) == 1)
+    }
+}

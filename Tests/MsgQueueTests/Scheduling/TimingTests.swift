@@ -1,0 +1,192 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct TimingTests {
+    @Test func M4_the_waits_are_5_30_and_120_seconds_and_then_it_is_failed() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        var waits: [Int64] = []
+        for _ in 0..<4 {
+            try simulation.settle()
+            try simulation.answer(1, .retry(.server))
+            try simulation.settle()
+            var waited: Int64 = 0
+            while simulation.flights.isEmpty, simulation.status(1) == .queued, let until = simulation.deadline {
+                waited += until - simulation.now.mono
+                simulation.advance(until - simulation.now.mono)
+                try simulation.settle()
+            }
+            if waited > 0 { waits.append(waited) }
+        }
+        #expect(waits == [5_000, 30_000, 120_000])
+        #expect(simulation.status(1) == .failed)
+    }
+
+    @Test func M6_retry_after_is_waited_for() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .http(503, retryAfter: "90"))
+        for _ in 0..<3 {
+            try simulation.settle()
+            simulation.advance(29_999)
+        }
+        try simulation.settle()
+        #expect(simulation.starts.count == 1)
+        simulation.advance(3)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    @Test func X5_not_before_its_time_and_others_pass_it() throws {
+        let simulation = Simulation(.auto)
+        let at = simulation.now.wall + 90_000
+        simulation.enqueue("a") { $0.notBefore = at }
+        simulation.enqueue("a")
+        try simulation.run()
+        #expect(simulation.starts == [2])
+        simulation.advance(60_000)
+        try simulation.settle()
+        simulation.advance(29_999)
+        try simulation.settle()
+        #expect(simulation.starts == [2])
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+    }
+
+    @Test func X5_unmetered_only_waits_for_such_a_link_and_others_pass_it() throws {
+        let simulation = Simulation(.auto)
+        simulation.goOnline(metered: true)
+        simulation.advance(500)
+        simulation.enqueue("a") { $0.unmeteredOnly = true }
+        simulation.enqueue("a")
+        try simulation.run()
+        #expect(simulation.starts == [2])
+        simulation.goOnline(metered: false)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+    }
+
+    @Test func X4_past_its_expiry_it_is_failed_and_never_sent() throws {
+        let simulation = Simulation(.auto)
+        simulation.goOffline()
+        let wall = simulation.now.wall
+        simulation.enqueue("a") { $0.expiresAt = wall + 1_000 }
+        simulation.enqueue("a")
+        simulation.advance(1_000)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.run()
+        #expect(simulation.starts == [2])
+        #expect(simulation.status(1) == .failed)
+        // By hand it can still be sent.
+        #expect(simulation.retry(1) == nil)
+        try simulation.run()
+        #expect(simulation.status(1) == .sent)
+    }
+
+    @Test func X4_until_its_expiry_it_is_sent() throws {
+        let simulation = Simulation(.auto)
+        let wall = simulation.now.wall
+        simulation.enqueue("a") { $0.expiresAt = wall + 1 }
+        try simulation.run()
+        #expect(simulation.status(1) == .sent)
+    }
+
+    @Test func X4_a_drain_reports_what_expired_as_failed() throws {
+        let simulation = Simulation(.manual, direct: false)
+        let wall = simulation.now.wall
+        simulation.enqueue("a", count: 2) { $0.expiresAt = wall + 10 }
+        simulation.enqueue("a")
+        simulation.advance(10)
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.reports == [Report(stop: .empty, sent: 1, failed: 2)])
+    }
+
+    // MARK: Clocks that jump
+
+    /// A failed message with a delay of 5 s, and a wall clock that jumps half a second later.
+    private func waiting(_ jump: Int64) throws -> Simulation {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .retry())
+        try simulation.settle()
+        simulation.advance(500)
+        simulation.jumpWallClock(jump)
+        try simulation.settle()
+        return simulation
+    }
+
+    @Test(arguments: [Int64(-2_000), -60_000, -3_600_000, -315_360_000_000])
+    func M4_a_wall_clock_that_jumps_back_makes_no_message_wait_longer_than_its_own_delay(jump: Int64) throws {
+        let simulation = try waiting(jump)
+        simulation.advance(4_500)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    @Test func M4_a_wall_clock_that_jumps_forward_is_noticed_within_a_minute() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .http(503, retryAfter: "86400"))
+        try simulation.settle()
+        simulation.jumpWallClock(315_360_000_000)
+        simulation.advance(60_000)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    @Test(arguments: [Int64(-3_600_000), 3_600_000])
+    func M4_a_clock_that_jumped_while_it_was_closed_is_no_trouble_either(jump: Int64) throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .retry())
+        simulation.jumpWallClock(jump)
+        simulation.restart()
+        try simulation.settle()
+        simulation.advance(5_000)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    // MARK: Automatic sending after "offline"
+
+    @Test func M11_after_offline_automatic_sending_pauses_and_comes_back() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue(["a", "b"])
+        try simulation.settle()
+        try simulation.answer(1, .offline)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2] || simulation.inFlight.isEmpty)
+        if simulation.inFlight == [2] { try simulation.answer(2, .offline) }
+        try simulation.settle()
+        let starts = simulation.starts.count
+        simulation.advance(4_999)
+        try simulation.settle()
+        #expect(simulation.starts.count == starts)
+        simulation.advance(1)
+        try simulation.run()
+        #expect(simulation.status(1) == .sent)
+        #expect(simulation.status(2) == .sent)
+    }
+
+    @Test func M9_every_wait_is_looked_at_again_when_the_network_returns() throws {
+        let simulation = Simulation(.auto)
+        simulation.preload(["a"])
+        try simulation.settle()
+        try simulation.answer(1, .offline)
+        try simulation.settle()
+        simulation.goOffline()
+        simulation.advance(100)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1], "it does not wait for the rest of the pause")
+    }
+}

@@ -1,0 +1,114 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Queues longer than what the scheduler keeps in memory: 16 messages of a conversation, 256 of a scan.
+@Suite struct WindowTests {
+    private func spread(_ count: Int, over lanes: Int) -> [Name] { (0..<count).map { Name("c\($0 % lanes)") } }
+
+    @Test(arguments: [15, 16, 17, 33, 100])
+    func M3_a_conversation_longer_than_the_window_goes_in_order(count: Int) throws {
+        let simulation = Simulation(.auto)
+        simulation.preload(spread(count, over: 1))
+        try simulation.run()
+        #expect(simulation.starts == Array(1...Int64(count)))
+    }
+
+    @Test(arguments: [255, 256, 257, 512, 700])
+    func Q13_a_store_longer_than_a_scan_goes_in_order(count: Int) throws {
+        let simulation = Simulation(.auto)
+        simulation.preload(spread(count, over: 30))
+        try simulation.run()
+        #expect(simulation.starts == Array(1...Int64(count)))
+    }
+
+    @Test func Q13_memory_follows_the_leave_to_send() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(spread(1_000, over: 1_000))
+        try simulation.settle()
+        #expect(simulation.scheduler.lanes.isEmpty, "without leave nothing is read")
+        simulation.drain()
+        try simulation.settle()
+        #expect(simulation.scheduler.lanes.count <= Scheduler.scanChunk)
+        try simulation.run()
+        #expect(simulation.scheduler.lanes.isEmpty)
+    }
+
+    /// Of 300 messages, 256 are read; the conversation of the new one has others that are not.
+    @Test(arguments: [Mode.auto, .manual])
+    func A2_a_message_enqueued_while_a_long_queue_drains_stays_behind_its_conversation(mode: Mode) throws {
+        let simulation = Simulation(mode, direct: false)
+        simulation.preload(spread(300, over: 30))
+        if mode == .manual { simulation.drain() }
+        try simulation.settle()
+        simulation.enqueue("c0")
+        try simulation.run()
+        #expect(simulation.starts == Array(1...301))
+        #expect(simulation.store.queued.isEmpty)
+    }
+
+    /// The last message of c0 that was read is being sent; others of it were not read.
+    @Test(arguments: [Mode.auto, .ask, .manual])
+    func A2_M2_none_goes_at_once_past_those_that_were_not_read_yet(mode: Mode) throws {
+        let simulation = Simulation(mode, maxInFlight: 64)
+        simulation.preload(["c0"] + (0..<255).map { Name("d\($0)") } + ["c0"])
+        if mode != .auto { simulation.drain() }
+        try simulation.settle()
+        #expect(simulation.inFlight.contains(1))
+        simulation.enqueue("c0")
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        try simulation.run()
+        let lane = simulation.starts.filter { [1, 257, 258].contains($0) }
+        #expect(lane == [1, 257, 258])
+    }
+
+    @Test func A2_Q6_a_message_sent_by_hand_that_returns_skips_none_that_were_not_read_yet() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([1]))
+        simulation.preload(spread(300, over: 30))
+        try simulation.settle()
+        // 300 is of c29 and was not read yet; 270 and 290 stand before it there.
+        simulation.sendNow(300)
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        try simulation.answer(300, .retry())
+        simulation.advance(1)
+        try simulation.run()
+        #expect(simulation.starts == [1, 300] + Array(2...300))
+    }
+
+    @Test func A2_a_retry_in_a_long_conversation_keeps_its_place() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([10]))
+        simulation.preload(spread(50, over: 1))
+        var failed: Set<Int64> = []
+        for _ in 0..<60 {
+            try simulation.run { failed.insert($0).inserted ? .retry() : .sent }
+            simulation.advance(10)
+        }
+        #expect(simulation.starts == (1...50).flatMap { [Int64($0), Int64($0)] })
+    }
+
+    @Test func X5_more_kept_messages_than_the_window_holds_do_not_stop_those_behind_them() throws {
+        let simulation = Simulation(.auto)
+        let at = simulation.now.wall + 1_000_000
+        for _ in 0..<100 { simulation.preload(["a"]) { $0.notBefore = at } }
+        simulation.preload(["a", "a"])
+        try simulation.run()
+        #expect(simulation.starts == [101, 102])
+        for _ in 0..<20 {
+            simulation.advance(60_000)
+            try simulation.run()
+        }
+        #expect(simulation.starts == [101, 102] + Array(1...100))
+    }
+
+    @Test func A2_names_that_only_look_equal_are_two_conversations() throws {
+        let simulation = Simulation(.auto, maxInFlight: 2)
+        simulation.preload(["caf\u{e9}", "cafe\u{301}"])
+        for _ in 0..<40 { simulation.preload(["caf\u{e9}", "cafe\u{301}"]) }
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        try simulation.run()
+        #expect(simulation.store.queued.isEmpty)
+    }
+}

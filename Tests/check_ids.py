@@ -1,0 +1,79 @@
+"""Which tests show which row of the acceptance list: prints the table, and fails when a row has none.
+
+    python3 Tests/check_ids.py
+
+A test shows a row when its name begins with the row's id: Q4_…, test_Q4_…, or H1_Q14_… for two of them.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# The rows of the acceptance list: Q offline queue, R retry, H history, M background sync, A automatic queue, X beyond.
+LAST = {"Q": 18, "R": 13, "H": 8, "M": 11, "A": 11, "X": 12}
+IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
+
+# What is not promised yet, with the reason. It is shown as open, whatever tests there are of a part of it.
+OPEN = {
+    "H8": "the library does not watch the network by itself yet: the host tells it",
+    "X10": "the simulation kit is not public yet",
+    "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
+}
+
+# Language, where its tests are, and what a test's name looks like in the source.
+SOURCES = [
+    ("C", "Tests/C", "*.c", r"^TEST\((\w+)\)"),
+    ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
+    ("Swift", "Tests/MsgQueueTests", "**/*.swift", r"\bfunc (\w+)\("),
+]
+
+
+def tests() -> Iterator[tuple[str, str]]:
+    """Language and name of every test."""
+    for language, folder, pattern, name in SOURCES:
+        for path in sorted((ROOT / folder).glob(pattern)):
+            for found in re.findall(name, path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+                yield language, found
+
+
+def ids_of(name: str) -> list[str]:
+    """The ids that a test's name begins with."""
+    prefix = re.match(r"(?:test_)?((?:[QRHMAX]\d+_)*)", name)
+    return prefix.group(1).split("_")[:-1] if prefix else []
+
+
+def main() -> int:
+    shown: dict[str, list[tuple[str, str]]] = {id: [] for id in IDS}
+    problems: list[str] = []
+    for language, name in tests():
+        for id in ids_of(name):
+            if id in shown:
+                shown[id].append((language, name))
+            else:
+                problems.append(f"{name} ({language}) names {id}, and there is no such row")
+
+    for id, found in shown.items():
+        count = ", ".join(f"{sum(language == of for language, _ in found)} {of}" for of, *_ in SOURCES)
+        state = "OPEN" if id in OPEN else "ok" if found else "NONE"
+        print(f"{id:4} {state:4}  {count}{f'   {OPEN[id]}' if id in OPEN else ''}")
+        for language, name in found:
+            print(f"             {language:6}  {name}")
+        if state == "NONE":
+            problems.append(f"{id} is shown by no test")
+
+    for problem in problems:
+        print(f"FAIL {problem}")
+    rows = [id for id in IDS if id not in OPEN and shown[id]]
+    twice = sum(len({language for language, _ in shown[id]}) > 1 for id in rows)
+    print(
+        f"{len(rows)} of {len(IDS)} rows are shown by tests, {twice} of them in two languages or more; "
+        f"open: {', '.join(sorted(OPEN))}; {len(problems)} problems"
+    )
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
