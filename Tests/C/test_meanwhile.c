@@ -99,13 +99,14 @@ static msgq_verdict read_slowly(void *context, const msgq_delivery *delivery, ms
 }
 
 TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
-  static const int64_t ladder[64] = { 1 };
+  int64_t ladder[64];
   static char body[body_size + 1];
   struct scene scene;
   struct reader reader = { 0 };
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.max_retries = 64;
+  for (int step = 0; step < 64; step++) ladder[step] = 5; /* time for edits between the attempts */
   set_ladder(&scene, ladder, 64);
   scene_open(&scene);
   memset(body, 'a', body_size);

@@ -1,7 +1,9 @@
 /// The history: others' messages recorded, conversations listed, old ones pruned, expired ones told.
 extension Engine {
     /// Puts somebody else's message into the history; a second time changes nothing.
-    package func record(_ draft: BorrowedDraft, sender: String) throws(QueueError) -> String {
+    package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
+        var draft = given
+        (draft.notBefore, draft.expiresAt, draft.unmeteredOnly) = (0, 0, false)
         try DraftRule.check(draft, options)
         guard !sender.isEmpty else { throw QueueError(.invalid, "the sender is empty") }
         try DraftRule.check(conversation: sender)

@@ -110,9 +110,7 @@ public enum Words {
     /// time in the future,
     /// as a clock that was set back makes it, is "Just now".
     public static func relativeTime(_ then: Int64, now: Int64) -> String {
-        let (difference, overflow) = now.subtractingReportingOverflow(then)
-        guard !overflow else { return date(then) }
-        let minutes = difference / 60_000
+        let minutes = now.subtractingClamped(then) / 60_000
         switch minutes {
         case ..<1: return "Just now"
         case ..<60: return "\(minutes)m ago"
