@@ -42,7 +42,8 @@ extension Engine {
         return Message(
             id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
             bodySize: row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
-            preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [], status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
+            preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [],
+            status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
             sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
             sentAt: progress.sentAt, attempts: flight?.number ?? progress.attempts, unmeteredOnly: row.unmeteredOnly, failure: failure)

@@ -18,6 +18,8 @@ package struct Head: Sendable, Equatable {
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
+    /// When its retry is due by the monotonic clock, which no change of the wall clock moves.
+    package var due: Int64?
 
     package init(
         sequence: Int64, dueAt: Int64 = 0, dueDelay: Int64 = 0, notBefore: Int64 = 0, expiresAt: Int64 = 0, unmeteredOnly: Bool = false
@@ -33,7 +35,14 @@ package struct Head: Sendable, Equatable {
     /// Milliseconds to wait from `now`. A retry never waits longer than its own delay, whatever the wall clock did.
     func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }
 
-    func retryWait(_ now: Moment) -> Int64 { dueAt == 0 ? 0 : min(max(dueAt.subtractingClamped(now.wall), 0), dueDelay) }
+    /// Until either clock says so: the wall clock also runs while the machine sleeps, the monotonic one is not set back.
+    func retryWait(_ now: Moment) -> Int64 {
+        guard dueAt != 0 else { return 0 }
+        let left = max(dueAt.subtractingClamped(now.wall), 0)
+        if let due { return min(max(0, due - now.mono), left) }
+        // A time beyond the delay that led to it was written by another clock: it is now.
+        return left > dueDelay ? 0 : left
+    }
 
     func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore.subtractingClamped(now.wall), 0) }
 
@@ -61,6 +70,8 @@ struct Lane {
     /// Messages in this range go without anybody's leave: enqueued online, with nothing waiting before them.
     var directFrom: Int64 = 0
     var directThrough: Int64 = 0
+    /// The next message may join them: nothing without that leave came after them.
+    var isChainOpen = false
     /// When the lane is to be looked at again (monotonic); 0: no ticket for it is out.
     var wakeAt: Int64 = 0
     /// This message was attempted in this run and comes back by its timer (mode ask).

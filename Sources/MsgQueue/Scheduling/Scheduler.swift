@@ -29,6 +29,8 @@ package struct Scheduler {
 
     var lanes: [Name: Lane] = [:]
     package internal(set) var flights: [UInt64: Flight] = [:]
+    /// When retries of this run are due, by the monotonic clock.
+    var dues: [Int64: Int64] = [:]
     /// Messages that a person sends now, in the order of asking.
     var forced: [Forced] = []
     var ready = Heap<Ticket>()

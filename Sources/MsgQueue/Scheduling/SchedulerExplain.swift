@@ -24,6 +24,8 @@ extension Scheduler {
     /// Whether it may go, or who has to say so.
     private func leave(_ head: Head, _ conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64) {
         func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
+        // A drain's batch that is used up ends the drain before anything else goes.
+        if let session, !session.hasBatchLeft { return (.trigger, 0) }
         if hasLeave(now) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
         let isAsked = lanes[conversation]?.asked == head.sequence
         if isAsked || mode == .auto {

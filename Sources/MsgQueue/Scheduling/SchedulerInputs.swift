@@ -17,6 +17,7 @@ extension Scheduler {
             for conversation in Array(lanes.keys) {
                 lanes[conversation]?.directFrom = 0
                 lanes[conversation]?.directThrough = 0
+                lanes[conversation]?.isChainOpen = false
                 lanes[conversation]?.asked = 0
             }
         }
@@ -124,23 +125,27 @@ extension Scheduler {
 
     // MARK: Messages
 
-    /// Whether a message enqueued now goes at once; nil: when nothing of its conversation is queued in the store.
+    /// Whether a message enqueued now goes at once; nil: when nothing else of its conversation is queued in the store.
     package func goesDirect(_ conversation: Name) -> Bool? {
         guard direct, mayStart, !pausedConversations.contains(conversation), blocks[conversation] == nil else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
-        if let head = lane.upcoming.first { return lane.isDirect(head.sequence) }
-        return lane.more ? (lane.directThrough > lane.last ? true : nil) : true
+        if let head = lane.upcoming.first { return lane.isChainOpen && lane.isDirect(head.sequence) }
+        if lane.more { return lane.isChainOpen && lane.directThrough > lane.last ? true : nil }
+        return scanComplete ? true : nil
     }
 
     /// A message was enqueued; `goesDirect`: at once.
     package mutating func enqueued(_ head: Head, _ conversation: Name, goesDirect: Bool, _ now: Moment) {
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
-        guard goesDirect || scanComplete || lanes[conversation] != nil else { return }
+        guard goesDirect || scanComplete else {
+            // The scan will find it; what comes after it does not go past it.
+            lanes[conversation]?.isChainOpen = false
+            return
+        }
         var lane = lanes[conversation] ?? Lane()
         let hadHead = !lane.upcoming.isEmpty
         if goesDirect {
-            let isChained = hadHead || lane.directThrough > lane.last
-            if !isChained {
+            if !lane.isChainOpen || !(hadHead || lane.directThrough > lane.last) {
                 // Nothing waits before it, so nothing is unknown.
                 lane.more = false
                 lane.last = head.sequence - 1
@@ -148,9 +153,23 @@ extension Scheduler {
             }
             lane.directThrough = head.sequence
         }
+        lane.isChainOpen = goesDirect
         lane.append(head)
         lanes[conversation] = lane
         if !hadHead { place(conversation, now) }
+    }
+
+    /// Whether nothing between is unknown when a message takes its place in the lane.
+    private func knows(_ sequence: Int64, _ lane: Lane) -> Bool {
+        sequence <= lane.last || lane.more || scanComplete || sequence <= scannedThrough
+    }
+
+    /// With its delay by the monotonic clock: what this run knows of it, or what the disk says.
+    private func anchored(_ head: Head, _ now: Moment) -> Head {
+        guard head.dueAt != 0 else { return head }
+        var anchored = head
+        anchored.due = dues[head.sequence] ?? now.mono + head.retryWait(now)
+        return anchored
     }
 
     /// A person sends this message now.
@@ -162,13 +181,15 @@ extension Scheduler {
     /// A message became queued again in its old place, or its times changed.
     package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
         // Where the scan has not been, it will find the message; what it has passed it would miss.
-        guard lanes[conversation] != nil || scanComplete || head.sequence <= scannedThrough else { return }
-        withLane(conversation, now) { $0.insert(head) }
+        guard knows(head.sequence, lanes[conversation] ?? Lane()) else { return }
+        let known = anchored(head, now)
+        withLane(conversation, now) { $0.insert(known) }
     }
 
     /// A message is no longer queued: deleted, failed, sent.
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
+        dues[sequence] = nil
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { $0.remove(sequence) }
     }
@@ -176,6 +197,7 @@ extension Scheduler {
     /// Everything unsent of one conversation, or of all, is gone; what is under way stays.
     package mutating func cleared(_ conversation: Name?, _ now: Moment) {
         forced.removeAll { conversation == nil || $0.conversation == conversation }
+        if conversation == nil { dues = [:] }
         for name in conversation.map({ [$0] }) ?? Array(lanes.keys) where lanes[name] != nil {
             withLane(name, now) { lane in
                 lane.upcoming = []
@@ -195,7 +217,7 @@ extension Scheduler {
             var lane = lanes[conversation] ?? Lane()
             if let token = lane.flight, flights[token]?.sequence == head.sequence { continue }
             guard head.sequence > lane.last else { continue }
-            lane.append(head)
+            lane.append(anchored(head, now))
             lanes[conversation] = lane
             touched.insert(conversation)
         }
@@ -206,8 +228,9 @@ extension Scheduler {
     /// Queued messages of one conversation behind the last one known; `complete`: there are none behind them.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         guard lanes[conversation] != nil else { return }
+        let known = heads.map { anchored($0, now) }
         withLane(conversation, now) { lane in
-            lane.upcoming = heads
+            lane.upcoming = known
             lane.more = !complete
             lane.last = heads.last?.sequence ?? lane.last
         }
@@ -218,6 +241,7 @@ extension Scheduler {
     /// An attempt is on disk and about to be made.
     package mutating func started(_ flight: Flight, _ now: Moment) {
         forced.removeAll { $0.sequence == flight.sequence }
+        dues[flight.sequence] = nil
         flights[flight.token] = flight
         if flight.hand == .none {
             if session != nil {
@@ -250,17 +274,29 @@ extension Scheduler {
         if !flight.isRunning { lane.flight = nil }
         lane.asked = 0
         if let back {
-            lane.insert(back)
-            // Those behind it wait for it now; it has had its chance to go at once.
-            if lane.isDirect(back.sequence) { lane.directFrom = back.sequence + 1 }
+            if back.dueAt != 0 { dues[back.sequence] = now.mono + back.dueDelay }
+            takeBack(back, into: &lane, now)
             if mode == .ask, !offline { lane.asked = back.sequence }
         }
         if lane.upcoming.isEmpty, !lane.more {
             lane.directFrom = 0
             lane.directThrough = 0
+            lane.isChainOpen = false
         }
         lanes[flight.conversation] = lane
         if offline { placeAll(now) } else { place(flight.conversation, now) }
+    }
+
+    /// A message that was tried waits in its place; it has had its chance to go at once, and those behind it wait for it.
+    private func takeBack(_ head: Head, into lane: inout Lane, _ now: Moment) {
+        if knows(head.sequence, lane) { lane.insert(anchored(head, now)) }
+        guard lane.isDirect(head.sequence) else { return }
+        if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
+            lane.directThrough = head.sequence - 1
+            lane.isChainOpen = false
+        } else {
+            lane.directFrom = head.sequence + 1
+        }
     }
 
     /// The transport's call came back; whatever it answered is told separately.

@@ -6,7 +6,9 @@ extension Scheduler {
         if let step = nextOfPrompt(now, queued: queued) { return step }
         guard now.mono >= storageUntil else {
             if session != nil { return .finish(.storage) }
-            return .wait(until: soonest(now, storageUntil))
+            // What else is due must wait for the store, too, except what needs none of it.
+            let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline)
+            return .wait(until: min(storageUntil, deadlines.min() ?? storageUntil))
         }
         if let stop = endOfSession(now) { return .finish(stop) }
         wakeWaiting(now)

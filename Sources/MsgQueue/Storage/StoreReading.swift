@@ -48,7 +48,7 @@ extension Store {
         let statement =
             switch part {
             case .whole: try database.statement("SELECT body FROM large_body WHERE seq = ?1")
-            default: try database.statement("SELECT substr(body, 1, 3300) FROM large_body WHERE seq = ?1")
+            default: try database.statement("SELECT substr(body, 1, 6500) FROM large_body WHERE seq = ?1")
             }
         statement.bind(1, sequence)
         guard let body = try statement.first({ () throws(QueueError) in statement.blob(0) }) else {

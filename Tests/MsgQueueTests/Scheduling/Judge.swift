@@ -3,6 +3,8 @@
 /// Knows the promises, and nothing of how the scheduler keeps them.
 struct Judge {
     let options: Options
+    /// For tests of what it knows nothing of: pauses, blocks, the background.
+    var isAsleep = false
     var network = Network()
     var hasTransport = false
     var isClosing = false
@@ -164,6 +166,7 @@ struct Judge {
     // MARK: Attempts
 
     mutating func starts(_ message: FakeMessage, _ conversation: Name, _ hand: Hand, _ simulation: Simulation) throws {
+        guard !isAsleep else { return }
         let now = simulation.now
         let what = "message \(message.sequence) of \(message.conversation.text)"
         func fail(_ why: String) -> Violation { Violation("\(what) was started \(why)") }
@@ -209,8 +212,10 @@ struct Judge {
     }
 
     mutating func expires(_ message: FakeMessage, _ simulation: Simulation) throws {
+        guard !isAsleep else { return }
         guard hasExpired(message, simulation.now) else { throw Violation("message \(message.sequence) expired too early") }
         session?.tally.failed += 1
+        forced[message.sequence] = nil
     }
 
     /// A wall clock that jumped is noticed after a minute at the latest.
@@ -219,6 +224,7 @@ struct Judge {
     // MARK: The drain
 
     mutating func finishes(_ report: Report, _ simulation: Simulation) throws {
+        guard !isAsleep else { return }
         guard let session else { throw Violation("a drain finished that was not asked for") }
         let now = simulation.now
         let open = slots(simulation).open
@@ -247,6 +253,7 @@ struct Judge {
     // MARK: The prompt
 
     mutating func raisesPrompt(_ simulation: Simulation) throws {
+        guard !isAsleep else { return }
         let isBacklog = simulation.store.queued.contains { !direct.contains($0) }
         guard mayPrompt(simulation), isBacklog else { throw Violation("a prompt that is none") }
         guard promptUntil == nil else { throw Violation("a second prompt") }
@@ -255,6 +262,7 @@ struct Judge {
     }
 
     mutating func withdrawsPrompt(_ simulation: Simulation) throws {
+        guard !isAsleep else { return }
         guard let until = promptUntil else { throw Violation("a prompt withdrawn that was not raised") }
         guard !stands(simulation, until) else { throw Violation("a prompt withdrawn without reason") }
         promptUntil = nil
@@ -296,6 +304,7 @@ struct Judge {
     }
 
     func waits(until: Int64?, _ simulation: Simulation) throws {
+        guard !isAsleep else { return }
         let now = simulation.now
         if let until, until <= now.mono { throw Violation("it waits for a time that has passed") }
         for flight in simulation.scheduler.flights.values where !flight.isEnded && flight.deadline <= now.mono {

@@ -61,7 +61,6 @@ struct RandomHost {
         }
     }
 
-    func dump() -> String { simulation.scheduler.dumpAll() + "\nM \(simulation.store[333]?.head as Any) \(simulation.store[344]?.head as Any) \(simulation.now) \(simulation.options.strictOrder) \(simulation.scheduler.network) \(simulation.judge.retries[333] as Any)" }
     /// The end of what happened.
     func story(_ lines: Int) -> String { simulation.tail(lines) }
 

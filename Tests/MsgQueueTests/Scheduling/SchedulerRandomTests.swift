@@ -19,6 +19,6 @@ import Testing
     func A2_A6_Q8_any_sequence_of_events_keeps_every_promise(seed: UInt64) {
         var host = RandomHost(seed: seed, steps: Self.steps)
         guard let violation = host.run() else { return }
-        Issue.record("seed \(seed): \(violation)\n\(host.dump())\n\(host.setting)\n\(host.story(Self.lines))")
+        Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.story(Self.lines))")
     }
 }

@@ -1,0 +1,91 @@
+import Testing
+
+@testable import MsgQueue
+
+/// X1: what `explain` says is what the scheduler does next.
+@Suite struct ExplainTests {
+    @Test(arguments: 1...150 as ClosedRange<UInt64>)
+    func X1_explain_agrees_with_what_happens_next(seed: UInt64) throws {
+        var random = SeededGenerator(seed &+ 7_000)
+        var options = Options()
+        options.mode = random.pick([.auto, .auto, .ask, .manual])
+        options.maxInFlight = random.pick([1, 1, 2, 4])
+        options.backoff = random.pick([.ladder([]), .ladder([20, 300]), .ladder([2_000, 9_000])])
+        options.strictOrder = random.chance(70)
+        options.blocksOnFailure = random.chance(30)
+        options.drainBatch = random.pick([0, 0, 3])
+        options.unmeteredOnly = random.chance(10)
+        options.settle = random.pick([0, 500])
+        let simulation = Simulation(options)
+        simulation.judge.isAsleep = true
+        for _ in 0..<random.int(0...60) { simulation.preload([random.pick(Self.conversations)]) }
+        for step in 0..<120 {
+            try act(simulation, &random)
+            try check(simulation, "seed \(seed), step \(step)")
+        }
+    }
+
+    private static let conversations: [Name] = ["ana", "ben", "cem"]
+
+    /// Starts one attempt after the other, and asks about each before it starts, and about all that wait when none does.
+    private func check(_ simulation: Simulation, _ place: String) throws {
+        for _ in 0..<200 {
+            try simulation.settle(starts: 0)
+            guard simulation.hasStart else { break }
+            let step = simulation.scheduler.next(simulation.now, queued: Int64(simulation.store.queued.count))
+            guard case .start(_, let sequence, _) = step else { break }
+            #expect(reason(sequence, simulation) == .next, "\(place): \(sequence) starts\n\(simulation.tail())")
+            try simulation.settle(starts: 1)
+        }
+        guard !simulation.hasStart, simulation.scheduler.slotsTaken < simulation.options.maxInFlight else { return }
+        for sequence in simulation.store.queued where !simulation.sendingPlaces.contains(sequence) {
+            let reason = reason(sequence, simulation)
+            #expect(
+                reason != .next && reason != .none,
+                "\(place): \(sequence) does not start: \(simulation.scheduler.network), budget \(simulation.scheduler.budget)\n\(simulation.tail(10))"
+            )
+        }
+    }
+
+    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? {
+        guard let message = simulation.store[sequence] else { return nil }
+        let scheduler = simulation.scheduler
+        let flight = scheduler.flights.values.first { $0.conversation == message.conversation }
+        let holder =
+            flight?.sequence
+            ?? (simulation.store.lanes[message.conversation] ?? []).first { before in
+                guard before < sequence, let head = simulation.store[before]?.head else { return false }
+                return scheduler.holds(head, simulation.now)
+            }
+        return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now).reason
+    }
+
+    private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {
+        let wall = simulation.now.wall
+        switch random.int(0...99) {
+        case 0..<20:
+            let (kind, delay) = (random.int(0...9), random.int64(1...5_000))
+            _ = simulation.enqueue([random.pick(Self.conversations)]) { message in
+                switch kind {
+                case 0: message.notBefore = wall + delay
+                case 1: message.expiresAt = wall + delay
+                case 2: message.unmeteredOnly = true
+                default: break
+                }
+            }
+        case 20..<60:
+            guard let flight = simulation.flights.first else { return }
+            try simulation.answer(
+                flight.sequence, random.pick([.sent, .sent, .retry(.server), .reject(), .offline, .retry(.timeout, retryAfter: 4_000)]))
+        case 60..<75: simulation.advance(random.int64(1...3_000))
+        case 75..<80: simulation.setNetwork(random.pick([.online, .online, .offline, .unknown]), metered: random.chance(30))
+        case 80..<88: _ = simulation.drain(batch: random.pick([0, 0, 2]))
+        case 88..<92: if let sequence = simulation.store.queued.first { _ = simulation.sendNow(sequence) }
+        case 92..<94: _ = simulation.scheduler.pause(random.pick([nil, "ana"]), simulation.now)
+        case 94..<97: for scope in [nil, "ana"] as [Name?] { _ = simulation.scheduler.resume(scope, simulation.now) }
+        case 97..<98: simulation.scheduler.lifecycleChanged(isInBackground: true, simulation.now)
+        case 98..<99: simulation.scheduler.lifecycleChanged(isInBackground: false, simulation.now)
+        default: simulation.scheduler.limit(until: simulation.now.mono + random.int64(1...3_000), simulation.now)
+        }
+    }
+}

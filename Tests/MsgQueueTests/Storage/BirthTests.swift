@@ -1,0 +1,94 @@
+import Glibc
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct BirthTests {
+    private func mode(_ path: String) throws -> mode_t {
+        var status = stat()
+        try #require(lstat(path, &status) == 0)
+        return status.st_mode & 0o7777
+    }
+
+    @Test func X12_a_new_store_is_a_file_of_its_owner_alone_with_its_marks() throws {
+        let bench = try StoreBench()
+        #expect(try mode(bench.directory.store) == 0o600)
+        try bench.add("a", [1, 2, 3])
+        #expect(try mode(bench.directory.store + "-wal") == 0o600)
+        bench.close()
+        let plain = try PlainDatabase(bench.directory.store)
+        #expect(try plain.number("PRAGMA application_id") == 0x6d73_6771)
+        #expect(try plain.number("PRAGMA user_version") == Schema.version)
+        #expect(try plain.rows("PRAGMA integrity_check") == [["ok"]])
+    }
+
+    @Test func Q12_nothing_is_left_over_beside_the_store() throws {
+        let bench = try StoreBench()
+        try bench.add()
+        #expect(bench.directory.names == ["outbox.db", "outbox.db-wal"], "no index of the log that others could truncate")
+        bench.close()
+        #expect(bench.directory.names == ["outbox.db"])
+        try bench.reopen()
+        bench.close()
+        #expect(bench.directory.names == ["outbox.db"])
+    }
+
+    @Test func Q12_the_settings_are_those_that_the_design_measured() throws {
+        let bench = try StoreBench()
+        let settings = [
+            "journal_mode": "wal", "locking_mode": "exclusive", "synchronous": "1", "wal_autocheckpoint": "0", "mmap_size": "0",
+            "temp_store": "2", "secure_delete": "1", "cell_size_check": "1",
+        ]
+        for (name, value) in settings { #expect(try bench.rows("PRAGMA \(name)") == [[value]], "\(name)") }
+    }
+
+    @Test func X12_the_schema_in_the_source_is_the_one_in_the_file() throws {
+        let bench = try StoreBench()
+        let objects = try bench.rows("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+        #expect(objects.map { $0[0] } == Schema.objects)
+        let tables = try bench.rows("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'")
+        #expect(tables.isEmpty, "every table is strict")
+    }
+
+    @Test func a_second_owner_in_the_same_process_is_refused_and_the_first_takes_no_harm() throws {
+        let bench = try StoreBench()
+        try bench.add("a", [1])
+        for path in [bench.directory.store, "\(bench.directory.path)/./outbox.db", "\(bench.directory.path)/../\(bench.directory.path.split(separator: "/").last!)/outbox.db"] {
+            #expect(refusal { _ = try Store(path: path, options: Options()) } == .locked, "\(path)")
+        }
+        try bench.add("a", [2])
+        #expect(try bench.row(2)?.body == [2])
+        bench.close()
+        #expect(refusal { try bench.reopen() } == nil, "afterwards it may be opened again")
+    }
+
+    @Test func a_store_that_is_refused_is_left_as_it_is() throws {
+        let bench = try StoreBench()
+        try bench.add()
+        bench.close()
+        do {
+            let plain = try PlainDatabase(bench.directory.store)
+            try plain.rows("PRAGMA user_version = \(Schema.version + 1)")
+        }
+        #expect(refusal { try bench.reopen() } == .tooNew)
+        do {
+            let plain = try PlainDatabase(bench.directory.store)
+            #expect(try plain.number("PRAGMA user_version") == Schema.version + 1)
+            try plain.rows("PRAGMA user_version = \(Schema.version)")
+            try plain.rows("CREATE TABLE foreign_object(x)")
+        }
+        #expect(refusal { try bench.reopen() } == .corrupt)
+        do {
+            let plain = try PlainDatabase(bench.directory.store)
+            try plain.rows("DROP TABLE foreign_object")
+            try plain.rows("PRAGMA application_id = 1")
+        }
+        #expect(refusal { try bench.reopen() } == .corrupt)
+        do {
+            let plain = try PlainDatabase(bench.directory.store)
+            try plain.rows("PRAGMA application_id = \(Schema.applicationID)")
+        }
+        try bench.reopen()
+        #expect(try bench.row(1) != nil)
+    }
+}

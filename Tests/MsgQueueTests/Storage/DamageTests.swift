@@ -1,0 +1,80 @@
+import Testing
+
+@testable import MsgQueue
+
+/// A flipped bit must not become a message.
+@Suite struct DamageTests {
+    private func damaged(_ sql: String, size: Int = 100) throws -> StoreBench {
+        let bench = try StoreBench()
+        let body = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        for _ in 0..<3 { try bench.add("ana", body, metadata: [("k", "value")]) }
+        bench.close()
+        do {
+            let plain = try PlainDatabase(bench.directory.store)
+            try plain.rows(sql)
+        }
+        try bench.reopen()
+        return bench
+    }
+
+    @Test(arguments: [
+        "UPDATE message SET body = CAST(x'61' || substr(body, 2) AS BLOB) WHERE seq = 2", "UPDATE message SET body = substr(body, 2) WHERE seq = 2",
+        "UPDATE message SET body = x'' WHERE seq = 2", "UPDATE message SET body = NULL WHERE seq = 2",
+        "UPDATE message SET body_size = body_size + 1 WHERE seq = 2", "UPDATE message SET id = 'x' || substr(id, 2) WHERE seq = 2",
+        "UPDATE message SET conversation = 'amy' WHERE seq = 2", "UPDATE message SET created_at = created_at + 1 WHERE seq = 2",
+        "UPDATE message SET edited_at = 1 WHERE seq = 2", "UPDATE message SET not_before = 1 WHERE seq = 2",
+        "UPDATE message SET expires_at = 1 WHERE seq = 2", "UPDATE message SET unmetered_only = 1 WHERE seq = 2",
+        "UPDATE message SET metadata = '{\"k\":\"Value\"}' WHERE seq = 2", "UPDATE message SET metadata = NULL WHERE seq = 2",
+        "UPDATE message SET attempts = 1 WHERE seq = 2", "UPDATE message SET retries_used = 1 WHERE seq = 2",
+        "UPDATE message SET due_at = 1 WHERE seq = 2", "UPDATE message SET due_delay = 1 WHERE seq = 2",
+        "UPDATE message SET last_attempt_at = 1 WHERE seq = 2", "UPDATE message SET sent_at = 1 WHERE seq = 2",
+        "UPDATE message SET sent_duration = 1 WHERE seq = 2", "UPDATE message SET sent_code = 1 WHERE seq = 2",
+        "UPDATE message SET flags = 1 WHERE seq = 2", "UPDATE message SET flags = 2 WHERE seq = 2",
+        "UPDATE message SET status = 2 WHERE seq = 2", "UPDATE message SET status = 1 WHERE seq = 2",
+        "UPDATE message SET status = 99 WHERE seq = 2", "UPDATE message SET attempts = -1 WHERE seq = 2",
+        "UPDATE message SET attempts = 1 << 40 WHERE seq = 2", "UPDATE message SET sent_code = 1 << 40 WHERE seq = 2",
+        "UPDATE message SET state_hash = state_hash + 1 WHERE seq = 2", "UPDATE message SET content_hash = content_hash + 1 WHERE seq = 2",
+    ])
+    func Q12_a_changed_row_is_found_and_the_others_are_read(sql: String) throws {
+        let bench = try damaged(sql)
+        #expect(refusal { _ = try bench.row(2) } == .corrupt)
+        for sequence in [Int64(1), 3] { #expect(try bench.row(sequence)?.body.count == 100) }
+    }
+
+    @Test(arguments: [
+        "UPDATE large_body SET body = CAST(substr(body, 1, 2500) || x'61' || substr(body, 2502) AS BLOB) WHERE seq = 2",
+        "DELETE FROM large_body WHERE seq = 2", "UPDATE large_body SET body = CAST(body || x'61' AS BLOB) WHERE seq = 2",
+    ])
+    func Q12_so_is_a_large_body(sql: String) throws {
+        let bench = try damaged(sql, size: 5_000)
+        #expect(refusal { _ = try bench.row(2) } == .corrupt)
+        for sequence in [Int64(1), 3] { #expect(try bench.row(sequence)?.body.count == 5_000) }
+    }
+
+    @Test func Q12_a_damaged_message_can_be_set_aside_and_removed() throws {
+        let bench = try damaged("UPDATE message SET body = x'00' WHERE seq = 2")
+        try bench.transaction { try $0.markDamaged(2) }
+        #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
+        #expect(bench.store.totals.queued == 2)
+        #expect(bench.store.totals.failed == 1)
+        let row = try #require(try bench.store.outline(at: 2))
+        try bench.transaction { try $0.delete(row) }
+        #expect(bench.store.totals.failed == 0)
+        #expect(try bench.row(2) == nil)
+    }
+
+    @Test func Q12_a_bit_that_flips_in_the_file_is_found() throws {
+        let bench = try StoreBench()
+        let marker = Array("the body that is about to be damaged".utf8)
+        try bench.add("ana", Array("another".utf8))
+        try bench.add("ana", marker)
+        bench.close()
+        var bytes = try FileBytes.read(bench.directory.store)
+        let place = try #require(FileBytes.find(marker, in: bytes))
+        bytes[place + 5] ^= 0x04
+        try FileBytes.write(bytes, to: bench.directory.store)
+        try bench.reopen()
+        #expect(refusal { _ = try bench.row(2) } == .corrupt)
+        #expect(try bench.row(1)?.body == Array("another".utf8))
+    }
+}
