@@ -14,7 +14,10 @@ extension Engine {
                 }
                 return id
             }
-            if let id = draft.id, try store.isRemembered(id, since: rememberedSince) { return id }
+            if let id = draft.id, let isReceived = try store.remembered(id, since: rememberedSince) {
+                guard isReceived else { throw QueueError(.duplicate, "the id \(id) was one of our own messages") }
+                return id
+            }
             let now = ports.moment
             let row = try transaction(durable: true) { () throws(QueueError) in
                 try store.insert(draft, sender: sender, now: now.wall, random: ports.random)

@@ -75,7 +75,7 @@ extension Engine {
             if try store.sequence(of: id) != nil {
                 throw QueueError(.duplicate, "the id \(id) is in the store already")
             }
-            if try store.isRemembered(id, since: rememberedSince) {
+            if try store.remembered(id, since: rememberedSince) != nil {
                 throw QueueError(.duplicate, "the id \(id) was sent not long ago")
             }
         }
@@ -160,7 +160,7 @@ extension Engine {
             try StatusRule.check(.delete, on: sendingPlaces.contains(sequence) ? .sending : row.progress.status)
             try transaction(durable: true) { () throws(QueueError) in
                 try store.delete(row)
-                if !row.progress.status.isUnsent { try store.remember(id, now: ports.wall()) }
+                if !row.progress.status.isUnsent { try store.remember(id, isReceived: row.isReceived, now: ports.wall()) }
             }
             store.scrub()
             refreshBlock(row.conversation)

@@ -80,7 +80,7 @@ enum Schema {
         """,
         "CREATE INDEX conversation_recent ON conversation(last_seq)",
         // Ids of messages that were sent and are gone, so that they are still refused as duplicates for a while.
-        "CREATE TABLE recent(id TEXT PRIMARY KEY, gone_at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+        "CREATE TABLE recent(id TEXT PRIMARY KEY, gone_at INTEGER NOT NULL, is_received INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX recent_gone ON recent(gone_at)",
         "INSERT INTO state VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0, 0, 0)",
     ]

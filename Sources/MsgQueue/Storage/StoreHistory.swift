@@ -54,19 +54,20 @@ extension Store {
 
     // MARK: Ids of what is gone
 
-    package func remember(_ id: String, now: Int64) throws(QueueError) {
-        let statement = try database.statement("INSERT OR REPLACE INTO recent(id, gone_at) VALUES(?1, ?2)")
+    package func remember(_ id: String, isReceived: Bool, now: Int64) throws(QueueError) {
+        let statement = try database.statement("INSERT OR REPLACE INTO recent(id, gone_at, is_received) VALUES(?1, ?2, ?3)")
+        statement.bind(3, isReceived)
         try statement.bind(1, id)
         statement.bind(2, now)
         try statement.run()
     }
 
-    /// Whether a message with this id was sent and is gone since.
-    package func isRemembered(_ id: String, since: Int64) throws(QueueError) -> Bool {
-        let statement = try database.statement("SELECT 1 FROM recent WHERE id = ?1 AND gone_at >= ?2")
+    /// A message with this id that is gone since: whether it was somebody else's; nil: there was none.
+    package func remembered(_ id: String, since: Int64) throws(QueueError) -> Bool? {
+        let statement = try database.statement("SELECT is_received FROM recent WHERE id = ?1 AND gone_at >= ?2")
         try statement.bind(1, id)
         statement.bind(2, since)
-        return try statement.first { () throws(QueueError) in true } ?? false
+        return try statement.first { () throws(QueueError) in statement.bool(0) }
     }
 
     private func forget(before: Int64, limit: Int64) throws(QueueError) -> Int {
@@ -109,7 +110,7 @@ extension Store {
         for (row, id, at) in rows {
             guard excess > 0 || at < keepSince else { continue }
             try delete(row)
-            try remember(id, now: now)
+            try remember(id, isReceived: row.isReceived, now: now)
             excess -= 1
         }
         if rows.count == Self.pruneLimit, let last = rows.last { reached = last.row.sequence }
