@@ -18,7 +18,7 @@ extension Engine {
     private func reason(_ row: Row, _ now: Moment) throws(QueueError) -> (Explanation.Reason, Int64, Int64?) {
         if sendingPlaces.contains(row.sequence) { return (.sending, 0, nil) }
         switch row.progress.status {
-        case .sent, .delivered, .read: return (.none, 0, nil)
+        case .sent, .delivered, .read: return (.done, 0, nil)
         case .sending: return (.sending, 0, nil)
         case .failed:
             // A retry that was asked for waits like a queued message.

@@ -3,7 +3,7 @@ public struct Explanation: Sendable, Equatable {
     /// With the numbers of `msgq_reason`.
     public enum Reason: Int32, Sendable, CaseIterable {
         /// There is nothing to wait for: it was sent, or is somebody else's.
-        case none = 0
+        case done = 0
         /// It is its turn: it starts as soon as an attempt may.
         case next
         case sending

@@ -73,7 +73,7 @@ public enum Words {
     public static func explanation(_ reason: Explanation.Reason, until: Int64, now: Int64, mode: Mode) -> String {
         let time = until > now ? " \(interval(until - now))" : " a moment"
         switch reason {
-        case .none: return "There is nothing to wait for."
+        case .done: return "There is nothing to wait for."
         case .next: return "It is next."
         case .sending: return "It is being sent right now."
         case .failed: return "It could not be sent. You can retry, change or delete it."

@@ -41,7 +41,7 @@ import Testing
         for sequence in simulation.store.queued where !simulation.sendingPlaces.contains(sequence) {
             let reason = reason(sequence, simulation)
             #expect(
-                reason != .next && reason != .none,
+                reason != .next && reason != .done,
                 "\(place): \(sequence) does not start: \(simulation.scheduler.network), budget \(simulation.scheduler.budget)\n\(simulation.tail(10))"
             )
         }

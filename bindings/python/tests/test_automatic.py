@@ -134,3 +134,29 @@ def is_draining(thread: threading.Thread) -> bool:
     """Whether the thread's innermost Python function is MessageQueue.drain: it has gone into the library."""
     frame = sys._current_frames().get(thread.ident or 0)
     return frame is not None and frame.f_code is MessageQueue.drain.__code__
+
+
+def test_A9_receipts_move_a_sent_message_to_delivered_and_read(opened: Opener, http: HttpTransport) -> None:
+    events = Events()
+    queue = opened(transport=http, on_event=events)
+    id = queue.enqueue("hello", conversation="ana")
+    events.wait_for_status(id, Status.SENT)
+    for receipt in (Status.DELIVERED, Status.READ):
+        queue.mark(id, receipt)
+        event = events.wait_for_status(id, receipt)
+        assert event.conversation == "ana"
+        assert queue.get(id).status is receipt
+    assert events.statuses(id) == [Status.QUEUED, Status.SENDING, Status.SENT, Status.DELIVERED, Status.READ]
+    counts = queue.counts("ana")
+    assert (counts.sent, counts.delivered, counts.read) == (0, 0, 1)
+
+
+def test_A9_a_read_receipt_that_comes_first_counts(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http)
+    id = queue.enqueue("hello")
+    wait_until(lambda: queue.get(id).status is Status.SENT)
+    queue.mark(id, Status.READ)
+    queue.mark(id, Status.DELIVERED)
+    assert queue.get(id).status is Status.READ
+    queue.close()
+    assert opened().get(id).status is Status.READ

@@ -296,7 +296,7 @@ def test_R3_a_retry_while_offline_is_made_when_online(opened: Opener, http: Http
     assert receiver.ids == [id, id]
 
 
-def test_an_expired_message_is_failed_and_not_sent(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X4_an_expired_message_is_failed_and_not_sent(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     expires = datetime.now(timezone.utc) + timedelta(milliseconds=200)
     id = queue.enqueue("hello", expires_at=expires)

@@ -84,6 +84,17 @@ def test_an_edit_comes_back_as_it_was_made(queue: MessageQueue, first: str | byt
     assert queue.get(id).body == as_bytes(second)
 
 
+@settings(max_examples=50, deadline=None)
+@given(draft=DRAFTS, sender=NAMES.filter(bool))
+def test_a_recorded_message_comes_back_as_it_was(queue: MessageQueue, draft: Draft, sender: str) -> None:
+    id = queue.record(draft.body, sender=sender, conversation=draft.conversation, metadata=draft.metadata)
+    message = queue.get(id)
+    assert (message.sender, message.conversation, message.body) == (sender, draft.conversation, as_bytes(draft.body))
+    assert message.metadata == dict(draft.metadata or {})
+    newest = queue.conversations(limit=1)[0]
+    assert (newest.name, newest.last.id, newest.last.sender) == (draft.conversation, id, sender)
+
+
 @settings(max_examples=30, deadline=None)
 @given(body=BODIES, conversation=NAMES, metadata=METADATA)
 def test_a_delivery_carries_what_was_enqueued(

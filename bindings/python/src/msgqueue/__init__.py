@@ -29,6 +29,7 @@ from .enums import (
     Lifecycle,
     Link,
     Mode,
+    Reason,
     Result,
     Status,
     Stop,
@@ -57,10 +58,12 @@ from .errors import (
     UnknownError,
 )
 from .events import Event
-from .models import Attempt, Counts, Delivery, Draft, Failure, Message, Prompt, Report
+from .models import Attempt, Conversation, Counts, Delivery, Draft, Explanation, Failure, Message, Prompt, Report
 from .outcome import Outcome
 from .queue import MessageQueue
 from .retry import RetryPolicy
+from .statistics import Statistics
+from .words import relative_time
 
 __version__ = "0.1.0"
 
@@ -73,6 +76,7 @@ __all__ = [
     "ClosedError",
     "ConflictError",
     "Connectivity",
+    "Conversation",
     "CorruptError",
     "Counts",
     "Delivery",
@@ -83,6 +87,7 @@ __all__ = [
     "EventHandler",
     "EventKind",
     "Exhausted",
+    "Explanation",
     "Failure",
     "FailureKind",
     "FinalFailure",
@@ -102,9 +107,11 @@ __all__ = [
     "Outcome",
     "PermissionDeniedError",
     "Prompt",
+    "Reason",
     "Report",
     "Result",
     "RetryPolicy",
+    "Statistics",
     "Status",
     "Stop",
     "StorageError",
@@ -117,4 +124,5 @@ __all__ = [
     "Verdict",
     "__version__",
     "library_version",
+    "relative_time",
 ]

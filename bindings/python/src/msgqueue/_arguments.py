@@ -108,17 +108,22 @@ def moment(name: str, value: object) -> int:
     """A point in time after 1970 as milliseconds; None is 0, which C reads as "not given"."""
     if value is None:
         return 0
-    if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise InvalidError(f"{name} has no time zone: say which moment is meant")
-        number = (value - _EPOCH) // _MILLISECOND
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong_type(name, "seconds since 1970 or a datetime", value)
-    else:
-        number = milliseconds(name, value)
+    number = _of_datetime(name, value) if isinstance(value, datetime) else milliseconds(name, _seconds(name, value))
     if number <= 0:
         raise InvalidError(f"{name} is not after 1970-01-01 UTC")
     return number
+
+
+def instant(name: str, value: object) -> int:
+    """Any point in time as milliseconds, before 1970 too: what a clock said, however wrong it was."""
+    if isinstance(value, datetime):
+        return _of_datetime(name, value)
+    number = finite(name, _seconds(name, value))
+    if abs(number) > _MOST_SECONDS:
+        raise InvalidError(f"{name} is {number} seconds, not in {-_MOST_SECONDS} to {_MOST_SECONDS}")
+    # Down to the millisecond, as clocks are read: what is rounded up would be too young. A float of today is good to
+    # the microsecond; below that it is noise.
+    return round(number * 1_000_000) // 1000
 
 
 def path(value: object) -> bytes:
@@ -143,6 +148,18 @@ def status_bits(status: object) -> int:
         # C reads no bit at all as "the unsent ones", which is not what an empty choice says.
         raise InvalidError("status names no status")
     return bits
+
+
+def _of_datetime(name: str, value: datetime) -> int:
+    if value.utcoffset() is None:
+        raise InvalidError(f"{name} has no time zone: say which moment is meant")
+    return (value - _EPOCH) // _MILLISECOND
+
+
+def _seconds(name: str, value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong_type(name, "seconds since 1970 or a datetime", value)
+    return value
 
 
 def _utf8(name: str, value: str) -> bytes:

@@ -14,12 +14,14 @@ from .enums import (
     EventKind,
     FailureKind,
     Link,
+    Reason,
     Result,
     Status,
     Stop,
 )
 from .events import Event
-from .models import Attempt, Counts, Delivery, Failure, Message, Prompt, Report
+from .models import Attempt, Conversation, Counts, Delivery, Explanation, Failure, Message, Prompt, Report
+from .statistics import LATENCY_BOUNDS, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FIRST = datetime.min.replace(tzinfo=timezone.utc)
@@ -112,6 +114,46 @@ def counts(source: _abi.Counts) -> Counts:
         unread=source.unread,
         unsent_bytes=source.unsent_bytes,
     )
+
+
+def conversation(source: _abi.Conversation) -> Conversation:
+    """One line of the list of conversations."""
+    return Conversation(name=_text(source.name), counts=counts(source.counts[0]), last=message(source.last[0]))
+
+
+def explanation(source: _abi.Explanation) -> Explanation:
+    """Why a message is not sent yet."""
+    return Explanation(
+        code=Reason(source.reason),
+        text=_text(source.text),
+        until=_optional_moment(source.until_ms),
+        behind=_text(source.behind) or None,
+    )
+
+
+def statistics(source: _abi.Statistics) -> Statistics:
+    """What a queue has done."""
+    return Statistics(
+        opened=moment(source.opened_ms),
+        sent_per_minute=source.sent_per_minute,
+        enqueued_per_minute=source.enqueued_per_minute,
+        enqueued=source.enqueued,
+        attempts=source.attempts,
+        sent=source.sent,
+        sent_bytes=source.sent_bytes,
+        retried=source.retried,
+        failed=source.failed,
+        discarded=source.discarded,
+        failures={kind: source.failures[kind] for kind in FailureKind if kind is not FailureKind.NONE},
+        latencies=dict(zip(LATENCY_BOUNDS, source.latencies)),
+        latency_sum=source.latency_sum_ms / 1000,
+        latency_max=source.latency_max_ms / 1000,
+    )
+
+
+def owned_text(source: ctypes.c_void_p) -> str:
+    """A text that C gave through `char **out`, and that the caller frees."""
+    return "" if not source else ctypes.string_at(source).decode()
 
 
 def report(source: _abi.Report) -> Report:

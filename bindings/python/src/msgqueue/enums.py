@@ -52,6 +52,16 @@ class Status(_Word):
     FAILED = 5
     """It waits for a person: retry, edit, delete."""
 
+    @property
+    def label(self) -> str:
+        """The word for a person: "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"."""
+        return _word("msgq_status_label", self)
+
+    @property
+    def icon(self) -> str:
+        """The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert"."""
+        return _word("msgq_status_icon", self)
+
 
 class FailureKind(_Word):
     """Why an attempt failed."""
@@ -77,6 +87,13 @@ class FailureKind(_Word):
     """Its time ran out before it could be sent."""
     UNKNOWN = 10
     """Nobody knows: an attempt cut by a crash, an exception, an answer that means nothing."""
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what can be done, for a person, as "No internet connection. Your message is saved and you
+        can retry later."; "" for NONE.
+        """
+        return _word("msgq_failure_text", self)
 
 
 class Mode(_Word):
@@ -267,3 +284,11 @@ class Reason(_Word):
     """In the background, or the batch is used up: the next trigger goes on."""
     STORAGE = 16
     """The store refuses to write."""
+
+
+def _word(function: str, number: int) -> str:
+    # Imported here, because the library is loaded with errors, which are numbered by this module.
+    from ._library import library
+
+    text: bytes = getattr(library(), function)(number)
+    return text.decode()

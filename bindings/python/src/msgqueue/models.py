@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ._arguments import Body, Time
-from .enums import Arrival, AttemptOutcome, FailureKind, Status, Stop
+from .enums import Arrival, AttemptOutcome, FailureKind, Reason, Status, Stop
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,17 @@ class Failure:
     code: int
     """The transport's own, as an HTTP status; 0: none."""
     text: str
-    """Raw, for a developer; not a sentence for a person."""
+    """Raw, for a developer; for a person there is `sentence`."""
     at: datetime
     retryable: bool
     """Trying again may help."""
     attempts: int
     """Made until then."""
+
+    @property
+    def sentence(self) -> str:
+        """What happened and what can be done, for a person; nothing of `text` is in it."""
+        return self.kind.sentence
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,29 @@ class Counts:
     """Those of them that are not marked as read."""
     unsent_bytes: int
     """Of the bodies of queued, sending and failed messages."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation as a list of conversations shows it."""
+
+    name: str
+    counts: Counts
+    last: Message
+    """Its newest message, without the body."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a message is not sent yet."""
+
+    code: Reason
+    text: str
+    """One sentence for a person."""
+    until: datetime | None
+    """When the wait is over, where that is known."""
+    behind: str | None
+    """The id of the message that comes first, for BEHIND and BLOCKED."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import ctypes
 import os
 import weakref
@@ -14,11 +13,12 @@ from . import _abi, _arguments, _drafts, _options, _read
 from ._arguments import Body, Time
 from ._callbacks import EventHandler, Transport, logger
 from ._handle import Handle
-from ._library import last_error, library
+from ._library import library
+from ._reading import Reading
 from ._wiring import Wiring, require_callable
 from .enums import Connectivity, FinalFailure, Lifecycle, Link, Mode, Result, Status, Stop, Verdict
 from .errors import Error, InvalidError, StorageError
-from .models import Attempt, Counts, Draft, Message, Report
+from .models import Draft, Report
 from .outcome import Outcome
 from .retry import RetryPolicy
 
@@ -26,7 +26,7 @@ _MEBIBYTE = 1 << 20
 _DAY = 86400.0
 
 
-class MessageQueue:
+class MessageQueue(Reading):
     """A durable outbound message queue in one file.
 
     What `enqueue` accepted is on disk when it returns, and goes out in order, conversation by conversation, through
@@ -241,7 +241,7 @@ class MessageQueue:
         self._check(self._lib.msgq_enqueue(self._handle.pointer, draft, out))
         return out.value.decode()
 
-    def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
+    def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> list[str]:
         """Stores up to 1,000,000 messages in this order, all or none, and returns their ids.
 
         A draft is a Draft, or a dict of `enqueue`'s arguments with "body" among them. Errors: as `enqueue`.
@@ -251,16 +251,30 @@ class MessageQueue:
         self._check(self._lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
         return [entry.value.decode() for entry in ids]
 
-    # ---------------------------------------------------------------- one message
+    def record(
+        self,
+        body: Body,
+        *,
+        sender: str,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Puts somebody else's message into the history, so that a conversation reads whole, and returns its id.
 
-    def get(self, id: str) -> Message:
-        """One message. Errors: NotFoundError, CorruptError."""
-        found = ctypes.POINTER(_abi.Message)()
-        self._check(self._lib.msgq_get(self._handle.pointer, _arguments.text("id", id), found))
-        try:
-            return _read.message(found[0])
-        finally:
-            self._lib.msgq_message_free(found)
+        It is delivered until `mark` says read, has a place in the order, and is never sent. A second time with the same
+        id changes nothing. `sender` has 1 to 255 bytes; the other arguments are as `enqueue`'s.
+
+        Errors: InvalidError, DuplicateError (the id is one of our own), TooLargeError, StorageError, UnknownError.
+        """
+        draft = _abi.Draft()
+        _drafts.fill(draft, body, conversation, metadata, id, None, None, False)
+        name = _arguments.text("sender", sender)
+        out = _abi.IdBuffer()
+        self._check(self._lib.msgq_record(self._handle.pointer, draft, name, out))
+        return out.value.decode()
+
+    # ---------------------------------------------------------------- one message
 
     def edit(self, id: str, body: Body) -> None:
         """Replaces the body of a queued or failed message, which keeps its id and its place.
@@ -303,57 +317,7 @@ class MessageQueue:
         number = _arguments.member("status", status, Status)
         self._check(self._lib.msgq_mark(self._handle.pointer, _arguments.text("id", id), number))
 
-    def attempts(self, id: str) -> builtins.list[Attempt]:
-        """The ledger of one message: its attempts, oldest first, the last 1000. Errors: NotFoundError, CorruptError."""
-        ledger = ctypes.c_void_p()
-        self._check(self._lib.msgq_attempts(self._handle.pointer, _arguments.text("id", id), ledger))
-        try:
-            entry, size = self._lib.msgq_ledger_at, self._lib.msgq_ledger_size(ledger)
-            return [_read.attempt(entry(ledger, index)[0]) for index in range(size)]
-        finally:
-            self._lib.msgq_ledger_free(ledger)
-
     # ---------------------------------------------------------------- many messages
-
-    def list(
-        self,
-        conversation: str | None = None,
-        status: Status | Iterable[Status] | None = None,
-        limit: int = 50,
-        after: int | None = None,
-        newest_first: bool = False,
-        bodies: bool = True,
-    ) -> builtins.list[Message]:
-        """A page of messages in the order of sending.
-
-        conversation  None: all.
-        status        One status or several; None: queued, sending and failed. `status=Status` means every status.
-        limit         1 to 1000.
-        after         The `sequence` of the last page's last message; None: the first page.
-        newest_first  The other way round.
-        bodies        False: previews and sizes only, which is quicker; `Message.body` is None then.
-        """
-        wanted: _abi.Filter = _abi.sized(_abi.Filter)
-        wanted.conversation = _arguments.optional_text("conversation", conversation)
-        wanted.statuses = _arguments.status_bits(status)
-        wanted.limit = _arguments.unsigned("limit", limit, least=1)
-        wanted.after = 0 if after is None else _arguments.unsigned("after", after, bits=64)
-        wanted.newest_first = _arguments.flag("newest_first", newest_first)
-        wanted.without_bodies = not _arguments.flag("bodies", bodies)
-        page = ctypes.c_void_p()
-        self._check(self._lib.msgq_list(self._handle.pointer, wanted, page))
-        try:
-            entry, size = self._lib.msgq_list_at, self._lib.msgq_list_size(page)
-            return [_read.message(entry(page, index)[0]) for index in range(size)]
-        finally:
-            self._lib.msgq_list_free(page)
-
-    def counts(self, conversation: str | None = None) -> Counts:
-        """Messages by status, of one conversation or (None) of all; as fast with a million as with one."""
-        out: _abi.Counts = _abi.sized(_abi.Counts)
-        name = _arguments.optional_text("conversation", conversation)
-        self._check(self._lib.msgq_counts(self._handle.pointer, name, out))
-        return _read.counts(out)
 
     def clear(self, conversation: str | None = None) -> None:
         """Removes the queued and failed messages of one conversation or (None) of all. One that is being sent is
@@ -466,7 +430,3 @@ class MessageQueue:
         if not self._handle.service.drain_later(options):
             raise StorageError("no thread is left to drain on")
         return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
-
-    def _check(self, result: int) -> None:
-        if result != Result.OK:
-            raise last_error(self._lib, result)

@@ -1,0 +1,123 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct CloseTests {
+    private let directory = TemporaryDirectory()
+
+    private var options: Options {
+        var options = Options()
+        options.attemptTimeout = 600_000
+        return options
+    }
+
+    @Test func close_waits_for_what_is_under_way_and_starts_nothing_more() async throws {
+        let transport = RecordingTransport()
+        let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
+        transport.hold()
+        let log = EventLog(queue.events)
+        let ids = try queue.enqueue([Draft("1", conversation: "ana"), Draft("2", conversation: "ana")])
+        #expect(await eventually { transport.deliveries.count == 1 })
+        async let closed = onThread { try queue.close(timeout: 60_000) }
+        #expect(await eventually { refusal { _ = try queue.counts() } == .closed }, "it takes no calls while it closes")
+        transport.release()
+        #expect(try await closed)
+        #expect(await eventually { log.hasEnded })
+        #expect(log.statuses(of: ids[0]) == [.queued, .sending, .sent], "what ended was told before the end")
+        let next = try MessageQueue(path: directory.store)
+        #expect(try next.get(ids[0]).status == .sent)
+        #expect(try next.get(ids[1]).status == .queued)
+        #expect(transport.texts == ["1"])
+        try next.close()
+    }
+
+    @Test func X3_close_does_not_wait_for_ever_and_what_it_left_is_known_as_cut() async throws {
+        let transport = RecordingTransport()
+        let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
+        transport.hold()
+        let id = try queue.enqueue("1")
+        #expect(await eventually { transport.deliveries.count == 1 })
+        let isQuiet = try await onThread { try queue.close(timeout: 1) }
+        #expect(!isQuiet)
+        var again = options
+        again.mode = .manual
+        let next = try MessageQueue(path: directory.store, options: again) { await transport.send($0) }
+        let message = try next.get(id)
+        #expect(message.status == .queued)
+        #expect(message.attempts == 1)
+        #expect(message.failure?.kind == .unknown)
+        #expect(try next.attempts(id).map(\.result) == [.unknown])
+        transport.release()
+        #expect(try await next.drain().sent == 1)
+        #expect(transport.deliveries.map(\.id) == [id, id], "under the same id")
+        #expect(transport.deliveries.map(\.attempt) == [1, 2])
+        try next.close()
+    }
+
+    @Test func X3_held_for_the_person_when_that_is_the_option() async throws {
+        let transport = RecordingTransport()
+        let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
+        transport.hold()
+        let id = try queue.enqueue("1")
+        #expect(await eventually { transport.deliveries.count == 1 })
+        _ = try await onThread { try queue.close(timeout: 0) }
+        transport.release()
+        var holding = options
+        holding.holdUnknown = true
+        let next = try MessageQueue(path: directory.store, options: holding) { await transport.send($0) }
+        #expect(try next.get(id).status == .failed)
+        #expect(try next.get(id).failure?.kind == .unknown)
+        try next.retry(id)
+        #expect(await eventually { (try? next.get(id).status) == .sent })
+        try next.close()
+    }
+
+    @Test func a_drain_under_way_is_told_that_the_queue_closed() async throws {
+        let transport = RecordingTransport()
+        let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
+        transport.hold()
+        try queue.enqueue([Draft("1"), Draft("2")])
+        async let report = queue.drain()
+        #expect(await eventually { transport.deliveries.count == 1 })
+        _ = try await onThread { try queue.close(timeout: 0) }
+        #expect(try await report.stop == .closed)
+        transport.release()
+    }
+
+    @Test func two_threads_that_close_are_both_told() async throws {
+        for _ in 0..<20 {
+            let queue = try MessageQueue(path: directory.store)
+            async let first = onThread { refusal { try queue.close() } }
+            async let second = onThread { refusal { try queue.close() } }
+            let answers = try await [first, second]
+            #expect(answers.count { $0 == nil } == 1)
+            #expect(answers.count { $0 == .closed } == 1)
+        }
+    }
+
+    @Test func a_queue_that_is_let_go_can_be_opened_again() throws {
+        for round in 0..<5 {
+            var queue: MessageQueue? = try MessageQueue(path: directory.store)
+            try queue?.enqueue("\(round)")
+            queue = nil
+        }
+        let queue = try MessageQueue(path: directory.store)
+        #expect(try queue.counts().queued == 5)
+        try queue.close()
+    }
+
+    @Test func a_queue_cannot_be_closed_from_inside_its_own_callback() throws {
+        let bench = try EngineBench()
+        nonisolated(unsafe) var answer: QueueError.Code?
+        let engine = bench.engine
+        try engine.setTransport(
+            Registration({ _ in
+                answer = refusal { _ = try engine.close(timeout: 0) }
+                return .sent
+            }))
+        let id = try bench.enqueue()
+        try bench.poll()
+        #expect(answer == .conflict)
+        #expect(try bench.status(id) == .sent)
+    }
+}

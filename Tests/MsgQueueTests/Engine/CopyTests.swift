@@ -1,0 +1,55 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct CopyTests {
+    private let directory = TemporaryDirectory()
+
+    @Test func X12_a_backup_of_a_running_queue_opens_as_a_queue_and_with_plain_SQLite() async throws {
+        let transport = RecordingTransport()
+        var options = Options(mode: .manual)
+        options.attemptTimeout = 600_000
+        let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
+        transport.hold()
+        try queue.enqueue("being sent", conversation: "ana", id: "1")
+        #expect(await eventually { transport.deliveries.count == 1 })
+        try queue.setConnectivity(.offline)
+        try queue.enqueue("waits", conversation: "ben", metadata: ["k": "v"], id: "2")
+        let path = directory.file("copy.db")
+        try queue.backup(to: path)
+        #expect(refusal { try queue.backup(to: path) } == .conflict)
+        do {
+            let plain = try PlainDatabase(path)
+            #expect(try plain.rows("SELECT id, conversation, body, metadata FROM message ORDER BY seq") == [
+                ["1", "ana", "being sent", nil], ["2", "ben", "waits", "{\"k\":\"v\"}"],
+            ])
+            #expect(try plain.rows("PRAGMA quick_check") == [["ok"]])
+        }
+        let copy = try MessageQueue(path: path, options: options)
+        #expect(try copy.list().map(\.id) == ["1", "2"])
+        #expect(try copy.attempts("1").map(\.result) == [.unknown], "in the copy that attempt never ends")
+        try copy.close()
+        transport.release()
+        #expect(await eventually { (try? queue.get("1").status) == .sent })
+        try queue.close()
+    }
+
+    @Test func Q12_a_damaged_message_is_never_sent_and_the_others_go_on() async throws {
+        var options = Options(mode: .manual)
+        options.direct = false
+        var queue = try MessageQueue(path: directory.store, options: options)
+        let ids = try queue.enqueue([Draft("one", conversation: "ana"), Draft("two", conversation: "ana"), Draft("three", conversation: "ana")])
+        try queue.close()
+        do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'626164' WHERE seq = 2") }
+        let transport = RecordingTransport()
+        queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
+        #expect(refusal { _ = try queue.get(ids[1]) } == .corrupt)
+        try await queue.drain()
+        #expect(transport.texts == ["one", "three"])
+        #expect(try queue.counts().queued == 0)
+        #expect(try queue.counts().failed == 1)
+        try queue.delete(ids[1])
+        #expect(try queue.counts().failed == 0)
+        try queue.close()
+    }
+}

@@ -1,0 +1,73 @@
+import Glibc
+import Testing
+
+@testable import MsgQueue
+
+/// A process that dies without a word.
+@Suite struct CrashTests {
+    private let directory = TemporaryDirectory()
+
+    @Test func Q3_R9_what_enqueue_accepted_survives_a_kill() async throws {
+        let path = directory.store
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+            let queue = try MessageQueue(path: path, options: Options(mode: .manual))
+            for number in 0..<50 { try queue.enqueue("message \(number)", conversation: "c\(number % 4)", id: "id \(number)") }
+            kill(getpid(), SIGKILL)
+        }
+        let queue = try MessageQueue(path: path, options: Options(mode: .manual))
+        #expect(try queue.list(Filter(limit: 100)).map(\.id) == (0..<50).map { "id \($0)" })
+        #expect(try queue.counts().queued == 50)
+        #expect(try queue.counts(conversation: "c1").queued == 13)
+        try queue.close()
+    }
+
+    @Test func X3_a_kill_in_mid_attempt_is_known_afterwards() async throws {
+        let path = directory.store
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+            let queue = try MessageQueue(path: path, options: Options(mode: .manual)) { _ in
+                kill(getpid(), SIGKILL)
+                return .sent
+            }
+            try queue.enqueue("first", conversation: "ana", id: "first")
+            _ = await eventually { false }
+        }
+        let transport = RecordingTransport()
+        let queue = try MessageQueue(path: path, options: Options(mode: .manual)) { await transport.send($0) }
+        let message = try queue.get("first")
+        #expect(message.status == .queued)
+        #expect(message.attempts == 1)
+        #expect(try queue.attempts("first").map(\.result) == [.unknown])
+        #expect(try queue.attempts("first").map(\.arrival) == [.perhaps])
+        #expect(try await queue.drain().sent == 1)
+        #expect(transport.deliveries.map(\.attempt) == [2])
+        #expect(try queue.attempts("first").map(\.result) == [.unknown, .sent])
+        try queue.close()
+    }
+
+    @Test func a_killed_owner_leaves_no_lock() async throws {
+        let path = directory.store
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
+            let queue = try MessageQueue(path: path)
+            try queue.enqueue("x")
+            kill(getpid(), SIGKILL)
+        }
+        let queue = try MessageQueue(path: path)
+        #expect(try queue.counts().queued == 1)
+        try queue.close()
+    }
+
+    @Test func another_process_is_locked_out_and_told_by_whom() async throws {
+        let path = directory.store
+        let queue = try MessageQueue(path: path)
+        await #expect(processExitsWith: .success) { [path = path as String, owner = Int(getpid()) as Int] in
+            do {
+                _ = try MessageQueue(path: path)
+            } catch let error as QueueError where error.code == .locked && error.detail.contains("\(owner)") {
+                return
+            }
+            throw Violation("it was opened twice")
+        }
+        try queue.enqueue("still mine")
+        try queue.close()
+    }
+}

@@ -1,0 +1,60 @@
+import Glibc
+import Testing
+
+@testable import MsgQueue
+
+/// Deleted means gone from disk.
+@Suite struct ErasureTests {
+    private let directory = TemporaryDirectory()
+
+    /// A file that stays open: closing one of a database that this process uses would drop its locks.
+    private final class OpenFile {
+        private let descriptor: Int32
+        init(_ path: String) { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
+        deinit { close(descriptor) }
+
+        func contains(_ part: [UInt8]) -> Bool {
+            guard descriptor >= 0 else { return false }
+            var bytes: [UInt8] = []
+            var buffer = [UInt8](repeating: 0, count: 1 << 16)
+            while true {
+                let count = pread(descriptor, &buffer, buffer.count, off_t(bytes.count))
+                guard count > 0 else { return FileBytes.find(part, in: bytes) != nil }
+                bytes += buffer[..<count]
+            }
+        }
+    }
+
+    private let secret = "the secret that nobody must find again"
+
+    private func isOnDisk(_ files: [OpenFile]) -> Bool { files.contains { $0.contains(Array(secret.utf8)) } }
+
+    private enum Way: CaseIterable { case delete, clear, clearAll, editAndDelete }
+
+    @Test(arguments: [1, 200])
+    func R4_a_deleted_message_is_in_no_file_any_more(copies: Int) async throws {
+        for way in Way.allCases {
+            let path = directory.file("\(way)-\(copies).db")
+            let transport = RecordingTransport { $0.conversation == "ana" ? .reject(text: self.secret) : .sent }
+            let queue = try MessageQueue(path: path, options: Options(mode: .manual)) { await transport.send($0) }
+            let text = String(repeating: secret + " ", count: copies)
+            try queue.enqueue("others stay", conversation: "ben")
+            let id = try queue.enqueue(text, conversation: "ana", metadata: ["secret": secret], id: secret)
+            #expect(await eventually { (try? queue.get(id).status) == .failed })
+            let files = [OpenFile(path), OpenFile(path + "-wal")]
+            #expect(isOnDisk(files), "it was there")
+            switch way {
+            case .delete: try queue.delete(id)
+            case .clear: try queue.clear(conversation: "ana")
+            case .clearAll: try queue.clear()
+            case .editAndDelete:
+                try queue.edit(id, "short")
+                try queue.delete(id)
+            }
+            #expect(!isOnDisk(files), "\(way)")
+            try queue.close()
+            #expect(!isOnDisk(files))
+            #expect(FileBytes.find(Array(secret.utf8), in: try FileBytes.read(path)) == nil)
+        }
+    }
+}

@@ -1,0 +1,229 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Retries over a real file in virtual time, with a receiver in the process.
+@Suite struct RetryTests {
+    @Test func M4_the_ladder_is_5_30_and_120_seconds_from_its_first_step() throws {
+        let bench = try EngineBench()
+        bench.answer(.http(503), .retry(.network), .http(500), .retry(.timeout))
+        let id = try bench.enqueue()
+        try bench.poll()
+        var starts = [bench.clock.wall]
+        for delay in [Int64(5_000), 30_000, 120_000] {
+            #expect(try bench.status(id) == .queued)
+            #expect(try bench.engine.get(id).nextAttemptAt == bench.clock.wall + delay)
+            let count = bench.deliveries.count
+            // The engine looks again each minute at least; one step short of the delay nothing has begun.
+            var left = delay - 1
+            while left > 0 {
+                try bench.pass(min(left, 60_000))
+                left -= 60_000
+            }
+            #expect(bench.deliveries.count == count, "not before \(delay) ms")
+            try bench.pass(1)
+            #expect(bench.deliveries.count == count + 1)
+            starts.append(bench.clock.wall)
+        }
+        #expect(try bench.status(id) == .failed)
+        #expect(bench.deliveries.map(\.attempt) == [1, 2, 3, 4])
+        #expect(bench.deliveries.allSatisfy { $0.id == id }, "the same id on every attempt")
+        #expect(try bench.engine.attempts(id).map(\.startedAt) == starts)
+        let changes = bench.changes(of: id).map(\.to)
+        #expect(changes == [.queued, .sending, .queued, .sending, .queued, .sending, .queued, .sending, .failed])
+    }
+
+    @Test func X2_the_ledger_tells_each_attempt_and_survives_a_restart() throws {
+        let bench = try EngineBench { $0.backoff = .ladder([10, 10]) }
+        bench.answer(.http(503, text: "busy"), Outcome(verdict: .offline, text: "no route"), .http(429, retryAfter: "1"), .http(201))
+        let id = try bench.enqueue()
+        try bench.poll()
+        for _ in 0..<8 { try bench.pass(2_000) }
+        func check() throws {
+            let ledger = try bench.engine.attempts(id)
+            #expect(ledger.map(\.number) == [1, 2, 3])
+            #expect(ledger.map(\.result) == [.retry, .retry, .sent])
+            #expect(ledger.map(\.kind) == [.server, .rateLimit, .none])
+            #expect(ledger.map(\.code) == [503, 429, 201])
+            #expect(ledger.map(\.arrival) == [.perhaps, .no, .yes])
+            #expect(ledger.first?.text == "busy")
+        }
+        try check()
+        try bench.reopen()
+        try check()
+        #expect(try bench.status(id) == .sent)
+    }
+
+    @Test func M11_what_never_left_uses_up_no_retry() throws {
+        let bench = try EngineBench { $0.backoff = .ladder([]) }
+        let id = try bench.enqueue()
+        bench.answer(.offline, .offline, .offline, .offline, .offline, .offline, .offline)
+        try bench.poll()
+        for _ in 0..<6 { try bench.pass(5_000) }
+        #expect(bench.deliveries.count == 7)
+        #expect(try bench.status(id) == .queued)
+        #expect(try bench.engine.get(id).attempts == 0)
+        try bench.pass(5_000)
+        #expect(try bench.status(id) == .sent)
+        #expect(try bench.engine.get(id).attempts == 1)
+    }
+
+    @Test func M5_what_is_exhausted_is_kept_or_discarded_with_an_event() throws {
+        for discards in [false, true] {
+            let bench = try EngineBench {
+                $0.backoff = .ladder([10])
+                $0.discardExhausted = discards
+            }
+            bench.answer(.retry(.server, code: 500), .retry(.server, code: 502))
+            let id = try bench.enqueue()
+            try bench.poll()
+            try bench.pass(10)
+            if discards {
+                #expect(refusal { _ = try bench.engine.get(id) } == .notFound)
+                let discarded = bench.events.compactMap { if case .discarded(id, _, let failure) = $0 { failure } else { nil } }
+                #expect(discarded.map(\.code) == [502])
+                #expect(discarded.map(\.attempts) == [2])
+            } else {
+                #expect(try bench.status(id) == .failed)
+                #expect(try bench.engine.get(id).failure?.code == 502)
+            }
+        }
+    }
+
+    @Test func A2_a_message_that_waits_holds_its_own_conversation_through_a_restart() throws {
+        let bench = try EngineBench()
+        bench.answer(.http(503))
+        try bench.enqueue("a1", "ana")
+        try bench.poll()
+        try bench.enqueue("a2", "ana")
+        try bench.enqueue("b1", "ben")
+        try bench.poll()
+        #expect(bench.texts == ["a1", "b1"])
+        try bench.reopen()
+        try bench.poll()
+        #expect(bench.texts == ["a1", "b1"])
+        try bench.pass(5_000)
+        #expect(bench.texts == ["a1", "b1", "a1", "a2"])
+    }
+
+    @Test func R1_R3_R8_a_failed_message_carries_its_failure_and_a_retry_ends_as_sent_or_failed() throws {
+        let bench = try EngineBench { $0.mode = .manual }
+        bench.answer(.retry(.network, code: 111, text: "connection refused"), .http(503, text: "still busy"))
+        let id = try bench.enqueue()
+        try bench.poll()
+        let failure = try #require(try bench.engine.get(id).failure)
+        #expect(
+            failure
+                == Failure(kind: .network, code: 111, text: "connection refused", at: bench.clock.wall, retryable: true, attempts: 1))
+        try bench.engine.retry(id)
+        try bench.poll()
+        #expect(try bench.status(id) == .failed)
+        #expect(try bench.engine.get(id).failure?.text == "still busy")
+        #expect(bench.deliveries.last?.timeout == 3_000)
+        try bench.engine.retry(id)
+        try bench.poll()
+        #expect(try bench.status(id) == .sent)
+        #expect(try bench.engine.get(id).failure == nil)
+        #expect(bench.deliveries.map(\.id) == [id, id, id])
+        #expect(bench.deliveries.map(\.attempt) == [1, 2, 3])
+        #expect(refusal { try bench.engine.retry(id) } == .conflict)
+    }
+
+    @Test func R8_X8_an_attempt_without_an_answer_ends_in_time_and_a_late_success_counts() throws {
+        let bench = try EngineBench { $0.mode = .manual }
+        bench.answer(.pending, .pending)
+        let id = try bench.enqueue()
+        try bench.poll()
+        #expect(try bench.status(id) == .sending)
+        try bench.pass(30_000)
+        #expect(try bench.status(id) == .failed)
+        #expect(try bench.engine.get(id).failure?.kind == .timeout)
+        try bench.engine.retry(id)
+        try bench.poll()
+        try bench.pass(2_999)
+        #expect(try bench.status(id) == .sending)
+        try bench.pass(1)
+        #expect(try bench.status(id) == .failed)
+        // The first attempt's answer comes too late, the second's is a success of the latest.
+        #expect(refusal { try bench.engine.complete(bench.deliveries[0].token, .sent) } == .conflict)
+        try bench.engine.complete(bench.deliveries[1].token, .sent)
+        #expect(try bench.status(id) == .sent)
+        #expect(refusal { try bench.engine.complete(bench.deliveries[1].token, .sent) } == .conflict)
+        #expect(refusal { try bench.engine.complete(999, .sent) } == .notFound)
+    }
+
+    @Test func M6_retry_after_and_there_already() throws {
+        let bench = try EngineBench()
+        bench.answer(.http(503, retryAfter: "20"), .http(409))
+        let id = try bench.enqueue()
+        try bench.poll()
+        try bench.pass(19_999)
+        #expect(bench.deliveries.count == 1)
+        try bench.pass(1)
+        #expect(try bench.status(id) == .sent, "503 perhaps arrived, so 409 is the proof that it did")
+        // A first 409 proves nothing.
+        bench.answer(.http(409))
+        let other = try bench.enqueue()
+        try bench.poll()
+        #expect(try bench.status(other) == .failed)
+    }
+
+    @Test func X4_an_expired_message_is_failed_and_can_be_retried() throws {
+        let bench = try EngineBench()
+        try bench.engine.setNetwork(Network(connectivity: .offline))
+        let id = try bench.enqueue(expiresAt: bench.clock.wall + 1_000)
+        try bench.pass(1_001)
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.pass(60_000)
+        #expect(bench.deliveries.isEmpty)
+        #expect(try bench.status(id) == .failed)
+        #expect(try bench.engine.get(id).failure?.kind == .expired)
+        try bench.engine.retry(id)
+        try bench.poll()
+        #expect(try bench.status(id) == .sent)
+    }
+
+    @Test func R6_A9_every_change_is_one_that_is_allowed_and_receipts_only_lead_forward() throws {
+        let bench = try EngineBench { $0.backoff = .ladder([10, 10]) }
+        bench.answer(.http(500), .offline, .http(404), .http(200))
+        let ids = try (0..<3).map { try bench.enqueue("\($0)", Name("c\($0)")) }
+        try bench.poll()
+        for _ in 0..<5 { try bench.pass(5_000) }
+        let sent = try #require(try ids.first { try bench.status($0) == .sent })
+        let failed = try #require(try ids.first { try bench.status($0) == .failed })
+        #expect(refusal { try bench.engine.mark(failed, .read) } == .conflict)
+        #expect(refusal { try bench.engine.mark(sent, .sent) } == .invalid)
+        try bench.engine.mark(sent, .read)
+        try bench.engine.mark(sent, .delivered)
+        try bench.engine.mark(sent, .read)
+        try bench.poll()
+        #expect(try bench.status(sent) == .read)
+        #expect(bench.changes(of: sent).map(\.to).suffix(2) == [.sent, .read])
+        for event in bench.events {
+            guard case .status(let change) = event else { continue }
+            guard let from = change.from else {
+                #expect(change.to == .queued)
+                continue
+            }
+            #expect(StatusRule.allows(from, change.to), "\(from) to \(change.to)")
+        }
+    }
+
+    @Test func Q4_the_prompt_carries_its_digest_and_yes_is_a_drain() throws {
+        let bench = try EngineBench { $0.mode = .ask }
+        try bench.engine.setNetwork(Network(connectivity: .offline))
+        let first = bench.clock.wall
+        try bench.enqueue("12345", "ana")
+        try bench.pass(1_000)
+        try bench.enqueue("123", "ben")
+        try bench.enqueue("12", "ben")
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.pass(500)
+        let prompts = bench.events.compactMap { if case .prompt(let prompt) = $0 { prompt } else { nil } }
+        #expect(prompts == [Prompt(messages: 3, bytes: 10, oldestAt: first, conversations: 2, timeout: 10_000)])
+        #expect(bench.deliveries.isEmpty)
+        try bench.drain()
+        #expect(bench.texts == ["12345", "123", "12"])
+        #expect(bench.events.contains(.promptWithdrawn))
+    }
+}

@@ -1,0 +1,89 @@
+@testable import MsgQueue
+
+/// An engine over a real file that does what it does on the test's own thread, in virtual time.
+final class EngineBench: @unchecked Sendable {
+    let directory: TemporaryDirectory
+    let clock: VirtualClock
+    private(set) var engine: Engine
+    private let options: Options
+    private let mutex = Mutex()
+    private var answers: [Outcome] = []
+    private var got: [Delivery] = []
+    private var told: [Event] = []
+    private var isOpen = true
+
+    init(_ change: (inout Options) -> Void = { _ in }) throws {
+        var options = Options()
+        options.polled = true
+        change(&options)
+        (directory, clock, self.options) = (TemporaryDirectory(), VirtualClock(), options)
+        engine = try Engine(path: directory.store, options: options, ports: clock.ports)
+        try connect()
+    }
+
+    deinit { close() }
+
+    private func connect() throws {
+        try engine.setHandler(Registration({ [weak self] event, _ in self?.note(event) }))
+        try engine.setTransport(Registration({ [weak self] delivery in self?.take(delivery) ?? .offline }))
+    }
+
+    private func note(_ event: Event) { mutex.withLock { told.append(event) } }
+
+    private func take(_ delivery: Delivery) -> Outcome {
+        mutex.withLock {
+            got.append(delivery)
+            return answers.isEmpty ? .sent : answers.removeFirst()
+        }
+    }
+
+    var deliveries: [Delivery] { mutex.withLock { got } }
+    var texts: [String] { deliveries.map(\.text) }
+    var events: [Event] { mutex.withLock { told } }
+
+    /// What the transport answers next; afterwards it sends.
+    func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
+
+    func changes(of id: String) -> [StatusChange] { EventLog.changes(events, of: id) }
+
+    // MARK: Acts
+
+    @discardableResult
+    func enqueue(_ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, expiresAt: Int64 = 0) throws -> String {
+        let body = Array(text.utf8)
+        return try body.withUnsafeBytes { bytes in
+            let draft = BorrowedDraft(
+                id: id, conversation: conversation, body: bytes, metadata: [], notBefore: 0, expiresAt: expiresAt, unmeteredOnly: false)
+            return try withUnsafePointer(to: draft) { try engine.enqueue(UnsafeBufferPointer(start: $0, count: 1))[0] }
+        }
+    }
+
+    /// Runs all that waits now.
+    func poll() throws { while try engine.runCallbacks(timeout: 0) > 0 {} }
+
+    /// Lets time pass, and all that it brings.
+    func pass(_ milliseconds: Int64) throws {
+        clock.advance(milliseconds)
+        try poll()
+    }
+
+    func drain(batch: Int = 0) throws {
+        try engine.drain(batch: batch, timeout: nil) { _ in }
+        try poll()
+    }
+
+    func status(_ id: String) throws -> MessageStatus { try engine.get(id).status }
+
+    func close() {
+        guard isOpen else { return }
+        isOpen = false
+        _ = try? engine.close(timeout: 0)
+    }
+
+    func reopen() throws {
+        close()
+        engine = try Engine(path: directory.store, options: options, ports: clock.ports)
+        isOpen = true
+        try connect()
+    }
+}

@@ -1,0 +1,36 @@
+@testable import MsgQueue
+
+/// All that a stream of events tells.
+final class EventLog: @unchecked Sendable {
+    private let mutex = Mutex()
+    private var told: [Event] = []
+    private var isOver = false
+
+    init(_ stream: AsyncStream<Event>) {
+        Task {
+            for await event in stream { append(event) }
+            end()
+        }
+    }
+
+    private func append(_ event: Event) { mutex.withLock { told.append(event) } }
+    private func end() { mutex.withLock { isOver = true } }
+
+    var events: [Event] { mutex.withLock { told } }
+    var hasEnded: Bool { mutex.withLock { isOver } }
+
+    /// Where the messages went, in order.
+    func changes(of id: String? = nil) -> [StatusChange] { Self.changes(events, of: id) }
+
+    static func changes(_ events: [Event], of id: String?) -> [StatusChange] {
+        events.compactMap { event in
+            if case .status(let change) = event, id == nil || change.id == id { change } else { nil }
+        }
+    }
+
+    func statuses(of id: String) -> [MessageStatus] { changes(of: id).map(\.to) }
+
+    var reports: [Report] {
+        events.compactMap { if case .drainFinished(let report) = $0 { report } else { nil } }
+    }
+}

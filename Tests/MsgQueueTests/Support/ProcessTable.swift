@@ -1,0 +1,9 @@
+import Foundation
+
+/// What this process holds of the system.
+enum ProcessTable {
+    static var threads: Int { count("/proc/self/task") }
+    static var descriptors: Int { count("/proc/self/fd") }
+
+    private static func count(_ path: String) -> Int { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).count }
+}

@@ -1,0 +1,59 @@
+"""What a queue counts about itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+
+from . import _arguments
+from .enums import FailureKind
+from .errors import InvalidError
+
+LATENCY_BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, math.inf)
+"""The upper bounds of the classes of latencies, in seconds."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a queue has done since it was opened."""
+
+    opened: datetime
+    sent_per_minute: int
+    """In the last minute."""
+    enqueued_per_minute: int
+    """In the last minute."""
+    enqueued: int
+    attempts: int
+    sent: int
+    sent_bytes: int
+    retried: int
+    """Attempts that failed and will be made again."""
+    failed: int
+    """Messages that became failed."""
+    discarded: int
+    failures: dict[FailureKind, int]
+    """Failed attempts, by every kind but NONE."""
+    latencies: dict[float, int]
+    """From enqueue to sent: messages in each class, by its upper bound in seconds; the last is `math.inf`."""
+    latency_sum: float
+    """Seconds."""
+    latency_max: float
+    """Seconds."""
+
+    def latency(self, share: float) -> float | None:
+        """The seconds that this share of the messages (0 to 1) did not exceed, as the upper bound of its class, or
+        `latency_max` for the longest; None: none was sent.
+        """
+        wanted = _arguments.finite("share", share)
+        if not 0 <= wanted <= 1:
+            raise InvalidError(f"share is {wanted}, not in 0 to 1")
+        total = sum(self.latencies.values())
+        if not total:
+            return None
+        reached = 0
+        for bound, count in self.latencies.items():
+            reached += count
+            if reached >= wanted * total:
+                return self.latency_max if math.isinf(bound) else bound
+        return self.latency_max

@@ -1,0 +1,29 @@
+"""Words for people that belong to no value: those of a status or a failure are there, as `Status.label`."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+from . import _arguments
+from ._arguments import Time
+from ._library import last_error, library
+from .enums import Result
+
+_ROOM = 16
+
+
+def relative_time(then: Time, now: Time | None = None) -> str:
+    """How long ago that was: "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09".
+
+    `now` None: by the clock. A moment in the future, as a clock that was set back makes it, is "Just now".
+    Errors: InvalidError (no such moment, or a datetime without a time zone); LibraryError when there is no libmsgqueue.
+    """
+    since = _arguments.instant("then", then)
+    until = time.time_ns() // 1_000_000 if now is None else _arguments.instant("now", now)
+    out = ctypes.create_string_buffer(_ROOM)
+    lib = library()
+    result = lib.msgq_relative_time(since, until, out, _ROOM)
+    if result != Result.OK:
+        raise last_error(lib, result)
+    return out.value.decode()

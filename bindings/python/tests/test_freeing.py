@@ -1,0 +1,113 @@
+"""What C gave is freed exactly once, also when copying it into Python fails."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import Opener
+from msgqueue import Connectivity, MessageQueue, _read
+
+# What makes something, and what frees it.
+FREED_BY = {
+    "msgq_get": "msgq_message_free",
+    "msgq_attempts": "msgq_ledger_free",
+    "msgq_list": "msgq_list_free",
+    "msgq_conversations": "msgq_conversations_free",
+    "msgq_stats_text": "msgq_text_free",
+    "msgq_banner": "msgq_text_free",
+}
+
+CALLS: list[tuple[str, str, Callable[[MessageQueue], object]]] = [
+    ("get", "message", lambda queue: queue.get("the-id")),
+    ("attempts", "attempt", lambda queue: queue.attempts("the-id")),
+    ("list", "message", lambda queue: queue.list()),
+    ("conversations", "conversation", lambda queue: queue.conversations()),
+    ("prometheus", "owned_text", lambda queue: queue.prometheus()),
+    ("banner", "owned_text", lambda queue: queue.banner()),
+]
+
+
+class Watched:
+    """The library, with its calls counted."""
+
+    def __init__(self, lib: Any) -> None:
+        self._lib = lib
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._lib, name)
+
+        def call(*arguments: object) -> object:
+            self.calls[name] += 1
+            return function(*arguments)
+
+        return call
+
+    def is_even(self) -> bool:
+        """Whether everything that was made was freed, and something was."""
+        made = Counter(FREED_BY[name] for name in self.calls.elements() if name in FREED_BY)
+        freed = Counter(name for name in self.calls.elements() if name in FREED_BY.values())
+        return made == freed and bool(made)
+
+
+@pytest.fixture
+def queue(opened: Opener) -> MessageQueue:
+    """With one message that failed once, so that everything has something to copy."""
+
+    def explode(_: object) -> Any:
+        raise ValueError("no")
+
+    queue = opened(transport=explode, direct=False)
+    queue.enqueue("hello", id="the-id", conversation="ana", metadata={"k": "v"})
+    queue.drain()
+    queue.set_connectivity(Connectivity.OFFLINE)
+    return queue
+
+
+@pytest.mark.parametrize(("call"), [call for _, _, call in CALLS], ids=[name for name, _, _ in CALLS])
+def test_what_was_copied_is_freed(queue: MessageQueue, call: Callable[[MessageQueue], object]) -> None:
+    watched = Watched(queue._lib)
+    queue._lib = watched  # type: ignore[assignment]
+    assert call(queue)
+    assert watched.is_even()
+
+
+@pytest.mark.parametrize(
+    ("reader", "call"), [(reader, call) for _, reader, call in CALLS], ids=[name for name, _, _ in CALLS]
+)
+def test_what_cannot_be_copied_is_freed(
+    queue: MessageQueue,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: str,
+    call: Callable[[MessageQueue], object],
+) -> None:
+    def fail(_: object) -> None:
+        raise MemoryError
+
+    watched = Watched(queue._lib)
+    queue._lib = watched  # type: ignore[assignment]
+    monkeypatch.setattr(_read, reader, fail)
+    with pytest.raises(MemoryError):
+        call(queue)
+    assert watched.is_even()
+
+
+def test_asking_for_ever_takes_no_memory(queue: MessageQueue) -> None:
+    def ask(times: int) -> int:
+        for _ in range(times):
+            for _, _, call in CALLS:
+                call(queue)
+            queue.explain("the-id")
+            queue.stats()
+        gc.collect()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = ask(300)
+    # Kilobytes: one of the texts alone, not freed, would make more.
+    assert ask(2000) - before < 2048

@@ -1,0 +1,152 @@
+"""X9: what a queue counts about itself."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from conftest import Opener
+from msgqueue import Connectivity, FailureKind, InvalidError, Mode, RetryPolicy, Statistics, Status
+from msgqueue.statistics import LATENCY_BOUNDS
+from receiver import Receiver
+from sender import HttpTransport
+from support import wait_until
+
+ANSWERS = {"good": [200], "busy": [503, 429, 200], "bad": [400], "gone": [404], "broken": [500, 500, 500]}
+
+
+def worked(opened: Opener, receiver: Receiver) -> tuple[Statistics, str]:
+    """What a queue counted that sent seven messages, three of them in vain."""
+    queue = opened(transport=HttpTransport(receiver.port), mode=Mode.AUTO, retry=RetryPolicy(ladder=[0.02, 0.02]))
+    answers = {text: list(codes) for text, codes in ANSWERS.items()}
+    receiver.answer_by(lambda request: answers[request.text].pop(0) if request.text != "good" else 200)
+    words = ["good", "good", "busy", "bad", "gone", "good", "broken"]
+    queue.enqueue_batch({"body": word, "conversation": str(place)} for place, word in enumerate(words))
+    wait_until(lambda: (queue.counts().sent, queue.counts().failed) == (4, 3))
+    return queue.stats(), queue.prometheus()
+
+
+def test_X9_statistics_count_what_happened(opened: Opener, receiver: Receiver) -> None:
+    stats, _ = worked(opened, receiver)
+    assert (stats.enqueued, stats.sent, stats.failed, stats.discarded) == (7, 4, 3, 0)
+    assert stats.attempts == len(receiver.received) == 11
+    assert stats.retried == 4
+    assert stats.sent_bytes == len("goodgoodgoodbusy")
+    assert (stats.enqueued_per_minute, stats.sent_per_minute) == (7, 4)
+    assert abs(datetime.now(timezone.utc) - stats.opened) < timedelta(minutes=1)
+
+
+def test_X9_failures_are_counted_by_kind(opened: Opener, receiver: Receiver) -> None:
+    stats, _ = worked(opened, receiver)
+    assert list(stats.failures) == list(FailureKind)[1:]
+    assert {kind: count for kind, count in stats.failures.items() if count} == {
+        FailureKind.SERVER: 4,
+        FailureKind.RATE_LIMIT: 1,
+        FailureKind.REJECTED: 1,
+        FailureKind.NOT_FOUND: 1,
+    }
+
+
+def test_X9_latencies_are_counted_in_classes(opened: Opener, receiver: Receiver) -> None:
+    stats, _ = worked(opened, receiver)
+    assert tuple(stats.latencies) == LATENCY_BOUNDS
+    assert sum(stats.latencies.values()) == 4
+    assert 0 < stats.latency_max <= stats.latency_sum <= 4 * stats.latency_max
+    longest = stats.latency(1)
+    assert longest is not None
+    assert longest >= stats.latency_max
+    middle = stats.latency(0.5)
+    assert middle is not None
+    assert middle <= longest
+
+
+def test_X9_a_new_queue_has_counted_nothing(opened: Opener) -> None:
+    stats = opened().stats()
+    assert (stats.enqueued, stats.attempts, stats.sent, stats.retried, stats.failed, stats.discarded) == (0,) * 6
+    assert not any(stats.failures.values())
+    assert stats.latency(0.5) is None
+
+
+def with_latencies(**counts: int) -> Statistics:
+    """Statistics of messages in the classes of 10 ms, 1 s and beyond."""
+    latencies = dict.fromkeys(LATENCY_BOUNDS, 0)
+    latencies[0.01], latencies[1.0], latencies[math.inf] = counts["quick"], counts["slow"], counts["late"]
+    return Statistics(
+        opened=datetime.now(timezone.utc),
+        **dict.fromkeys(("sent_per_minute", "enqueued_per_minute", "enqueued", "attempts", "sent", "sent_bytes"), 0),
+        **dict.fromkeys(("retried", "failed", "discarded"), 0),
+        failures={},
+        latencies=latencies,
+        latency_sum=0.0,
+        latency_max=7200.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds"), [(0, 0.01), (0.5, 0.01), (0.51, 1.0), (0.9, 1.0), (0.91, 7200.0), (1, 7200.0)]
+)
+def test_X9_a_share_of_the_latencies(share: float, seconds: float) -> None:
+    assert with_latencies(quick=5, slow=4, late=1).latency(share) == seconds
+
+
+def test_X9_a_share_is_a_number_from_0_to_1() -> None:
+    stats = with_latencies(quick=1, slow=0, late=0)
+    for wrong in (-0.1, 1.1, math.nan):
+        with pytest.raises(InvalidError):
+            stats.latency(wrong)
+    with pytest.raises(TypeError):
+        stats.latency("half")  # type: ignore[arg-type]
+
+
+def samples(text: str) -> dict[str, float]:
+    """What a scraper reads: each sample belongs to a metric that was introduced with its help and type."""
+    found: dict[str, float] = {}
+    introduced: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("# "):
+            _, word, name, _ = line.split(" ", 3)
+            introduced.setdefault(name, set()).add(word)
+            continue
+        name, value = line.rsplit(" ", 1)
+        metric = name.split("{")[0]
+        for suffix in ("_bucket", "_sum", "_count"):
+            metric = metric.removesuffix(suffix)
+        assert introduced[metric] == {"HELP", "TYPE"}, line
+        assert name not in found
+        found[name] = float(value)
+    return found
+
+
+def test_X9_prometheus_reads_the_same_numbers(opened: Opener, receiver: Receiver) -> None:
+    stats, text = worked(opened, receiver)
+    assert text.endswith("\n")
+    read = samples(text)
+    totals = ("enqueued", "attempts", "sent", "sent_bytes", "failed", "discarded")
+    assert {name: read[f"msgqueue_{name}_total"] for name in totals} == {name: getattr(stats, name) for name in totals}
+    assert read["msgqueue_retries_total"] == stats.retried
+    for kind, count in stats.failures.items():
+        assert read[f'msgqueue_failures_total{{kind="{kind.name.lower()}"}}'] == count
+    reached = 0
+    for bound, count in stats.latencies.items():
+        reached += count
+        label = "+Inf" if math.isinf(bound) else str(bound)
+        assert read[f'msgqueue_latency_seconds_bucket{{le="{label}"}}'] == reached
+    assert read["msgqueue_latency_seconds_count"] == 4
+    assert read["msgqueue_latency_seconds_sum"] == pytest.approx(stats.latency_sum)
+
+
+def test_X9_prometheus_reads_the_counts(opened: Opener) -> None:
+    queue = opened()
+    queue.set_connectivity(Connectivity.OFFLINE)
+    for _ in range(3):
+        queue.enqueue("12345")
+    queue.record("theirs", sender="ana")
+    read = samples(queue.prometheus())
+    counts = queue.counts()
+    for status in Status:
+        word = status.name.lower()
+        assert read[f'msgqueue_messages{{status="{word}"}}'] == getattr(counts, word)
+    assert read['msgqueue_messages{status="received"}'] == 1
+    assert read["msgqueue_unsent_bytes"] == 15
