@@ -25,6 +25,8 @@ package final class Engine: @unchecked Sendable {
     var handler: Registration<EventFunction>?
     var nextToken: UInt64
     let firstToken: UInt64
+    /// The first token of an attempt that may begin after the last resume.
+    var resumedAt: UInt64 = 0
     /// Attempts that timed out, for answers that come late; the oldest are forgotten.
     var late = LateAttempts()
     /// Facts in the transaction under way, and those that the store would not take yet: nothing new starts before they are written.

@@ -109,6 +109,7 @@ extension Engine {
     package func resume(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         try locked { () throws(QueueError) in
+            if conversation == nil { resumedAt = nextToken }
             guard scheduler.resume(conversation.map { Name($0) }, ports.moment) else { return }
             emit(.paused(conversation: conversation, isPaused: false, kind: .none))
         }

@@ -177,7 +177,8 @@ extension Engine {
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
-        if resolution.pausesQueue, scheduler.pause(nil, now) {
+        // An answer to what was sent before the last resume says nothing about who we are now.
+        if resolution.pausesQueue, flight.token >= resumedAt, scheduler.pause(nil, now) {
             emit(.paused(conversation: nil, isPaused: true, kind: .unauthorized))
         }
         if let delay = Classification.queueDelay(outcome, now: now.wall) { scheduler.limit(until: now.mono + delay, now) }

@@ -34,10 +34,10 @@ extension Scheduler {
         guard let session else { return nil }
         if isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
-        if !network.isOnline { return .offline }
-        if isPaused { return .paused }
         // What is under way belongs to the drain.
         guard underWay == 0 else { return nil }
+        if !network.isOnline { return .offline }
+        if isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
     }

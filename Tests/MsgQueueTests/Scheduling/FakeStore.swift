@@ -40,6 +40,10 @@ struct FakeStore {
         if message.progress.status == .queued { leaveOrder(message) }
     }
 
+    func firstFailed(in conversation: Name) -> Int64? {
+        messages.values.filter { $0.conversation == conversation && $0.progress.status == .failed }.map(\.sequence).min()
+    }
+
     func count(of conversation: Name) -> Int { lanes[conversation]?.count ?? 0 }
 
     func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {

@@ -23,6 +23,8 @@ enum Happening: Equatable, CustomStringConvertible {
     case storageWell
     case restarted
     case closing
+    case paused(Name?, Bool)
+    case background(Bool)
     case jumped(Int64)
     case read(Name?, after: Int64, rows: Int)
     case waiting(until: Int64?)
@@ -49,6 +51,8 @@ enum Happening: Equatable, CustomStringConvertible {
         case .storageBroken: "storage broken"
         case .storageWell: "storage well"
         case .restarted: "restarted"
+        case .paused(let lane, let isPaused): "\(isPaused ? "paused" : "resumed") \(lane?.text ?? "all")"
+        case .background(let isIt): isIt ? "background" : "foreground"
         case .closing: "closing"
         case .jumped(let amount): "wall clock jumps \(amount)"
         case .read(let lane, let after, let rows): "read \(lane?.text ?? "all") after \(after): \(rows)"

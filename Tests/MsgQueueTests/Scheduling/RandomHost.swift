@@ -27,6 +27,11 @@ struct RandomHost {
         options.settle = random.pick([0, 500])
         options.drainBatch = random.pick([0, 0, 0, 5])
         options.attemptTimeout = random.pick([1_000, 30_000])
+        options.blocksOnFailure = random.chance(15)
+        options.pauseOnUnauthorized = random.chance(15)
+        options.unmeteredOnly = random.chance(10)
+        options.backgroundTimers = random.chance(20)
+        options.timer = random.pick([0, 0, 0, 60_000])
         simulation = Simulation(options)
         isRough = random.chance(50)
         // Few long conversations, many short ones, or something between; beyond the window of a lane and the chunk of a scan.
@@ -118,14 +123,16 @@ struct RandomHost {
         let flights = simulation.flights
         guard !flights.isEmpty else { return }
         let flight = random.pick(flights)
-        let outcome: Outcome =
+        var outcome: Outcome =
             switch random.int(0...99) {
             case 0..<62: .sent
             case 62..<80: .retry(.server)
-            case 80..<88: .reject()
+            case 80..<86: .reject()
+            case 86..<88: .http(401)
             case 88..<94: .offline
             default: .http(429, retryAfter: "\(random.int(0...40))")
             }
+        outcome.retryAfterIsForQueue = random.chance(20)
         try simulation.answer(flight.sequence, outcome, early: random.chance(15))
     }
 
@@ -160,10 +167,14 @@ struct RandomHost {
         case 4, 5: simulation.mendStore()
         case 6 where isRough && random.chance(30):
             simulation.jumpWallClock(random.pick([-3_600_000, -1_000, 1_000, 3_600_000]))
-        case 7, 8: simulation.answersInCall.toggle()
+        case 7: simulation.answersInCall.toggle()
+        case 8: random.chance(60) ? simulation.pause(scope()) : simulation.setBackground(true)
+        case 9: random.chance(60) ? simulation.resume(scope()) : simulation.setBackground(false)
         default: break
         }
     }
+
+    private mutating func scope() -> Name? { random.chance(60) ? random.pick(conversations) : nil }
 
     private mutating func some(_ status: MessageStatus) -> Int64? {
         let all = simulation.store.all.filter { $0.progress.status == status }.map(\.sequence).sorted()
@@ -180,7 +191,10 @@ struct RandomHost {
         simulation.mendStore()
         simulation.setTransport(true)
         simulation.goOnline()
+        simulation.setBackground(false)
+        for scope in [nil] + conversations { simulation.resume(scope) }
         for _ in 0..<20_000 {
+            if simulation.options.blocksOnFailure { removeFailed() }
             try simulation.settle()
             if let flight = simulation.flights.first {
                 try simulation.answer(flight.sequence, .sent)
@@ -193,15 +207,21 @@ struct RandomHost {
             } else if let deadline = simulation.deadline {
                 simulation.advance(max(1, deadline - simulation.now.mono))
             } else {
-                guard isDrained else {
-                    throw Violation("\(simulation.store.queued.count) messages are queued, the first \(simulation.store.queued[0]), and nothing happens")
-                }
+                guard isDrained else { throw Violation("\(left) queued, and nothing happens") }
                 // By hand: when it is due.
                 simulation.advance(30_000)
                 simulation.drain()
             }
         }
-        throw Violation("\(simulation.store.queued.count) messages are never sent, the first \(simulation.store.queued[0])")
+        throw Violation("\(left) never sent")
+    }
+
+    private var left: String { "\(simulation.store.queued.count) messages from \(simulation.store.queued.first ?? 0) on are" }
+
+    /// They would hold those behind them for ever.
+    private func removeFailed() {
+        let failed = simulation.store.all.filter { $0.progress.status == .failed }.map(\.sequence)
+        for sequence in failed.sorted() { simulation.delete(sequence) }
     }
 
     /// The queue is empty: nothing hangs about, and every drain was reported.

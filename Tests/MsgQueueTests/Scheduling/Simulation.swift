@@ -22,7 +22,7 @@ final class Simulation {
 
     var nextToken: UInt64 = 1
     var late: [UInt64: Flight] = [:]
-    var unsaved: [(sequence: Int64, isOutcome: Bool, write: (inout FakeStore) -> Void)] = []
+    var unsaved: [(sequence: Int64, conversation: Name, isOutcome: Bool, write: (inout FakeStore) -> Void)] = []
     var storageUntil: Int64 = 0
     var storageDelay: Int64 = 0
 
@@ -155,6 +155,7 @@ final class Simulation {
             message.cut = (flight.number, now.wall)
         }
         scheduler.started(flight, now)
+        refreshBlock(conversation)
         if !answersInCall { scheduler.callReturned(flight.token, now) }
         return true
     }
@@ -166,7 +167,7 @@ final class Simulation {
         note(.expired(sequence))
         let (progress, _) = OutcomeRule.expire(message.progress, expiresAt: message.expiresAt, now: now.wall)
         scheduler.count { $0.failed += 1 }
-        record(sequence, isOutcome: false) { $0.update(sequence) { $0.progress = progress } }
+        record(message, isOutcome: false) { $0.update(sequence) { $0.progress = progress } }
     }
 
     private func timeOut(_ token: UInt64) throws {
@@ -193,8 +194,8 @@ final class Simulation {
         guard let message = store[flight.sequence] else { throw Violation("message \(flight.sequence) vanished while it was sent") }
         let judgement = Classification.judge(outcome, now: now.wall, perhapsArrived: message.progress.perhapsArrived)
         let resolution = OutcomeRule.resolve(
-            judgement, flight.trial(now), of: message.progress, policy: policy, discardExhausted: options.discardExhausted, now: now.wall,
-            random: 0.5)
+            judgement, flight.trial(now), of: message.progress, policy: policy, discardExhausted: options.discardExhausted,
+            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now.wall, random: 0.5)
         var back: Head?
         if resolution.fate == .queued {
             back = message.head
@@ -203,7 +204,10 @@ final class Simulation {
         }
         note(.ended(flight.sequence, resolution.fate))
         judge.ended(message, resolution, self)
+        if resolution.fate == .failed { scheduler.failed(flight.sequence, message.conversation, now) }
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
+        if resolution.pausesQueue { pause() }
+        if let delay = Classification.queueDelay(outcome, now: now.wall) { scheduler.limit(until: now.mono + delay, now) }
         scheduler.count { report in
             switch resolution.fate {
             case .sent: report.sent += 1
@@ -212,7 +216,7 @@ final class Simulation {
             case .queued, .deleted: break
             }
         }
-        record(flight.sequence, isOutcome: true) { store in
+        record(message, isOutcome: true) { store in
             switch resolution.fate {
             case .discarded, .deleted: store.delete(flight.sequence)
             case .sent, .queued, .failed:
@@ -226,13 +230,20 @@ final class Simulation {
 
     // MARK: A store in trouble
 
-    func record(_ sequence: Int64, isOutcome: Bool, _ write: @escaping (inout FakeStore) -> Void) {
+    func record(_ message: FakeMessage, isOutcome: Bool, _ write: @escaping (inout FakeStore) -> Void) {
         if storeIsBroken {
-            unsaved.append((sequence, isOutcome, write))
+            unsaved.append((message.sequence, message.conversation, isOutcome, write))
             storageTrouble()
         } else {
             write(&store)
+            refreshBlock(message.conversation)
         }
+    }
+
+    /// Where a failure for good holds its conversation.
+    func refreshBlock(_ conversation: Name) {
+        guard options.blocksOnFailure else { return }
+        scheduler.block(conversation, at: store.firstFailed(in: conversation), now)
     }
 
     func storageTrouble() {
@@ -247,7 +258,10 @@ final class Simulation {
             if !unsaved.isEmpty { storageTrouble() }
             return
         }
-        for fact in unsaved { fact.write(&store) }
+        for fact in unsaved {
+            fact.write(&store)
+            refreshBlock(fact.conversation)
+        }
         unsaved = []
         (storageDelay, storageUntil) = (0, 0)
         note(.storageWell)

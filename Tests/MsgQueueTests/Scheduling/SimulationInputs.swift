@@ -73,6 +73,7 @@ extension Simulation {
         note(.deleted(sequence))
         store.delete(sequence)
         judge.forced[sequence] = nil
+        refreshBlock(message.conversation)
         scheduler.removed(sequence, message.conversation, now)
         return nil
     }
@@ -92,6 +93,7 @@ extension Simulation {
             judge.forced[message.sequence] = nil
         }
         scheduler.cleared(conversation, now)
+        for name in conversation.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(name) }
     }
 
     // MARK: Answers
@@ -126,6 +128,7 @@ extension Simulation {
         note(.late(flight.sequence))
         store.update(flight.sequence) { $0.progress = progress }
         judge.forced[flight.sequence] = nil
+        refreshBlock(message.conversation)
         scheduler.removed(flight.sequence, message.conversation, now)
     }
 
@@ -161,6 +164,22 @@ extension Simulation {
         note(.transport(present))
         judge.hasTransport = present
         scheduler.transportChanged(present: present, now)
+    }
+
+    func pause(_ conversation: Name? = nil) {
+        note(.paused(conversation, true))
+        _ = scheduler.pause(conversation, now)
+    }
+
+    func resume(_ conversation: Name? = nil) {
+        note(.paused(conversation, false))
+        _ = scheduler.resume(conversation, now)
+    }
+
+    func setBackground(_ isInBackground: Bool) {
+        note(.background(isInBackground))
+        if scheduler.isInBackground, !isInBackground { judge.broughtToForeground() }
+        scheduler.lifecycleChanged(isInBackground: isInBackground, now)
     }
 
     /// False: it joined the one under way, or there is no transport.
@@ -222,6 +241,7 @@ extension Simulation {
         scheduler = Scheduler(options)
         judge = Judge(options)
         judge.opened(self)
+        for conversation in Set(store.all.map(\.conversation)) { refreshBlock(conversation) }
         if hasTransport {
             scheduler.transportChanged(present: true, now)
             judge.hasTransport = true
