@@ -74,7 +74,8 @@ import Testing
         try queue.setConnectivity(.online)
         #expect(await eventually { (try? queue.counts()).map { $0.queued + $0.sending == 0 } ?? false })
         let counts = try queue.counts()
-        #expect(try queue.list(Filter(statuses: .all, limit: 1000)).count == Int(counts.sent + counts.failed + counts.read + counts.delivered))
+        #expect(
+            try queue.list(Filter(statuses: .all, limit: 1000)).count == Int(counts.sent + counts.failed + counts.read + counts.delivered))
         #expect(transport.doubles == 0)
         try queue.close()
         #expect(await eventually { log.hasEnded })

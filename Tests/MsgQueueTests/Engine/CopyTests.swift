@@ -20,9 +20,10 @@ import Testing
         #expect(refusal { try queue.backup(to: path) } == .conflict)
         do {
             let plain = try PlainDatabase(path)
-            #expect(try plain.rows("SELECT id, conversation, body, metadata FROM message ORDER BY seq") == [
-                ["1", "ana", "being sent", nil], ["2", "ben", "waits", "{\"k\":\"v\"}"],
-            ])
+            #expect(
+                try plain.rows("SELECT id, conversation, body, metadata FROM message ORDER BY seq") == [
+                    ["1", "ana", "being sent", nil], ["2", "ben", "waits", "{\"k\":\"v\"}"],
+                ])
             #expect(try plain.rows("PRAGMA quick_check") == [["ok"]])
         }
         let copy = try MessageQueue(path: path, options: options)
@@ -38,7 +39,9 @@ import Testing
         var options = Options(mode: .manual)
         options.direct = false
         var queue = try MessageQueue(path: directory.store, options: options)
-        let ids = try queue.enqueue([Draft("one", conversation: "ana"), Draft("two", conversation: "ana"), Draft("three", conversation: "ana")])
+        let ids = try queue.enqueue([
+            Draft("one", conversation: "ana"), Draft("two", conversation: "ana"), Draft("three", conversation: "ana"),
+        ])
         try queue.close()
         do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'626164' WHERE seq = 2") }
         let transport = RecordingTransport()

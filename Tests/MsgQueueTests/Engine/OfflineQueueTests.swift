@@ -178,7 +178,9 @@ import Testing
     @Test func Q5_previews_pages_and_filters() throws {
         let queue = try open(RecordingTransport()) { $0.direct = false }
         let long = String(repeating: "👨‍👩‍👧‍👦", count: 150)
-        try queue.enqueue([Draft(long, conversation: "ana"), Draft("short", conversation: "ben"), Draft([0xff, 0x00, 0x61], conversation: "ana")])
+        try queue.enqueue([
+            Draft(long, conversation: "ana"), Draft("short", conversation: "ben"), Draft([0xff, 0x00, 0x61], conversation: "ana"),
+        ])
         let list = try queue.list(Filter(limit: 2, withoutBodies: true))
         #expect(list.map(\.preview) == [String(repeating: "👨‍👩‍👧‍👦", count: 100), "short"])
         #expect(list.map(\.body) == [nil, nil])

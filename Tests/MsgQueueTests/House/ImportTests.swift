@@ -17,7 +17,9 @@ import Testing
         /// What it imports: the module's name, whatever attributes and kinds stand before it.
         var imports: [String] {
             lines.compactMap { line in
-                let words = line.split(separator: " ").filter { !$0.hasPrefix("@") && !["public", "package", "internal", "private", "fileprivate"].contains($0) }
+                let words = line.split(separator: " ").filter {
+                    !$0.hasPrefix("@") && !["public", "package", "internal", "private", "fileprivate"].contains($0)
+                }
                 guard words.first == "import", words.count > 1 else { return nil }
                 let kinds = ["struct", "class", "enum", "protocol", "typealias", "func", "let", "var"]
                 let module = kinds.contains(String(words[1])) && words.count > 2 ? words[2] : words[1]
@@ -41,10 +43,12 @@ import Testing
         return files
     }
 
-    @Test(arguments: [
-        ("MsgQueue/Model", []), ("MsgQueue/Rules", []), ("MsgQueue/Scheduling", []), ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
-        ("MsgQueue/Engine", ["CPlatform", "Glibc"]), ("MsgQueue/Connectivity", ["CPlatform", "Glibc"]),
-    ] as [(String, Set<String>)])
+    @Test(
+        arguments: [
+            ("MsgQueue/Model", []), ("MsgQueue/Rules", []), ("MsgQueue/Scheduling", []),
+            ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
+            ("MsgQueue/Engine", ["CPlatform", "Glibc"]), ("MsgQueue/Connectivity", ["CPlatform", "Glibc"]),
+        ] as [(String, Set<String>)])
     func each_room_imports_only_what_it_may(room: String, allowed: Set<String>) throws {
         // A room that is not built yet.
         guard FileManager.default.fileExists(atPath: sources.appendingPathComponent(room).path) else {
@@ -73,7 +77,9 @@ import Testing
     }
 
     @Test func only_the_store_speaks_SQL() throws {
-        let words = ["SELECT ", "INSERT ", "UPDATE ", "DELETE FROM", "CREATE TABLE", "CREATE INDEX", "PRAGMA ", "BEGIN IMMEDIATE", "sqlite3_"]
+        let words = [
+            "SELECT ", "INSERT ", "UPDATE ", "DELETE FROM", "CREATE TABLE", "CREATE INDEX", "PRAGMA ", "BEGIN IMMEDIATE", "sqlite3_",
+        ]
         let storage = Set(try files("MsgQueue/Storage").map(\.name.lastWord))
         for file in try files("MsgQueue") + files("MsgQueueABI") where !storage.contains(file.name.lastWord) {
             for line in file.code {
@@ -104,7 +110,10 @@ import Testing
     @Test func this_test_can_see_an_import() {
         let source = Source(
             name: "x",
-            lines: ["import Foundation", "@preconcurrency import Dispatch", "  public import struct Glibc.stat", "// import No", "let x = 1 // import"])
+            lines: [
+                "import Foundation", "@preconcurrency import Dispatch", "  public import struct Glibc.stat", "// import No",
+                "let x = 1 // import",
+            ])
         #expect(source.imports == ["Foundation", "Dispatch", "Glibc"])
     }
 }

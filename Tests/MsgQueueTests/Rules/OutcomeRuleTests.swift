@@ -315,7 +315,9 @@ import Testing
             var progress = Progress()
             var left = 0
             while progress.status == .queued, left < 50 {
-                let judgement: Judgement = random.pick([server(), server(7), .offline(text: ""), .retry(.timeout, code: 0, text: "", after: nil)])
+                let judgement: Judgement = random.pick([
+                    server(), server(7), .offline(text: ""), .retry(.timeout, code: 0, text: "", after: nil),
+                ])
                 let end = resolve(judgement, trial(progress.attempts + 1), of: progress, options)
                 #expect(StatusRule.allows(.sending, end.progress.status))
                 if !end.isOffline { left += 1 }

@@ -79,12 +79,12 @@ extension Judge {
         switch stop {
         case .empty: return isOver && simulation.store.queued.isEmpty
         case .waiting: return isOver && !simulation.store.queued.isEmpty
-        case .offline: return !isOnline || (session.isStopped && isOver)
+        case .offline: return isOver && (!isOnline || session.isStopped)
         case .batch: return !session.hasBatchLeft && isOver
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
         case .storage: return simulation.now.mono < simulation.storageUntil
         case .closed: return isClosing
-        case .paused: return simulation.scheduler.isPaused
+        case .paused: return isOver && simulation.scheduler.isPaused
         case .started: return false
         }
     }
@@ -147,7 +147,6 @@ extension Judge {
             throw Violation("the attempt of message \(flight.sequence) does not time out")
         }
         if let session {
-            guard isOnline, !simulation.scheduler.isPaused else { throw Violation("a drain goes on although nothing may be sent") }
             guard slots(simulation).open > 0 else { throw Violation("a drain has nothing under way and no report") }
             if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain goes on beyond its time") }
         }

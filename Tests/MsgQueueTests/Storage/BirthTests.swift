@@ -46,14 +46,18 @@ import Testing
         let bench = try StoreBench()
         let objects = try bench.rows("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
         #expect(objects.map { $0[0] } == Schema.objects)
-        let tables = try bench.rows("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'")
+        let tables = try bench.rows(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'")
         #expect(tables.isEmpty, "every table is strict")
     }
 
     @Test func a_second_owner_in_the_same_process_is_refused_and_the_first_takes_no_harm() throws {
         let bench = try StoreBench()
         try bench.add("a", [1])
-        for path in [bench.directory.store, "\(bench.directory.path)/./outbox.db", "\(bench.directory.path)/../\(bench.directory.path.split(separator: "/").last!)/outbox.db"] {
+        for path in [
+            bench.directory.store, "\(bench.directory.path)/./outbox.db",
+            "\(bench.directory.path)/../\(bench.directory.path.split(separator: "/").last!)/outbox.db",
+        ] {
             #expect(refusal { _ = try Store(path: path, options: Options()) } == .locked, "\(path)")
         }
         try bench.add("a", [2])

@@ -21,15 +21,16 @@ import Testing
         }
     }()
 
-    @Test(arguments: [
-        (0, 0, 0xef46_db37_51d8_e999), (1, 0, 0xe934_a84a_db05_2768), (3, 0, 0xff7e_1959_cb50_794a), (4, 0, 0x9136_a0dc_a574_57ee),
-        (7, 0, 0x6c83_909a_9f01_ed25), (8, 0, 0xcdbc_f538_e71d_1348), (14, 0, 0x8282_dcc4_994e_35c8), (31, 0, 0x299b_39a2_90e6_d783),
-        (32, 0, 0x18b2_1649_2bb4_4b70), (33, 0, 0x55c8_dc3e_578f_5b59), (63, 0, 0xa9ef_be0f_a0f3_f4e7), (64, 0, 0xef55_8f8a_cac2_b5cd),
-        (65, 0, 0xde0f_20dc_2631_af7a), (100, 0, 0x4bfe_019c_d91d_9ea4), (222, 0, 0xb641_ae8c_b691_c174),
-        (0, 2_654_435_761, 0xac75_fda2_929b_17ef), (1, 2_654_435_761, 0x5014_6076_43a9_b4c3),
-        (4, 2_654_435_761, 0xcaab_286b_d8e9_fdb5), (14, 2_654_435_761, 0xc3bd_6bf6_3deb_6df0),
-        (32, 2_654_435_761, 0xb3f3_3bdf_93ad_e409), (222, 2_654_435_761, 0x20cb_8ab7_ae10_c14a),
-    ] as [(Int, UInt64, UInt64)])
+    @Test(
+        arguments: [
+            (0, 0, 0xef46_db37_51d8_e999), (1, 0, 0xe934_a84a_db05_2768), (3, 0, 0xff7e_1959_cb50_794a), (4, 0, 0x9136_a0dc_a574_57ee),
+            (7, 0, 0x6c83_909a_9f01_ed25), (8, 0, 0xcdbc_f538_e71d_1348), (14, 0, 0x8282_dcc4_994e_35c8), (31, 0, 0x299b_39a2_90e6_d783),
+            (32, 0, 0x18b2_1649_2bb4_4b70), (33, 0, 0x55c8_dc3e_578f_5b59), (63, 0, 0xa9ef_be0f_a0f3_f4e7), (64, 0, 0xef55_8f8a_cac2_b5cd),
+            (65, 0, 0xde0f_20dc_2631_af7a), (100, 0, 0x4bfe_019c_d91d_9ea4), (222, 0, 0xb641_ae8c_b691_c174),
+            (0, 2_654_435_761, 0xac75_fda2_929b_17ef), (1, 2_654_435_761, 0x5014_6076_43a9_b4c3),
+            (4, 2_654_435_761, 0xcaab_286b_d8e9_fdb5), (14, 2_654_435_761, 0xc3bd_6bf6_3deb_6df0),
+            (32, 2_654_435_761, 0xb3f3_3bdf_93ad_e409), (222, 2_654_435_761, 0x20cb_8ab7_ae10_c14a),
+        ] as [(Int, UInt64, UInt64)])
     func the_vectors_of_the_reference(length: Int, seed: UInt64, expected: UInt64) {
         #expect(hash(Array(sample.prefix(length)), seed: seed) == expected)
     }

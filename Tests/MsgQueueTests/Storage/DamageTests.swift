@@ -18,7 +18,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "UPDATE message SET body = CAST(x'61' || substr(body, 2) AS BLOB) WHERE seq = 2", "UPDATE message SET body = substr(body, 2) WHERE seq = 2",
+        "UPDATE message SET body = CAST(x'61' || substr(body, 2) AS BLOB) WHERE seq = 2",
+        "UPDATE message SET body = substr(body, 2) WHERE seq = 2",
         "UPDATE message SET body = x'' WHERE seq = 2", "UPDATE message SET body = NULL WHERE seq = 2",
         "UPDATE message SET body_size = body_size + 1 WHERE seq = 2", "UPDATE message SET id = 'x' || substr(id, 2) WHERE seq = 2",
         "UPDATE message SET conversation = 'amy' WHERE seq = 2", "UPDATE message SET created_at = created_at + 1 WHERE seq = 2",

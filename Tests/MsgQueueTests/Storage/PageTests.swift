@@ -22,7 +22,9 @@ import Testing
         return (bench, sending)
     }
 
-    private func status(_ row: Row, _ sending: Set<Int64>) -> MessageStatus { sending.contains(row.sequence) ? .sending : row.progress.status }
+    private func status(_ row: Row, _ sending: Set<Int64>) -> MessageStatus {
+        sending.contains(row.sequence) ? .sending : row.progress.status
+    }
 
     private func all(_ bench: StoreBench) throws -> [Row] {
         try bench.rows("SELECT seq FROM message ORDER BY seq").compactMap { try bench.row(Int64($0[0] ?? "") ?? 0, .none) }

@@ -56,7 +56,9 @@ final class StoreBench {
 
     /// One message in a transaction of its own.
     @discardableResult
-    func add(_ conversation: Name = "a", _ body: [UInt8] = [], id: String? = nil, metadata: [(key: String, value: String)] = []) throws -> Row {
+    func add(_ conversation: Name = "a", _ body: [UInt8] = [], id: String? = nil, metadata: [(key: String, value: String)] = []) throws
+        -> Row
+    {
         try transaction { _ in try insert(conversation, body, id: id, metadata: metadata) }
     }
 

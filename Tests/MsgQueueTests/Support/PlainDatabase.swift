@@ -22,7 +22,9 @@ final class PlainDatabase {
     func rows(_ sql: String) throws -> [[String?]] { try Self.rows(sql, handle) }
 
     func number(_ sql: String) throws -> Int64 {
-        guard let text = try rows(sql).first?.first, let number = text.flatMap({ Int64($0) }) else { throw Failure(message: "no number: \(sql)") }
+        guard let text = try rows(sql).first?.first, let number = text.flatMap({ Int64($0) }) else {
+            throw Failure(message: "no number: \(sql)")
+        }
         return number
     }
 
