@@ -179,7 +179,7 @@ typedef struct msgq_options {
   msgq_exhausted exhausted;
   msgq_final_failure final_failure;
   /* A message that waits for its retry holds its conversation (default true); false: others pass it. One that waits for its
-     not_before_ms or for an unmetered link never holds anybody. */
+     not_before_ms or for an unmetered link holds nobody (up to 1024 of them in one conversation). */
   bool strict_order;
   /* 401 and 403 (failure kind unauthorized) pause the queue until msgq_resume instead of failing message after message; the message
      stays queued and uses up no retry. Default false. */

@@ -26,6 +26,8 @@ extension Engine {
         case .queued: break
         }
         let flight = scheduler.flights.values.first { $0.conversation == row.conversation }
+        // Its time ran out, but the transport's call has not come back.
+        if flight?.sequence == row.sequence { return (.sending, 0, nil) }
         let holder: Int64?
         if let flight { holder = flight.sequence } else { holder = try firstHolder(row, now) }
         let (reason, until) = scheduler.explain(row.head, row.conversation, holder: holder, now)

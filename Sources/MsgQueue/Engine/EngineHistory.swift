@@ -60,7 +60,8 @@ extension Engine {
     func maintain() {
         let now = ports.moment
         guard now.mono >= maintenanceAt || now.wall >= nextExpiry else { return }
-        guard phase == .open, !store.isPoisoned, now.mono >= scheduler.storageUntil else { return }
+        // What the store did not take yet comes first: its rows are not what they will be.
+        guard unsaved.isEmpty, phase == .open, !store.isPoisoned, now.mono >= scheduler.storageUntil else { return }
         do throws(QueueError) {
             if now.wall >= nextExpiry { try expireAll(now) }
             guard now.mono >= maintenanceAt else { return }
@@ -80,13 +81,12 @@ extension Engine {
 
     /// Messages whose time ran out fail when it does, wherever they stand.
     private func expireAll(_ now: Moment) throws(QueueError) {
-        for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) where !sendingPlaces.contains(sequence) {
-            try expire(conversation, sequence, now)
-        }
-        commitFacts()
-        nextExpiry = try store.nextExpiry(after: now.wall) ?? Int64.max
+        // What is being sent is looked at when its attempt ends.
+        for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) { try expire(conversation, sequence, now) }
+        guard commitFacts() else { return }
         // More of them than one step takes: at once again.
-        if try !store.expired(at: now.wall, limit: 65).filter({ !sendingPlaces.contains($0.sequence) }).isEmpty { nextExpiry = now.wall }
+        let hasMore = try !store.expired(at: now.wall, limit: 1).isEmpty
+        nextExpiry = hasMore ? now.wall : try store.nextExpiry(after: now.wall) ?? Int64.max
     }
 
     // MARK: Statistics

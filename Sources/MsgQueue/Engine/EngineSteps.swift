@@ -174,6 +174,7 @@ extension Engine {
             back = row.head
             back?.dueAt = resolution.progress.dueAt
             back?.dueDelay = resolution.progress.dueDelay
+            if row.expiresAt != 0 { nextExpiry = min(nextExpiry, row.expiresAt) }
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
@@ -259,7 +260,9 @@ extension Engine {
             Fact(
                 sequence: sequence, isOutcome: false,
                 write: { [store] () throws(QueueError) in
-                    try store.update(row, to: progress)
+                    // It may be written later than it happened.
+                    guard let current = try store.row(at: sequence, .none), current.progress.status == .queued else { return }
+                    try store.update(current, to: progress)
                     try store.write(attempt, of: sequence)
                 },
                 tell: { [self] in

@@ -74,8 +74,8 @@ struct Lane {
     var isChainOpen = false
     /// When the lane is to be looked at again (monotonic); 0: no ticket for it is out.
     var wakeAt: Int64 = 0
-    /// This message was attempted in this run and comes back by its timer (mode ask).
-    var asked: Int64 = 0
+    /// These were attempted in this run and come back by their timers (mode ask).
+    var asked: Set<Int64> = []
 
     /// So many are kept in `deferred`; beyond that they hold their conversation.
     static let deferredCeiling = 1024
@@ -83,7 +83,12 @@ struct Lane {
     var isIdle: Bool { flight == nil && upcoming.isEmpty && deferred.isEmpty && !more }
 
     /// Whether something here may go without a drain and without mode auto.
-    var hasOwnLeave: Bool { directThrough != 0 || asked != 0 }
+    var hasOwnLeave: Bool { directThrough != 0 || !asked.isEmpty }
+
+    /// Nothing goes without leave any more.
+    mutating func endChain() {
+        (directFrom, directThrough, isChainOpen) = (0, 0, false)
+    }
 
     func isDirect(_ sequence: Int64) -> Bool { sequence >= directFrom && sequence <= directThrough }
 
@@ -112,6 +117,7 @@ struct Lane {
     mutating func remove(_ sequence: Int64) {
         upcoming.removeAll { $0.sequence == sequence }
         deferred.removeAll { $0.sequence == sequence }
+        asked.remove(sequence)
     }
 
     /// Moves messages between `upcoming` and `deferred`, by what keeps them now.

@@ -187,7 +187,7 @@ package struct Scheduler {
         if head.hasExpired(now) { return true }
         guard !isMetered(head), now.mono >= limitedUntil else { return false }
         if let block = blocks[conversation], block < head.sequence { return false }
-        let isAsked = lane.asked == head.sequence && now.mono >= pausedUntil && mayWake
+        let isAsked = lane.asked.contains(head.sequence) && now.mono >= pausedUntil && mayWake
         return hasLeave(now) || lane.isDirect(head.sequence) || isAsked
     }
 

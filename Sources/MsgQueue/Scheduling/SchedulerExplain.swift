@@ -27,7 +27,7 @@ extension Scheduler {
         // A drain's batch that is used up ends the drain before anything else goes.
         if let session, !session.hasBatchLeft { return (.trigger, 0) }
         if hasLeave(now) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
-        let isAsked = lanes[conversation]?.asked == head.sequence
+        let isAsked = lanes[conversation]?.asked.contains(head.sequence) == true
         if isAsked || mode == .auto {
             if now.mono < pausedUntil { return (.holding, wall(pausedUntil)) }
             if !mayWake { return (.trigger, 0) }

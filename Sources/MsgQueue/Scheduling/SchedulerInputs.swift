@@ -15,10 +15,8 @@ extension Scheduler {
         } else {
             // What would have gone at once is backlog now.
             for conversation in Array(lanes.keys) {
-                lanes[conversation]?.directFrom = 0
-                lanes[conversation]?.directThrough = 0
-                lanes[conversation]?.isChainOpen = false
-                lanes[conversation]?.asked = 0
+                lanes[conversation]?.endChain()
+                lanes[conversation]?.asked = []
             }
         }
         placeAll(now)
@@ -215,7 +213,7 @@ extension Scheduler {
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
             var lane = lanes[conversation] ?? Lane()
-            if let token = lane.flight, flights[token]?.sequence == head.sequence { continue }
+            if let token = lane.flight, let flight = flights[token], flight.sequence == head.sequence, !flight.isEnded { continue }
             guard head.sequence > lane.last else { continue }
             lane.append(anchored(head, now))
             lanes[conversation] = lane
@@ -250,7 +248,7 @@ extension Scheduler {
                 budget -= 1
             }
         }
-        let isKnown = scanComplete || lanes[flight.conversation] != nil
+        let isKnown = knows(flight.sequence, lanes[flight.conversation] ?? Lane())
         withLane(flight.conversation, now) { lane in
             lane.remove(flight.sequence)
             lane.flight = flight.token
@@ -272,17 +270,13 @@ extension Scheduler {
         if !flight.isRunning { flights[token] = nil }
         guard var lane = lanes[flight.conversation] else { return }
         if !flight.isRunning { lane.flight = nil }
-        lane.asked = 0
+        lane.asked.remove(flight.sequence)
         if let back {
             if back.dueAt != 0 { dues[back.sequence] = now.mono + back.dueDelay }
             takeBack(back, into: &lane, now)
-            if mode == .ask, !offline { lane.asked = back.sequence }
+            if mode == .ask, !offline { lane.asked.insert(back.sequence) }
         }
-        if lane.upcoming.isEmpty, !lane.more {
-            lane.directFrom = 0
-            lane.directThrough = 0
-            lane.isChainOpen = false
-        }
+        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.endChain() }
         lanes[flight.conversation] = lane
         if offline { placeAll(now) } else { place(flight.conversation, now) }
     }
@@ -294,8 +288,10 @@ extension Scheduler {
         if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
             lane.directThrough = head.sequence - 1
             lane.isChainOpen = false
-        } else {
+        } else if head.sequence < lane.directThrough {
             lane.directFrom = head.sequence + 1
+        } else {
+            lane.endChain()
         }
     }
 

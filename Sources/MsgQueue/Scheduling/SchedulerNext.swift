@@ -120,8 +120,9 @@ extension Scheduler {
         if let extra { times.append(extra) }
         if mayWake {
             if let ticket = waiting.first { times.append(ticket.key) }
-            times += [settledAt, pausedUntil, limitedUntil, timerAt].filter { $0 > now.mono }
+            times += [settledAt, pausedUntil, timerAt].filter { $0 > now.mono }
         }
+        if limitedUntil > now.mono { times.append(limitedUntil) }
         if let deadline = session?.deadline { times.append(deadline) }
         if prompt == .raised { times.append(promptUntil) }
         return times.min()
@@ -141,8 +142,10 @@ extension Scheduler {
 
     /// Whether a person is to be asked: there is a backlog that does not go by itself.
     private func mayAsk(_ now: Moment, queued: Int64) -> Bool {
-        guard mode == .ask, prompt == .armed, mayStart, session == nil, now.mono >= settledAt, flights.isEmpty else { return false }
-        let own = lanes.values.reduce(0) { $0 + ($1.hasOwnLeave ? $1.upcoming.count + $1.deferred.count : 0) }
+        guard mode == .ask, prompt == .armed, mayStart, session == nil, now.mono >= settledAt, underWay == 0 else { return false }
+        let own = lanes.values.reduce(0) { sum, lane in
+            sum + (lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.asked.contains($0.sequence) }
+        }
         return queued > Int64(own)
     }
 

@@ -135,12 +135,12 @@ extension Store {
         return try row(at: first.head.sequence, .none)?.createdAt ?? 0
     }
 
-    /// Queued messages whose time has run out.
+    /// Queued messages whose time has run out, without those being sent.
     package func expired(at now: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, sequence: Int64)] {
         let statement = try database.statement(
             """
             SELECT seq, conversation FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2
+            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 AND seq NOT IN (SELECT seq FROM in_flight) ORDER BY expires_at LIMIT ?2
             """)
         statement.bind(1, now)
         statement.bind(2, Int64(limit))

@@ -73,7 +73,8 @@ extension Store {
             statement.bind(Int32(index + 2), value)
         }
         try statement.run()
-        guard progress.status != row.progress.status else { return }
+        // A row that is gone by now is in no count any more.
+        guard database.changes == 1, progress.status != row.progress.status else { return }
         // The pruning goes through the history in order: what joins it behind its back makes it begin anew.
         if progress.status == .sent { pruneCursor = min(pruneCursor, row.sequence - 1) }
         try count(row, row.change(to: progress.status))
@@ -107,6 +108,7 @@ extension Store {
 
     /// Removes one message and all that belongs to it.
     package func delete(_ row: Row) throws(QueueError) {
+        var (isFirst, existed) = (true, false)
         for statement in [
             try database.statement("DELETE FROM message WHERE seq = ?1"),
             try database.statement("DELETE FROM large_body WHERE seq = ?1"),
@@ -115,7 +117,10 @@ extension Store {
         ] {
             statement.bind(1, row.sequence)
             try statement.run()
+            if isFirst { existed = database.changes == 1 }
+            isFirst = false
         }
+        guard existed else { return }
         try count(row, row.change(to: nil))
         try conversationLost(row)
     }

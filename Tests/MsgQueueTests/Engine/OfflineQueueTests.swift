@@ -115,8 +115,10 @@ import Testing
         let transport = RecordingTransport()
         let queue = try open(transport)
         let log = EventLog(queue.events)
-        for number in 0..<10 { try queue.enqueue("\(number)", conversation: "ana") }
-        #expect(await eventually { log.changes().count { $0.to == .sent } == 10 })
+        let ids = try (0..<10).map { try queue.enqueue("\($0)", conversation: "ana") }
+        let isDone = await eventually { log.changes().count { $0.to == .sent } == 10 }
+        let reasons = try ids.map { try queue.explain($0).reason }
+        #expect(isDone, "\(reasons)")
         #expect(transport.texts == (0..<10).map(String.init))
         try queue.close()
     }
