@@ -113,7 +113,7 @@ extension Judge {
 
     private func mayPrompt(_ simulation: Simulation) -> Bool {
         options.mode == .ask && !hasPrompted && mayStart(simulation) && session == nil && simulation.now.mono >= settledAt
-            && simulation.scheduler.flights.isEmpty
+            && simulation.scheduler.flights.values.allSatisfy(\.isHung)
     }
 
     /// There is a conversation with nothing that goes by itself.

@@ -206,6 +206,9 @@ struct RandomHost {
                 simulation.drain()
             } else if let deadline = simulation.deadline {
                 simulation.advance(max(1, deadline - simulation.now.mono))
+            } else if simulation.options.blocksOnFailure, simulation.store.all.contains(where: { $0.progress.status == .failed }) {
+                // What expired just now holds those behind it, until it is removed.
+                continue
             } else {
                 guard isDrained else { throw Violation("\(left) queued, and nothing happens") }
                 // By hand: when it is due.
