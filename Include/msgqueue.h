@@ -225,8 +225,8 @@ typedef struct msgq_options {
   int64_t timer_ms;
   /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
   int64_t expiry_ms;
-  /* History: sent and recorded messages are kept, so many at most (default 10,000) and so long at most (default 30 days; negative: no limit).
-     What is queued or failed is never pruned. */
+  /* History: sent and recorded messages are kept, so many at most (default 10,000) and so long at most (default 30
+     days; negative: no limit). What is queued or failed is never pruned. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
   /* Ids of messages that were sent and pruned or deleted are refused as duplicates for this long: default 7 days; 0: not. */
@@ -368,7 +368,8 @@ msgq_result msgq_delete(msgq_queue *queue, const char *id);
 msgq_result msgq_retry(msgq_queue *queue, const char *id);
 
 /* Sends one queued message now, whatever stands before it or its mode says; while offline, when online. Returns at
-   once. Errors: INVALID, NOT_FOUND, CONFLICT (not queued), BUSY (being sent, or asked for already), NO_TRANSPORT, CLOSED, FORKED. Threads: any. Since 0.1. */
+   once. Errors: INVALID, NOT_FOUND, CONFLICT (not queued), BUSY (being sent, or asked for already), NO_TRANSPORT,
+   CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_send_now(msgq_queue *queue, const char *id);
 
 /* A receipt: the message was delivered or read. Statuses only move forward: a receipt that comes twice or late is
@@ -508,9 +509,9 @@ typedef struct msgq_conversation {
 /* A page of conversations. (The type has the name of the function: write `struct msgq_conversations`.) */
 struct msgq_conversations;
 
-/* Conversations, the one with the newest message first: the page behind the one whose newest message has the sequence `before` (0: the first
-   page), at most `limit` (1 to 1000; 0: 50). Free it with msgq_conversations_free. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any.
-   Since 0.1. */
+/* Conversations, the one with the newest message first: the page behind the one whose newest message has the sequence
+   `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Free it with msgq_conversations_free. Errors:
+   INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit, struct msgq_conversations **out);
 /* Number of conversations; 0 for NULL. Since 0.1. */
 size_t msgq_conversations_size(const struct msgq_conversations *page);
@@ -553,8 +554,8 @@ typedef struct msgq_statistics {
 /* `out` has its struct_size set. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);
 
-/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Free it with msgq_text_free. Errors: INVALID, STORAGE, CLOSED, FORKED.
-   Threads: any. Since 0.1. */
+/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Free it with msgq_text_free. Errors:
+   INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_stats_text(msgq_queue *queue, char **out);
 /* Frees a text that a function gave through `char **out`. NULL is fine. Since 0.1. */
 void msgq_text_free(char *text);
@@ -658,8 +659,8 @@ typedef struct msgq_report {
  */
 msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
 
-/* Starts nothing more, in one conversation or (NULL) at all, whoever asks, until msgq_resume. What is under way ends. Not kept over a restart.
-   Pausing twice is fine. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Starts nothing more, in one conversation or (NULL) at all, whoever asks, until msgq_resume. What is under way ends.
+   Not kept over a restart. Pausing twice is fine. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_pause(msgq_queue *queue, const char *conversation);
 /* Ends a pause of the same scope. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_resume(msgq_queue *queue, const char *conversation);
@@ -680,7 +681,8 @@ typedef enum msgq_link {
   MSGQ_LINK_OTHER
 } msgq_link;
 
-/* Tells the engine how the world is. Offline stops sending; online wakes what waits (see settle_ms). Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Tells the engine how the world is. Offline stops sending; online wakes what waits (see settle_ms). Errors: INVALID,
+   CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link, bool metered);
 
 typedef enum msgq_lifecycle { MSGQ_LIFECYCLE_FOREGROUND = 0, MSGQ_LIFECYCLE_BACKGROUND } msgq_lifecycle;
@@ -692,7 +694,8 @@ msgq_result msgq_set_lifecycle(msgq_queue *queue, msgq_lifecycle lifecycle);
 
 /* ------------------------------------------------------------------ words for people */
 
-/* "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"; "" for a number that is none. Borrowed, for ever valid. Any thread. Since 0.1. */
+/* "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"; "" for a number that is none. Borrowed, for ever
+   valid. Any thread. Since 0.1. */
 const char *msgq_status_label(msgq_status status);
 /* The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert". Borrowed, for ever valid. Any thread. Since 0.1. */
 const char *msgq_status_icon(msgq_status status);
@@ -702,9 +705,9 @@ const char *msgq_failure_text(msgq_failure_kind kind);
 /* One line about the queue: "You're offline. 5 messages queued.", "Sending 3 messages…", or "" when there is nothing to say. Free it with
    msgq_text_free. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_banner(msgq_queue *queue, char **out);
-/* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the future, as a clock that was set back makes it,
-   is "Just now". Writes at most `size` bytes with the NUL and never cuts: 16 bytes are enough. Errors: INVALID, TOO_LARGE (nothing written). Any
-   thread. Since 0.1. */
+/* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the future, as a clock that
+   was set back makes it, is "Just now". Writes at most `size` bytes with the NUL and never cuts: 16 bytes are enough.
+   Errors: INVALID, TOO_LARGE (nothing written). Any thread. Since 0.1. */
 msgq_result msgq_relative_time(int64_t then_ms, int64_t now_ms, char *out, size_t size);
 
 /* ------------------------------------------------------------------ events */
@@ -769,7 +772,8 @@ msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, voi
  * MSGQ_CALLBACKS_POLL: runs the callbacks that are waiting, on this thread. With none, waits for one at most `timeout_ms` (0: not at all,
  * negative: without end). `ran`, which may be NULL, receives how many ran. MSGQ_OK also when none did. Several threads may poll at a time:
  * that is how several conversations are sent side by side. From inside a callback it runs nothing.
- * Errors: INVALID, CONFLICT (callbacks run on threads), CLOSED (also: the queue was closed while this waited), FORKED. Threads: any. Since 0.1.
+ * Errors: INVALID, CONFLICT (callbacks run on threads), CLOSED (also: the queue was closed while this waited),
+ * FORKED. Threads: any. Since 0.1.
  */
 msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
 

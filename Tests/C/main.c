@@ -8,9 +8,10 @@
 
 int main(int count, char **arguments) {
   static const struct check_test *const groups[] = {
-    contract_tests, lifecycle_tests, message_tests,  list_tests,     limit_tests,    sending_tests,
-    answer_tests,   order_tests,     retry_tests,    schedule_tests, async_tests,    callback_tests,
-    poll_tests,     connectivity_tests, crash_tests, word_tests, prompt_tests, history_tests, long_tests, trigger_tests, rule_tests, time_tests, explain_tests, meanwhile_tests, statistics_tests, bad_call_tests, bad_value_tests, bad_size_tests,
+    contract_tests, lifecycle_tests, message_tests, list_tests, limit_tests, sending_tests, answer_tests,
+    order_tests, retry_tests, schedule_tests, async_tests, callback_tests, poll_tests, connectivity_tests,
+    crash_tests, word_tests, prompt_tests, history_tests, long_tests, trigger_tests, rule_tests, time_tests,
+    explain_tests, meanwhile_tests, statistics_tests, bad_call_tests, bad_value_tests, bad_size_tests,
     bad_place_tests,
   };
   child_program = arguments[0];

@@ -30,8 +30,8 @@ extension Engine {
     /// How long a handler that does not come back is waited for, when events are left to tell.
     private static let eventPatience: Int64 = 1_000
 
-    /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told. False: something had
-    /// not ended.
+    /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told.
+    /// False: something had not ended.
     private func awaitQuiet(_ deadline: Int64?) -> Bool {
         while scheduler.inFlight > 0 || callsRunning > 0 || hasUnsavedHope(deadline) {
             settle()

@@ -2,8 +2,8 @@
 package enum Preview {
     package static let characters = 100
 
-    /// What is read of a body for it. A character may be long (a family in emoji has 25 bytes, a kiss with two skin tones 35), but not without
-    /// end: a hostile one must not make a page of previews as large as the bodies.
+    /// What is read of a body for it. A character may be long (a family in emoji has 25 bytes, a kiss with two skin tones 35),
+    /// but not without end: a hostile one must not make a page of previews as large as the bodies.
     package static let bytes = characters * 64
 
     /// Never cut inside a character; bytes that are not UTF-8 show as replacement characters, line breaks as they are.

@@ -140,7 +140,8 @@ extension Store {
         let statement = try database.statement(
             """
             SELECT seq, conversation FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 AND seq NOT IN (SELECT seq FROM in_flight) ORDER BY expires_at LIMIT ?2
+            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 AND seq NOT IN (SELECT seq FROM in_flight)
+            ORDER BY expires_at LIMIT ?2
             """)
         statement.bind(1, now)
         statement.bind(2, Int64(limit))
