@@ -659,6 +659,15 @@ typedef struct msgq_report {
  */
 msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
 
+/* Told once when a drain ended, as a callback; `report` is valid until it returns. */
+typedef void (*msgq_drained_fn)(void *context, const msgq_report *report);
+
+/* As msgq_drain, but returns at once, for hosts that must not wait: `done` is called exactly once with the report, after
+   the events of the drain were told, on the thread that tells events or in msgq_poll; when the queue is closed before,
+   in msgq_close. Only after MSGQ_OK; `done` may be NULL. Errors: INVALID, NO_TRANSPORT, CLOSED, FORKED. Threads: any.
+   Since 0.1. */
+msgq_result msgq_drain_async(msgq_queue *queue, const msgq_drain_options *options, msgq_drained_fn done, void *context);
+
 /* Starts nothing more, in one conversation or (NULL) at all, whoever asks, until msgq_resume. What is under way ends.
    Not kept over a restart. Pausing twice is fine. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_pause(msgq_queue *queue, const char *conversation);
@@ -682,8 +691,22 @@ typedef enum msgq_link {
 } msgq_link;
 
 /* Tells the engine how the world is. Offline stops sending; online wakes what waits (see settle_ms). Errors: INVALID,
-   CLOSED, FORKED. Threads: any. Since 0.1. */
+   CONFLICT (a monitor tells it), CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link, bool metered);
+
+/*
+ * Lets the kernel tell instead (Linux: rtnetlink), beginning with how things are now: when this returns, the engine
+ * knows it. Online is a default route, of IPv4 or IPv6, that goes out by a link that is up, and an address of its family
+ * to come from; the link is that of the route with the lowest metric, and counts as metered when it is cellular. Whether
+ * a receiver can be reached is not asked: a host on a network without a way to the Internet is online to its kernel.
+ * It hears of the network namespace of the thread that starts it. A second time changes nothing.
+ * Errors: INVALID, PERMISSION (a sandbox forbids it), STORAGE (no descriptor left), CLOSED, FORKED. Threads: any.
+ * Since 0.1.
+ */
+msgq_result msgq_monitor_start(msgq_queue *queue);
+/* Ends it; what was known last stays true until msgq_set_connectivity. Without a monitor it does nothing. Errors:
+   INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_monitor_stop(msgq_queue *queue);
 
 typedef enum msgq_lifecycle { MSGQ_LIFECYCLE_FOREGROUND = 0, MSGQ_LIFECYCLE_BACKGROUND } msgq_lifecycle;
 

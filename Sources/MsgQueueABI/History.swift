@@ -166,14 +166,3 @@ public func msgq_resume(_ queue: OpaquePointer!, _ conversation: UnsafePointer<C
         try engine.resume(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
     }
 }
-
-@_cdecl("msgq_set_lifecycle") @implementation
-public func msgq_set_lifecycle(_ queue: OpaquePointer!, _ lifecycle: msgq_lifecycle) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        guard lifecycle == MSGQ_LIFECYCLE_FOREGROUND || lifecycle == MSGQ_LIFECYCLE_BACKGROUND else {
-            throw QueueError(.invalid, "there is no lifecycle \(lifecycle.rawValue)")
-        }
-        try engine.setLifecycle(isInBackground: lifecycle == MSGQ_LIFECYCLE_BACKGROUND)
-    }
-}

@@ -107,23 +107,27 @@ public func msgq_drain(
     }
 }
 
+@_cdecl("msgq_drain_async") @implementation
+public func msgq_drain_async(
+    _ queue: OpaquePointer!, _ options: UnsafePointer<msgq_drain_options>!, _ done: msgq_drained_fn!, _ context: UnsafeMutableRawPointer!
+) -> msgq_result {
+    let host = HostContext(pointer: context, release: nil)
+    return status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
+        try engine.drain(batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
+            guard let done, case .success(let report) = result else { return }
+            var told = msgq_report(report)
+            done(host.pointer, &told)
+        }
+    }
+}
+
 extension msgq_report {
     init(_ report: Report) {
         self.init(
             struct_size: UInt32(MemoryLayout<msgq_report>.stride), stop: msgq_stop(UInt32(bitPattern: report.stop.rawValue)),
             sent: UInt64(clamping: report.sent), failed: UInt64(clamping: report.failed), discarded: UInt64(clamping: report.discarded),
             remaining: UInt64(clamping: report.remaining))
-    }
-}
-
-@_cdecl("msgq_set_connectivity") @implementation
-public func msgq_set_connectivity(
-    _ queue: OpaquePointer!, _ connectivity: msgq_connectivity, _ link: msgq_link, _ metered: Bool
-) -> msgq_result {
-    status { () throws(QueueError) in
-        let engine = try Handles.engine(queue)
-        try engine.setNetwork(
-            Network(
-                connectivity: try choice(connectivity.rawValue, "connectivity"), link: try choice(link.rawValue, "link"), metered: metered))
     }
 }

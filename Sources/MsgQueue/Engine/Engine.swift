@@ -19,6 +19,8 @@ package final class Engine: @unchecked Sendable {
     let store: Store
     var scheduler: Scheduler
     var phase = Phase.open
+    /// This is a forked child, in which a callback came back.
+    var isOrphan = false
     var events = EventQueue()
     var isDelivering = false
     var transport: Registration<TransportFunction>?
@@ -47,18 +49,23 @@ package final class Engine: @unchecked Sendable {
     var nextExpiry = Int64.max
 
     // Threads, and what they wait on:
-    var workers: [EngineThread] = []
+    var services: [EngineThread] = []
+    let alarm: Alarm
+    var monitor: NetworkMonitor?
+    /// Those that call the transport, by number.
+    var workers: [Int: EngineThread] = [:]
+    var workersBegun = 0
     var workersIdle = 0
     var workersCalling = 0
+    /// Since when (monotonic) an attempt waits to be started.
+    var startWaitsSince: Int64?
     /// Transport calls that have not returned, and threads inside `poll`.
     var callsRunning = 0
     var pollers = 0
     var closingSince: Int64 = 0
     var lastPolledAt = Int64.min / 2
-    var services: [EngineThread] = []
     let workCondition = Condition()
     let eventCondition = Condition()
-    let timerCondition = Condition()
     /// An attempt ended, a callback returned: for `close`.
     let quietCondition = Condition()
 
@@ -74,6 +81,10 @@ package final class Engine: @unchecked Sendable {
         scheduler = Scheduler(options)
         statisticsKeeper = StatisticsKeeper(openedAt: ports.wall())
         store = try Store(path: path, options: options)
+        do throws(QueueError) { alarm = try Alarm() } catch {
+            store.close(clean: false)
+            throw error
+        }
         do throws(QueueError) {
             try recover()
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
@@ -104,39 +115,6 @@ package final class Engine: @unchecked Sendable {
         guard getpid() == process else { throw QueueError(.forked, "the queue belongs to process \(process)") }
     }
 
-    // MARK: Threads
-
-    private func startServices() throws(QueueError) {
-        try startService("msgq-timer") { [self] in runTimer() }
-        if !options.polled { try startService("msgq-events") { [self] in runEvents() } }
-    }
-
-    private func startService(_ name: String, _ body: @escaping @Sendable () -> Void) throws(QueueError) {
-        guard let thread = EngineThread(name, body) else { throw QueueError(.storage, "the system has no thread left") }
-        services.append(thread)
-    }
-
-    /// Ends timer and event threads of a queue that could not be opened.
-    private func stopServices() {
-        lock.withLock { phase = .closed }
-        timerCondition.broadcast()
-        eventCondition.broadcast()
-        for thread in services { thread.join() }
-        services = []
-        poll?.close()
-    }
-
-    /// Performs what is due by time.
-    private func runTimer() {
-        lock.lock()
-        while phase != .closed {
-            maintain()
-            settle()
-            timerCondition.wait(lock, until: timerDeadline)
-        }
-        lock.unlock()
-    }
-
     // MARK: Letting the scheduler go on
 
     /// Performs the scheduler's steps as far as they need no transport, and wakes who performs the others. Under the lock,
@@ -148,11 +126,12 @@ package final class Engine: @unchecked Sendable {
         switch step {
         case .start:
             hasStart = true
-            if poll == nil { wakeWorker() }
             // It waits for whoever calls transports; the clock goes on for everything else.
-            arm(scheduler.deadline(ports.moment))
+            let deadline = scheduler.deadline(ports.moment)
+            arm(poll == nil ? min(deadline ?? Int64.max, callWorker()) : deadline)
         case .wait(let deadline):
             hasStart = false
+            startWaitsSince = nil
             arm(deadline)
         default: break
         }
@@ -170,7 +149,7 @@ package final class Engine: @unchecked Sendable {
         let deadline = min(deadline ?? Int64.max, maintenanceDeadline)
         guard deadline != timerDeadline else { return }
         timerDeadline = deadline
-        timerCondition.signal()
+        alarm.arm(deadline)
     }
 
     /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.
@@ -178,19 +157,6 @@ package final class Engine: @unchecked Sendable {
         guard nextExpiry != Int64.max else { return maintenanceAt }
         let now = ports.moment
         return min(maintenanceAt, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
-    }
-
-    private func wakeWorker() {
-        if workersIdle > 0 {
-            workCondition.signal()
-        } else if workersCalling < options.maxInFlight + Scheduler.hungCeiling, workers.count < 256 {
-            guard let thread = EngineThread("msgq-worker", { [self] in runWorker() }) else {
-                storageTrouble(QueueError(.storage, "the system has no thread left"))
-                return
-            }
-            workers.append(thread)
-            workersIdle += 1
-        }
     }
 
     // MARK: Telling

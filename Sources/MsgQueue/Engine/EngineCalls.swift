@@ -1,50 +1,47 @@
+import Glibc
+
 /// Calling the host: transports and event handlers, on the engine's threads or in `poll`.
 extension Engine {
-    // MARK: Transports
-
-    func runWorker() {
-        lock.lock()
-        workersIdle -= 1
-        while phase != .closed {
-            guard phase == .open, hasStart else {
-                workersIdle += 1
-                workCondition.wait(lock)
-                workersIdle -= 1
-                continue
-            }
-            guard var work = startNext() else {
-                // What came instead of a start (a drain's end, an expiry, a pause) has consequences, too.
-                settle()
-                continue
-            }
-            workersCalling += 1
-            while true {
-                // There may be more to start side by side.
-                settle()
-                guard let next = call(work) else { break }
-                work = next
-            }
-            workersCalling -= 1
-            settle()
-        }
+    /// Runs the host's code, with the lock given up meanwhile.
+    private func callingOut<T>(_ body: () -> T) -> T {
         lock.unlock()
+        let value = ThreadContext.current.inCallback(of: self, body)
+        guard getpid() == process else {
+            orphaned()
+            return value
+        }
+        lock.lock()
+        return value
     }
+
+    /// The host's code forked, and this is the child, where only this thread goes on. Whoever held the lock is not here to give it back,
+    /// and the file is the parent's: for this process the queue is closed, and nothing is written.
+    private func orphaned() {
+        Log.warning("\(store.path): a callback returned in a forked child; the queue is not the child's")
+        lock.reset()
+        for condition in [workCondition, eventCondition, quietCondition] { condition.reset() }
+        lock.lock()
+        phase = .closed
+        isOrphan = true
+    }
+
+    /// Why a queue that is not open any more is not.
+    var ending: QueueError {
+        isOrphan ? QueueError(.forked, "the queue belongs to process \(process)") : QueueError(.closed, "the queue is closed")
+    }
+
+    // MARK: Transports
 
     /// Makes one attempt, with the lock given up meanwhile, and starts the next one in the same commit as its end.
     func call(_ work: Work, thenNext: Bool = true) -> Work? {
         callsRunning += 1
-        lock.unlock()
-        let outcome = ThreadContext.current.inCallback(of: self) { work.transport.function(work.delivery) }
-        lock.lock()
+        let outcome = callingOut { work.transport.function(work.delivery) }
+        work.transport.blocks = outcome.verdict != .pending
         returned(work.flight, outcome)
         let release = work.transport.leave()
         let next = thenNext ? startNext() : nil
         if next == nil { commitFacts() }
-        if let release {
-            lock.unlock()
-            ThreadContext.current.inCallback(of: self, release)
-            lock.lock()
-        }
+        if let release { callingOut(release) }
         callsRunning -= 1
         quietCondition.broadcast()
         return next
@@ -133,21 +130,12 @@ extension Engine {
         guard let item else { return false }
         isDelivering = true
         switch item {
-        case .barrier(let action):
-            lock.unlock()
-            ThreadContext.current.inCallback(of: self, action)
-            lock.lock()
+        case .barrier(let action): callingOut(action)
         case .event(let event, let at):
             guard let handler else { break }
             handler.enter()
-            lock.unlock()
-            ThreadContext.current.inCallback(of: self) { handler.function(event, at) }
-            lock.lock()
-            if let release = handler.leave() {
-                lock.unlock()
-                ThreadContext.current.inCallback(of: self, release)
-                lock.lock()
-            }
+            callingOut { handler.function(event, at) }
+            if let release = handler.leave() { callingOut(release) }
         }
         isDelivering = false
         quietCondition.broadcast()

@@ -12,7 +12,7 @@ extension Engine {
             // Another thread closes it already: that is closed enough to say so, once it is.
             while phase != .closed { quietCondition.wait(lock) }
             lock.unlock()
-            throw QueueError(.closed, "the queue is closed")
+            throw ending
         }
         phase = .closing
         scheduler.closing()
@@ -23,6 +23,10 @@ extension Engine {
         }
         settle()
         let isQuiet = awaitQuiet(deadline)
+        guard !isOrphan else {
+            lock.unlock()
+            throw ending
+        }
         finish()
         return isQuiet
     }
@@ -33,7 +37,7 @@ extension Engine {
     /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told.
     /// False: something had not ended.
     private func awaitQuiet(_ deadline: Int64?) -> Bool {
-        while scheduler.inFlight > 0 || callsRunning > 0 || hasUnsavedHope(deadline) {
+        while !isOrphan, scheduler.inFlight > 0 || callsRunning > 0 || hasUnsavedHope(deadline) {
             settle()
             if let deadline, ports.mono() >= deadline { break }
             serveEvents()
@@ -48,7 +52,7 @@ extension Engine {
     private func awaitEvents() -> Bool {
         var patience = ports.mono() + Self.eventPatience
         var left = Int.max
-        while isDelivering || hasEvents {
+        while !isOrphan, isDelivering || hasEvents {
             settle()
             if events.count < left {
                 left = events.count
@@ -84,21 +88,23 @@ extension Engine {
         let waiters = drainWaiters
         drainWaiters = []
         var releases = [transport?.retire(), handler?.retire()]
-        (transport, handler) = (nil, nil)
+        (transport, handler, monitor) = (nil, nil, nil)
         store.close(clean: true)
         let stuck = callsRunning > 0 || isDelivering
-        let threads = (workers, services)
-        (workers, services) = ([], [])
+        let threads = services + workers.values
+        (workers, services) = ([:], [])
         let report = Report(stop: .closed, remaining: store.totals.queued)
         poll?.close()
         workCondition.broadcast()
         eventCondition.broadcast()
-        timerCondition.broadcast()
+        alarm.ring()
         quietCondition.broadcast()
         lock.unlock()
         for waiter in waiters { waiter(.success(report)) }
         // A thread that a callback keeps is not waited for; it ends when that returns.
-        for thread in threads.0 + threads.1 { stuck ? thread.detach() : thread.join() }
+        for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
+        // The first of them, the timer's, which is in no callback, slept on these.
+        alarm.close()
         for index in releases.indices {
             releases[index]?()
             releases[index] = nil

@@ -28,6 +28,7 @@ extension Engine {
         defer { lock.unlock() }
         while true {
             if let result = waiter.result { return try result.get() }
+            if isOrphan { throw ending }
             if poll == nil {
                 quietCondition.wait(lock)
             } else if isPolled || !runOne() {

@@ -43,7 +43,7 @@ extension Engine {
         if ThreadContext.current.isInCallback(of: self) { return 0 }
         lock.lock()
         defer { lock.unlock() }
-        guard phase != .closed else { throw QueueError(.closed, "the queue is closed") }
+        guard phase != .closed else { throw ending }
         guard poll != nil else { throw QueueError(.conflict, "the callbacks of this queue run on its own threads") }
         pollers += 1
         defer {
@@ -60,7 +60,7 @@ extension Engine {
                 ran += 1
                 continue
             }
-            guard phase != .closed else { throw QueueError(.closed, "the queue was closed") }
+            guard phase != .closed else { throw ending }
             if ran > 0 { break }
             if let deadline, ports.mono() >= deadline { break }
             workCondition.wait(lock, until: deadline)

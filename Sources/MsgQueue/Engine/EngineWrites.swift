@@ -229,15 +229,4 @@ extension Engine {
             countsChanged()
         }
     }
-
-    // MARK: The world
-
-    package func setNetwork(_ network: Network) throws(QueueError) {
-        try locked { () throws(QueueError) in
-            guard network != scheduler.network else { return }
-            scheduler.networkChanged(network, ports.moment)
-            emit(.connectivity(network))
-            countsChanged()
-        }
-    }
 }

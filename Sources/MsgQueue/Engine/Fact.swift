@@ -24,7 +24,7 @@ extension Engine {
     /// Commits what was recorded, and tells it. False when it has to wait.
     @discardableResult
     func commitFacts() -> Bool {
-        guard store.isInTransaction else { return true }
+        guard !isOrphan, store.isInTransaction else { return true }
         do throws(QueueError) {
             let hasOutcome = staged.contains(where: \.isOutcome)
             try store.commit(durable: options.durableOutcomes && hasOutcome)

@@ -15,6 +15,9 @@ package final class Mutex: @unchecked Sendable {
         handle.deallocate()
     }
 
+    /// In a forked child, where nobody else is left: as if it were new.
+    func reset() { pthread_mutex_init(handle, nil) }
+
     package func lock() { pthread_mutex_lock(handle) }
     package func unlock() { pthread_mutex_unlock(handle) }
 
@@ -31,6 +34,11 @@ package final class Condition: @unchecked Sendable {
 
     package init() {
         handle = .allocate(capacity: 1)
+        reset()
+    }
+
+    /// As if it were new: in a forked child, whose parent's threads may have been waiting.
+    func reset() {
         handle.initialize(to: pthread_cond_t())
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)

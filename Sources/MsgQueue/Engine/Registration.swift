@@ -2,6 +2,8 @@
 /// returned. The counting is done under the engine's lock; the release runs outside it.
 package final class Registration<Function>: @unchecked Sendable {
     package let function: Function
+    /// Whether its last call kept the thread until the answer was there.
+    var blocks = false
     private let release: (@Sendable () -> Void)?
     private var running = 0
     private var isRetired = false

@@ -1,0 +1,39 @@
+/// Who says how the network is: the host, or the kernel.
+extension Engine {
+    /// The kernel's word from now on, and as it is now. A second time changes nothing.
+    package func startMonitor() throws(QueueError) {
+        guard try locked({ () throws(QueueError) in monitor == nil }) else { return }
+        let new = try NetworkMonitor()
+        let network = try new.ask()
+        try locked { () throws(QueueError) in
+            guard monitor == nil else { return }
+            monitor = new
+            learned(network)
+            // The timer thread sleeps without it.
+            alarm.ring()
+        }
+    }
+
+    /// What was said last stays true until the host says something else.
+    package func stopMonitor() throws(QueueError) {
+        try locked { () throws(QueueError) in
+            // The timer thread may sleep on its descriptor, and keeps it until then.
+            monitor = nil
+            alarm.ring()
+        }
+    }
+
+    package func setNetwork(_ network: Network) throws(QueueError) {
+        try locked { () throws(QueueError) in
+            guard monitor == nil else { throw QueueError(.conflict, "the kernel is asked already: stop the monitor first") }
+            learned(network)
+        }
+    }
+
+    func learned(_ network: Network) {
+        guard network != scheduler.network else { return }
+        scheduler.networkChanged(network, ports.moment)
+        emit(.connectivity(network))
+        countsChanged()
+    }
+}

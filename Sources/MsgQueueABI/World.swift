@@ -1,0 +1,35 @@
+import CMsgQueue
+import MsgQueue
+
+@_cdecl("msgq_set_connectivity") @implementation
+public func msgq_set_connectivity(
+    _ queue: OpaquePointer!, _ connectivity: msgq_connectivity, _ link: msgq_link, _ metered: Bool
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        try engine.setNetwork(
+            Network(
+                connectivity: try choice(connectivity.rawValue, "connectivity"), link: try choice(link.rawValue, "link"), metered: metered))
+    }
+}
+
+@_cdecl("msgq_monitor_start") @implementation
+public func msgq_monitor_start(_ queue: OpaquePointer!) -> msgq_result {
+    status { () throws(QueueError) in try Handles.engine(queue).startMonitor() }
+}
+
+@_cdecl("msgq_monitor_stop") @implementation
+public func msgq_monitor_stop(_ queue: OpaquePointer!) -> msgq_result {
+    status { () throws(QueueError) in try Handles.engine(queue).stopMonitor() }
+}
+
+@_cdecl("msgq_set_lifecycle") @implementation
+public func msgq_set_lifecycle(_ queue: OpaquePointer!, _ lifecycle: msgq_lifecycle) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        guard lifecycle == MSGQ_LIFECYCLE_FOREGROUND || lifecycle == MSGQ_LIFECYCLE_BACKGROUND else {
+            throw QueueError(.invalid, "there is no lifecycle \(lifecycle.rawValue)")
+        }
+        try engine.setLifecycle(isInBackground: lifecycle == MSGQ_LIFECYCLE_BACKGROUND)
+    }
+}
