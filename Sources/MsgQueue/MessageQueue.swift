@@ -12,11 +12,13 @@ public final class MessageQueue: Sendable {
     public typealias Error = QueueError
 
     /// Sends one message. Never called for two messages of one conversation at a time. What it answers after the delivery's `timeout`
-    /// counts only if it is a success and nothing was tried since.
+    /// counts only if it is a success and nothing was tried since. Its task is cancelled when a newer attempt of the message begins, and
+    /// when the queue is closed; cancelled or not, what it answers in time is what happened.
     public typealias Transport = @Sendable (Delivery) async -> Outcome
 
     private let engine: Engine
-    private let broadcaster: Broadcaster
+    private let broadcaster = Broadcaster()
+    private let senders = Senders()
 
     /// Opens the store in the file `path`, or makes it; its directory must be there. Without a transport messages are kept until
     /// `setTransport` gives one.
@@ -25,7 +27,6 @@ public final class MessageQueue: Sendable {
     /// `.tooNew`, `.storage`.
     public init(path: String, options: Options = Options(), transport: Transport? = nil) throws(QueueError) {
         engine = try Engine(path: path, options: options)
-        broadcaster = Broadcaster()
         if let transport { try setTransport(transport) }
     }
 
@@ -34,13 +35,15 @@ public final class MessageQueue: Sendable {
         do throws(QueueError) { _ = try engine.close(timeout: 0) } catch  where error.code == .closed {} catch {
             Log.warning("a queue was let go that could not be closed: \(error.detail)")
         }
+        broadcaster.finish()
+        senders.cancel()
     }
 
     /// Sets what sends messages; nil takes it away.
     public func setTransport(_ transport: Transport?) throws(QueueError) {
         guard let transport else { return try engine.setTransport(nil) }
-        let start: TransportFunction = { [weak engine] delivery in
-            Task {
+        let start: TransportFunction = { [weak engine, senders] delivery in
+            senders.begin(delivery) { [weak engine] in
                 var outcome = await transport(delivery)
                 if outcome.verdict == .pending { outcome = .retry(.unknown, text: "the transport gave no verdict") }
                 do throws(QueueError) { try engine?.complete(delivery.token, outcome) } catch {
@@ -175,17 +178,21 @@ public final class MessageQueue: Sendable {
 
     /// Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins it.
     ///
-    /// `batch`: attempts at most (0: as the options say); `timeout`: milliseconds. Throws `.noTransport`, `.closed`.
+    /// `batch`: attempts at most (0: as the options say); `timeout`: milliseconds. When the waiting task is cancelled, and when a transport
+    /// asks, this returns at once, with a report that says `.started`: the drain goes on. Throws `.noTransport`, `.closed`.
     @discardableResult
     public func drain(batch: Int = 0, timeout: Int64? = nil) async throws(QueueError) -> Report {
-        let result: Result<Report, QueueError> = await withCheckedContinuation { continuation in
-            do throws(QueueError) {
-                try engine.drain(batch: batch, timeout: timeout) { continuation.resume(returning: $0) }
-            } catch {
-                continuation.resume(returning: .failure(error))
-            }
+        let wait = DrainWait()
+        try engine.drain(batch: batch, timeout: timeout) { wait.end($0) }
+        // The drain waits for the attempt whose transport asks for it.
+        if senders.isCurrent { wait.end(nil) }
+        let ending = await withTaskCancellationHandler {
+            await withCheckedContinuation { wait.begin($0) }
+        } onCancel: {
+            wait.end(nil)
         }
-        return try result.get()
+        guard let ending else { return try engine.startedReport() }
+        return try ending.get()
     }
 
     /// Answers nothing that the transport did not: for hosts whose transport is elsewhere. Throws `.notFound`, `.conflict`.
@@ -200,10 +207,17 @@ public final class MessageQueue: Sendable {
     /// In the background the engine sends nothing by itself, unless the options say so. Coming to the foreground is a trigger.
     public func setBackground(_ isInBackground: Bool) throws(QueueError) { try engine.setLifecycle(isInBackground: isInBackground) }
 
-    /// Tells the engine how the world is.
+    /// Tells the engine how the world is. Throws `.conflict` while the monitor tells it.
     public func setConnectivity(_ connectivity: Connectivity, link: Link = .other, metered: Bool = false) throws(QueueError) {
         try engine.setNetwork(Network(connectivity: connectivity, link: link, metered: metered))
     }
+
+    /// Lets the kernel tell instead, beginning with how things are now: online is a default route by a link that is up, with an address to
+    /// come from; cellular counts as metered. A second time changes nothing. Throws `.permission` (a sandbox forbids it), `.storage`.
+    public func startMonitor() throws(QueueError) { try engine.startMonitor() }
+
+    /// Ends it; what was known last stays true until `setConnectivity`.
+    public func stopMonitor() throws(QueueError) { try engine.stopMonitor() }
 
     /// What happens from now on, to each reader all of it; ends when the queue is closed. A reader that stays behind by 10,000 events loses
     /// the oldest and is told so by `.resync`.
@@ -220,10 +234,37 @@ public final class MessageQueue: Sendable {
     }
 
     /// Starts nothing more, waits at most `timeout` milliseconds (nil: without end) for what is under way, and closes the store. False: an
-    /// attempt had not ended; it is closed all the same. Blocks its thread. Throws `.closed`.
+    /// attempt had not ended; it is closed all the same. Throws `.closed`, `.conflict` (a transport asks).
+    @discardableResult
+    public func close(timeout: Int64? = 5_000) async throws(QueueError) -> Bool {
+        if senders.isCurrent { throw QueueError(.conflict, "a queue cannot be closed by its own transport") }
+        // The wait has a thread of its own: those of tasks are few, and an async transport needs them to come to its end.
+        let result: Result<Bool, QueueError> = await withCheckedContinuation { continuation in
+            let thread = EngineThread("msgq-close") { [self] in
+                do throws(QueueError) { continuation.resume(returning: .success(try closeHere(timeout))) } catch {
+                    continuation.resume(returning: .failure(error))
+                }
+            }
+            guard let thread else {
+                return continuation.resume(returning: .failure(QueueError(.storage, "the system has no thread left to wait on")))
+            }
+            thread.detach()
+        }
+        return try result.get()
+    }
+
+    /// The same where nothing can be awaited: blocks its thread.
     @discardableResult
     public func close(timeout: Int64? = 5_000) throws(QueueError) -> Bool {
-        defer { broadcaster.finish() }
+        if senders.isCurrent { throw QueueError(.conflict, "a queue cannot be closed by its own transport") }
+        return try closeHere(timeout)
+    }
+
+    private func closeHere(_ timeout: Int64?) throws(QueueError) -> Bool {
+        defer {
+            broadcaster.finish()
+            senders.cancel()
+        }
         return try engine.close(timeout: timeout)
     }
 }

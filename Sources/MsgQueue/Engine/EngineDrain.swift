@@ -17,7 +17,7 @@ extension Engine {
     package func drainAndWait(batch: Int, timeout: Int64?) throws(QueueError) -> Report {
         if ThreadContext.current.isInCallback(of: self) {
             try drain(batch: batch, timeout: timeout) { _ in }
-            return Report(stop: .started, remaining: try counts(nil).queued)
+            return try startedReport()
         }
         let waiter = DrainWaiter()
         try drain(batch: batch, timeout: timeout) { [lock, quietCondition] result in
@@ -36,6 +36,12 @@ extension Engine {
                 quietCondition.wait(lock, until: ports.mono() + 20)
             }
         }
+    }
+
+    /// What is known of a drain that nobody waits for.
+    package func startedReport() throws(QueueError) -> Report {
+        let counts = try counts(nil)
+        return Report(stop: .started, remaining: counts.queued + counts.sending)
     }
 
     /// Whether somebody runs the callbacks: a thread is in `poll`, or was a moment ago and will be back.

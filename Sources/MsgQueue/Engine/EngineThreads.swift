@@ -33,6 +33,7 @@ extension Engine {
             let network = reason.contains(.network) || monitor?.isStale ?? false ? monitor?.changed() : nil
             lock.lock()
             if reason.contains(.deadline) { timerDeadline = nil }
+            if reason.contains(.clockSet) { scheduler.clockSet(ports.moment) }
             if let network, let monitor, monitor === self.monitor { learned(network) }
         }
         lock.unlock()

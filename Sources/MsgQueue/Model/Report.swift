@@ -11,7 +11,7 @@ public struct Report: Sendable, Equatable {
         case timeout
         case storage
         case closed
-        /// Called from inside a callback: it goes on after the callback.
+        /// It goes on: it was called from inside a callback, or the task that waited was cancelled.
         case started
         /// Paused, by the host or because the receiver did not know who it was.
         case paused

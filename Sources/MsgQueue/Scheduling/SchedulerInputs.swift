@@ -22,6 +22,9 @@ extension Scheduler {
         placeAll(now)
     }
 
+    /// The wall clock was set, or the machine slept: what waits by it is looked at anew.
+    package mutating func clockSet(_ now: Moment) { placeAll(now) }
+
     package mutating func transportChanged(present: Bool, _ now: Moment) {
         hasTransport = present
         placeAll(now)

@@ -28,7 +28,7 @@ import Testing
         #expect(try next.get(ids[0]).status == .sent)
         #expect(try next.get(ids[1]).status == .queued)
         #expect(transport.texts == ["1"])
-        try next.close()
+        try await next.close()
     }
 
     @Test func X3_close_does_not_wait_for_ever_and_what_it_left_is_known_as_cut() async throws {
@@ -51,7 +51,7 @@ import Testing
         #expect(try await next.drain().sent == 1)
         #expect(transport.deliveries.map(\.id) == [id, id], "under the same id")
         #expect(transport.deliveries.map(\.attempt) == [1, 2])
-        try next.close()
+        try await next.close()
     }
 
     @Test func X3_held_for_the_person_when_that_is_the_option() async throws {
@@ -69,7 +69,7 @@ import Testing
         #expect(try next.get(id).failure?.kind == .unknown)
         try next.retry(id)
         #expect(await eventually { (try? next.get(id).status) == .sent })
-        try next.close()
+        try await next.close()
     }
 
     @Test func a_drain_under_way_is_told_that_the_queue_closed() async throws {

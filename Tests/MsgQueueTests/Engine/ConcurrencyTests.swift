@@ -43,7 +43,7 @@ import Testing
             let stored = try queue.list(Filter(conversation: "c\(lane)", statuses: .all, limit: 1000)).map(\.text)
             #expect(transport.deliveries.filter { $0.conversation == "c\(lane)" }.map(\.text) == stored)
         }
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func X6_all_calls_from_all_sides_leave_each_message_with_a_status() async throws {
@@ -77,7 +77,7 @@ import Testing
         #expect(
             try queue.list(Filter(statuses: .all, limit: 1000)).count == Int(counts.sent + counts.failed + counts.read + counts.delivered))
         #expect(transport.doubles == 0)
-        try queue.close()
+        try await queue.close()
         #expect(await eventually { log.hasEnded })
         for change in log.changes() {
             if let from = change.from { #expect(StatusRule.allows(from, change.to), "\(from) to \(change.to)") }
@@ -110,7 +110,7 @@ import Testing
                 let log = EventLog(queue.events)
                 let id = try queue.enqueue("\(round)")
                 guard await eventually({ (try? queue.get(id).status) == .sent }) else { throw Violation("round \(round) was not sent") }
-                try queue.close()
+                try await queue.close()
                 guard await eventually({ log.hasEnded }) else { throw Violation("the events of round \(round) do not end") }
             }
             for round in 0..<20 { try await cycle(round) }

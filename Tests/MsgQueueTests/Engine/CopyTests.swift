@@ -29,10 +29,10 @@ import Testing
         let copy = try MessageQueue(path: path, options: options)
         #expect(try copy.list().map(\.id) == ["1", "2"])
         #expect(try copy.attempts("1").map(\.result) == [.unknown], "in the copy that attempt never ends")
-        try copy.close()
+        try await copy.close()
         transport.release()
         #expect(await eventually { (try? queue.get("1").status) == .sent })
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q12_a_damaged_message_is_never_sent_and_the_others_go_on() async throws {
@@ -42,7 +42,7 @@ import Testing
         let ids = try queue.enqueue([
             Draft("one", conversation: "ana"), Draft("two", conversation: "ana"), Draft("three", conversation: "ana"),
         ])
-        try queue.close()
+        try await queue.close()
         do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'626164' WHERE seq = 2") }
         let transport = RecordingTransport()
         queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
@@ -53,6 +53,6 @@ import Testing
         #expect(try queue.counts().failed == 1)
         try queue.delete(ids[1])
         #expect(try queue.counts().failed == 0)
-        try queue.close()
+        try await queue.close()
     }
 }

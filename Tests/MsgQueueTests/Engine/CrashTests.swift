@@ -18,7 +18,7 @@ import Testing
         #expect(try queue.list(Filter(limit: 100)).map(\.id) == (0..<50).map { "id \($0)" })
         #expect(try queue.counts().queued == 50)
         #expect(try queue.counts(conversation: "c1").queued == 13)
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func X3_a_kill_in_mid_attempt_is_known_afterwards() async throws {
@@ -41,7 +41,7 @@ import Testing
         #expect(try await queue.drain().sent == 1)
         #expect(transport.deliveries.map(\.attempt) == [2])
         #expect(try queue.attempts("first").map(\.result) == [.unknown, .sent])
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func a_killed_owner_leaves_no_lock() async throws {
@@ -53,7 +53,7 @@ import Testing
         }
         let queue = try MessageQueue(path: path)
         #expect(try queue.counts().queued == 1)
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func another_process_is_locked_out_and_told_by_whom() async throws {
@@ -68,6 +68,6 @@ import Testing
             throw Violation("it was opened twice")
         }
         try queue.enqueue("still mine")
-        try queue.close()
+        try await queue.close()
     }
 }

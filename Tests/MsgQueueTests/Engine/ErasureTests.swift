@@ -52,7 +52,7 @@ import Testing
                 try queue.delete(id)
             }
             #expect(!isOnDisk(files), "\(way)")
-            try queue.close()
+            try await queue.close()
             #expect(!isOnDisk(files))
             #expect(FileBytes.find(Array(secret.utf8), in: try FileBytes.read(path)) == nil)
         }

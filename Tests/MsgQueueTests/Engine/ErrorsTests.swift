@@ -58,7 +58,7 @@ import Testing
         try queue.retry(ids[1])
         #expect(await eventually { (try? queue.get(ids[1]).status) == .sent })
         #expect(transport.texts == ["a", "bad", "better"])
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func what_is_not_there_is_not_found() throws {
@@ -103,12 +103,12 @@ import Testing
         #expect(await eventually { (try? queue.get(id).status) == .sent })
         try queue.setTransport(nil)
         #expect(await refusal { try await queue.drain() } == .noTransport)
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func after_close_everything_says_closed() async throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
-        try queue.close()
+        try await queue.close()
         for refused in [
             refusal { try queue.enqueue("x") }, refusal { _ = try queue.get("x") }, refusal { _ = try queue.list() },
             refusal { _ = try queue.counts() }, refusal { try queue.edit("x", "y") }, refusal { try queue.delete("x") },

@@ -21,7 +21,7 @@ import Testing
             }
         }
         #expect(logs[0].changes() == logs[1].changes())
-        try queue.close()
+        try await queue.close()
         for log in logs { #expect(await eventually { log.hasEnded }, "a stream ends with its queue") }
     }
 
@@ -37,7 +37,7 @@ import Testing
                     if case .summary(let counts, let network) = $0 { counts == expected && network.connectivity == .offline } else { false }
                 }
             })
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func A_drain_tells_its_start_and_its_end() async throws {
@@ -49,7 +49,7 @@ import Testing
         let log = EventLog(queue.events)
         let report = try await queue.drain()
         // When it returns, its events were told.
-        try queue.close()
+        try await queue.close()
         #expect(await eventually { log.hasEnded })
         #expect(log.reports == [report])
         let starts = log.events.compactMap { if case .drainStarted(let counts) = $0 { counts.queued } else { nil } }
@@ -66,7 +66,7 @@ import Testing
         try queue.delete(id)
         try queue.clear(conversation: "ana")
         try queue.clear()
-        try queue.close()
+        try await queue.close()
         #expect(await eventually { log.hasEnded })
         #expect(log.events.contains(.deleted(id: id, conversation: "ana")))
         #expect(log.events.contains(.cleared(conversation: "ana")))
@@ -75,7 +75,7 @@ import Testing
 
     @Test func a_reader_of_a_closed_queue_gets_an_end_and_no_wait() async throws {
         let queue = try MessageQueue(path: directory.store)
-        try queue.close()
+        try await queue.close()
         let log = EventLog(queue.events)
         #expect(await eventually { log.hasEnded })
         #expect(log.events.isEmpty)

@@ -22,7 +22,7 @@ import Testing
         #expect(await eventually { log.statuses(of: id) == [.queued] })
         #expect(log.changes(of: id).first?.from == nil)
         #expect(await eventually { log.events.contains { if case .summary(let counts, _) = $0 { counts.queued == 1 } else { false } } })
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q15_Q7_Q9_five_composed_offline_arrive_in_order_and_the_queue_is_empty() async throws {
@@ -39,7 +39,7 @@ import Testing
         #expect(try queue.list().isEmpty)
         #expect(try queue.list(Filter(statuses: .all)).map(\.status) == Array(repeating: .sent, count: 5))
         #expect(try queue.counts().queued == 0)
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q3_Q12_what_was_accepted_is_there_after_a_restart() async throws {
@@ -48,7 +48,7 @@ import Testing
         try queue.setConnectivity(.offline)
         let drafts = (0..<20).map { Draft("message \($0)", conversation: "c\($0 % 3)", metadata: ["n": "\($0)"]) }
         let ids = try queue.enqueue(drafts)
-        try queue.close()
+        try await queue.close()
         queue = try open(transport)
         let list = try queue.list(Filter(limit: 100))
         #expect(list.map(\.id) == ids)
@@ -56,7 +56,7 @@ import Testing
         #expect(list.map(\.metadata) == drafts.map(\.metadata))
         #expect(try await queue.drain().sent == 20)
         #expect(transport.texts == list.map(\.text))
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q10_Q18_send_all_while_one_fails_for_good() async throws {
@@ -71,7 +71,7 @@ import Testing
         #expect(failed.first?.failure?.kind == .rejected)
         #expect(failed.first?.failure?.code == 400)
         #expect(failed.first?.failure?.text == "no such thing")
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q6_send_now_edit_and_delete_one_message() async throws {
@@ -88,7 +88,7 @@ import Testing
         #expect(transport.texts == ["c", "b, edited", "d"])
         #expect(refusal { _ = try queue.get(ids[0]) } == .notFound)
         #expect(try queue.get(ids[1]).editedAt > 0)
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q14_an_id_is_taken_once_and_a_duplicate_changes_nothing() async throws {
@@ -108,7 +108,7 @@ import Testing
         try queue.enqueue("decomposed", id: "cafe\u{301}")
         #expect(try queue.get("caf\u{e9}").text == "composed")
         #expect(try queue.get("cafe\u{301}").text == "decomposed")
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q16_Q13_when_online_a_message_goes_at_once() async throws {
@@ -120,7 +120,7 @@ import Testing
         let reasons = try ids.map { try queue.explain($0).reason }
         #expect(isDone, "\(reasons)")
         #expect(transport.texts == (0..<10).map(String.init))
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q17_deleting_a_conversation_drops_its_unsent_messages() async throws {
@@ -136,7 +136,7 @@ import Testing
         try queue.clear()
         #expect(try queue.counts().unsent == 0)
         #expect(try queue.counts().sent == 3, "the history stays")
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func Q8_A10_never_two_of_one_conversation_at_a_time() async throws {
@@ -157,7 +157,7 @@ import Testing
             let texts = transport.deliveries.filter { $0.conversation == "c\(lane)" }.map(\.text)
             #expect(texts == (0..<80).filter { $0 % 5 == lane }.map(String.init))
         }
-        try queue.close()
+        try await queue.close()
     }
 
     @Test func A6_two_drains_at_a_time_are_one() async throws {
@@ -173,7 +173,7 @@ import Testing
         let reports = try await [first, second]
         #expect(Set(reports.map(\.sent)).isSubset(of: [4, 0]) && reports[0].sent == 4)
         #expect(transport.texts == ["0", "1", "2", "3"])
-        try queue.close()
+        try await queue.close()
         #expect(await eventually { log.hasEnded })
     }
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The house as architecture.md draws it: who may know whom.
+/// The house: who may know whom.
 @Suite struct ImportTests {
     /// Above this file: House, MsgQueueTests, Tests, the package.
     private let sources: URL = {

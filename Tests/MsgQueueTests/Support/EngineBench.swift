@@ -67,6 +67,16 @@ final class EngineBench: @unchecked Sendable {
         try poll()
     }
 
+    /// What the timer thread does when it hears that the wall clock was set, or that the machine slept.
+    func hearOfClock() throws {
+        engine.lock.withLock {
+            engine.scheduler.clockSet(clock.ports.moment)
+            engine.maintain()
+            engine.settle()
+        }
+        try poll()
+    }
+
     func drain(batch: Int = 0) throws {
         try engine.drain(batch: batch, timeout: nil) { _ in }
         try poll()

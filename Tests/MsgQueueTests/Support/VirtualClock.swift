@@ -24,6 +24,9 @@ final class VirtualClock: @unchecked Sendable {
         }
     }
 
+    /// Somebody sets the wall clock, or the machine sleeps: only the wall clock goes on then.
+    func shiftWall(_ milliseconds: Int64) { mutex.withLock { moment.wall += milliseconds } }
+
     var ports: Ports {
         Ports(
             wall: { [self] in mutex.withLock { moment.wall } }, mono: { [self] in mutex.withLock { moment.mono } },

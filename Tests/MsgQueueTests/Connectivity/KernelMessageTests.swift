@@ -1,0 +1,96 @@
+import Testing
+
+@testable import MsgQueue
+
+/// H8: what the kernel says is read without trust.
+@Suite struct KernelMessageTests {
+    private typealias Bytes = NetlinkBytes
+
+    private func read(_ type: UInt16, _ body: [UInt8], flags: UInt16 = 0) -> KernelMessage? {
+        var bytes = Bytes()
+        bytes.add(type, body, flags: flags)
+        return KernelMessage.read(ByteReader(bytes.bytes[...])).first?.message
+    }
+
+    @Test func H8_links() {
+        #expect(
+            read(Bytes.newLink, Bytes.link(2, "eth0")) == .link(KernelLink(index: 2, name: "eth0", hardware: 1, kind: "", isUsable: true)))
+        #expect(
+            read(Bytes.newLink, Bytes.link(3, "wwan0", hardware: 519, kind: "wwan"))
+                == .link(KernelLink(index: 3, name: "wwan0", hardware: 519, kind: "wwan", isUsable: true)))
+        // Not up; up without a carrier; the loopback.
+        for flags in [UInt32(0x40), 1, 0x49] {
+            #expect(
+                read(Bytes.newLink, Bytes.link(2, "eth0", flags: flags))
+                    == .link(KernelLink(index: 2, name: "eth0", hardware: 1, kind: "", isUsable: false)))
+        }
+    }
+
+    @Test func H8_addresses() {
+        func isUsable(_ body: [UInt8]) -> Bool? {
+            guard case .address(let address) = read(Bytes.newAddress, body) else { return nil }
+            return address.isUsable
+        }
+        #expect(isUsable(Bytes.address(Bytes.ipv4)) == true)
+        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 253)) == false, "good for one link only")
+        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 254)) == false, "good for this host only")
+        #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0x40)) == false, "tentative")
+        #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0x44)) == true, "tentative, but optimistic")
+        #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0, wideFlags: 0x08)) == false, "a double")
+    }
+
+    @Test func H8_routes() {
+        func route(_ body: [UInt8]) -> KernelRoute? {
+            guard case .route(let route) = read(Bytes.newRoute, body) else { return nil }
+            return route
+        }
+        #expect(
+            route(Bytes.route(Bytes.ipv4, metric: 100))
+                == KernelRoute(family: Bytes.ipv4, isDefault: true, metric: 100, links: [2], isDead: false))
+        #expect(route(Bytes.route(Bytes.ipv4, length: 24))?.isDefault == false)
+        #expect(route(Bytes.route(Bytes.ipv4, type: 7))?.isDefault == false, "unreachable")
+        #expect(route(Bytes.route(Bytes.ipv4, table: 255))?.isDefault == false, "to ourselves")
+        #expect(route(Bytes.route(Bytes.ipv4, table: 252, wideTable: 51_820))?.isDefault == true, "a table of its own, as tunnels have")
+        #expect(route(Bytes.route(Bytes.ipv6, flags: 0x200))?.isDefault == false, "a copy in the cache")
+        #expect(route(Bytes.route(128))?.isDefault == false, "another protocol")
+        #expect(route(Bytes.route(Bytes.ipv4, flags: 16))?.isDead == true, "its link is down")
+        let several = route(Bytes.route(Bytes.ipv4, link: nil, hops: [(2, 1), (3, 0), (4, 16)]))
+        #expect(several?.links == [3])
+        #expect(several?.isDead == false)
+        #expect(route(Bytes.route(Bytes.ipv4, link: nil, hops: [(2, 1)]))?.isDead == true)
+        #expect(route(Bytes.route(Bytes.ipv4, link: nil))?.isDead == false, "a way out that is not named")
+    }
+
+    @Test func H8_ends_and_refusals() {
+        #expect(read(3, [0, 0, 0, 0]) == .done(isConsistent: true))
+        #expect(read(3, [0, 0, 0, 0], flags: 0x10) == .done(isConsistent: false))
+        #expect(read(2, Bytes.number(Int32(-1))) == .refused(1))
+        #expect(read(2, Bytes.number(Int32.min)) == .refused(Int32.min))
+        #expect(read(2, Bytes.number(Int32(0))) == .other)
+        #expect(read(99, []) == .other)
+    }
+
+    @Test func H8_several_in_one_datagram() {
+        var bytes = Bytes()
+        bytes.add(Bytes.newLink, Bytes.link(2, "a"), sequence: 1)
+        bytes.add(Bytes.newAddress, Bytes.address(Bytes.ipv4), sequence: 2)
+        bytes.add(3, [], sequence: 2)
+        #expect(KernelMessage.read(ByteReader(bytes.bytes[...])).map(\.sequence) == [1, 2, 2])
+    }
+
+    @Test func H8_what_is_cut_short_or_mad_is_left_out() {
+        var bytes = Bytes()
+        bytes.add(Bytes.newLink, Bytes.link(2, "eth0", kind: "veth"))
+        bytes.add(Bytes.newRoute, Bytes.route(Bytes.ipv4, metric: 3, hops: [(2, 0), (3, 0)]))
+        bytes.add(Bytes.newAddress, Bytes.address(Bytes.ipv6, wideFlags: 0x80))
+        let whole = bytes.bytes
+        for length in 0...whole.count { #expect(KernelMessage.read(ByteReader(whole[..<length])).count <= 3) }
+        var random = SeededGenerator(8)
+        for _ in 0..<20_000 {
+            var mad = whole
+            for _ in 0..<random.int(1...8) { mad[random.int(0...mad.count - 1)] = UInt8(truncatingIfNeeded: random.next()) }
+            // It comes back, with no more messages than there is room for.
+            #expect(KernelMessage.read(ByteReader(mad[...])).count <= mad.count / 16)
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import Testing
+
+@testable import MsgQueue
+
+/// H8: what follows from links, addresses and routes.
+@Suite struct NetworkTableTests {
+    private static let (ipv4, ipv6): (UInt8, UInt8) = (2, 10)
+
+    private static func link(_ index: Int32, isUsable: Bool = true) -> KernelMessage {
+        .link(KernelLink(index: index, name: "link\(index)", hardware: 1, kind: "", isUsable: isUsable))
+    }
+
+    private static func address(_ family: UInt8 = ipv4) -> KernelMessage { .address(KernelAddress(family: family, isUsable: true)) }
+
+    private static func route(_ links: [Int32], _ family: UInt8 = ipv4, metric: UInt32 = 0, isDead: Bool = false) -> KernelMessage {
+        .route(KernelRoute(family: family, isDefault: true, metric: metric, links: links, isDead: isDead))
+    }
+
+    /// Link 2 is an ethernet, 3 a wireless network, 4 a modem.
+    private func network(_ messages: KernelMessage...) -> Network {
+        var table = NetworkTable()
+        for message in messages { table.add(message) }
+        return table.network { [2: .ethernet, 3: .wifi, 4: .cellular][$0.index] ?? .other }
+    }
+
+    private let offline = Network(connectivity: .offline)
+
+    @Test func H8_all_three_are_needed() {
+        #expect(network(Self.link(2), Self.address(), Self.route([2])) == Network(connectivity: .online, link: .ethernet))
+        #expect(network() == offline)
+        #expect(network(Self.address(), Self.route([2])) == offline)
+        #expect(network(Self.link(2), Self.route([2])) == offline)
+        #expect(network(Self.link(2), Self.address()) == offline)
+        #expect(network(Self.link(2, isUsable: false), Self.address(), Self.route([2])) == offline)
+        #expect(network(Self.link(2), Self.address(), Self.route([2], isDead: true)) == offline)
+    }
+
+    @Test func H8_an_address_of_the_other_family_does_not_count() {
+        #expect(network(Self.link(2), Self.address(Self.ipv6), Self.route([2])) == offline)
+        #expect(network(Self.link(2), Self.address(Self.ipv6), Self.route([2], Self.ipv6)).connectivity == .online)
+    }
+
+    @Test func H8_the_best_route_says_which_link() {
+        let both = network(
+            Self.link(2), Self.link(3), Self.address(), Self.route([3], metric: 600), Self.route([2], metric: 100))
+        #expect(both.link == .ethernet)
+        let unplugged = network(
+            Self.link(2, isUsable: false), Self.link(3), Self.address(), Self.route([3], metric: 600), Self.route([2], metric: 100))
+        #expect(unplugged == Network(connectivity: .online, link: .wifi))
+        #expect(network(Self.link(2), Self.address(), Self.route([2], metric: .max)).connectivity == .online)
+    }
+
+    @Test func H8_cellular_counts_as_metered() {
+        #expect(network(Self.link(4), Self.address(), Self.route([4])) == Network(connectivity: .online, link: .cellular, metered: true))
+    }
+
+    @Test func H8_one_of_several_ways_is_enough() {
+        #expect(network(Self.link(2, isUsable: false), Self.link(3), Self.address(), Self.route([2, 3])).link == .wifi)
+        #expect(network(Self.link(2), Self.address(), Self.route([])) == Network(connectivity: .online, link: .other))
+    }
+
+    @Test func H8_only_what_can_matter_is_news() {
+        #expect(NetworkTable.isNews(Self.link(2)))
+        #expect(NetworkTable.isNews(Self.address()))
+        #expect(NetworkTable.isNews(Self.route([2])))
+        #expect(!NetworkTable.isNews(.route(KernelRoute(family: 2, isDefault: false))))
+        #expect(!NetworkTable.isNews(.other))
+    }
+
+    @Test(
+        arguments: [
+            (UInt16(1), "", "", Link.ethernet), (1, "veth", "", .ethernet), (1, "", "wlan", .wifi), (1, "", "wwan", .cellular),
+            (519, "rmnet", "", .cellular), (65_534, "wwan", "", .cellular), (801, "", "", .wifi), (65_534, "tun", "", .other),
+            (512, "ppp", "", .other),
+        ])
+    func H8_the_kind_of_a_link(hardware: UInt16, kind: String, deviceType: String, expected: Link) {
+        let link = KernelLink(index: 2, name: "a", hardware: hardware, kind: kind, isUsable: true)
+        #expect(LinkKind.of(link, deviceType: deviceType) == expected)
+    }
+}

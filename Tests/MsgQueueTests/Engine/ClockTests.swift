@@ -1,0 +1,124 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Clocks that people and batteries set, and machines that sleep.
+@Suite struct ClockTests {
+    private static let tenYears: Int64 = 10 * 365 * Options.day
+    /// Set back and forward.
+    static let jumps = [-tenYears, tenYears]
+
+    @Test(arguments: jumps)
+    func M4_a_retry_waits_its_own_delay_and_no_longer(jump: Int64) throws {
+        let bench = try EngineBench { $0.backoff = .ladder([5_000]) }
+        bench.answer(.retry(.server))
+        let id = try bench.enqueue()
+        try bench.poll()
+        bench.clock.shiftWall(jump)
+        try bench.pass(5_000)
+        #expect(try bench.status(id) == .sent)
+        #expect(bench.deliveries.count == 2)
+    }
+
+    @Test(arguments: jumps)
+    func M4_and_so_it_is_after_a_restart(jump: Int64) throws {
+        let bench = try EngineBench { $0.backoff = .ladder([5_000]) }
+        bench.answer(.retry(.server))
+        let id = try bench.enqueue()
+        try bench.poll()
+        bench.clock.shiftWall(jump)
+        try bench.reopen()
+        try bench.pass(5_000)
+        #expect(try bench.status(id) == .sent)
+        #expect(bench.deliveries.map(\.id) == [id, id])
+    }
+
+    @Test(arguments: jumps)
+    func Q8_the_order_is_that_of_enqueueing_whatever_the_clock_says(jump: Int64) throws {
+        let bench = try EngineBench {
+            $0.mode = .manual; $0.direct = false
+        }
+        try bench.enqueue("1")
+        bench.clock.shiftWall(jump)
+        try bench.enqueue("2")
+        bench.clock.shiftWall(-2 * jump)
+        try bench.enqueue("3")
+        try bench.reopen()
+        try bench.drain()
+        #expect(bench.texts == ["1", "2", "3"])
+        let listed = try bench.engine.list(Filter(statuses: .all))
+        #expect(listed.map(\.text) == ["1", "2", "3"])
+    }
+
+    @Test func X4_what_says_when_it_expires_goes_by_the_wall_clock() throws {
+        let bench = try EngineBench {
+            $0.mode = .manual; $0.direct = false
+        }
+        let id = try bench.enqueue("kept", expiresAt: bench.clock.wall + 60_000)
+        bench.clock.shiftWall(-Self.tenYears)
+        try bench.hearOfClock()
+        #expect(try bench.status(id) == .queued, "by this clock its time has not come")
+        bench.clock.shiftWall(Self.tenYears + 60_000)
+        try bench.hearOfClock()
+        #expect(try bench.status(id) == .failed)
+        #expect(try bench.engine.get(id).failure?.kind == .expired)
+    }
+
+    @Test func M4_after_a_night_what_is_due_goes_in_the_morning() throws {
+        let bench = try EngineBench { $0.backoff = .ladder([3_600_000]) }
+        bench.answer(.retry(.server))
+        let id = try bench.enqueue()
+        try bench.poll()
+        // Eight hours in which the machine sleeps, and its monotonic clock with it.
+        bench.clock.shiftWall(8 * 3_600_000)
+        try bench.hearOfClock()
+        #expect(try bench.status(id) == .sent)
+    }
+
+    @Test func X8_an_attempt_does_not_time_out_because_the_machine_slept() throws {
+        let bench = try EngineBench { $0.attemptTimeout = 30_000 }
+        bench.answer(Outcome(verdict: .pending))
+        let id = try bench.enqueue()
+        try bench.poll()
+        bench.clock.shiftWall(8 * 3_600_000)
+        try bench.pass(1)
+        let token = try #require(bench.deliveries.first).token
+        try bench.engine.complete(token, .sent)
+        #expect(try bench.status(id) == .sent)
+        #expect(bench.deliveries.count == 1)
+    }
+
+    @Test(arguments: jumps)
+    func nothing_unsent_is_lost_to_a_clock(jump: Int64) throws {
+        let bench = try EngineBench {
+            $0.mode = .manual; $0.direct = false; $0.backoff = .ladder([])
+        }
+        let waiting = try bench.enqueue("1")
+        bench.answer(.reject(.rejected))
+        let failed = try bench.enqueue("2", "ben")
+        try bench.engine.sendNow(failed)
+        try bench.poll()
+        bench.clock.shiftWall(jump)
+        try bench.pass(3_600_000)
+        try bench.reopen()
+        try bench.pass(3_600_000)
+        #expect(try bench.status(waiting) == .queued)
+        #expect(try bench.status(failed) == .failed)
+    }
+
+    @Test func the_alarm_rings_by_the_clock_that_runs_while_the_machine_sleeps() throws {
+        let alarm = try Alarm()
+        defer { alarm.close() }
+        alarm.arm(Ports.system.mono() + 30)
+        let began = Ports.system.mono()
+        #expect(alarm.sleep(network: nil) == .deadline)
+        #expect(Ports.system.mono() - began >= 29)
+        alarm.ring()
+        #expect(alarm.sleep(network: nil) == [], "a word from another thread, and nothing else")
+        alarm.arm(0)
+        #expect(alarm.sleep(network: nil) == .deadline, "what is past is due at once")
+        alarm.arm(Int64.max)
+        alarm.ring()
+        #expect(alarm.sleep(network: nil) == [])
+    }
+}

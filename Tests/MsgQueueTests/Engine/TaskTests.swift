@@ -1,0 +1,204 @@
+import Testing
+
+@testable import MsgQueue
+
+/// A host that lives in tasks.
+@Suite struct TaskTests {
+    private let directory = TemporaryDirectory()
+
+    private func options(_ change: (inout Options) -> Void = { _ in }) -> Options {
+        var options = Options()
+        options.attemptTimeout = 600_000
+        change(&options)
+        return options
+    }
+
+    /// Counts what is told of tasks.
+    private final class Notes: @unchecked Sendable {
+        private let mutex = Mutex()
+        private var lines: [String] = []
+        func add(_ line: String) { mutex.withLock { lines.append(line) } }
+        var all: [String] { mutex.withLock { lines } }
+    }
+
+    @Test func A10_X8_sixty_four_side_by_side_need_few_threads() async throws {
+        let transport = RecordingTransport()
+        transport.hold()
+        let queue = try MessageQueue(path: directory.store, options: options { $0.maxInFlight = 64 }) { await transport.send($0) }
+        let before = ProcessTable.threads
+        let drafts = (0..<192).map { Draft("\($0 / 64)", conversation: "to \($0 % 64)") }
+        try queue.enqueue(drafts)
+        #expect(await eventually { transport.mostAtOnce == 64 })
+        // One caller, and as many as its tasks have.
+        #expect(ProcessTable.threads <= before + 4, "\(ProcessTable.threads) threads, \(before) before")
+        transport.release()
+        #expect(try await eventually { try queue.counts().sent == 192 })
+        #expect(transport.doubles == 0)
+        for conversation in 0..<64 {
+            let texts = transport.deliveries.filter { $0.conversation == "to \(conversation)" }.map(\.text)
+            #expect(texts == ["0", "1", "2"])
+        }
+        try await queue.close()
+    }
+
+    @Test func X8_an_attempt_that_timed_out_is_cancelled_when_the_next_one_begins() async throws {
+        let notes = Notes()
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.attemptTimeout = 50
+                $0.backoff = .ladder([1])
+            }
+        ) { delivery in
+            guard delivery.attempt == 1 else { return .sent }
+            do { try await Task.sleep(for: .seconds(600)) } catch { notes.add("cancelled") }
+            return .retry(.network)
+        }
+        let id = try queue.enqueue("1")
+        #expect(try await eventually { try queue.get(id).status == .sent })
+        #expect(await eventually { notes.all == ["cancelled"] })
+        #expect(try queue.attempts(id).map(\.result).count == 2)
+        try await queue.close()
+    }
+
+    @Test func X8_closing_cancels_what_it_did_not_wait_for() async throws {
+        let notes = Notes()
+        let queue = try MessageQueue(path: directory.store, options: options()) { _ in
+            notes.add("began")
+            do { try await Task.sleep(for: .seconds(600)) } catch { notes.add("cancelled") }
+            return .sent
+        }
+        try queue.enqueue("1")
+        #expect(await eventually { notes.all == ["began"] })
+        #expect(try await queue.close(timeout: 10) == false)
+        #expect(await eventually { notes.all == ["began", "cancelled"] })
+    }
+
+    @Test func Q5_a_waiter_that_is_cancelled_leaves_the_drain_to_the_others() async throws {
+        let transport = RecordingTransport()
+        transport.hold()
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.mode = .manual; $0.direct = false
+            }
+        ) {
+            await transport.send($0)
+        }
+        try queue.enqueue([Draft("1"), Draft("2")])
+        let waiting = Task { try await queue.drain() }
+        let other = Task { try await queue.drain() }
+        #expect(await eventually { transport.deliveries.count == 1 })
+        waiting.cancel()
+        let told = try await waiting.value
+        #expect(told.stop == .started)
+        #expect(told.remaining == 2)
+        transport.release()
+        #expect(try await other.value == Report(stop: .empty, sent: 2))
+        try await queue.close()
+    }
+
+    @Test func Q5_a_task_that_is_cancelled_before_it_waits_is_told_at_once() async throws {
+        let transport = RecordingTransport()
+        transport.hold()
+        let queue = try MessageQueue(path: directory.store, options: options()) { await transport.send($0) }
+        try queue.enqueue("1")
+        let waiting = Task {
+            while !Task.isCancelled { await Task.yield() }
+            return try await queue.drain()
+        }
+        waiting.cancel()
+        #expect(try await waiting.value.stop == .started)
+        transport.release()
+        #expect(try await eventually { try queue.counts().sent == 1 })
+        try await queue.close()
+    }
+
+    @Test func callbacks_a_transport_may_call_everything_but_close() async throws {
+        let notes = Notes()
+        let box = QueueBox()
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.mode = .manual; $0.direct = false
+            }
+        ) { delivery in
+            guard let queue = box.queue else { return .offline }
+            do {
+                notes.add("\(try await queue.drain().stop)")
+                try queue.enqueue("more", conversation: "ben", id: "more")
+                _ = try queue.list()
+                notes.add("\(try queue.get(delivery.id).status)")
+                let isRefused = await refused { () async throws(QueueError) in try await queue.close() }
+                notes.add("\(isRefused)")
+            } catch { notes.add("\(error)") }
+            return .sent
+        }
+        box.queue = queue
+        try queue.enqueue("1", conversation: "ana", id: "first")
+        try queue.sendNow("first")
+        #expect(try await eventually { try queue.get("first").status == MessageStatus.sent })
+        #expect(Array(notes.all.prefix(3)) == ["started", "sending", "true"])
+        box.queue = nil
+        try await queue.close()
+    }
+
+    @Test func R13_a_reader_that_stops_reading_costs_the_others_nothing() async throws {
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.mode = .manual; $0.direct = false
+            })
+        let log = EventLog(queue.events)
+        let stream = queue.events
+        let reader = Task {
+            for await _ in stream { break }
+        }
+        let id = try queue.enqueue("1")
+        await reader.value
+        let cancelled = Task {
+            for await _ in queue.events {}
+        }
+        cancelled.cancel()
+        await cancelled.value
+        try queue.delete(id)
+        #expect(await eventually { log.events.contains(.deleted(id: id, conversation: "")) })
+        try await queue.close()
+        #expect(await eventually { log.hasEnded })
+    }
+
+    @Test func R13_a_reader_that_lags_loses_the_oldest_and_is_told() async throws {
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.mode = .manual; $0.direct = false
+            })
+        let lazy = queue.events
+        let log = EventLog(queue.events)
+        try queue.enqueue((0..<12_000).map { Draft("\($0)") })
+        #expect(await eventually { log.events.count >= 12_000 || log.events.contains(.resync) })
+        try await queue.close()
+        var read: [Event] = []
+        for await event in lazy { read.append(event) }
+        #expect(read.count <= 10_000)
+        #expect(read.contains(.resync))
+    }
+}
+
+/// A queue that its own transport knows.
+private final class QueueBox: @unchecked Sendable {
+    private let mutex = Mutex()
+    private var held: MessageQueue?
+
+    var queue: MessageQueue? {
+        get { mutex.withLock { held } }
+        set { mutex.withLock { held = newValue } }
+    }
+}
+
+private func refused(_ body: () async throws(QueueError) -> Bool) async -> Bool {
+    do {
+        _ = try await body()
+        return false
+    } catch { return error.code == .conflict }
+}
