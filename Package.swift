@@ -28,6 +28,8 @@ let package = Package(
                     [
                         "-Xlinker", "--version-script=\(include)/msgqueue.map",
                         "-Xlinker", "-soname=libmsgqueue.so.1",
+                        // Unloading would take the code from under threads that still end.
+                        "-Xlinker", "-z", "-Xlinker", "nodelete",
                     ],
                     .when(platforms: [.linux])
                 )
