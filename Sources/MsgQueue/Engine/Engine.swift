@@ -57,7 +57,7 @@ package final class Engine: @unchecked Sendable {
     var workersBegun = 0
     var workersIdle = 0
     var workersCalling = 0
-    /// Since when (monotonic) an attempt waits to be started.
+    /// Since when (monotonic) attempts wait to be started, and none was.
     var startWaitsSince: Int64?
     /// Transport calls that have not returned, and threads inside `poll`.
     var callsRunning = 0

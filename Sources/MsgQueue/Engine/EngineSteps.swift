@@ -116,6 +116,7 @@ extension Engine {
     /// The attempt is on disk.
     private func begun(_ work: Work) {
         nextToken += 1
+        startWaitsSince = nil
         flying[work.flight.token] = work.row
         work.transport.enter()
         statisticsKeeper.started()
