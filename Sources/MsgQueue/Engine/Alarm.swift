@@ -1,8 +1,8 @@
 import CPlatform
 import Glibc
 
-/// What the timer thread sleeps on: the next deadline, a wall clock that was set, a word of another thread, and the kernel's about the network.
-/// Arming the alarm wakes nobody.
+/// What the timer thread sleeps on: the next deadline, a wall clock that was set, a word of another thread, and the kernel's about
+/// the network. Arming the alarm wakes nobody.
 final class Alarm: @unchecked Sendable {
     /// What ended a sleep.
     struct Reason: OptionSet {
@@ -33,9 +33,7 @@ final class Alarm: @unchecked Sendable {
     /// `deadline` is monotonic, in milliseconds; nil: never.
     func arm(_ deadline: Int64?) {
         guard let deadline, deadline < Int64.max / 2 else { return platform_arm_timer(timer, -1) }
-        // Both clocks run alike but for the time that the machine sleeps.
-        let slept = Self.milliseconds(CLOCK_BOOTTIME).subtractingClamped(Self.milliseconds(CLOCK_MONOTONIC))
-        platform_arm_timer(timer, max(deadline.addingClamped(slept), 1))
+        platform_arm_timer(timer, max(deadline, 0))
     }
 
     /// Ends a sleep, or the next one.
@@ -72,10 +70,4 @@ final class Alarm: @unchecked Sendable {
     }
 
     private func watchClock() { platform_watch_clock(clock) }
-
-    private static func milliseconds(_ clock: clockid_t) -> Int64 {
-        var time = timespec()
-        clock_gettime(clock, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-    }
 }
