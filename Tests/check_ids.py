@@ -18,7 +18,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 
 # What is not promised yet, with the reason. It is shown as open, whatever tests there are of a part of it.
 OPEN = {
-    "H8": "the library does not watch the network by itself yet: the host tells it",
     "X10": "the simulation kit is not public yet",
     "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
 }
