@@ -166,7 +166,7 @@ struct RandomHost {
         case 3 where isRough: simulation.breakStore()
         case 4, 5: simulation.mendStore()
         case 6 where isRough && random.chance(30):
-            simulation.jumpWallClock(random.pick([-3_600_000, -1_000, 1_000, 3_600_000]))
+            simulation.jumpWallClock(random.pick([-3_600_000, -1_000, 1_000, 3_600_000]), isTold: random.chance(50))
         case 7: simulation.answersInCall.toggle()
         case 8: random.chance(60) ? simulation.pause(scope()) : simulation.setBackground(true)
         case 9: random.chance(60) ? simulation.resume(scope()) : simulation.setBackground(false)

@@ -200,10 +200,12 @@ extension Simulation {
         now.wall += milliseconds
     }
 
-    func jumpWallClock(_ milliseconds: Int64) {
+    /// The kernel may tell of it, or not (another machine's clock, in a virtual one).
+    func jumpWallClock(_ milliseconds: Int64, isTold: Bool = false) {
         note(.jumped(milliseconds))
         now.wall += milliseconds
         judge.wallJumpedAt = now.mono
+        if isTold { scheduler.clockSet(now) }
     }
 
     func breakStore() {
