@@ -351,6 +351,7 @@ IdBuffer = c_char * ID_SIZE
 
 TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcome))
 EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
+DrainedFunction = CFUNCTYPE(None, c_void_p, POINTER(Report))
 ReleaseFunction = CFUNCTYPE(None, c_void_p)
 
 # Handles and owned results are looked at by the library alone, so that an untyped address is all Python needs.
@@ -399,9 +400,12 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
     "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
     "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),
+    "msgq_drain_async": (c_int, [_queue, POINTER(DrainOptions), DrainedFunction, c_void_p]),
     "msgq_pause": (c_int, [_queue, c_char_p]),
     "msgq_resume": (c_int, [_queue, c_char_p]),
     "msgq_set_connectivity": (c_int, [_queue, c_int, c_int, c_bool]),
+    "msgq_monitor_start": (c_int, [_queue]),
+    "msgq_monitor_stop": (c_int, [_queue]),
     "msgq_set_lifecycle": (c_int, [_queue, c_int]),
     "msgq_status_label": (c_char_p, [c_int]),
     "msgq_status_icon": (c_char_p, [c_int]),

@@ -1,4 +1,4 @@
-"""The way from C into Python: one trampoline for transports, one for events.
+"""The way from C into Python: one trampoline for transports, one for events, one for drains that ended.
 
 C is given these two functions, which live as long as the module, and a number. The number leads to the queue's
 callables; a closure handed to C could be collected while C still holds it.
@@ -17,7 +17,7 @@ from . import _abi, _read
 from ._service import Service
 from .enums import FailureKind, Verdict
 from .events import Event
-from .models import Delivery
+from .models import Delivery, Report
 from .outcome import Outcome
 
 Transport = Callable[[Delivery], Outcome]
@@ -27,13 +27,16 @@ logger = logging.getLogger("msgqueue")
 
 _numbers = itertools.count(1)
 _registry: dict[int, Callbacks] = {}
+# Who waits for a drain, by a number of its own; each is told once.
+_drains: dict[int, Callable[[Report], object]] = {}
 
 
 class _Running(threading.local):
-    """The numbers of the queues whose callbacks this thread is in."""
+    """The numbers of the queues whose callbacks this thread is in, and what ended one of them."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
+        self.interruption: BaseException | None = None
 
 
 _running = _Running()
@@ -47,6 +50,7 @@ class Callbacks:
         self.transport: Transport | None = None
         self.on_event: EventHandler | None = None
         self.service: Service | None = None
+        """None: the callbacks run wherever the library calls them."""
         _registry[self.number] = self
 
     def forget(self) -> None:
@@ -82,9 +86,41 @@ def _call_event_handler(context: int, event: Any) -> None:  # noqa: ANN401 - a c
     _tell(_registry.get(context), event[0])
 
 
-# msgq_transport_fn and msgq_event_fn of every queue.
+def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes pointer
+    done = _drains.pop(context, None)
+    if done is None:
+        return
+    try:
+        done(_read.report(source[0]))
+    except Exception:
+        logger.error("a drain's end could not be told", exc_info=True)
+
+
+# msgq_transport_fn, msgq_event_fn and msgq_drained_fn of every queue.
 transport_trampoline = _abi.TransportFunction(_call_transport)
 event_trampoline = _abi.EventFunction(_call_event_handler)
+drained_trampoline = _abi.DrainedFunction(_call_drained)
+
+
+def expect_drain(done: Callable[[Report], object]) -> int:
+    """The context under which `drained_trampoline` will call `done`, once."""
+    number = next(_numbers)
+    _drains[number] = done
+    return number
+
+
+def forget_drain(number: int) -> None:
+    """The library did not take it, so that it will not be told."""
+    _drains.pop(number, None)
+
+
+def raise_interruption() -> None:
+    """Raises what interrupted a callback on this thread (Ctrl-C, SystemExit), now that the library has returned: an
+    exception cannot pass through it.
+    """
+    problem, _running.interruption = _running.interruption, None
+    if problem is not None:
+        raise problem
 
 
 def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
@@ -96,7 +132,7 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
         delivery = _read.delivery(source)
     except Exception as problem:
         logger.error("a message could not be read", exc_info=True)
-        return _failure(_described(problem))
+        return failure(described(problem))
     send = partial(_attempt, callbacks, transport, delivery)
     service = callbacks.service
     if service is not None and not service.polls_here and service.answer_later(delivery.token, send):
@@ -113,17 +149,18 @@ def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> 
         outcome: object = transport(delivery)
         if isinstance(outcome, Outcome):
             return outcome
-        text = _wrong_answer(outcome)
+        text = wrong_answer(outcome)
         logger.error(text)
     except Exception as problem:
         logger.warning("a transport raised; the message will be tried again", exc_info=True)
-        text = _described(problem)
+        text = described(problem)
     except BaseException as problem:
         logger.error("a transport was interrupted; the message will be tried again", exc_info=True)
-        text = _described(problem)
+        text = described(problem)
+        _interrupted(callbacks, problem)
     finally:
         callbacks.leave()
-    return _failure(text)
+    return failure(text)
 
 
 def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
@@ -133,22 +170,32 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
     callbacks.enter()
     try:
         handler(_read.event(event))
-    except BaseException:
+    except BaseException as problem:
         logger.error("an event handler raised", exc_info=True)
+        _interrupted(callbacks, problem)
     finally:
         callbacks.leave()
 
 
-def _failure(text: str) -> Outcome:
+def _interrupted(callbacks: Callbacks, problem: BaseException) -> None:
+    """Where callbacks run on the caller's own thread, that is who must learn that the program is to end."""
+    if callbacks.service is None and isinstance(problem, (KeyboardInterrupt, SystemExit)):
+        _running.interruption = problem
+
+
+def failure(text: str) -> Outcome:
+    """A transport misbehaved: the message is tried again."""
     return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
 
 
-def _wrong_answer(answer: object) -> str:
+def wrong_answer(answer: object) -> str:
+    """What is said of an answer that is no Outcome."""
     what = "None" if answer is None else f"an object of type {type(answer).__name__}"
     return f"the transport returned {what}, not an Outcome"
 
 
-def _described(problem: BaseException) -> str:
+def described(problem: BaseException) -> str:
+    """An exception in one line, whatever it is."""
     name = type(problem).__name__
     try:
         return f"{name}: {problem}"

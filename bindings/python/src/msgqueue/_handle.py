@@ -30,6 +30,11 @@ _forks = 0
 _open: dict[int, Handle] = {}
 
 
+def name_of(path: str) -> str:
+    """The file's name, which threads are named after."""
+    return os.path.basename(path)  # noqa: PTH119 - no path is wanted
+
+
 class _State(Enum):
     OPEN = 0
     CLOSING = 1
@@ -39,15 +44,17 @@ class _State(Enum):
 class Handle:
     """What outlives the `MessageQueue` in front of it for as long as threads use it."""
 
-    def __init__(self, lib: ctypes.CDLL, pointer: int, path: str, max_in_flight: int) -> None:
+    def __init__(self, lib: ctypes.CDLL, pointer: int, path: str, max_in_flight: int, polled: bool) -> None:
         self._lib = lib
         self._pointer = pointer
         self._path = path
         self._born = _forks
         self._state = _State.OPEN
         self._changed = threading.Condition()
+        self.last_patience = _LAST_PATIENCE
         self.callbacks = Callbacks()
-        self.service = Service(lib, pointer, f"msgqueue {os.path.basename(path)}", max_in_flight)  # noqa: PTH119
+        # A polled queue has no threads: its host polls.
+        self.service = None if polled else Service(lib, pointer, f"msgqueue {name_of(path)}", max_in_flight)
         self.callbacks.service = self.service
         _open[self.callbacks.number] = self
 
@@ -86,7 +93,7 @@ class Handle:
                 error = last_error(self._lib, result)
         finally:
             self._end(result)
-        if result == Result.OK:
+        if result == Result.OK and self.service is not None:
             self.service.join(_JOIN_PATIENCE)
         if error is not None:
             raise error
@@ -109,7 +116,7 @@ class Handle:
         if self.is_forked:
             return
         try:
-            self.close(_LAST_PATIENCE)
+            self.close(self.last_patience)
         except Error as problem:
             logger.warning("closing %s: %s", self._path, problem)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -46,6 +47,7 @@ class Service:
         self._name = name
         # One per attempt, one for events.
         self._most = max_in_flight + 1 + _HANGING
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._callbacks = 0
@@ -69,6 +71,9 @@ class Service:
 
     def callback_ended(self) -> None:
         """A callback returned."""
+        if os.getpid() != self._process:
+            # The callback forked and this is the child: another thread may have held the lock, and is not here.
+            return
         with self._lock:
             self._callbacks -= 1
 

@@ -1,4 +1,4 @@
-"""Tells C what to call, and starts the threads that it is called on."""
+"""Tells C what to call, and starts the threads that it is called on, if any."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Wiring:
         with self._lock:
             before = getattr(callbacks, name)
             if target is not None:
-                self._handle.service.start()
+                if self._handle.service is not None:
+                    self._handle.service.start()
                 # Before C is told, as it may call at once; what is taken away goes only after C knows.
                 setattr(callbacks, name, target)
             result = register(pointer, function, callbacks.number, _NO_RELEASE)

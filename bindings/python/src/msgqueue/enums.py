@@ -134,7 +134,7 @@ class FinalFailure(_Word):
 
 
 class Callbacks(_Word):
-    """Who runs callbacks. The binding always opens with POLL: see `msgqueue._service`."""
+    """Who runs callbacks. The binding always opens with POLL: its own threads poll, or its host does."""
 
     THREAD = 0
     POLL = 1

@@ -11,12 +11,14 @@ from typing import Any
 
 from . import _abi, _arguments, _drafts, _options, _read
 from ._arguments import Body, Time
-from ._callbacks import EventHandler, Transport, logger
+from ._callbacks import EventHandler, Transport, logger, raise_interruption
 from ._handle import Handle
 from ._library import library
-from ._reading import Reading
+from ._polling import Polling
+from ._service import Service
 from ._wiring import Wiring, require_callable
-from .enums import Connectivity, FinalFailure, Lifecycle, Link, Mode, Result, Status, Stop, Verdict
+from ._world import World
+from .enums import FinalFailure, Mode, Result, Status, Stop, Verdict
 from .errors import Error, InvalidError, StorageError
 from .models import Draft, Report
 from .outcome import Outcome
@@ -26,7 +28,7 @@ _MEBIBYTE = 1 << 20
 _DAY = 86400.0
 
 
-class MessageQueue(Reading):
+class MessageQueue(World, Polling):
     """A durable outbound message queue in one file.
 
     What `enqueue` accepted is on disk when it returns, and goes out in order, conversation by conversation, through
@@ -35,8 +37,9 @@ class MessageQueue(Reading):
 
     Threads: every method may be called from any thread at any time, also from inside a callback, except `close`.
     Callbacks run on threads of this package, never two events at a time and never two messages of one conversation
-    at a time. Methods that wait do so without the interpreter's lock, but a signal (Ctrl-C) is handled only when
-    they return.
+    at a time; with `polled` there are no threads, and callbacks run in `poll` alone (and in `drain` and `close` when
+    nobody polls). Methods that wait do so without the interpreter's lock, but a signal (Ctrl-C) is handled only when
+    they return; `poll` is the exception.
 
     Errors: all are kinds of `Error`; every method may raise ClosedError, StorageError, and ForkedError in a forked
     child. A wrong type is a TypeError. Keep a reference to the queue: one that nobody holds is closed, with a
@@ -75,6 +78,7 @@ class MessageQueue(Reading):
         limit_bytes: int = 0,
         limit_body: int = _MEBIBYTE,
         limit_metadata: int = 64 * 1024,
+        polled: bool = False,
     ) -> None:
         """Opens the store in the file `path`, or makes it; a missing directory is not made.
 
@@ -108,6 +112,7 @@ class MessageQueue(Reading):
         limit_bytes      Bytes of unsent bodies; 0: no limit. Over it: FullError.
         limit_body       Bytes of one body: 1 to 256 MiB. Over it: TooLargeError.
         limit_metadata   Bytes of one message's metadata: 0 to 16 MiB. Over it: TooLargeError.
+        polled           No threads are started: callbacks run where `poll` is called; see there, and `fileno`.
 
         Errors: InvalidError, PermissionDeniedError (a directory, a link, another user's file, an unsafe place),
         LockedError, CorruptError (not a store), TooNewError, StorageError; LibraryError when there is no
@@ -141,13 +146,14 @@ class MessageQueue(Reading):
             limit_metadata=limit_metadata,
         )
         name = _arguments.path(path)
+        _arguments.flag("polled", polled)
         require_callable("transport", transport)
         require_callable("on_event", on_event)
         self._lib = library()
         pointer = ctypes.c_void_p()
         self._check(self._lib.msgq_open(name, options, pointer))
         self._path = name.decode()
-        self._handle = Handle(self._lib, pointer.value or 0, self._path, max_in_flight)
+        self._handle = Handle(self._lib, pointer.value or 0, self._path, max_in_flight, polled)
         self._finalizer = weakref.finalize(self, self._handle.abandon)
         # The interpreter's end has its own way, which waits a little for what is in flight.
         self._finalizer.atexit = False
@@ -183,8 +189,11 @@ class MessageQueue(Reading):
         Errors: TimedOutError: closed all the same, but an attempt had not ended; after the next open its outcome is
         unknown. ConflictError: called from inside a callback.
         """
-        self._handle.close(timeout)
-        self._finalizer.detach()
+        try:
+            self._handle.close(timeout)
+            self._finalizer.detach()
+        finally:
+            raise_interruption()
 
     def __enter__(self) -> MessageQueue:
         return self
@@ -339,24 +348,23 @@ class MessageQueue(Reading):
         """Sends what is due, in order, and returns when nothing is due any more; the events of it have been told then.
 
         Only one drain runs at a time: a second call joins the first and gets the same report. From inside a
-        callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes.
+        callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes. On a polled queue the
+        callbacks run in here when no other thread polls.
 
         batch    Attempts at most; 0: as the queue's option `drain_batch`.
         timeout  Seconds after which it starts no more attempts (Stop.TIMEOUT); None: without end.
 
         Errors: NoTransportError.
         """
-        options = _abi.sized(
-            _abi.DrainOptions,
-            _arguments.unsigned("batch", batch),
-            _arguments.timeout("timeout", timeout),
-        )
-        if self._handle.service.answers_here:
+        options = _drain_options(batch, timeout)
+        service = self._handle.service
+        if service is not None and service.answers_here:
             # In a callback, as the library would see if it had called on this thread: waiting here for the drain that
             # waits for this very attempt would hold both until the time-out.
-            return self._start_drain(options)
+            return self._start_drain(service, options)
         out: _abi.Report = _abi.sized(_abi.Report)
         result = self._lib.msgq_drain(self._handle.pointer, options, out)
+        raise_interruption()
         if result != Result.TIMEOUT:
             # The report says TIMEOUT, too; an exception would only take from the caller what was done until then.
             self._check(result)
@@ -381,9 +389,9 @@ class MessageQueue(Reading):
         """Sets what sends messages; None takes it away. A call in progress goes on with the transport that it began
         with.
 
-        It is called with a Delivery, on a thread of this package, and returns an Outcome within `delivery.timeout`
-        seconds. An exception, or any other answer, counts as a failure of kind UNKNOWN with its text, is logged,
-        and is retried.
+        It is called with a Delivery, on a thread of this package or in `poll`, and returns an Outcome within
+        `delivery.timeout` seconds. An exception, or any other answer, counts as a failure of kind UNKNOWN with its
+        text, is logged, and is retried.
         """
         self._wiring.set_transport(transport)
 
@@ -405,28 +413,15 @@ class MessageQueue(Reading):
         name = _arguments.optional_text("conversation", conversation)
         self._check(self._lib.msgq_resume(self._handle.pointer, name))
 
-    # ---------------------------------------------------------------- the world
-
-    def set_connectivity(self, connectivity: Connectivity, link: Link = Link.OTHER, metered: bool = False) -> None:
-        """Tells how the world is. Offline stops sending; online wakes what waits, after `settle` seconds."""
-        self._check(
-            self._lib.msgq_set_connectivity(
-                self._handle.pointer,
-                _arguments.member("connectivity", connectivity, Connectivity),
-                _arguments.member("link", link, Link),
-                _arguments.flag("metered", metered),
-            )
-        )
-
-    def set_lifecycle(self, lifecycle: Lifecycle) -> None:
-        """Tells where the program is; a queue begins in the foreground. In the background nothing is sent by itself,
-        unless `background_timers` says so; what is enqueued online, a drain and a person's wish still go.
-        """
-        number = _arguments.member("lifecycle", lifecycle, Lifecycle)
-        self._check(self._lib.msgq_set_lifecycle(self._handle.pointer, number))
-
-    def _start_drain(self, options: _abi.DrainOptions) -> Report:
+    def _start_drain(self, service: Service, options: _abi.DrainOptions) -> Report:
         counts = self.counts()
-        if not self._handle.service.drain_later(options):
+        if not service.drain_later(options):
             raise StorageError("no thread is left to drain on")
         return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
+
+
+def _drain_options(batch: object, timeout: object) -> _abi.DrainOptions:
+    options: _abi.DrainOptions = _abi.sized(
+        _abi.DrainOptions, _arguments.unsigned("batch", batch), _arguments.timeout("timeout", timeout)
+    )
+    return options
