@@ -20,7 +20,7 @@ from .errors import ConflictError, Error, ForkedError, TimedOutError
 
 logger = logging.getLogger("msgqueue")
 
-# Seconds for attempts in flight when nobody closes the queue but the garbage collector or the interpreter's end.
+# Seconds when nobody closes the queue but the garbage collector or the interpreter's end.
 _LAST_PATIENCE = 1.0
 # Seconds for the service threads to notice that the queue is closed; no callback runs on them any more then.
 _JOIN_PATIENCE = 5.0
@@ -52,6 +52,7 @@ class Handle:
         self._state = _State.OPEN
         self._changed = threading.Condition()
         self.last_patience = _LAST_PATIENCE
+        """Seconds for attempts in flight when nobody closes the queue."""
         self.callbacks = Callbacks()
         # A polled queue has no threads: its host polls.
         self.service = None if polled else Service(lib, pointer, f"msgqueue {name_of(path)}", max_in_flight)
@@ -78,13 +79,13 @@ class Handle:
         """Whether nobody began to close it."""
         return self._state is _State.OPEN
 
-    def close(self, timeout: float | None) -> None:
-        """See `MessageQueue.close`."""
+    def close(self, timeout: float | None, patience: float | None = None) -> None:
+        """See `MessageQueue.close`. `patience`: seconds for another's closing, when not the same."""
         limit = _arguments.timeout("timeout", timeout)
         pointer = self.pointer
         if self.callbacks.is_running_here:
             raise ConflictError("a queue cannot be closed from inside its own callback")
-        if not self._begin(timeout):
+        if not self._begin(timeout if patience is None else patience):
             return
         result, error = Result.INTERNAL, None
         try:
@@ -116,7 +117,7 @@ class Handle:
         if self.is_forked:
             return
         try:
-            self.close(self.last_patience)
+            self.close(self.last_patience, _LAST_PATIENCE)
         except Error as problem:
             logger.warning("closing %s: %s", self._path, problem)
 

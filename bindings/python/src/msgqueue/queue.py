@@ -356,7 +356,7 @@ class MessageQueue(World, Polling):
 
         Errors: NoTransportError.
         """
-        options = _drain_options(batch, timeout)
+        options = drain_options(batch, timeout)
         service = self._handle.service
         if service is not None and service.answers_here:
             # In a callback, as the library would see if it had called on this thread: waiting here for the drain that
@@ -420,7 +420,8 @@ class MessageQueue(World, Polling):
         return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
 
 
-def _drain_options(batch: object, timeout: object) -> _abi.DrainOptions:
+def drain_options(batch: object, timeout: object) -> _abi.DrainOptions:
+    """The arguments of `MessageQueue.drain` for C."""
     options: _abi.DrainOptions = _abi.sized(
         _abi.DrainOptions, _arguments.unsigned("batch", batch), _arguments.timeout("timeout", timeout)
     )

@@ -1,0 +1,146 @@
+"""Attempts as tasks: the transport is a coroutine function, and its answer reaches the library when the task ends."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import Union
+
+from .._callbacks import described, failure, wrong_answer
+from ..enums import Verdict
+from ..errors import ClosedError, ConflictError, Error, ForkedError, NotFoundError
+from ..models import Delivery
+from ..outcome import Outcome
+from ._bridge import Bridge
+from ._lane import Lane
+
+Transport = Callable[[Delivery], Union[Awaitable[Outcome], Outcome]]
+"""Sends one message: `async def`, or a plain function that does not block."""
+
+logger = logging.getLogger("msgqueue")
+
+# Seconds for tasks to end that were cancelled because the queue is closed.
+_CANCEL_PATIENCE = 1.0
+
+
+class Attempt:
+    """One call of the transport."""
+
+    def __init__(self, owner: Attempts, delivery: Delivery) -> None:
+        self.owner = owner
+        self.delivery = delivery
+        self.task: asyncio.Task[object] | None = None
+        self.is_latest = True
+        self.is_running = True
+
+
+_current: ContextVar[Attempt | None] = ContextVar("msgqueue_attempt", default=None)
+
+
+class Attempts:
+    """The attempts of one queue that are under way."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge, transport: Transport | None) -> None:
+        self.transport = transport
+        self._loop = loop
+        self._bridge = bridge
+        self._lane = Lane("msgqueue answers")
+        self._latest: dict[str, Attempt] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._is_closed = False
+
+    @property
+    def answers(self) -> Lane:
+        """The thread that tells the library."""
+        return self._lane
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the caller belongs to an attempt of this queue: its task, or one that it waits for."""
+        attempt = _current.get()
+        return attempt is not None and attempt.owner is self and attempt.is_running
+
+    def begin(self, delivery: Delivery) -> Outcome:
+        """The library's transport: the answer comes when the task ends."""
+        self._bridge.post(partial(self._begin, delivery))
+        return Outcome.pending()
+
+    def cancel(self) -> None:
+        """The queue is closed: nobody waits for answers any more."""
+        self._is_closed = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def ended(self) -> None:
+        """Waits a moment for what was cancelled."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=_CANCEL_PATIENCE)
+
+    def _begin(self, delivery: Delivery) -> None:
+        before = self._latest.get(delivery.id)
+        if before is not None:
+            # It timed out, and its message is tried again: whatever it would say now counts no more.
+            before.is_latest = False
+            if before.task is not None:
+                before.task.cancel()
+        attempt = Attempt(self, delivery)
+        self._latest[delivery.id] = attempt
+        context = copy_context()
+        context.run(_current.set, attempt)
+        # The context of a task is the one that it is made in.
+        task = context.run(self._loop.create_task, self._send(delivery))
+        attempt.task = task
+        self._tasks.add(task)
+        # Not inside the task, because one that is cancelled before it began runs nothing at all.
+        task.add_done_callback(partial(self._end, attempt))
+
+    async def _send(self, delivery: Delivery) -> object:
+        if self.transport is None:
+            # The library had decided to call just before the transport was taken away.
+            return Outcome.offline(text="the transport was taken away")
+        answer: object = self.transport(delivery)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def _end(self, attempt: Attempt, task: asyncio.Task[object]) -> None:
+        attempt.is_running = False
+        self._tasks.discard(task)
+        if self._latest.get(attempt.delivery.id) is attempt:
+            del self._latest[attempt.delivery.id]
+        outcome = self._outcome(attempt, task)
+        if attempt.is_latest and not self._is_closed and outcome.verdict is not Verdict.PENDING:
+            self._lane.submit(partial(_answer, self._bridge, attempt.delivery.token, outcome))
+
+    def _outcome(self, attempt: Attempt, task: asyncio.Task[object]) -> Outcome:
+        if task.cancelled():
+            return failure("cancelled: the task of the attempt was cancelled")
+        problem = task.exception()
+        if problem is not None:
+            message = "a transport raised; the message will be tried again"
+            logger.warning(message, exc_info=problem)
+            self._loop.call_exception_handler(
+                {"message": message, "exception": problem, "task": task, "delivery": attempt.delivery}
+            )
+            return failure(described(problem))
+        answer = task.result()
+        if isinstance(answer, Outcome):
+            return answer
+        text = wrong_answer(answer)
+        logger.error(text)
+        return failure(text)
+
+
+def _answer(bridge: Bridge, token: int, outcome: Outcome) -> None:
+    queue = bridge.queue
+    if queue is None:
+        return
+    try:
+        queue.complete(token, outcome)
+    except (ConflictError, NotFoundError, ClosedError, ForkedError):
+        # What comes after the time-out or the close is refused, and rightly so: the ledger has its line.
+        return
+    except Error:
+        logger.error("an answer could not be told", exc_info=True)

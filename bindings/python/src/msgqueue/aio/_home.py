@@ -1,0 +1,168 @@
+"""What there is of a queue while it is open: the library's side, the loop's side, and the threads between them."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from .. import _abi
+from .._callbacks import EventHandler
+from ..enums import Stop
+from ..errors import ClosedError, ForkedError
+from ..models import Report
+from ..queue import MessageQueue
+from ._attempts import Attempts, Transport
+from ._bridge import Bridge
+from ._events import Events
+from ._lane import Lane, settle, tell
+
+T = TypeVar("T")
+
+# Threads that read, side by side.
+_READERS = 3
+
+
+class Home:
+    """Belongs to one loop. Nothing in here refers back to it, so that a queue that nobody holds is noticed."""
+
+    def __init__(self, transport: Transport | None, on_event: EventHandler | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._bridge = Bridge(self._loop)
+        self.attempts = Attempts(self._loop, self._bridge, transport)
+        self.events = Events(self._loop, self._bridge, on_event)
+        # What changes the queue is done in the order of the calls; what only looks need not wait for that.
+        self.changes = Lane("msgqueue changes")
+        self.reads = Lane("msgqueue reads", _READERS)
+        self._drains: set[asyncio.Future[Report]] = set()
+        self._queue: MessageQueue | None = None
+        self._closed: asyncio.Future[BaseException | None] | None = None
+        lanes = (self.changes, self.reads, self.attempts.answers)
+        self._finalizer = weakref.finalize(self, _abandon, self._bridge, lanes)
+        self._finalizer.atexit = False
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue behind, for who may use it: RuntimeError in another loop or thread, ClosedError, ForkedError."""
+        queue = self._queue
+        if queue is None:
+            raise ClosedError("the queue is not open yet")
+        if queue._handle.is_forked:
+            raise ForkedError("the queue belongs to the parent process; open another in this one")
+        self.check_loop()
+        if self._closed is not None:
+            raise ClosedError("the queue is closed")
+        return queue
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether somebody began to close it."""
+        return self._closed is not None or (self._queue is not None and self._queue.closed)
+
+    def check_loop(self) -> None:
+        """RuntimeError when this is not the loop that the queue was opened in."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "no event loop runs on this thread; the queue belongs to the one it was opened in"
+            ) from None
+        if here is not self._loop:
+            raise RuntimeError("the queue belongs to another event loop: the one it was opened in")
+
+    async def open(self, make: Callable[..., MessageQueue]) -> None:
+        """Opens the store. Whatever comes between, nothing is left open."""
+        made: list[MessageQueue] = []
+        transport = None if self.attempts.transport is None else self.attempts.begin
+
+        def opened() -> None:
+            queue = make(transport=transport, on_event=self.events.tell, polled=True)
+            made.append(queue)
+            # Nobody answers attempts once the loop has ended.
+            queue._handle.last_patience = 0.0
+            self._bridge.prepare(queue)
+
+        try:
+            await self.changes.run(opened)
+            self._bridge.attach()
+        except BaseException:
+            # Behind the opening, should that be still under way.
+            self.changes.submit(partial(_close_quietly, made, self._bridge))
+            self._stop()
+            raise
+        self._queue = made[0]
+
+    async def drain(self, options: _abi.DrainOptions) -> Report:
+        """Waits for the drain without a thread that waits."""
+        queue = self.queue
+        if self.attempts.is_inside:
+            return await self.changes.run(partial(_start_drain, queue, options))
+        waiter: asyncio.Future[Report] = self._loop.create_future()
+        self._drains.add(waiter)
+        waiter.add_done_callback(self._drains.discard)
+        bridge = self._bridge
+        try:
+            await self.changes.run(
+                lambda: queue._drain_then(options, lambda report: bridge.post(partial(settle, waiter, report)))
+            )
+            return await waiter
+        finally:
+            waiter.cancel()
+
+    async def close(self, timeout: float | None) -> None:
+        """The first caller learns what went wrong; the others wait for it. Cancelling them changes nothing."""
+        is_first = self._closed is None
+        closed = self._closed
+        if closed is None:
+            queue = self.queue
+            closed = self._closed = self._loop.create_future()
+            self.changes.submit(lambda: tell(self._loop, self._finish, _close(queue, timeout)))
+        problem = await asyncio.shield(closed)
+        await self.attempts.ended()
+        if is_first and problem is not None:
+            raise problem
+
+    def _finish(self, problem: BaseException | None) -> None:
+        self._bridge.detach()
+        self.attempts.cancel()
+        self.events.end()
+        for waiter in list(self._drains):
+            # The library tells every drain's end, but not past a callback that does not come back.
+            if not waiter.done():
+                waiter.set_exception(ClosedError("the queue was closed before the drain's end could be told"))
+        self._stop()
+        if self._closed is not None:
+            settle(self._closed, problem)
+
+    def _stop(self) -> None:
+        self._finalizer.detach()
+        for lane in (self.changes, self.reads, self.attempts.answers):
+            lane.stop()
+
+
+def _start_drain(queue: MessageQueue, options: _abi.DrainOptions) -> Report:
+    counts = queue.counts()
+    queue._drain_then(options, lambda _: None)
+    return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
+
+
+def _close(queue: MessageQueue, timeout: float | None) -> BaseException | None:
+    try:
+        queue.close(timeout)
+    except BaseException as problem:  # noqa: BLE001 - it is raised where closing was asked for
+        return problem
+    return None
+
+
+def _close_quietly(queues: list[MessageQueue], bridge: Bridge) -> None:
+    for queue in queues:
+        queue._handle.close_quietly()
+    bridge.abandon()
+
+
+def _abandon(bridge: Bridge, lanes: tuple[Lane, ...]) -> None:
+    bridge.abandon()
+    for lane in lanes:
+        lane.stop()

@@ -1,0 +1,38 @@
+"""The options of a queue, by name."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ..enums import FinalFailure, Mode
+from ..retry import RetryPolicy
+
+
+class Options(TypedDict, total=False):
+    """What `msgqueue.MessageQueue` can be given beside its file and its callables; see there."""
+
+    mode: Mode
+    retry: RetryPolicy | None
+    final_failure: FinalFailure
+    strict_order: bool
+    pause_on_unauthorized: bool
+    unmetered_only: bool
+    background_timers: bool
+    direct: bool
+    hold_unknown: bool
+    durable_outcomes: bool
+    max_in_flight: int
+    attempt_timeout: float
+    manual_timeout: float
+    prompt_timeout: float
+    settle: float
+    drain_batch: int
+    timer: float | None
+    expiry: float | None
+    keep_sent: int
+    keep_sent_for: float | None
+    remember_ids: float
+    limit_messages: int
+    limit_bytes: int
+    limit_body: int
+    limit_metadata: int
