@@ -80,6 +80,9 @@ class Program:
         assert line, f"the program ended with {self._process.wait()}"
         return line.rstrip("\n")
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def wait(self) -> int:
         """Its exit status; negative: ended by that signal."""
         return self._process.wait()

@@ -1,0 +1,570 @@
+"""The queue for asyncio: sending, draining, and what transports may do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msgqueue
+from async_sender import AsyncHttpTransport, Complaints, in_loop, until
+from msgqueue import (
+    AttemptOutcome,
+    Connectivity,
+    Delivery,
+    DuplicateError,
+    Event,
+    EventKind,
+    FailureKind,
+    InvalidError,
+    Lifecycle,
+    Mode,
+    NotFoundError,
+    NoTransportError,
+    Outcome,
+    Report,
+    RetryPolicy,
+    Status,
+    Stop,
+    aio,
+)
+from receiver import Received, Receiver
+from support import environment
+
+
+def test_X7_A10_conversations_are_sent_side_by_side_each_in_its_order(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        transport = AsyncHttpTransport(receiver.port)
+        async with aio.MessageQueue(store, transport, max_in_flight=3, mode=Mode.MANUAL, direct=False) as queue:
+            for number in range(4):
+                for name in "abcd":
+                    await queue.enqueue(f"{name}{number}", conversation=name)
+            with receiver.holding(lambda request: request.text.endswith("0")) as gate:
+                draining = asyncio.create_task(queue.drain())
+                await until(lambda: len(receiver.received) == 3)
+                await asyncio.sleep(0.1)
+                # Three at a time and no fourth, of three conversations.
+                assert sorted(receiver.texts) == ["a0", "b0", "c0"]
+                gate.open()
+                report = await draining
+            assert (report.stop, report.sent, report.remaining) == (Stop.EMPTY, 16, 0)
+            assert (await queue.counts()).sent == 16
+
+    in_loop(test())
+    for name in "abcd":
+        assert [text for text in receiver.texts if text[0] == name] == [f"{name}{number}" for number in range(4)]
+    assert receiver.most_at_once == 3
+    assert receiver.most_of_one_conversation_at_once == 1
+
+
+def test_X7_every_callback_runs_on_the_loop_s_thread(store: Path, receiver: Receiver) -> None:
+    threads: set[int] = set()
+
+    async def test() -> None:
+        http = AsyncHttpTransport(receiver.port)
+
+        async def transport(delivery: Delivery) -> Outcome:
+            threads.add(threading.get_ident())
+            return await http(delivery)
+
+        def handler(_: Event) -> None:
+            threads.add(threading.get_ident())
+
+        async with aio.MessageQueue(store, transport, on_event=handler, max_in_flight=4) as queue:
+            await queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(20))
+            assert (await queue.drain()).remaining == 0
+            # Events that closing tells come home, too.
+            await queue.set_connectivity(Connectivity.OFFLINE)
+
+    in_loop(test())
+    assert threads == {threading.get_ident()}
+    assert len(receiver.received) == 20
+
+
+def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
+    async def test() -> None:
+        async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
+            polls = 0
+            behind = queue._at_home.queue
+            poll = behind.poll
+
+            def counted(timeout: float | None = None) -> int:
+                nonlocal polls
+                polls += 1
+                return poll(timeout)
+
+            behind.poll = counted  # type: ignore[method-assign]
+            await queue.enqueue("hello")
+            assert (await queue.drain()).remaining == 0
+            await asyncio.sleep(0.1)
+            assert 0 < polls < 60
+            idle = polls
+            await asyncio.sleep(0.3)
+            assert polls == idle
+            del behind.poll
+
+    in_loop(test())
+
+
+def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
+    async def test() -> None:
+        async with aio.MessageQueue(store) as queue:
+            behind = queue._at_home.queue
+            began = threading.Event()
+
+            def slow(conversation: str | None = None) -> Any:
+                began.set()
+                time.sleep(0.5)
+                return conversation
+
+            behind.counts = slow  # type: ignore[method-assign]
+            start = time.monotonic()
+            counting = asyncio.create_task(queue.counts("ana"))
+            await until(began.is_set)
+            assert time.monotonic() - start < 0.4
+            id = await queue.enqueue("hello")
+            assert (await queue.get(id)).text == "hello"
+            assert await counting == "ana"
+            del behind.counts
+
+    in_loop(test())
+
+
+def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        queue = await aio.MessageQueue(store, AsyncHttpTransport(receiver.port), settle=0.0).open()
+        await queue.set_connectivity(Connectivity.OFFLINE)
+        id = await queue.enqueue("hello", conversation="ana", metadata={"k": "v"}, id="the-id")
+        assert id == "the-id"
+        with pytest.raises(DuplicateError):
+            await queue.enqueue("again", id="the-id")
+        with pytest.raises(NotFoundError):
+            await queue.get("nobody")
+        with pytest.raises(TypeError):
+            await queue.enqueue(3)  # type: ignore[arg-type]
+        with pytest.raises(InvalidError):
+            await queue.drain(timeout=-1)
+        await queue.edit(id, "hello!")
+        assert await queue.enqueue_batch([{"body": "two", "id": "2", "conversation": "ben"}]) == ["2"]
+        await queue.record("hi", sender="ben", conversation="ana", id="theirs")
+        assert [message.text for message in await queue.list()] == ["hello!", "two"]
+        assert [each.name for each in await queue.conversations()] == ["ana", "ben"]
+        assert (await queue.counts("ana")).queued == 1
+        assert (await queue.explain(id)).code.name == "OFFLINE"
+        assert await queue.banner() == "You're offline. 2 messages queued."
+        await queue.backup(store.with_suffix(".copy"))
+        await queue.delete("2")
+        await queue.pause("ana")
+        await queue.set_lifecycle(Lifecycle.BACKGROUND)
+        await queue.set_connectivity(Connectivity.ONLINE)
+        assert (await queue.drain()).stop is not Stop.EMPTY
+        await queue.resume("ana")
+        await queue.set_lifecycle(Lifecycle.FOREGROUND)
+        await until(lambda: receiver.texts == ["hello!"])
+        await queue.drain()
+        await queue.mark(id, Status.READ)
+        assert (await queue.get(id)).status is Status.READ
+        assert [attempt.outcome for attempt in await queue.attempts(id)] == [AttemptOutcome.SENT]
+        assert (await queue.stats()).sent == 1
+        assert "msgq" in await queue.prometheus()
+        receiver.answer_next(400)
+        failed = await queue.enqueue("no")
+        await until(lambda: receiver.texts[-1] == "no")
+        await queue.drain()
+        assert (await queue.get(failed)).status is Status.FAILED
+        await queue.retry(failed)
+        await until(lambda: receiver.texts.count("no") == 2)
+        later = await queue.enqueue("later", not_before=time.time() + 600)
+        await queue.send_now(later)
+        await until(lambda: receiver.texts[-1] == "later")
+        await queue.start_monitor()
+        with pytest.raises(msgqueue.ConflictError):
+            await queue.set_connectivity(Connectivity.ONLINE)
+        await queue.stop_monitor()
+        await queue.set_connectivity(Connectivity.OFFLINE)
+        await queue.enqueue("gone")
+        await queue.clear()
+        assert (await queue.counts()).queued == 0
+        await queue.close()
+
+    in_loop(test())
+
+
+def test_the_words_are_those_of_the_plain_queue() -> None:
+    def words(kind: type) -> set[str]:
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    assert words(msgqueue.MessageQueue) - words(aio.MessageQueue) == {"poll", "fileno"}
+    assert words(aio.MessageQueue) - words(msgqueue.MessageQueue) == {"open", "events"}
+    for name in words(msgqueue.MessageQueue) & words(aio.MessageQueue) - {"path", "closed"}:
+        plain, coroutine = getattr(msgqueue.MessageQueue, name), getattr(aio.MessageQueue, name)
+        assert inspect.iscoroutinefunction(coroutine), name
+        assert inspect.signature(plain) == inspect.signature(coroutine), name
+
+
+def test_the_options_are_those_of_the_plain_queue() -> None:
+    plain = dict(inspect.signature(msgqueue.MessageQueue).parameters)
+    for name in ("path", "transport", "on_event", "polled"):
+        del plain[name]
+    options = {name: kind.__forward_arg__ for name, kind in aio.Options.__annotations__.items()}
+    assert options == {name: parameter.annotation for name, parameter in plain.items()}
+
+
+def test_importing_the_package_does_not_import_asyncio() -> None:
+    code = "import sys, msgqueue; print('asyncio' in sys.modules); import msgqueue.aio; print('asyncio' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["False", "True"]
+
+
+def test_what_was_asked_for_first_is_stored_first(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        async with aio.MessageQueue(store, AsyncHttpTransport(receiver.port)) as queue:
+            await asyncio.gather(*[queue.enqueue(str(number)) for number in range(30)])
+            await queue.drain()
+
+    in_loop(test())
+    assert receiver.texts == [str(number) for number in range(30)]
+
+
+# -------------------------------------------------------------------- transports
+
+
+def test_a_plain_transport_may_answer_at_once_or_later(store: Path) -> None:
+    async def test() -> None:
+        deliveries: list[Delivery] = []
+
+        def transport(delivery: Delivery) -> Outcome:
+            deliveries.append(delivery)
+            return Outcome.pending() if delivery.text == "later" else Outcome.sent()
+
+        async with aio.MessageQueue(store, transport) as queue:
+            ids = [await queue.enqueue("now"), await queue.enqueue("later")]
+            await until(lambda: len(deliveries) == 2)
+            await until(lambda: is_status(queue, ids[0], Status.SENT))
+            await queue.complete(deliveries[1].token, Outcome.sent())
+            assert (await queue.get(ids[1])).status is Status.SENT
+            with pytest.raises(msgqueue.ConflictError):
+                await queue.complete(deliveries[1].token, Outcome.sent())
+
+    in_loop(test())
+
+
+async def is_status(queue: aio.MessageQueue, id: str, status: Status) -> bool:
+    return (await queue.get(id)).status is status
+
+
+def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
+    store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = ValueError("boom")
+
+    async def test() -> None:
+        complaints = Complaints()
+
+        async def transport(delivery: Delivery) -> Outcome:
+            await asyncio.sleep(0)
+            if delivery.attempt == 1:
+                raise problem
+            return Outcome.sent()
+
+        async with aio.MessageQueue(store, transport, retry=RetryPolicy(ladder=[0.05])) as queue:
+            id = await queue.enqueue("hello")
+            await until(lambda: is_status(queue, id, Status.SENT))
+            first, second = await queue.attempts(id)
+            assert (first.kind, first.text) == (FailureKind.UNKNOWN, "ValueError: boom")
+            assert second.outcome is AttemptOutcome.SENT
+        assert complaints.problems == [problem]
+        assert complaints.contexts[0]["delivery"].id == id
+
+    in_loop(test())
+    logged = [record for record in caplog.records if record.exc_info and record.exc_info[1] is problem]
+    assert [(record.name, record.levelno) for record in logged] == [("msgqueue", logging.WARNING)]
+
+
+@pytest.mark.parametrize("answer", [None, True, 200, "sent"])
+def test_an_answer_that_is_no_outcome_is_a_failure(store: Path, answer: Any) -> None:
+    async def test() -> None:
+        async def transport(_: Delivery) -> Any:
+            return answer
+
+        async with aio.MessageQueue(store, transport, retry=RetryPolicy(ladder=[])) as queue:
+            id = await queue.enqueue("hello")
+            await until(lambda: is_status(queue, id, Status.FAILED))
+            failure = (await queue.get(id)).failure
+            assert failure is not None
+            assert failure.kind is FailureKind.UNKNOWN
+            assert "not an Outcome" in failure.text
+
+    in_loop(test())
+
+
+@pytest.mark.parametrize("when", ["before it began", "under way"])
+def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, when: str) -> None:
+    async def test() -> None:
+        calls: list[int] = []
+
+        async def transport(delivery: Delivery) -> Outcome:
+            calls.append(delivery.attempt)
+            if delivery.attempt == 1:
+                await asyncio.sleep(60)
+            return Outcome.sent()
+
+        def attempts() -> list[asyncio.Task[Any]]:
+            return list(queue._at_home.attempts._tasks)
+
+        async with aio.MessageQueue(store, transport, retry=RetryPolicy(ladder=[0.05])) as queue:
+            if when == "before it began":
+                begin = queue._at_home.attempts._begin
+                cancelled: list[bool] = []
+
+                def cancelling(delivery: Delivery) -> None:
+                    begin(delivery)
+                    if not cancelled:
+                        cancelled.append(attempts()[0].cancel())
+
+                queue._at_home.attempts._begin = cancelling  # type: ignore[method-assign]
+            id = await queue.enqueue("hello")
+            if when == "under way":
+                await until(lambda: calls)
+                attempts()[0].cancel()
+            await until(lambda: is_status(queue, id, Status.SENT))
+            first, _ = await queue.attempts(id)
+            assert (first.kind, first.outcome) == (FailureKind.UNKNOWN, AttemptOutcome.RETRY)
+            assert first.text.startswith("cancelled")
+        assert calls == ([2] if when == "before it began" else [1, 2])
+
+    in_loop(test())
+
+
+def test_X8_a_success_that_comes_late_counts(store: Path) -> None:
+    async def test() -> None:
+        answer = asyncio.Event()
+
+        async def transport(_: Delivery) -> Outcome:
+            await answer.wait()
+            return Outcome.sent()
+
+        options: Any = {"attempt_timeout": 0.1, "retry": RetryPolicy(ladder=[])}
+        async with aio.MessageQueue(store, transport, **options) as queue:
+            id = await queue.enqueue("hello")
+            await until(lambda: is_status(queue, id, Status.FAILED))
+            answer.set()
+            await until(lambda: is_status(queue, id, Status.SENT))
+
+    in_loop(test())
+
+
+def test_X8_only_the_latest_attempt_counts_and_older_tasks_are_cancelled(store: Path) -> None:
+    async def test() -> None:
+        cancelled: list[int] = []
+        second = asyncio.Event()
+
+        async def transport(delivery: Delivery) -> Outcome:
+            if delivery.attempt == 1:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    cancelled.append(1)
+                    # What it says now is of an attempt that is over.
+                    return Outcome.sent()
+            await second.wait()
+            return Outcome.reject(text="second")
+
+        options: Any = {"attempt_timeout": 0.2, "retry": RetryPolicy(ladder=[0.05])}
+        async with aio.MessageQueue(store, transport, **options) as queue:
+            id = await queue.enqueue("hello")
+            await until(lambda: cancelled)
+            await asyncio.sleep(0.05)
+            assert (await queue.get(id)).status is Status.SENDING
+            second.set()
+            await until(lambda: is_status(queue, id, Status.FAILED))
+            failure = (await queue.get(id)).failure
+            assert failure is not None
+            assert failure.text == "second"
+
+    in_loop(test())
+
+
+def test_a_receiver_that_hangs_is_a_time_out_and_the_message_is_sent_later(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        options: Any = {"attempt_timeout": 0.2, "retry": RetryPolicy(ladder=[0.05])}
+        async with aio.MessageQueue(store, AsyncHttpTransport(receiver.port), **options) as queue:
+
+            def first(request: Received) -> bool:
+                return request.attempt == 1
+
+            with receiver.holding(first):
+                id = await queue.enqueue("hello")
+                await until(lambda: is_status(queue, id, Status.SENT))
+            assert [attempt.kind for attempt in await queue.attempts(id)] == [FailureKind.TIMEOUT, FailureKind.NONE]
+
+    in_loop(test())
+    assert receiver.texts == ["hello", "hello"]
+
+
+def test_a_transport_can_be_set_later_replaced_and_taken_away(store: Path) -> None:
+    async def test() -> None:
+        used: list[str] = []
+
+        def named(name: str) -> aio.Transport:
+            async def transport(_: Delivery) -> Outcome:
+                used.append(name)
+                return Outcome.sent()
+
+            return transport
+
+        async with aio.MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
+            await queue.enqueue("one")
+            with pytest.raises(NoTransportError):
+                await queue.drain()
+            await queue.set_transport(named("first"))
+            assert (await queue.drain()).sent == 1
+            await queue.set_transport(named("second"))
+            await queue.enqueue("two")
+            assert (await queue.drain()).sent == 1
+            await queue.set_transport(None)
+            with pytest.raises(NoTransportError):
+                await queue.drain()
+            with pytest.raises(TypeError):
+                await queue.set_transport(3)  # type: ignore[arg-type]
+        assert used == ["first", "second"]
+
+    in_loop(test())
+    with pytest.raises(TypeError):
+        aio.MessageQueue(store, 3)  # type: ignore[arg-type]
+
+
+# -------------------------------------------------------------------- drains
+
+
+def test_A6_several_drains_join_and_get_one_report(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        transport = AsyncHttpTransport(receiver.port)
+        async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
+            for number in range(3):
+                await queue.enqueue(str(number))
+            with receiver.holding() as gate:
+                waiters = [asyncio.create_task(queue.drain()) for _ in range(5)]
+                await until(lambda: receiver.received)
+                # Who does not want to wait any more takes nothing from the others.
+                waiters[0].cancel()
+                await asyncio.sleep(0.05)
+                assert waiters[0].cancelled()
+                gate.open()
+                reports = await asyncio.gather(*waiters[1:])
+            assert reports == [Report(Stop.EMPTY, sent=3, failed=0, discarded=0, remaining=0)] * 4
+            assert (await queue.drain()).stop is Stop.EMPTY
+
+    in_loop(test())
+    assert receiver.texts == ["0", "1", "2"]
+
+
+def test_a_drain_that_nobody_waits_for_goes_on(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        transport = AsyncHttpTransport(receiver.port)
+        async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
+            for number in range(3):
+                await queue.enqueue(str(number))
+            with receiver.holding(), pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(queue.drain(), 0.2)
+            await until(lambda: len(receiver.received) == 3)
+            await queue.drain()
+            assert (await queue.counts()).sent == 3
+
+    in_loop(test())
+
+
+def test_M8_a_drain_has_a_batch_and_a_timeout(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        transport = AsyncHttpTransport(receiver.port)
+        async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
+            for number in range(4):
+                await queue.enqueue(str(number))
+            report = await queue.drain(batch=3)
+            assert (report.stop, report.sent, report.remaining) == (Stop.BATCH, 3, 1)
+            with receiver.holding() as gate:
+                draining = asyncio.create_task(queue.drain(timeout=0.2))
+                await until(lambda: len(receiver.received) == 4)
+                await asyncio.sleep(0.3)
+                gate.open()
+                assert (await draining).stop is Stop.TIMEOUT
+
+    in_loop(test())
+
+
+def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
+    async def test() -> None:
+        reports: list[Report] = []
+        left: list[asyncio.Task[Report]] = []
+
+        async def transport(delivery: Delivery) -> Outcome:
+            reports.append(await queue.drain())
+            # Also in a task that the attempt waits for.
+            reports.append(await asyncio.wait_for(queue.drain(), 10))
+            if delivery.text == "last":
+                left.append(asyncio.create_task(later()))
+            return Outcome.sent()
+
+        async def later() -> Report:
+            await asyncio.sleep(0.1)
+            # The attempt that began this is over: here it may wait.
+            return await queue.drain()
+
+        async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
+            for text in ("one", "two", "last"):
+                await queue.enqueue(text)
+            assert (await queue.drain()).sent == 3
+            assert [report.stop for report in reports] == [Stop.STARTED] * 6
+            assert (await left[0]).stop is Stop.EMPTY
+
+    in_loop(test())
+
+
+def test_the_events_of_a_drain_are_told_before_its_report(store: Path) -> None:
+    async def test() -> None:
+        told: list[EventKind] = []
+        queue = aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda event: told.append(event.kind))
+        async with queue:
+            await queue.enqueue("hello")
+            await queue.drain()
+            assert EventKind.DRAIN_FINISHED in told
+
+    in_loop(test())
+
+
+@pytest.mark.parametrize("cancelled_at_once", [True, False])
+def test_an_enqueue_that_is_cancelled_leaves_the_queue_right(store: Path, cancelled_at_once: bool) -> None:
+    async def test() -> None:
+        async with aio.MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
+            home = queue._at_home
+            blocked, release = threading.Event(), threading.Event()
+
+            def block() -> None:
+                blocked.set()
+                release.wait(20)
+
+            home.changes.submit(block)
+            await until(blocked.is_set)
+            waiting = asyncio.create_task(queue.enqueue("cancelled", id="cancelled"))
+            await asyncio.sleep(0.05)
+            if cancelled_at_once:
+                waiting.cancel()
+                await asyncio.sleep(0)
+            release.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting
+            await queue.enqueue("next", id="next")
+            ids = [message.id for message in await queue.list()]
+            # Cancelled before its turn it never was; else it is there, and in its place.
+            assert ids == (["next"] if cancelled_at_once else ["cancelled", "next"])
+
+    in_loop(test())
