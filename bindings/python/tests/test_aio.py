@@ -133,7 +133,8 @@ def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
             assert time.monotonic() - start < 0.4
             id = await queue.enqueue("hello")
             assert (await queue.get(id)).text == "hello"
-            assert await counting == "ana"
+            said: object = await counting
+            assert said == "ana"
             del behind.counts
 
     in_loop(test())
