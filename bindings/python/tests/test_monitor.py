@@ -1,0 +1,309 @@
+"""H8: the library itself watches the network, in a network namespace where nothing but these tests is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Opener
+from msgqueue import ConflictError, Connectivity, Link
+from support import Events, environment
+
+UNSHARE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+
+
+def in_namespace(*command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*UNSHARE, *command], capture_output=True, text=True, timeout=timeout, env=environment(), check=False
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _namespaces() -> None:
+    """Skips, and says so, where the system lets nobody make a network of his own."""
+    missing = [name for name in ("unshare", "ip") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"NOT TESTED: H8, the watch on the network: there is no {' and no '.join(missing)} here")
+    tried = in_namespace("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth1")
+    if tried.returncode != 0:
+        pytest.skip(f"NOT TESTED: H8, the watch on the network: no namespace or no veth here: {tried.stderr.strip()}")
+
+
+START = """
+    import subprocess, sys, time
+    from msgqueue import ConflictError, Connectivity, Link, MessageQueue, Mode
+    from receiver import Receiver
+    from sender import HttpTransport
+    from support import wait_until
+
+    OFFLINE, ONLINE = Connectivity.OFFLINE, Connectivity.ONLINE
+
+    def ip(*words):
+        subprocess.run(["ip", *" ".join(words).split()], check=True, stdin=subprocess.DEVNULL)
+
+    def pair(number):
+        ip(f"link add veth{number} type veth peer name peer{number}")
+        ip(f"link set peer{number} up")
+
+    class World:
+        # What the queue said last of the network, and how often it said something.
+        def __init__(self):
+            self.last = []
+            self.changes = 0
+
+        def __call__(self, event):
+            if event.connectivity is not None and event.link is not None:
+                self.last = [event.connectivity, event.link]
+                self.changes += 1
+
+        def becomes(self, connectivity, link=Link.ETHERNET):
+            if connectivity is OFFLINE:
+                link = Link.NONE
+            wait_until(lambda: self.last == [connectivity, link], patience=10)
+
+        def stays(self, connectivity, seconds=0.3):
+            time.sleep(seconds)
+            assert self.last[0] is connectivity, self.last
+
+    world = World()
+    # Loopback is up, as everywhere: it is no way to anywhere else.
+    ip("link set lo up")
+    receiver = Receiver()
+    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=world, settle=0)
+    queue.start_monitor()
+"""
+
+
+def watched(tmp_path: Path, code: str) -> None:
+    """Runs the code in a namespace of its own, behind the start above; it must print "done" at its end."""
+    whole = textwrap.dedent(START) + textwrap.dedent(code) + "\nqueue.close()\nprint('done')\n"
+    ended = in_namespace(sys.executable, "-c", whole, str(tmp_path / "outbox.db"))
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "done\n")
+
+
+def test_H8_a_link_an_address_and_a_default_route_are_online_and_each_is_needed(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        world.becomes(OFFLINE)
+        pair(0)
+        ip("link set veth0 up")
+        world.stays(OFFLINE)
+        ip("address add 192.0.2.1/24 dev veth0")
+        world.stays(OFFLINE)
+        ip("route add default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+
+        # The route goes, and comes back.
+        ip("route del default")
+        world.becomes(OFFLINE)
+        ip("route add default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+
+        # The link goes down: the kernel takes its routes away without a word on each.
+        ip("link set veth0 down")
+        world.becomes(OFFLINE)
+        ip("link set veth0 up")
+        world.stays(OFFLINE)
+        ip("route add default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+
+        # The address goes.
+        ip("address del 192.0.2.1/24 dev veth0")
+        world.becomes(OFFLINE)
+        ip("address add 192.0.2.1/24 dev veth0")
+        ip("route replace default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+
+        # The link itself goes.
+        ip("link del veth0")
+        world.becomes(OFFLINE)
+        """,
+    )
+
+
+def test_H8_a_cable_that_is_pulled_at_the_other_end_is_offline(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        pair(0)
+        ip("link set veth0 up")
+        ip("address add 192.0.2.1/24 dev veth0")
+        ip("route add default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+        ip("link set peer0 down")
+        world.becomes(OFFLINE)
+        ip("link set peer0 up")
+        world.becomes(ONLINE)
+        """,
+    )
+
+
+def test_H8_ipv6_alone_is_online(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        pair(0)
+        ip("link set veth0 up")
+        ip("-6 address add 2001:db8::1/64 dev veth0 nodad")
+        world.becomes(OFFLINE)
+        ip("-6 route add default via 2001:db8::2 dev veth0")
+        world.becomes(ONLINE)
+        ip("-6 route del default")
+        world.becomes(OFFLINE)
+        ip("-6 route add default via 2001:db8::2 dev veth0")
+        world.becomes(ONLINE)
+        ip("-6 address del 2001:db8::1/64 dev veth0")
+        # Its link-local address is no address to come from.
+        world.becomes(OFFLINE)
+        """,
+    )
+
+
+def test_H8_an_address_of_the_other_family_does_not_help(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        pair(0)
+        ip("link set veth0 up")
+        ip("-6 address add 2001:db8::1/64 dev veth0 nodad")
+        ip("route add default dev veth0")
+        world.becomes(OFFLINE)
+        world.stays(OFFLINE)
+        ip("address add 192.0.2.1/24 dev veth0")
+        world.becomes(ONLINE)
+        """,
+    )
+
+
+def test_H8_a_second_way_keeps_it_online(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        for number in (0, 1):
+            pair(number)
+            ip(f"link set veth{number} up")
+            ip(f"address add 192.0.{number + 2}.1/24 dev veth{number}")
+            ip(f"route add default via 192.0.{number + 2}.254 dev veth{number} metric {100 + number}")
+        world.becomes(ONLINE)
+        before = world.changes
+        ip("link del veth0")
+        world.stays(ONLINE)
+        assert world.changes == before
+        ip("link del veth1")
+        world.becomes(OFFLINE)
+        """,
+    )
+
+
+def test_H8_it_begins_with_how_things_are_and_what_waited_is_sent_when_online(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        # Known when start_monitor returns, so that this is not sent at once.
+        id = queue.enqueue("hello")
+        assert queue.explain(id).code.name == "OFFLINE"
+        assert queue.banner() == "You're offline. 1 message queued."
+        pair(0)
+        ip("address add 192.0.2.1/24 dev veth0")
+        ip("link set veth0 up")
+        assert receiver.texts == []
+        ip("route add default via 192.0.2.254 dev veth0")
+        wait_until(lambda: queue.counts().sent == 1)
+        assert receiver.ids == [id]
+        """,
+    )
+
+
+def test_H8_what_was_known_last_stays_true_when_it_is_stopped(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        pair(0)
+        ip("link set veth0 up")
+        ip("address add 192.0.2.1/24 dev veth0")
+        ip("route add default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+        queue.start_monitor()  # changes nothing
+        try:
+            queue.set_connectivity(OFFLINE)
+            raise SystemExit("it took the host's word")
+        except ConflictError:
+            pass
+        queue.stop_monitor()
+        queue.stop_monitor()
+        ip("link set veth0 down")
+        world.stays(ONLINE)
+        # The host's word counts again, until the kernel is asked again.
+        queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
+        world.becomes(ONLINE, Link.WIFI)
+        queue.start_monitor()
+        world.becomes(OFFLINE)
+        """,
+    )
+
+
+def test_H8_flapping_ends_with_the_truth(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        pair(0)
+        ip("link set veth0 up")
+        ip("address add 192.0.2.1/24 dev veth0")
+        ids = []
+        for number in range(20):
+            ip("route add default via 192.0.2.254 dev veth0")
+            ids.append(queue.enqueue(str(number)))
+            ip("route del default")
+        world.becomes(OFFLINE)
+        ip("route add default via 192.0.2.254 dev veth0")
+        world.becomes(ONLINE)
+        wait_until(lambda: queue.counts().sent == 20)
+        assert receiver.ids == ids
+        """,
+    )
+
+
+def test_H8_a_queue_for_asyncio_hears_of_it(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        import asyncio
+        from msgqueue import aio
+
+        async def main():
+            async with aio.MessageQueue(sys.argv[1] + "2", settle=0.0) as queue:
+                events = queue.events()
+                await queue.start_monitor()
+                pair(0)
+                ip("link set veth0 up")
+                ip("address add 192.0.2.1/24 dev veth0")
+                ip("route add default via 192.0.2.254 dev veth0")
+                async for event in events:
+                    if event.connectivity is ONLINE and event.link is Link.ETHERNET:
+                        return
+
+        asyncio.run(asyncio.wait_for(main(), 20))
+        """,
+    )
+
+
+def test_the_monitor_of_a_queue_that_is_closed_is_gone(opened: Opener) -> None:
+    events = Events()
+    for _ in range(20):
+        queue = opened(on_event=events)
+        queue.start_monitor()
+        with pytest.raises(ConflictError):
+            queue.set_connectivity(Connectivity.ONLINE, Link.ETHERNET)
+        queue.close()
+    states: Any = {json.dumps([event.connectivity, event.link]) for event in events.all() if event.link is not None}
+    # Whatever this machine has, it is the same each time.
+    assert len(states) <= 1
