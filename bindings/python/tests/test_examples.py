@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import msgqueue
+import msgqueue.aio
 from receiver import Receiver
 from support import BINDING, environment, run
 
@@ -24,12 +27,19 @@ def test_the_offline_example_sends_what_it_composed(tmp_path: Path, receiver: Re
     assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 
 
-def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (BINDING / "README.md").read_text(), re.DOTALL)
+# Every block of Python in the README is a whole program, and a block of plain text right after one is what it prints.
+README = re.findall(
+    r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```)?", (BINDING / "README.md").read_text(), re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.parametrize(("code", "expected"), README, ids=["plain", "asyncio", "selectors"])
+def test_the_examples_of_the_readme_run(tmp_path: Path, code: str, expected: str) -> None:
+    assert len(code.splitlines()) <= 20
     script = tmp_path / "readme.py"
     script.write_text(code)
     ended = subprocess.run(
-        [sys.executable, script],
+        [sys.executable, "-W", "error", script],
         cwd=tmp_path,
         env=environment(),
         capture_output=True,
@@ -38,10 +48,14 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "sending hello!" in ended.stdout
-    assert "Report(stop=<Stop.EMPTY: 0>, sent=1" in ended.stdout
+    if expected:
+        assert ended.stdout == expected
+    else:
+        assert "sending hello!" in ended.stdout
+        assert "Report(stop=<Stop.EMPTY: 0>, sent=1" in ended.stdout
 
 
 def test_every_public_name_is_there() -> None:
     assert sorted(msgqueue.__all__) == sorted(set(msgqueue.__all__))
     assert all(hasattr(msgqueue, name) for name in msgqueue.__all__)
+    assert all(hasattr(msgqueue.aio, name) for name in msgqueue.aio.__all__)

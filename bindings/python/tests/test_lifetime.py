@@ -114,6 +114,8 @@ def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
         lambda: queue.set_event_handler(print),
         lambda: queue.set_connectivity(Connectivity.ONLINE),
         lambda: queue.set_lifecycle(Lifecycle.BACKGROUND),
+        queue.start_monitor,
+        queue.stop_monitor,
         queue.pause,
         queue.resume,
     ):
