@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -136,6 +137,38 @@ def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
             said: object = await counting
             assert said == "ana"
             del behind.counts
+
+    in_loop(test())
+
+
+def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Path, tmp_path: Path) -> None:
+    async def test() -> None:
+        told: list[Event] = []
+        async with aio.MessageQueue(store, on_event=told.append) as queue:
+            behind = queue._at_home.queue
+            began, go_on = threading.Event(), threading.Event()
+            polls: list[int] = []
+            poll = behind.poll
+
+            def slow(path: str | os.PathLike[str]) -> None:
+                began.set()
+                go_on.wait(20)
+
+            def counted(timeout: float | None = None) -> int:
+                polls.append(poll(timeout))
+                return polls[-1]
+
+            behind.backup, behind.poll = slow, counted  # type: ignore[method-assign]
+            backup = asyncio.create_task(queue.backup(tmp_path / "copy.db"))
+            await until(began.is_set)
+            # There is something to tell, and a poll for it would wait for the lock that a backup holds.
+            await queue.set_connectivity(Connectivity.OFFLINE)
+            await asyncio.sleep(0.1)
+            assert (polls, told) == ([], [])
+            go_on.set()
+            await backup
+            await until(lambda: told)
+            del behind.backup, behind.poll
 
     in_loop(test())
 

@@ -7,7 +7,8 @@ import logging
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ..errors import ClosedError, Error, ForkedError, StorageError
 from ..queue import MessageQueue
@@ -28,6 +29,9 @@ class Bridge:
         self._loop = loop
         self._queue: Callable[[], MessageQueue | None] = lambda: None
         self._descriptor = -1
+        self._is_watched = False
+        # One entry per long call that is under way; a set, because adding and removing is one step for every thread.
+        self._long: set[object] = set()
         self._inbox: deque[Callable[[], object]] = deque()
 
     @property
@@ -48,6 +52,7 @@ class Bridge:
     def attach(self) -> None:
         """Lets the loop watch it."""
         self._loop.add_reader(self._descriptor, self._readable)
+        self._is_watched = True
 
     def detach(self) -> None:
         """Takes it out of the loop. On the loop's thread, or when the loop is closed."""
@@ -57,6 +62,17 @@ class Bridge:
         if not self._loop.is_closed():
             self._loop.remove_reader(descriptor)
         os.close(descriptor)
+
+    @contextmanager
+    def long_call(self) -> Iterator[None]:
+        """Around a call that keeps the library busy: a poll would wait for it, and the loop with it. Any thread."""
+        entry = object()
+        self._long.add(entry)
+        try:
+            yield
+        finally:
+            self._long.discard(entry)
+            tell(self._loop, self._again)
 
     def abandon(self) -> None:
         """As `detach`, on any thread."""
@@ -96,6 +112,8 @@ class Bridge:
         try:
             if queue is None:
                 self.detach()
+            elif self._long:
+                self._look_away()
             else:
                 queue.poll(0)
         except ClosedError:
@@ -106,9 +124,13 @@ class Bridge:
         except Error:
             # It should not be; but giving up would leave the queue dumb, and trying at once would spin.
             logger.error("a queue could not be polled", exc_info=True)
-            self._loop.remove_reader(self._descriptor)
+            self._look_away()
             self._loop.call_later(_PAUSE_AFTER_ERROR, self._again)
 
+    def _look_away(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+        self._is_watched = False
+
     def _again(self) -> None:
-        if self._descriptor >= 0:
+        if self._descriptor >= 0 and not self._is_watched and not self._long:
             self.attach()

@@ -49,7 +49,8 @@ class Changing(Base):
         """Stores messages in this order, all or none, and returns their ids: for many, this is the quick way."""
         # Here, as what makes the drafts may belong to this thread.
         given = drafts if isinstance(drafts, (Draft, Mapping)) else list(drafts)
-        return await self._change(lambda queue: queue.enqueue_batch(given))
+        home = self._at_home
+        return await home.run_long(home.changes, lambda queue: queue.enqueue_batch(given))
 
     async def record(
         self,
@@ -91,7 +92,8 @@ class Changing(Base):
 
     async def clear(self, conversation: str | None = None) -> None:
         """Removes the queued and failed messages of one conversation or (None) of all."""
-        await self._change(lambda queue: queue.clear(conversation))
+        home = self._at_home
+        await home.run_long(home.changes, lambda queue: queue.clear(conversation))
 
     async def pause(self, conversation: str | None = None) -> None:
         """Starts nothing more, in one conversation or (None) at all, until `resume`."""

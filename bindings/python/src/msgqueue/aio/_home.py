@@ -94,6 +94,16 @@ class Home:
             raise
         self._queue = made[0]
 
+    async def run_long(self, lane: Lane, call: Callable[[MessageQueue], T]) -> T:
+        """As `lane.run`, for a call that keeps the library busy."""
+        queue, bridge = self.queue, self._bridge
+
+        def held() -> T:
+            with bridge.long_call():
+                return call(queue)
+
+        return await lane.run(held)
+
     async def drain(self, options: _abi.DrainOptions) -> Report:
         """Waits for the drain without a thread that waits."""
         queue = self.queue

@@ -61,4 +61,5 @@ class Reading(Base):
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
         """Writes a consistent copy of the store to the new file `path`, while the queue goes on."""
-        await self._read(lambda queue: queue.backup(path))
+        home = self._at_home
+        await home.run_long(home.reads, lambda queue: queue.backup(path))

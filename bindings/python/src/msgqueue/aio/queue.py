@@ -41,7 +41,8 @@ class MessageQueue(Changing, Reading):
 
     Threads: the queue belongs to the loop in which it was opened; elsewhere its methods raise RuntimeError. Callbacks
     run on the loop's thread. Calls are made on a few threads of the queue's own, so that the loop does not wait for the
-    disk; only starting an attempt writes a line, without a flush, and may wait for a flush that is under way.
+    disk; only starting an attempt writes a line, without a flush, and may wait for a flush that is under way. During a
+    large `enqueue_batch`, a `clear` and a `backup` the callbacks wait, and the loop goes on.
 
     Errors: as of `msgqueue.MessageQueue`. Close the queue: one that nobody holds is closed with a ResourceWarning, what
     is open when the interpreter ends is closed then, and tasks under way are lost with their loop: their attempts
