@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -322,6 +323,19 @@ def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
     in_loop(test())
     logged = [record for record in caplog.records if record.exc_info and record.exc_info[1] is problem]
     assert [(record.name, record.levelno) for record in logged] == [("msgqueue", logging.WARNING)]
+
+
+def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path) -> None:
+    async def test() -> None:
+        def none_left(job: Callable[[], object]) -> None:
+            raise RuntimeError("can't start new thread")
+
+        async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
+            queue._at_home.attempts.answers.submit = none_left  # type: ignore[method-assign]
+            id = await queue.enqueue("hello")
+            await until(lambda: is_status(queue, id, Status.SENT))
+
+    in_loop(test())
 
 
 @pytest.mark.parametrize("answer", [None, True, 200, "sent"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -31,7 +33,7 @@ from msgqueue import (
     aio,
 )
 from receiver import Receiver
-from support import run, wait_until
+from support import program, run, wait_until
 
 
 def ours() -> list[str]:
@@ -364,6 +366,39 @@ def test_the_interpreter_ends_well_without_close(opened: Opener, store: Path, ho
     queue = opened()
     assert len(queue.list(status=Status)) == 3
     assert queue.counts().sent == (3 if how == "quick" else 0)
+
+
+INTERRUPTED = """
+    import asyncio, sys
+    from msgqueue import Outcome, aio
+
+    async def send(delivery):
+        print("sending", flush=True)
+        await asyncio.sleep(0.3)
+        return Outcome.sent()
+
+    async def main():
+        async with aio.MessageQueue(sys.argv[1], send, on_event=lambda _: None) as queue:
+            await queue.enqueue("hello", id="the-id")
+            await asyncio.sleep(60)
+
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_closes_the_queue_on_the_way_out(opened: Opener, store: Path) -> None:
+    with program(INTERRUPTED, store) as child:
+        assert child.line() == "sending"
+        start = time.monotonic()
+        child.signal(signal.SIGINT)
+        assert child.line() == "interrupted"
+        assert child.wait() == 0
+        assert time.monotonic() - start < 10
+    # From Python 3.11 on the block is left first, and the attempt may end; before, everything is cancelled at once.
+    assert opened().get("the-id").status is (Status.SENT if sys.version_info >= (3, 11) else Status.QUEUED)
 
 
 def test_opening_and_closing_leaves_no_threads_and_no_descriptors(store: Path) -> None:

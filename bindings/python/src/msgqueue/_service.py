@@ -51,6 +51,7 @@ class Service:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._callbacks = 0
+        self._is_short = False
 
     def start(self) -> None:
         """Starts the first thread, unless it was. RuntimeError when the system has none left."""
@@ -67,7 +68,9 @@ class Service:
                     self._add()
                 except RuntimeError:
                     # The system, or an interpreter that is ending, gives no more: those that there are serve.
-                    logger.warning("%s: no further thread can be started", self._name, exc_info=True)
+                    if not self._is_short:
+                        logger.warning("%s: no further thread can be started", self._name)
+                    self._is_short = True
 
     def callback_ended(self) -> None:
         """A callback returned."""

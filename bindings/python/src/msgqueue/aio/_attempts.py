@@ -112,7 +112,12 @@ class Attempts:
             del self._latest[attempt.delivery.id]
         outcome = self._outcome(attempt, task)
         if attempt.is_latest and not self._is_closed and outcome.verdict is not Verdict.PENDING:
-            self._lane.submit(partial(_answer, self._bridge, attempt.delivery.token, outcome))
+            answer = partial(_answer, self._bridge, attempt.delivery.token, outcome)
+            try:
+                self._lane.submit(answer)
+            except RuntimeError:
+                # The system, or an interpreter that is ending, gives no thread: rather wait than lose the answer.
+                answer()
 
     def _outcome(self, attempt: Attempt, task: asyncio.Task[object]) -> Outcome:
         if task.cancelled():
