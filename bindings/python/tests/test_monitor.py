@@ -184,6 +184,41 @@ def test_H8_an_address_of_the_other_family_does_not_help(tmp_path: Path) -> None
     )
 
 
+def test_H8_routes_that_lead_nowhere_are_no_way_out(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        pair(0)
+        ip("link set veth0 up")
+        ip("address add 192.0.2.1/24 dev veth0")
+        for route in ("unreachable default", "blackhole default", "default dev lo", "192.0.2.128/25 dev veth0"):
+            ip(f"route add {route}")
+            world.stays(OFFLINE, 0.1)
+            ip(f"route del {route}")
+        ip("route add default dev veth0")
+        world.becomes(ONLINE)
+        """,
+    )
+
+
+def test_H8_a_route_of_several_hops_is_online_as_long_as_one_of_them_is_up(tmp_path: Path) -> None:
+    watched(
+        tmp_path,
+        """
+        for number in (0, 1):
+            pair(number)
+            ip(f"link set veth{number} up")
+            ip(f"address add 192.0.{number + 2}.1/24 dev veth{number}")
+        ip("route add default nexthop via 192.0.2.254 dev veth0 nexthop via 192.0.3.254 dev veth1")
+        world.becomes(ONLINE)
+        ip("link set veth0 down")
+        world.stays(ONLINE)
+        ip("link set veth1 down")
+        world.becomes(OFFLINE)
+        """,
+    )
+
+
 def test_H8_a_second_way_keeps_it_online(tmp_path: Path) -> None:
     watched(
         tmp_path,

@@ -406,3 +406,16 @@ def test_a_transport_of_a_polled_queue_may_answer_later(opened: Opener) -> None:
         assert queue.poll(10)
     queue.complete(tokens[0], Outcome.sent())
     assert queue.get(id).status is Status.SENT
+
+
+def test_X8_a_drain_on_the_only_thread_waits_for_answers_from_others(opened: Opener) -> None:
+    def transport(delivery: Delivery) -> Outcome:
+        threading.Timer(0.1, queue.complete, [delivery.token, Outcome.sent()]).start()
+        return Outcome.pending()
+
+    queue = opened(polled=True, mode=Mode.MANUAL, direct=False, max_in_flight=2)
+    queue.set_transport(transport)
+    for number in range(4):
+        queue.enqueue("hello", conversation=str(number % 2))
+    report = queue.drain()
+    assert (report.stop, report.sent) == (Stop.EMPTY, 4)
