@@ -293,13 +293,17 @@ def test_the_queue_belongs_to_its_loop(store: Path) -> None:
 
 def test_a_queue_that_nobody_holds_is_closed(store: Path) -> None:
     async def test() -> None:
-        async def use_and_forget() -> None:
+        async def use_and_forget() -> aio.EventReader:
             queue = await aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda _: None).open()
             await queue.set_connectivity(Connectivity.OFFLINE)
             await queue.enqueue("hello")
+            return queue.events()
 
         with pytest.warns(ResourceWarning, match="unclosed queue"):
-            await use_and_forget()
+            reader = await use_and_forget()
+        # Who still waits for its events learns that there are none any more.
+        async for _ in reader:
+            pass
         await until(lambda: is_free(store))
 
     in_loop(test())

@@ -40,7 +40,7 @@ class Home:
         self._queue: MessageQueue | None = None
         self._closed: asyncio.Future[BaseException | None] | None = None
         lanes = (self.changes, self.reads, self.attempts.answers)
-        self._finalizer = weakref.finalize(self, _abandon, self._bridge, lanes)
+        self._finalizer = weakref.finalize(self, _abandon, self._bridge, self.events, lanes)
         self._finalizer.atexit = False
 
     @property
@@ -172,7 +172,9 @@ def _close_quietly(queues: list[MessageQueue], bridge: Bridge) -> None:
     bridge.abandon()
 
 
-def _abandon(bridge: Bridge, lanes: tuple[Lane, ...]) -> None:
+def _abandon(bridge: Bridge, events: Events, lanes: tuple[Lane, ...]) -> None:
+    """Nobody holds the queue any more; somebody may still wait for its events."""
     bridge.abandon()
+    bridge.post(events.end)
     for lane in lanes:
         lane.stop()
