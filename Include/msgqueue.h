@@ -696,8 +696,8 @@ msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectiv
 
 /*
  * Lets the kernel tell instead (Linux: rtnetlink), beginning with how things are now: when this returns, the engine
- * knows it. Online is a default route, of IPv4 or IPv6, that goes out by a link that is up, and an address of its family
- * to come from; the link is that of the route with the lowest metric, and counts as metered when it is cellular. Whether
+ * knows it. Online is a default route, of IPv4 or IPv6, in any table, that goes out by a link that is up, and an address
+ * of its family to come from; the link is that of the route with the lowest metric, and counts as metered when it is cellular. Whether
  * a receiver can be reached is not asked: a host on a network without a way to the Internet is online to its kernel.
  * It hears of the network namespace of the thread that starts it. A second time changes nothing.
  * Errors: INVALID, PERMISSION (a sandbox forbids it), STORAGE (no descriptor left), CLOSED, FORKED. Threads: any.

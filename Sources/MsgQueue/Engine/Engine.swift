@@ -64,6 +64,7 @@ package final class Engine: @unchecked Sendable {
     var pollers = 0
     var closingSince: Int64 = 0
     var lastPolledAt = Int64.min / 2
+    var lastPoller: pthread_t?
     let workCondition = Condition()
     let eventCondition = Condition()
     /// An attempt ended, a callback returned: for `close`.

@@ -87,6 +87,7 @@ extension Engine {
         if !unsaved.isEmpty { Log.warning("\(store.path): \(unsaved.count) outcomes could not be written before the close") }
         let waiters = drainWaiters
         drainWaiters = []
+        let barriers = events.takeBarriers()
         var releases = [transport?.retire(), handler?.retire()]
         (transport, handler, monitor) = (nil, nil, nil)
         store.close(clean: true)
@@ -100,6 +101,7 @@ extension Engine {
         alarm.ring()
         quietCondition.broadcast()
         lock.unlock()
+        for barrier in barriers { barrier() }
         for waiter in waiters { waiter(.success(report)) }
         // A thread that a callback keeps is not waited for; it ends when that returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }

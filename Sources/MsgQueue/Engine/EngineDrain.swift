@@ -1,3 +1,5 @@
+import Glibc
+
 /// Drains: asked for, joined, reported.
 extension Engine {
     /// Asks for a drain; `done` is called with its report after the events of it were told. A second request joins the first.
@@ -44,8 +46,8 @@ extension Engine {
         return Report(stop: .started, remaining: counts.queued + counts.sending)
     }
 
-    /// Whether somebody runs the callbacks: a thread is in `poll`, or was a moment ago and will be back.
-    private var isPolled: Bool { pollers > 0 || ports.mono() - lastPolledAt < 200 }
+    /// Whether somebody else runs the callbacks: a thread is in `poll`, or was a moment ago and will be back.
+    private var isPolled: Bool { pollers > 0 || (lastPoller != pthread_self() && ports.mono() - lastPolledAt < 200) }
 
     /// The scheduler says that the drain is over.
     func finishDrain(_ stop: Report.Stop, _ now: Moment) {

@@ -48,7 +48,7 @@ extension Engine {
         pollers += 1
         defer {
             pollers -= 1
-            lastPolledAt = ports.mono()
+            (lastPolledAt, lastPoller) = (ports.mono(), pthread_self())
         }
         let deadline = timeout.map { time in
             let (sum, overflow) = ports.mono().addingReportingOverflow(time)

@@ -33,6 +33,13 @@ struct EventQueue {
 
     mutating func append(barrier: @escaping @Sendable () -> Void) { items.append(.barrier(barrier)) }
 
+    /// What must happen although nobody takes the events any more.
+    mutating func takeBarriers() -> [@Sendable () -> Void] {
+        let barriers = items[first...].compactMap { if case .barrier(let action) = $0 { action } else { nil } }
+        self = EventQueue()
+        return barriers
+    }
+
     mutating func popFirst() -> Item? {
         guard first < items.count else { return nil }
         let item = items[first]
