@@ -524,8 +524,9 @@ void msgq_conversations_free(struct msgq_conversations *page);
    removed when its attempt ends, unless that succeeds. Errors: INVALID, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 
-/* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue goes on. Errors: INVALID, CONFLICT (the file
-   exists), PERMISSION, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue goes on; what is enqueued
+   meanwhile may be in it. Errors: INVALID, CONFLICT (the file exists), PERMISSION, STORAGE, CLOSED (also: the queue was
+   closed before the copy was complete), FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_backup(msgq_queue *queue, const char *path);
 
 #define MSGQ_LATENCY_CLASSES 11

@@ -38,6 +38,8 @@ package final class Engine: @unchecked Sendable {
     var storageDelay: Int64 = 0
     /// The messages being sent, as they were when their attempts began; by token.
     var flying: [UInt64: Row] = [:]
+    /// Backups under way.
+    var copies: [StoreCopy] = []
     var drainWaiters: [@Sendable (Result<Report, QueueError>) -> Void] = []
     /// The scheduler has an attempt to start.
     var hasStart = false

@@ -90,6 +90,8 @@ extension Engine {
         let barriers = events.takeBarriers()
         var releases = [transport?.retire(), handler?.retire()]
         (transport, handler, monitor) = (nil, nil, nil)
+        for copy in copies { copy.abandon() }
+        copies = []
         store.close(clean: true)
         let stuck = callsRunning > 0 || isDelivering
         let threads = services + workers.values

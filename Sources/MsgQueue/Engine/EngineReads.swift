@@ -1,3 +1,5 @@
+import Glibc
+
 /// What callers see.
 extension Engine {
     package func get(_ id: String) throws(QueueError) -> Message {
@@ -84,7 +86,32 @@ extension Engine {
         return counts
     }
 
+    /// Makes a copy a little at a time, so that nobody else waits for more than a step of it.
     package func backup(to path: String) throws(QueueError) {
-        try locked { () throws(QueueError) in try store.backup(to: path) }
+        let copy = try locked { () throws(QueueError) in
+            let copy = try store.copy(to: path)
+            copies.append(copy)
+            return copy
+        }
+        do throws(QueueError) {
+            while try locked({ () throws(QueueError) in try takeStep(of: copy) }) {
+                // Whoever waits for the lock comes first.
+                usleep(100)
+            }
+            try copy.finish()
+        } catch {
+            lock.withLock {
+                copies.removeAll { $0 === copy }
+                copy.abandon()
+            }
+            throw error
+        }
+    }
+
+    private func takeStep(of copy: StoreCopy) throws(QueueError) -> Bool {
+        if try copy.step() { return true }
+        // Complete: it needs the store no more.
+        copies.removeAll { $0 === copy }
+        return false
     }
 }

@@ -45,6 +45,14 @@ enum Posix {
         path + ".new-\(getpid())-\(UInt32.random(in: 0...UInt32.max))"
     }
 
+    /// Makes what was written to a file durable.
+    static func syncFile(_ path: String) throws(QueueError) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw QueueError(.storage, "\(path): \(lastError())") }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw QueueError(.storage, "flush of \(path): \(lastError())") }
+    }
+
     /// Makes the names in a directory durable. SQLite ignores it when this fails; a store must not.
     static func syncDirectory(of path: String) throws(QueueError) {
         let directory = StorePath.directory(of: path)

@@ -1,37 +1,77 @@
 import CSQLite
 import Glibc
 
-/// A copy of the store while it runs.
-extension Store {
-    /// Writes a consistent copy to the new file `path`, whole or not at all.
-    package func backup(to given: String) throws(QueueError) {
-        let path = try StorePath.resolve(given)
+/// A copy of the store while it runs, made step by step: what changes between two steps is in the copy, too. Each step, and the end of a
+/// copy that is given up, is the store's business as every call is; the rest needs nobody to wait.
+package final class StoreCopy {
+    /// About two megabytes: a millisecond or two.
+    private static let pagesPerStep: Int32 = 512
+
+    private let path: String
+    private let temporary: String
+    private var target: OpaquePointer?
+    private var backup: OpaquePointer?
+
+    /// Prepares a copy to the new file `given`.
+    fileprivate init(of database: Database, to given: String) throws(QueueError) {
+        path = try StorePath.resolve(given)
         guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) exists already") }
-        let temporary = Posix.temporaryName(for: path)
-        defer { unlink(temporary) }
+        temporary = Posix.temporaryName(for: path)
         Glibc.close(try Posix.makeFile(temporary))
-        try copy(to: temporary)
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
+        var code = sqlite3_open_v2(temporary, &target, flags, nil)
+        // It is flushed once, at its end, when nobody waits for it.
+        if code == SQLITE_OK { code = sqlite3_exec(target, "PRAGMA synchronous=OFF", nil, nil, nil) }
+        if code == SQLITE_OK {
+            backup = sqlite3_backup_init(target, "main", database.handle, "main")
+            if backup == nil { code = sqlite3_errcode(target) }
+        }
+        guard code == SQLITE_OK else {
+            let error = problem(code)
+            abandon()
+            throw error
+        }
+    }
+
+    /// Copies some more; false: that was all.
+    package func step() throws(QueueError) -> Bool {
+        guard let running = backup else { throw QueueError(.closed, "the queue was closed before the copy was complete") }
+        let code = sqlite3_backup_step(running, Self.pagesPerStep)
+        if code == SQLITE_OK { return true }
+        backup = nil
+        let finished = sqlite3_backup_finish(running)
+        guard code == SQLITE_DONE, finished == SQLITE_OK else { throw problem(code == SQLITE_DONE ? finished : code) }
+        return false
+    }
+
+    /// Makes the complete copy a file of its own.
+    package func finish() throws(QueueError) {
+        // The copy is closed, whatever its origin: as an owner who closes in order leaves it. Its totals are not, so it counts anew.
+        let code = sqlite3_exec(target, "PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE", nil, nil, nil)
+        guard code == SQLITE_OK else { throw problem(code) }
+        let closed = sqlite3_close(target)
+        guard closed == SQLITE_OK else { throw problem(closed) }
+        target = nil
+        try Posix.syncFile(temporary)
         guard try Posix.renameExclusively(temporary, path) else { throw QueueError(.conflict, "\(path) exists already") }
         try Posix.syncDirectory(of: path)
     }
 
-    private func copy(to path: String) throws(QueueError) {
-        var target: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
-        var code = sqlite3_open_v2(path, &target, flags, nil)
-        if code == SQLITE_OK, let backup = sqlite3_backup_init(target, "main", database.handle, "main") {
-            code = sqlite3_backup_step(backup, -1)
-            let finished = sqlite3_backup_finish(backup)
-            code = code == SQLITE_DONE ? finished : code
-        } else if code == SQLITE_OK {
-            code = sqlite3_errcode(target)
-        }
-        // The copy is closed, whatever its origin: as an owner who closes in order leaves it. Its totals are not, so it counts anew.
-        if code == SQLITE_OK { code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE", nil, nil, nil) }
-        let message = target.map { String(cString: sqlite3_errmsg($0)) } ?? ""
-        let closed = sqlite3_close(target)
-        guard code == SQLITE_OK, closed == SQLITE_OK else {
-            throw QueueError(.storage, "copy to \(path): \(message) (SQLite \(code))")
-        }
+    /// Gives up what is not complete, and removes what there is of it.
+    package func abandon() {
+        if let running = backup { sqlite3_backup_finish(running) }
+        backup = nil
+        if let open = target { sqlite3_close(open) }
+        target = nil
+        unlink(temporary)
     }
+
+    private func problem(_ code: Int32) -> QueueError {
+        let message = target.map { String(cString: sqlite3_errmsg($0)) } ?? ""
+        return QueueError(.storage, "copy to \(path): \(message) (SQLite \(code))")
+    }
+}
+
+extension Store {
+    package func copy(to path: String) throws(QueueError) -> StoreCopy { try StoreCopy(of: database, to: path) }
 }

@@ -35,6 +35,52 @@ import Testing
         try await queue.close()
     }
 
+    @Test func X12_nobody_waits_for_a_long_backup() async throws {
+        var options = Options(mode: .manual)
+        options.direct = false
+        let queue = try MessageQueue(path: directory.store, options: options)
+        let body = [UInt8](repeating: 7, count: 500_000)
+        for _ in 0..<20 { try queue.enqueue((0..<5).map { _ in Draft(body, conversation: "large") }) }
+        let path = directory.file("copy.db")
+        let done = Flag()
+        async let backup: Void = onThread {
+            try queue.backup(to: path)
+            done.set()
+        }
+        var meanwhile = 0
+        while !done.isSet {
+            try queue.enqueue("small", conversation: "ana")
+            meanwhile += 1
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try await backup
+        #expect(meanwhile >= 5, "\(meanwhile) messages were taken while 50 MB were copied")
+        let counts = try queue.counts()
+        let copy = try MessageQueue(path: path, options: options)
+        let copied = try copy.counts()
+        #expect(copied.queued >= 100 && copied.queued <= counts.queued)
+        #expect(try copy.list(Filter(conversation: "large", limit: 200)).allSatisfy { $0.body == body })
+        try await copy.close()
+        try await queue.close()
+    }
+
+    @Test func X12_closing_ends_a_backup_and_leaves_nothing_of_it() async throws {
+        let queue = try MessageQueue(path: directory.store)
+        let body = [UInt8](repeating: 7, count: 500_000)
+        for _ in 0..<40 { try queue.enqueue((0..<5).map { _ in Draft(body, conversation: "large") }) }
+        let path = directory.file("copy.db")
+        let began = Flag()
+        async let code: QueueError.Code? = onThread {
+            began.set()
+            return refusal { try queue.backup(to: path) }
+        }
+        #expect(await eventually { began.isSet })
+        #expect(await eventually { directory.names.contains { $0.contains(".new-") } })
+        try await queue.close()
+        #expect(try await code == .closed)
+        #expect(directory.names == ["outbox.db"])
+    }
+
     @Test func Q12_a_damaged_message_is_never_sent_and_the_others_go_on() async throws {
         var options = Options(mode: .manual)
         options.direct = false
@@ -55,4 +101,11 @@ import Testing
         #expect(try queue.counts().failed == 0)
         try await queue.close()
     }
+}
+
+private final class Flag: @unchecked Sendable {
+    private let mutex = Mutex()
+    private var value = false
+    func set() { mutex.withLock { value = true } }
+    var isSet: Bool { mutex.withLock { value } }
 }

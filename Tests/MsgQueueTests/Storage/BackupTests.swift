@@ -16,7 +16,7 @@ import Testing
     @Test func X12_a_copy_of_a_store_in_use_is_an_ordinary_file() throws {
         let bench = try filled()
         let copy = bench.directory.file("copy.db")
-        try bench.store.backup(to: copy)
+        try bench.copy(to: copy)
         let plain = try PlainDatabase(copy)
         #expect(try plain.rows("PRAGMA integrity_check") == [["ok"]])
         #expect(try plain.rows("PRAGMA journal_mode") == [["delete"]])
@@ -28,7 +28,7 @@ import Testing
     @Test func X12_a_copy_opens_as_a_store_and_both_go_on() throws {
         let bench = try filled()
         let path = bench.directory.file("copy.db")
-        try bench.store.backup(to: path)
+        try bench.copy(to: path)
         try bench.add("after")
         let copy = try Store(path: path, options: Options())
         defer { copy.close(clean: true) }
@@ -42,12 +42,47 @@ import Testing
     @Test func X12_an_existing_file_is_never_overwritten() throws {
         let bench = try filled()
         let path = bench.directory.file("copy.db")
-        try bench.store.backup(to: path)
+        try bench.copy(to: path)
         let before = try FileBytes.read(path)
-        #expect(refusal { try bench.store.backup(to: path) } == .conflict)
-        #expect(refusal { try bench.store.backup(to: bench.directory.store) } == .conflict)
+        #expect(refusal { try bench.copy(to: path) } == .conflict)
+        #expect(refusal { try bench.copy(to: bench.directory.store) } == .conflict)
         #expect(try FileBytes.read(path) == before)
-        #expect(refusal { try bench.store.backup(to: bench.directory.file("nowhere/copy.db")) } == .invalid)
+        #expect(refusal { try bench.copy(to: bench.directory.file("nowhere/copy.db")) } == .invalid)
         #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-wal"])
+    }
+
+    @Test func X12_what_changes_between_two_steps_is_in_the_copy() throws {
+        let bench = try StoreBench()
+        for number in 0..<40 { try bench.add("ana", [UInt8](repeating: UInt8(number), count: 200_000)) }
+        let path = bench.directory.file("copy.db")
+        let copy = try bench.store.copy(to: path)
+        #expect(try copy.step(), "there is more than one step")
+        let first = try #require(try bench.row(1, .none))
+        var progress = first.progress
+        progress.status = .sent
+        try bench.transaction { try $0.update(first, to: progress) }
+        try bench.add("ben", [UInt8](repeating: 9, count: 100_000))
+        var steps = 1
+        while try copy.step() { steps += 1 }
+        try copy.finish()
+        #expect(steps >= 3)
+        let opened = try Store(path: path, options: Options())
+        defer { opened.close(clean: true) }
+        #expect(opened.totals.queued == 40)
+        #expect(opened.totals.sent == 1)
+        for sequence in 1...41 { _ = try #require(try opened.row(at: Int64(sequence), .whole), "\(sequence)") }
+    }
+
+    @Test func X12_a_copy_that_is_given_up_leaves_nothing() throws {
+        let bench = try StoreBench()
+        for _ in 0..<20 { try bench.add("ana", [UInt8](repeating: 1, count: 200_000)) }
+        let copy = try bench.store.copy(to: bench.directory.file("copy.db"))
+        #expect(try copy.step())
+        copy.abandon()
+        #expect(refusal { _ = try copy.step() } == .closed)
+        #expect(bench.directory.names == ["outbox.db", "outbox.db-wal"])
+        bench.close()
+        try bench.reopen()
+        #expect(bench.store.totals.queued == 20)
     }
 }

@@ -18,6 +18,17 @@ final class StoreBench {
         isOpen = false
     }
 
+    func copy(to path: String) throws(QueueError) {
+        let copy = try store.copy(to: path)
+        do throws(QueueError) {
+            while try copy.step() {}
+            try copy.finish()
+        } catch {
+            copy.abandon()
+            throw error
+        }
+    }
+
     /// Closes in order, or as if the process had ended, and opens again.
     func reopen(clean: Bool = true) throws {
         close(clean: clean)
