@@ -9,9 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "place.h"
+
 static atomic_uint failures;
 static const char *running = "";
 static jmp_buf end_of_test;
+static bool skipped;
 
 static int64_t read_clock(clockid_t clock) {
   struct timespec now;
@@ -72,6 +75,12 @@ bool check_text(const char *expected, const char *actual, const char *file, int 
 
 _Noreturn void check_end_test(void) { longjmp(end_of_test, 1); }
 
+_Noreturn void check_skip_test(const char *reason) {
+  fprintf(stderr, "  SKIPPED %s: %s\n", running, reason);
+  skipped = true;
+  longjmp(end_of_test, 1);
+}
+
 /* A test that hangs must not hang the whole run silently. Only what a signal handler may call. */
 static void on_alarm(int signal_number) {
   (void)signal_number;
@@ -82,29 +91,57 @@ static void on_alarm(int signal_number) {
   _exit(written > 0 ? 3 : 4);
 }
 
-static bool run_one(const struct check_test *test) {
+enum verdict { PASSED, FAILED, SKIPPED, VERDICTS };
+
+static enum verdict run_here(const struct check_test *test) {
   atomic_store(&failures, 0);
+  skipped = false;
+  if (setjmp(end_of_test) == 0) test->run();
+  if (check_failures() > 0) return FAILED;
+  return skipped ? SKIPPED : PASSED;
+}
+
+static enum verdict run_elsewhere(const struct check_test *test) {
+  int code = place_run(test->name, test->place);
+  if (code == check_skipped_code) return SKIPPED;
+  if (code != 0) fprintf(stderr, "  its process ended with %d\n", code);
+  return code == 0 ? PASSED : FAILED;
+}
+
+static enum verdict run_one(const struct check_test *test) {
+  static const char *const words[VERDICTS] = { "ok  ", "FAIL", "SKIP" };
   running = test->name;
   int64_t start = steady_ms();
   alarm((unsigned)(check_patience_ms() / 1000 * 6));
-  if (setjmp(end_of_test) == 0) test->run();
+  enum verdict verdict = test->place == CHECK_HERE ? run_here(test) : run_elsewhere(test);
   alarm(0);
-  bool passed = check_failures() == 0;
-  printf("%s %s (%lld ms)\n", passed ? "ok  " : "FAIL", test->name, (long long)(steady_ms() - start));
+  printf("%s %s (%lld ms)\n", words[verdict], test->name, (long long)(steady_ms() - start));
   fflush(stdout);
-  return passed;
+  return verdict;
 }
 
 int check_run(const struct check_test *const *groups, size_t group_count, const char *filter) {
-  unsigned passed = 0, failed = 0;
+  unsigned verdicts[VERDICTS] = { 0 };
   signal(SIGALRM, on_alarm);
   for (size_t group = 0; group < group_count; group++) {
     for (const struct check_test *test = groups[group]; test->name != NULL; test++) {
-      if (filter != NULL && strstr(test->name, filter) == NULL) continue;
-      if (run_one(test)) passed++;
-      else failed++;
+      if (filter == NULL || strstr(test->name, filter) != NULL) verdicts[run_one(test)]++;
     }
   }
-  printf("%u passed, %u failed\n", passed, failed);
-  return failed == 0 && passed > 0 ? 0 : 1;
+  printf("%u passed, %u failed, %u skipped\n", verdicts[PASSED], verdicts[FAILED], verdicts[SKIPPED]);
+  return verdicts[FAILED] == 0 && verdicts[PASSED] + verdicts[SKIPPED] > 0 ? 0 : 1;
+}
+
+int check_run_here(const struct check_test *const *groups, size_t group_count, const char *name) {
+  static const int codes[VERDICTS] = { 0, 1, check_skipped_code };
+  for (size_t group = 0; group < group_count; group++) {
+    for (const struct check_test *test = groups[group]; test->name != NULL; test++) {
+      if (strcmp(test->name, name) != 0) continue;
+      running = test->name;
+      signal(SIGALRM, on_alarm);
+      alarm((unsigned)(check_patience_ms() / 1000 * 6));
+      return codes[run_here(test)];
+    }
+  }
+  return 126;
 }

@@ -1,6 +1,6 @@
 /*
  * The harness: a test is a function, a failed check is told with its place and its test goes on; a failed REQUIRE
- * ends its test. Counts tests, not checks.
+ * ends its test. Counts tests, not checks. A test that cannot show anything here says why (SKIP) and is counted as that.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -11,17 +11,29 @@
 
 #include "msgqueue.h"
 
+/* Where a test runs: among the others, in a process of its own, or in one that has a network of its own, too. */
+enum check_place { CHECK_HERE, CHECK_ALONE, CHECK_NETWORK };
+
 struct check_test {
   const char *name;
   void (*run)(void);
+  enum check_place place;
 };
 
 #define TEST(name) static void name(void)
-#define ROW(name) { #name, name }
-#define ROWS_END { NULL, NULL }
+#define ROW(name) { #name, name, CHECK_HERE }
+#define ROW_ALONE(name) { #name, name, CHECK_ALONE }
+#define ROW_NETWORK(name) { #name, name, CHECK_NETWORK }
+#define ROWS_END { NULL, NULL, CHECK_HERE }
 
 /* Runs the tests of all groups whose name contains `filter` (NULL: all). Returns the exit code of the program. */
 int check_run(const struct check_test *const *groups, size_t group_count, const char *filter);
+
+/* Runs the test of this name in this process, whatever its place: what the process of its own does. Its exit code. */
+int check_run_here(const struct check_test *const *groups, size_t group_count, const char *name);
+
+/* The exit code of a process whose only test was skipped. */
+enum { check_skipped_code = 77 };
 
 /* Failed checks so far in the test that runs; a forked child tells its own as its exit code. */
 unsigned check_failures(void);
@@ -40,6 +52,8 @@ bool check_number(int64_t expected, int64_t actual, const char *file, int line, 
 bool check_text(const char *expected, const char *actual, const char *file, int line, const char *what);
 /* Ends the running test; only on the thread that runs it. */
 _Noreturn void check_end_test(void);
+/* Ends it as one that could not show anything. */
+_Noreturn void check_skip_test(const char *reason);
 
 #define CHECK(condition) check_that((condition), __FILE__, __LINE__, #condition)
 #define CHECK_RESULT(expected, call) check_result((expected), (call), __FILE__, __LINE__, #call)
@@ -48,6 +62,8 @@ _Noreturn void check_end_test(void);
 /* (Spelled out once more, so that what is told is the condition as it is written, not as its macros expand.) */
 #define REQUIRE(condition) ((void)(check_that((condition), __FILE__, __LINE__, #condition) || (check_end_test(), false)))
 #define REQUIRE_OK(call) ((void)(check_result(MSGQ_OK, (call), __FILE__, __LINE__, #call) || (check_end_test(), false)))
+
+#define SKIP(reason) check_skip_test(reason)
 
 /* Waits until the condition holds. */
 #define AWAIT(condition)                                                                          \

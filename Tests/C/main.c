@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "child.h"
+#include "place.h"
 #include "tests.h"
 
 int main(int count, char **arguments) {
@@ -12,9 +13,14 @@ int main(int count, char **arguments) {
     order_tests, retry_tests, schedule_tests, async_tests, callback_tests, poll_tests, connectivity_tests,
     crash_tests, word_tests, prompt_tests, history_tests, long_tests, trigger_tests, rule_tests, time_tests,
     explain_tests, meanwhile_tests, statistics_tests, bad_call_tests, bad_value_tests, bad_size_tests,
-    bad_place_tests,
+    bad_place_tests, host_tests, thread_tests, hang_tests, closing_tests, ending_tests, fork_tests, idle_tests, monitor_tests,
+    monitor_storm_tests,
   };
+  const size_t group_count = sizeof groups / sizeof groups[0];
   child_program = arguments[0];
   if (count == 5 && strcmp(arguments[1], "--child") == 0) return child_role(arguments[2], arguments[3], arguments[4]);
-  return check_run(groups, sizeof groups / sizeof groups[0], count > 1 ? arguments[1] : NULL);
+  if (count == 4 && strcmp(arguments[1], "--place") == 0) {
+    return place_enter(arguments[2]) ? check_run_here(groups, group_count, arguments[3]) : check_skipped_code;
+  }
+  return check_run(groups, group_count, count > 1 ? arguments[1] : NULL);
 }

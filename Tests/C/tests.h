@@ -33,5 +33,14 @@ extern const struct check_test bad_call_tests[];
 extern const struct check_test bad_value_tests[];
 extern const struct check_test bad_size_tests[];
 extern const struct check_test bad_place_tests[];
+extern const struct check_test host_tests[];
+extern const struct check_test thread_tests[];
+extern const struct check_test hang_tests[];
+extern const struct check_test closing_tests[];
+extern const struct check_test ending_tests[];
+extern const struct check_test fork_tests[];
+extern const struct check_test idle_tests[];
+extern const struct check_test monitor_tests[];
+extern const struct check_test monitor_storm_tests[];
 
 #endif

@@ -1,0 +1,172 @@
+/* Closing while much goes on. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+static msgq_verdict slow_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  atomic_int *calls = context;
+  (void)delivery, (void)out;
+  atomic_fetch_add(calls, 1);
+  pause_ms(2);
+  return MSGQ_VERDICT_SENT;
+}
+
+struct closing {
+  struct scene scene;
+  atomic_int calls;
+  atomic_int ok, closed, other;
+  atomic_int stopped; /* drains that ended because the queue was closed */
+  atomic_bool draining;
+};
+
+static void *drain_until_closed(void *context) {
+  struct closing *closing = context;
+  msgq_report report = MSGQ_REPORT_INIT;
+  atomic_store(&closing->draining, true);
+  msgq_result result = msgq_drain(closing->scene.queue, NULL, &report);
+  if (result == MSGQ_OK && report.stop == MSGQ_STOP_CLOSED) atomic_fetch_add(&closing->stopped, 1);
+  else if (result == MSGQ_CLOSED) atomic_fetch_add(&closing->stopped, 1); /* it came when the queue was gone */
+  else atomic_fetch_add(&closing->other, 1);
+  return NULL;
+}
+
+static void *close_it(void *context) {
+  struct closing *closing = context;
+  msgq_result result = msgq_close(closing->scene.queue, -1);
+  atomic_fetch_add(result == MSGQ_OK ? &closing->ok : result == MSGQ_CLOSED ? &closing->closed : &closing->other, 1);
+  return NULL;
+}
+
+static void begin_closing(struct closing *closing, msgq_callbacks callbacks) {
+  memset(closing, 0, sizeof *closing);
+  scene_begin(&closing->scene);
+  closing->scene.options.callbacks = callbacks;
+  closing->scene.options.max_in_flight = 3;
+  scene_open(&closing->scene);
+  REQUIRE_OK(msgq_set_transport(closing->scene.queue, slow_send, &closing->calls, NULL));
+  static const char *const names[] = { "ana", "ben", "cem", "dan" };
+  for (int number = 0; number < 100; number++) put(&closing->scene, NULL, names[number % 4], "hello");
+}
+
+/* Nothing was lost, nothing was sent twice. */
+static void look_again(struct closing *closing) {
+  closing->scene.queue = NULL;
+  scene_open(&closing->scene);
+  struct msgq_counts counts = counts_of(&closing->scene, NULL);
+  CHECK_NUMBER(100, counts.queued + counts.sent);
+  CHECK_NUMBER(atomic_load(&closing->calls), counts.sent);
+  CHECK_NUMBER(0, atomic_load(&closing->other));
+  scene_end(&closing->scene);
+}
+
+TEST(close_from_eight_threads_while_three_drain) {
+  for (int polled = 0; polled < 2; polled++) {
+    struct closing closing;
+    pthread_t closers[8], drainers[3];
+    begin_closing(&closing, polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD);
+    for (int index = 0; index < 3; index++) REQUIRE(pthread_create(&drainers[index], NULL, drain_until_closed, &closing) == 0);
+    AWAIT(atomic_load(&closing.calls) >= 5);
+    for (int index = 0; index < 8; index++) REQUIRE(pthread_create(&closers[index], NULL, close_it, &closing) == 0);
+    for (int index = 0; index < 8; index++) pthread_join(closers[index], NULL);
+    for (int index = 0; index < 3; index++) pthread_join(drainers[index], NULL);
+    CHECK_NUMBER(1, atomic_load(&closing.ok));
+    CHECK_NUMBER(7, atomic_load(&closing.closed));
+    CHECK_NUMBER(3, atomic_load(&closing.stopped));
+    look_again(&closing);
+  }
+}
+
+TEST(close_while_the_engine_sends_by_itself) {
+  struct closing closing;
+  begin_closing(&closing, MSGQ_CALLBACKS_THREAD);
+  REQUIRE_OK(msgq_drain_async(closing.scene.queue, NULL, NULL, NULL));
+  AWAIT(atomic_load(&closing.calls) >= 3);
+  msgq_queue *queue = closing.scene.queue;
+  CHECK_RESULT(MSGQ_OK, msgq_close(queue, check_patience_ms()));
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close(queue, 0));
+  look_again(&closing);
+}
+
+TEST(close_with_no_patience_at_all) {
+  struct closing closing;
+  begin_closing(&closing, MSGQ_CALLBACKS_THREAD);
+  REQUIRE_OK(msgq_drain_async(closing.scene.queue, NULL, NULL, NULL));
+  AWAIT(atomic_load(&closing.calls) >= 3);
+  msgq_result result = msgq_close(closing.scene.queue, 0);
+  CHECK(result == MSGQ_OK || result == MSGQ_TIMEOUT);
+  closing.scene.queue = NULL;
+  pause_ms(20); /* calls that were left behind come back */
+  scene_open(&closing.scene);
+  struct msgq_counts counts = counts_of(&closing.scene, NULL);
+  CHECK_NUMBER(100, counts.queued + counts.sent);
+  CHECK((int)counts.sent <= atomic_load(&closing.calls) && (int)counts.sent >= atomic_load(&closing.calls) - 3);
+  scene_end(&closing.scene);
+}
+
+/* A thread that keeps the queue in a place of its own and closes it when it ends. */
+static pthread_key_t kept;
+static atomic_int closed_by_thread;
+
+static void close_kept(void *queue) {
+  if (msgq_close(queue, -1) == MSGQ_OK) atomic_fetch_add(&closed_by_thread, 1);
+}
+
+static void *keep_it(void *queue) {
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  pthread_setspecific(kept, queue);
+  CHECK_RESULT(MSGQ_OK, msgq_counts(queue, NULL, &counts));
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(queue, "nobody")); /* leaves a detail on this thread */
+  return NULL;
+}
+
+TEST(close_from_the_destructor_of_a_thread) {
+  struct closing closing;
+  pthread_t thread;
+  begin_closing(&closing, MSGQ_CALLBACKS_THREAD);
+  REQUIRE(pthread_key_create(&kept, close_kept) == 0);
+  REQUIRE_OK(msgq_drain_async(closing.scene.queue, NULL, NULL, NULL));
+  REQUIRE(pthread_create(&thread, NULL, keep_it, closing.scene.queue) == 0);
+  pthread_join(thread, NULL);
+  CHECK_NUMBER(1, atomic_load(&closed_by_thread));
+  pthread_key_delete(kept);
+  look_again(&closing);
+}
+
+static void *open_and_close(void *context) {
+  struct closing *closing = context;
+  for (int time = 0; time < 50; time++) {
+    msgq_queue *queue = NULL;
+    msgq_result result = msgq_open(closing->scene.path, &closing->scene.options, &queue);
+    if (result == MSGQ_OK) {
+      atomic_fetch_add(&closing->ok, 1);
+      CHECK_RESULT(MSGQ_OK, msgq_close(queue, -1));
+    } else if (result != MSGQ_LOCKED) {
+      CHECK_RESULT(MSGQ_LOCKED, result);
+    }
+  }
+  return NULL;
+}
+
+TEST(close_and_open_of_one_store_from_four_threads) {
+  struct closing closing = { .calls = 0 };
+  pthread_t threads[4];
+  scene_begin(&closing.scene);
+  for (int index = 0; index < 4; index++) REQUIRE(pthread_create(&threads[index], NULL, open_and_close, &closing) == 0);
+  for (int index = 0; index < 4; index++) pthread_join(threads[index], NULL);
+  CHECK(atomic_load(&closing.ok) > 0);
+  scene_end(&closing.scene);
+}
+
+const struct check_test closing_tests[] = {
+  ROW(close_from_eight_threads_while_three_drain),
+  ROW(close_while_the_engine_sends_by_itself),
+  ROW(close_with_no_patience_at_all),
+  ROW(close_from_the_destructor_of_a_thread),
+  ROW(close_and_open_of_one_store_from_four_threads),
+  ROWS_END,
+};

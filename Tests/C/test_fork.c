@@ -1,0 +1,2 @@
+#include "tests.h"
+const struct check_test fork_tests[] = { ROWS_END };

@@ -1,0 +1,41 @@
+/* A queue with nothing to do costs nothing: no processor, no wake-ups, few threads. */
+#include <stdio.h>
+
+#include "process.h"
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+enum { kinds = 3 };
+
+TEST(Q16_an_idle_queue_sleeps) {
+  struct scene scenes[kinds];
+  struct stub stub;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  /* With callbacks on threads, in msgq_poll, and with the kernel's word on the network. */
+  for (int kind = 0; kind < kinds; kind++) {
+    scene_begin(&scenes[kind]);
+    scenes[kind].options.callbacks = kind == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
+    scene_open(&scenes[kind]);
+    if (kind == 2) REQUIRE_OK(msgq_monitor_start(scenes[kind].queue));
+    REQUIRE_OK(msgq_set_transport(scenes[kind].queue, stub_send, &stub, NULL));
+    for (int number = 0; number < 5; number++) put(&scenes[kind], NULL, number % 2 == 0 ? "ana" : "ben", "hello");
+    drain(&scenes[kind]); /* offline it sends nothing: no matter */
+  }
+  pause_ms(1200); /* what is done a moment later is done */
+  CHECK(process_library_threads() <= 3 + 1 + 3);
+  struct process_switches before = process_switches();
+  int64_t cpu = process_cpu_ms();
+  pause_ms(5000);
+  struct process_switches after = process_switches();
+  int64_t most = process_most_switched(&before, &after);
+  if (!CHECK(most <= 2)) fprintf(stderr, "  a thread was switched %lld times in 5 s\n", (long long)most);
+  CHECK(process_cpu_ms() - cpu <= 10);
+  CHECK_NUMBER(before.threads, after.threads);
+  for (int kind = 0; kind < kinds; kind++) scene_end(&scenes[kind]);
+}
+
+const struct check_test idle_tests[] = {
+  ROW_ALONE(Q16_an_idle_queue_sleeps),
+  ROWS_END,
+};

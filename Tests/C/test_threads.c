@@ -1,0 +1,188 @@
+/* Many conversations side by side, answers from many threads, and how few threads that takes (A10, X8). */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "answers.h"
+#include "process.h"
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+static void put_rounds(struct scene *scene, int conversations, int rounds) {
+  char name[16], id[32];
+  for (int round = 0; round < rounds; round++) {
+    for (int number = 0; number < conversations; number++) {
+      snprintf(name, sizeof name, "c%d", number);
+      snprintf(id, sizeof id, "%s-%d", name, round);
+      put(scene, id, name, "hello");
+    }
+  }
+}
+
+static void open_with_answers(struct scene *scene, struct answers *answers, uint32_t in_flight) {
+  scene_begin(scene);
+  scene->options.mode = MSGQ_MODE_AUTO;
+  scene->options.max_in_flight = in_flight;
+  scene_open(scene);
+  answers_begin(answers, scene->queue);
+  set_offline(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, answers_send, answers, NULL));
+}
+
+TEST(A10_sixty_four_in_flight_take_no_thread_each) {
+  struct scene scene;
+  struct answers answers;
+  size_t base = process_threads();
+  open_with_answers(&scene, &answers, 64);
+  put_rounds(&scene, 70, 3);
+  set_online(&scene);
+  AWAIT(answers_open(&answers) == 64);
+  pause_ms(50);
+  CHECK_NUMBER(64, answers_open(&answers));
+  CHECK_NUMBER(64, counts_of(&scene, NULL).sending);
+  size_t waiting = process_threads();
+  answers_serve(&answers, 1, 210);
+  AWAIT(counts_of(&scene, NULL).sent == 210);
+  size_t after = process_threads();
+  if (!CHECK(waiting <= base + 4 && after <= base + 4)) fprintf(stderr, "  %zu, %zu, then %zu threads\n", base, waiting, after);
+  CHECK_NUMBER(210, answers.calls);
+  CHECK_NUMBER(0, answers.disorder);
+  CHECK_NUMBER(0, answers.overlaps);
+  CHECK_NUMBER(64, answers.most_open);
+  scene_end(&scene);
+  answers_end(&answers);
+}
+
+TEST(X8_answers_from_many_threads_at_once) {
+  struct scene scene;
+  struct answers answers;
+  open_with_answers(&scene, &answers, 32);
+  put_rounds(&scene, 40, 10);
+  set_online(&scene);
+  /* Each token is answered twice at once: one of the two counts. */
+  answers.twice = true;
+  answers_serve(&answers, 8, 400);
+  AWAIT(counts_of(&scene, NULL).sent == 400);
+  CHECK_NUMBER(400, answers.calls);
+  CHECK_NUMBER(400, answers.accepted);
+  CHECK_NUMBER(400, answers.refused);
+  CHECK_NUMBER(0, answers.odd);
+  CHECK_NUMBER(0, answers.disorder);
+  scene_end(&scene);
+  answers_end(&answers);
+}
+
+struct early {
+  msgq_queue *queue;
+  msgq_result first, second;
+};
+
+static msgq_verdict answers_inside(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct early *early = context;
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  (void)out;
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  early->first = msgq_complete(early->queue, delivery->token, &outcome);
+  outcome.verdict = MSGQ_VERDICT_REJECT;
+  early->second = msgq_complete(early->queue, delivery->token, &outcome);
+  return MSGQ_VERDICT_PENDING;
+}
+
+TEST(X8_an_answer_inside_the_transport) {
+  for (int polled = 0; polled < 2; polled++) {
+    struct scene scene;
+    scene_begin(&scene);
+    scene.options.callbacks = polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
+    scene_open(&scene);
+    struct early early = { scene.queue, MSGQ_INTERNAL, MSGQ_INTERNAL };
+    REQUIRE_OK(msgq_set_transport(scene.queue, answers_inside, &early, NULL));
+    for (int number = 0; number < 3; number++) put(&scene, NULL, "ana", "hello");
+    CHECK_NUMBER(3, drain(&scene).sent);
+    CHECK_RESULT(MSGQ_OK, early.first);
+    CHECK_RESULT(MSGQ_CONFLICT, early.second);
+    CHECK_NUMBER(3, counts_of(&scene, NULL).sent);
+    scene_end(&scene);
+  }
+}
+
+TEST(X8_a_token_that_never_was_is_not_found) {
+  struct scene scene;
+  struct stub stub;
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, 0, &outcome));
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, 1, &outcome));
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  uint64_t token = atomic_load(&stub.token);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, token, &outcome));
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, token + 1, &outcome));
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, UINT64_MAX, &outcome));
+  /* A token of an earlier opening means nothing to the next one. */
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, token, &outcome));
+  scene_end(&scene);
+}
+
+static void open_held(struct scene *scene, struct stub *stub, uint32_t in_flight) {
+  scene_begin(scene);
+  stub_begin(stub, MSGQ_VERDICT_SENT);
+  atomic_store(&stub->held, true);
+  scene->options.mode = MSGQ_MODE_AUTO;
+  scene->options.max_in_flight = in_flight;
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
+TEST(A10_sixteen_that_block_are_sent_side_by_side) {
+  struct scene scene;
+  struct stub stub;
+  open_held(&scene, &stub, 16);
+  put_rounds(&scene, 20, 2);
+  AWAIT(atomic_load(&stub.inside) == 16);
+  pause_ms(50);
+  CHECK_NUMBER(16, atomic_load(&stub.inside));
+  atomic_store(&stub.held, false);
+  AWAIT(counts_of(&scene, NULL).sent == 40);
+  CHECK_NUMBER(40, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+TEST(A10_threads_that_are_not_needed_leave) {
+  struct scene scene;
+  struct stub stub;
+  open_held(&scene, &stub, 16);
+  put_rounds(&scene, 16, 1);
+  AWAIT(atomic_load(&stub.inside) == 16);
+  CHECK(process_library_threads() >= 18); /* a timer, a teller, and one for each that blocks */
+  atomic_store(&stub.held, false);
+  AWAIT(counts_of(&scene, NULL).sent == 16);
+  for (int64_t end = steady_ms() + 15000; process_library_threads() > 3 && steady_ms() < end;) pause_ms(50);
+  CHECK(process_library_threads() <= 3);
+  /* And the next ones find their threads again. */
+  atomic_store(&stub.held, true);
+  char name[16];
+  for (int number = 0; number < 4; number++) {
+    snprintf(name, sizeof name, "c%d", number);
+    put(&scene, NULL, name, "hello");
+  }
+  AWAIT(atomic_load(&stub.inside) == 4);
+  atomic_store(&stub.held, false);
+  scene_end(&scene);
+}
+
+const struct check_test thread_tests[] = {
+  ROW_ALONE(A10_sixty_four_in_flight_take_no_thread_each),
+  ROW(X8_answers_from_many_threads_at_once),
+  ROW(X8_an_answer_inside_the_transport),
+  ROW(X8_a_token_that_never_was_is_not_found),
+  ROW(A10_sixteen_that_block_are_sent_side_by_side),
+  ROW_ALONE(A10_threads_that_are_not_needed_leave),
+  ROWS_END,
+};
