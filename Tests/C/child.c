@@ -1,5 +1,6 @@
 #include "child.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "role_ending.h"
 #include "sender.h"
 
 const char *child_program = "";
@@ -130,12 +132,28 @@ static int role_open_as_nobody(const char *path) {
   return (int)result;
 }
 
+/* Prints where its descriptors lead, but for input, output, errors and the list's own. */
+static int role_descriptors(void) {
+  DIR *directory = opendir("/proc/self/fd");
+  if (directory == NULL) return 1;
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+    char target[256];
+    int number = atoi(entry->d_name);
+    if (number <= STDERR_FILENO || number == dirfd(directory)) continue;
+    ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1);
+    if (length > 0) printf("%.*s\n", (int)length, target);
+  }
+  return closedir(directory) == 0 ? 0 : 1;
+}
+
 int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "hold") == 0) return role_hold(first);
   if (strcmp(role, "compose") == 0) return role_compose(first);
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
   if (strcmp(role, "converse") == 0) return role_converse(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
+  if (strcmp(role, "end-while-sending") == 0) return role_end_while_sending(first, second);
+  if (strcmp(role, "descriptors") == 0) return role_descriptors();
   if (strcmp(role, "end") == 0) return atoi(first);
   return 126;
 }

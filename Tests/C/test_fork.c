@@ -1,2 +1,247 @@
+/* Forks and execs: what the child may do with its parent's queue (nothing), and that the parent takes no harm. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "every_call.h"
+#include "scene.h"
+#include "stub.h"
 #include "tests.h"
-const struct check_test fork_tests[] = { ROWS_END };
+
+/* fork, with a child that never outlives a test that failed, and does not hang for ever. */
+static pid_t fork_child(void) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm((unsigned)(check_patience_ms() / 1000));
+  }
+  return pid;
+}
+
+/* The end of a forked child: 0 when no check failed. As another program: valgrind would take what the parent's threads
+   hold for lost, as they are not here. */
+static _Noreturn void end_child(void) {
+  execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
+  _exit(127);
+}
+
+static void await_child(pid_t child) {
+  int status = -1;
+  REQUIRE(child > 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK_NUMBER(0, status);
+}
+
+static void on_drained(void *context, const msgq_report *report) {
+  (void)report;
+  atomic_fetch_add((atomic_int *)context, 1);
+}
+
+/* What every_call_answers leaves out, and it. */
+static void everything_is_forked(msgq_queue *queue) {
+  static atomic_int told;
+  every_call_answers(queue, MSGQ_FORKED);
+  CHECK_RESULT(MSGQ_FORKED, msgq_drain_async(queue, NULL, on_drained, &told));
+  CHECK_RESULT(MSGQ_FORKED, msgq_monitor_start(queue));
+  CHECK_RESULT(MSGQ_FORKED, msgq_monitor_stop(queue));
+  CHECK_RESULT(MSGQ_FORKED, msgq_close(queue, 0));
+  CHECK_NUMBER(0, atomic_load(&told));
+}
+
+/* The child's own store works as any: it sends, by itself and by hand. */
+static void use_own_store(const char *path) {
+  msgq_queue *own = NULL;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  struct stub stub;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_OK, msgq_open(path, NULL, &own));
+  CHECK_RESULT(MSGQ_OK, msgq_set_transport(own, stub_send, &stub, stub_release));
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue(own, &draft, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_drain(own, NULL, &report));
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  CHECK_RESULT(MSGQ_OK, msgq_close(own, 1000));
+  CHECK_NUMBER(1, atomic_load(&stub.released));
+}
+
+TEST(fork_child_is_refused_everywhere_and_has_stores_of_its_own) {
+  struct scene scene;
+  struct stub stub;
+  msgq_queue *mine = NULL;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  const char *own = scene_file(&scene, "own.db");
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  pid_t child = fork_child();
+  if (child == 0) {
+    everything_is_forked(scene.queue);
+    CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &mine));
+    CHECK(mine == NULL);
+    use_own_store(own);
+    end_child();
+  }
+  await_child(child);
+  CHECK_NUMBER(1, drain(&scene).sent);
+  scene_end(&scene);
+}
+
+/* A callback that forks once, and both sides return. */
+struct forking {
+  msgq_queue *queue;
+  atomic_int forks;
+  _Atomic pid_t child;
+  bool in_transport;
+};
+
+static void fork_once(struct forking *forking) {
+  if (atomic_fetch_add(&forking->forks, 1) > 0) return;
+  pid_t pid = fork_child();
+  atomic_store(&forking->child, pid == 0 ? -1 : pid);
+}
+
+static msgq_verdict forks_and_sends(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct forking *forking = context;
+  (void)delivery, (void)out;
+  if (forking->in_transport) fork_once(forking);
+  return MSGQ_VERDICT_SENT;
+}
+
+static void forks_and_hears(void *context, const msgq_event *event) {
+  struct forking *forking = context;
+  if (!forking->in_transport && event->kind == MSGQ_EVENT_STATUS && event->to == MSGQ_STATUS_SENT) fork_once(forking);
+}
+
+static void fork_in_a_callback(msgq_callbacks callbacks, bool in_transport) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.callbacks = callbacks;
+  scene_open(&scene);
+  struct forking forking = { .queue = scene.queue, .in_transport = in_transport };
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, forks_and_hears, &forking, NULL));
+  REQUIRE_OK(msgq_set_transport(scene.queue, forks_and_sends, &forking, NULL));
+  for (int number = 0; number < 5; number++) put(&scene, NULL, number % 2 == 0 ? "ana" : "ben", "hello");
+  msgq_report report = MSGQ_REPORT_INIT;
+  msgq_result result = msgq_drain(scene.queue, NULL, &report);
+  if (atomic_load(&forking.child) == -1) {
+    /* Only a polled queue's child comes here: its callbacks run on this thread. */
+    CHECK_RESULT(MSGQ_FORKED, result);
+    everything_is_forked(scene.queue);
+    end_child();
+  }
+  CHECK_RESULT(MSGQ_OK, result);
+  CHECK_NUMBER(5, report.sent);
+  CHECK_NUMBER(5, counts_of(&scene, NULL).sent);
+  int status = -1;
+  pid_t child = atomic_load(&forking.child);
+  REQUIRE(child > 0);
+  /* The child of a thread of the library has that thread alone, which ends: and with it the process. */
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK_NUMBER(0, status);
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(5, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
+TEST(fork_inside_a_transport_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, true); }
+TEST(fork_inside_a_handler_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, false); }
+TEST(fork_inside_a_transport_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, true); }
+TEST(fork_inside_a_handler_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, false); }
+
+struct hammer {
+  msgq_queue *queue;
+  atomic_bool *stopping;
+  atomic_int *enqueued;
+  int number;
+};
+
+static void *hammer_it(void *context) {
+  struct hammer *hammer = context;
+  char name[16];
+  snprintf(name, sizeof name, "c%d", hammer->number);
+  while (!atomic_load(hammer->stopping)) {
+    struct msgq_counts counts = MSGQ_COUNTS_INIT;
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.conversation = name;
+    if (msgq_enqueue(hammer->queue, &draft, NULL) == MSGQ_OK) atomic_fetch_add(hammer->enqueued, 1);
+    CHECK_RESULT(MSGQ_OK, msgq_counts(hammer->queue, name, &counts));
+    CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(hammer->queue, "nobody"));
+  }
+  return NULL;
+}
+
+TEST(fork_while_others_hammer_the_queue) {
+  struct scene scene;
+  struct stub stub;
+  struct hammer hammers[3];
+  pthread_t threads[3];
+  atomic_bool stopping = false;
+  atomic_int enqueued = 0;
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = 3;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  for (int index = 0; index < 3; index++) {
+    hammers[index] = (struct hammer){ scene.queue, &stopping, &enqueued, index };
+    REQUIRE(pthread_create(&threads[index], NULL, hammer_it, &hammers[index]) == 0);
+  }
+  for (int time = 0; time < 50 && check_failures() == 0; time++) {
+    const char *own = scene_file(&scene, "own.db");
+    pid_t child = fork_child();
+    if (child == 0) {
+      everything_is_forked(scene.queue);
+      use_own_store(own);
+      end_child();
+    }
+    await_child(child);
+  }
+  atomic_store(&stopping, true);
+  for (int index = 0; index < 3; index++) pthread_join(threads[index], NULL);
+  AWAIT(counts_of(&scene, NULL).sent == (uint64_t)atomic_load(&enqueued));
+  CHECK_NUMBER(atomic_load(&enqueued), atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+TEST(fork_and_exec_hands_on_no_descriptor) {
+  struct scene scenes[2];
+  struct stub stub;
+  char line[256];
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  for (int polled = 0; polled < 2; polled++) {
+    scene_begin(&scenes[polled]);
+    scenes[polled].options.callbacks = polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
+    scene_open(&scenes[polled]);
+    REQUIRE_OK(msgq_monitor_start(scenes[polled].queue));
+    REQUIRE_OK(msgq_set_transport(scenes[polled].queue, stub_send, &stub, NULL));
+    put(&scenes[polled], "a", "ana", "hello");
+  }
+  /* The other program lists what it was given beside input, output and errors. */
+  struct child child = child_start("descriptors", "", "");
+  do {
+    child_line(&child, line, sizeof line);
+    bool is_ours = strstr(line, "/msgq-") != NULL || strstr(line, "anon_inode") != NULL || strstr(line, "socket:") != NULL;
+    if (!CHECK(!is_ours)) fprintf(stderr, "  it has %s\n", line);
+  } while (line[0] != '\0');
+  CHECK_NUMBER(0, child_wait(&child));
+  for (int polled = 0; polled < 2; polled++) scene_end(&scenes[polled]);
+}
+
+const struct check_test fork_tests[] = {
+  ROW(fork_child_is_refused_everywhere_and_has_stores_of_its_own),
+  ROW(fork_inside_a_transport_in_poll),
+  ROW(fork_inside_a_handler_in_poll),
+  ROW(fork_inside_a_transport_on_a_thread),
+  ROW(fork_inside_a_handler_on_a_thread),
+  ROW(fork_while_others_hammer_the_queue),
+  ROW(fork_and_exec_hands_on_no_descriptor),
+  ROWS_END,
+};
