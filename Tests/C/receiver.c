@@ -1,6 +1,7 @@
 #include "receiver.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #include "check.h"
 
-enum { max_rules = 64, max_requests = 4096, max_request_size = 65536 };
+enum { max_rules = 64, max_requests = 4096, max_request_size = 65536, max_together = 16 };
 
 struct rule {
   char id[MSGQ_ID_SIZE]; /* "": any */
@@ -35,6 +36,8 @@ struct receiver {
   pthread_cond_t changed;
   bool held;
   bool stopping;
+  size_t together;
+  size_t most_together;
   struct rule rules[max_rules];
   size_t rule_count;
   struct request requests[max_requests];
@@ -94,16 +97,25 @@ static struct rule take_rule(struct receiver *receiver, const char *id) {
   return ordinary;
 }
 
-static void serve(struct receiver *receiver, int connection) {
+/* Reads a request and keeps it; its place, or -1. */
+static long take_request(struct receiver *receiver, int connection) {
   struct request request;
   memset(&request, 0, sizeof request);
-  if (!read_request(connection, &request)) return;
+  if (!read_request(connection, &request)) return -1;
   pthread_mutex_lock(&receiver->lock);
   if (receiver->request_count == max_requests) receiver->request_count--;
-  struct request *kept = &receiver->requests[receiver->request_count++];
-  *kept = request;
+  long place = (long)receiver->request_count++;
+  receiver->requests[place] = request;
+  pthread_mutex_unlock(&receiver->lock);
+  return place;
+}
+
+static void answer(struct receiver *receiver, int connection, long place) {
+  if (place < 0) return;
+  pthread_mutex_lock(&receiver->lock);
+  struct request *kept = &receiver->requests[place];
   while (receiver->held && !receiver->stopping) pthread_cond_wait(&receiver->changed, &receiver->lock);
-  struct rule rule = take_rule(receiver, request.id);
+  struct rule rule = take_rule(receiver, kept->id);
   kept->accepted = rule.status / 100 == 2;
   pthread_mutex_unlock(&receiver->lock);
   char answer[256];
@@ -113,13 +125,30 @@ static void serve(struct receiver *receiver, int connection) {
   if (send(connection, answer, (size_t)length, MSG_NOSIGNAL) < 0) return;
 }
 
+/* Whether another request comes before those that wait are tired of it. */
+static bool is_another_coming(struct receiver *receiver) {
+  struct pollfd listener = { receiver->listener, POLLIN, 0 };
+  return poll(&listener, 1, 500) == 1;
+}
+
 static void *run(void *context) {
   struct receiver *receiver = context;
   for (;;) {
-    int connection = accept4(receiver->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (connection < 0) return NULL;
-    serve(receiver, connection);
-    close(connection);
+    int connections[max_together];
+    long places[max_together];
+    size_t count = 0;
+    do {
+      connections[count] = accept4(receiver->listener, NULL, NULL, SOCK_CLOEXEC);
+      if (connections[count] < 0) break;
+      places[count] = take_request(receiver, connections[count]);
+      count++;
+    } while (count < receiver->together && is_another_coming(receiver));
+    if (count == 0) return NULL;
+    if (count > receiver->most_together) receiver->most_together = count;
+    for (size_t index = 0; index < count; index++) {
+      answer(receiver, connections[index], places[index]);
+      close(connections[index]);
+    }
   }
 }
 
@@ -176,6 +205,10 @@ void receiver_hold(struct receiver *receiver, bool held) {
   pthread_cond_broadcast(&receiver->changed);
   pthread_mutex_unlock(&receiver->lock);
 }
+
+void receiver_together(struct receiver *receiver, size_t count) { receiver->together = count < max_together ? count : max_together; }
+
+size_t receiver_most_together(struct receiver *receiver) { return receiver->most_together; }
 
 static size_t count(struct receiver *receiver, const char *id, bool only_accepted) {
   size_t total = 0;

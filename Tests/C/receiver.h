@@ -22,6 +22,11 @@ void receiver_answer(struct receiver *receiver, const char *id, int status, int 
 /* Held: requests are read and counted, but get their answer only when let go. */
 void receiver_hold(struct receiver *receiver, bool held);
 
+/* Before the first request: so many are read before any of them is answered, as long as they come at once; and how many were there
+   together at most, once the senders are done. */
+void receiver_together(struct receiver *receiver, size_t count);
+size_t receiver_most_together(struct receiver *receiver);
+
 /* Requests with this id (NULL: all), and those of them that were answered with 2xx. */
 size_t receiver_requests(struct receiver *receiver, const char *id);
 size_t receiver_accepted(struct receiver *receiver, const char *id);

@@ -1,0 +1,80 @@
+/* The example programs do what they say, with a real receiver. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "child.h"
+#include "receiver.h"
+#include "scene.h"
+#include "tests.h"
+
+enum { lines_room = 64 };
+
+/* Runs an example with the receiver's port and the scene's store; its lines. Returns how many there were. */
+static size_t run_example(const char *name, struct receiver *receiver, struct scene *scene, char (*lines)[128]) {
+  char command[512];
+  const char *slash = strrchr(child_program, '/');
+  size_t count = 0;
+  REQUIRE(slash != NULL);
+  snprintf(command, sizeof command, "'%.*s/example-%s' %d '%s'", (int)(slash - child_program), child_program, name, receiver_port(receiver),
+           scene->path);
+  FILE *output = popen(command, "re");
+  REQUIRE(output != NULL);
+  while (count < lines_room && fgets(lines[count], sizeof lines[0], output) != NULL) {
+    lines[count][strcspn(lines[count], "\n")] = '\0';
+    count++;
+  }
+  CHECK_NUMBER(0, pclose(output));
+  return count;
+}
+
+TEST(A10_X7_the_epoll_example_has_three_in_flight) {
+  static const char *const names[] = { "ana", "ben", "cem" };
+  struct scene scene;
+  char lines[lines_room][128], accepted[2048], stored[2048];
+  scene_begin(&scene);
+  struct receiver *receiver = receiver_start(0);
+  receiver_together(receiver, 3);
+  size_t count = run_example("epoll", receiver, &scene, lines);
+  CHECK_NUMBER(9 * 3 + 1, count); /* queued, sending, sent, and the report */
+  REQUIRE(count > 0);
+  CHECK_TEXT("9 sent, 0 failed, 0 left", lines[count - 1]);
+  CHECK_NUMBER(9, receiver_accepted(receiver, NULL));
+  CHECK_NUMBER(9, receiver_requests(receiver, NULL));
+  CHECK_NUMBER(3, receiver_most_together(receiver));
+  /* What each conversation's receiver got is in the order of the store. */
+  scene_open(&scene);
+  for (int index = 0; index < 3; index++) {
+    msgq_filter filter = MSGQ_FILTER_INIT;
+    filter.conversation = names[index];
+    filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_SENT);
+    ids_of(&scene, &filter, stored, sizeof stored);
+    receiver_order(receiver, names[index], accepted, sizeof accepted);
+    CHECK(strlen(stored) > 0);
+    CHECK_TEXT(stored, accepted);
+  }
+  receiver_stop(receiver);
+  scene_end(&scene);
+}
+
+TEST(Q18_the_epoll_example_says_what_failed) {
+  struct scene scene;
+  char lines[lines_room][128];
+  scene_begin(&scene);
+  struct receiver *receiver = receiver_start(0);
+  receiver_answer(receiver, NULL, 503, 3, NULL);
+  size_t count = run_example("epoll", receiver, &scene, lines);
+  REQUIRE(count > 0);
+  CHECK_TEXT("6 sent, 3 failed, 0 left", lines[count - 1]);
+  receiver_stop(receiver);
+  scene_open(&scene);
+  CHECK_NUMBER(3, counts_of(&scene, NULL).failed);
+  CHECK_NUMBER(6, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
+const struct check_test example_tests[] = {
+  ROW(A10_X7_the_epoll_example_has_three_in_flight),
+  ROW(Q18_the_epoll_example_says_what_failed),
+  ROWS_END,
+};
