@@ -1,0 +1,226 @@
+#include "calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void release(void *context) {
+  struct side *side = context;
+  atomic_fetch_add(&side->released, 1);
+}
+
+static void on_event(void *context, const msgq_event *event) {
+  struct side *side = context;
+  (void)event;
+  atomic_fetch_add(&side->events, 1);
+}
+
+static void on_drained(void *context, const msgq_report *report) {
+  struct side *side = context;
+  (void)report;
+  atomic_fetch_add(&side->drained, 1);
+}
+
+/* Keeps the token for whoever answers; what does not fit is never answered and times out. */
+static void keep_token(struct side *side, uint64_t token) {
+  pthread_mutex_lock(&side->lock);
+  if (side->token_count < tokens_room) side->tokens[side->token_count++] = token;
+  pthread_mutex_unlock(&side->lock);
+}
+
+static msgq_verdict decide(struct side *side, const msgq_delivery *delivery, msgq_outcome *out) {
+  unsigned chance = (unsigned)(delivery->token * 2654435761u >> 8) % 100;
+  if (side->calm || chance < 55) return MSGQ_VERDICT_SENT;
+  if (chance < 70) return keep_token(side, delivery->token), MSGQ_VERDICT_PENDING;
+  if (chance < 80) return out->kind = MSGQ_FAILURE_NETWORK, MSGQ_VERDICT_RETRY;
+  if (chance < 86) return out->code = 503, MSGQ_VERDICT_HTTP;
+  if (chance < 90) return MSGQ_VERDICT_REJECT;
+  if (chance < 92) return MSGQ_VERDICT_OFFLINE;
+  if (chance < 94) usleep(20000);
+  return chance < 97 ? MSGQ_VERDICT_UNKNOWN : MSGQ_VERDICT_SENT;
+}
+
+static msgq_verdict transport(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct side *side = context;
+  atomic_fetch_add(&side->attempts, 1);
+  if (delivery->conversation[0] != 'o') return decide(side, delivery, out);
+  int conversation = delivery->conversation[1] - '0';
+  unsigned number = (unsigned)strtoul(delivery->id + 1, NULL, 10) + 1;
+  if (atomic_exchange(&side->last_started[conversation], number) > number) atomic_fetch_add(&side->disorder, 1);
+  return decide(side, delivery, out);
+}
+
+void side_begin(struct side *side, bool polled) {
+  side->polled = polled;
+  pthread_mutex_init(&side->lock, NULL);
+  for (int index = 0; index < ordered_count; index++) pthread_mutex_init(&side->ordered[index], NULL);
+}
+
+void register_both(struct side *side, msgq_queue *queue) {
+  atomic_fetch_add(&side->registered, 2);
+  msgq_set_transport(queue, transport, side, release);
+  msgq_set_event_handler(queue, on_event, side, release);
+}
+
+void resume_all(msgq_queue *queue) {
+  char name[8];
+  msgq_resume(queue, NULL);
+  for (int index = 0; index < free_count; index++) {
+    snprintf(name, sizeof name, "f%d", index);
+    msgq_resume(queue, name);
+  }
+}
+
+static void enqueue(struct side *side, const char *conversation, enum state state) {
+  char id[32];
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  unsigned number = atomic_fetch_add(&side->next, 1);
+  if (number >= messages_room) return;
+  snprintf(id, sizeof id, "m%u", number);
+  draft.id = id;
+  draft.conversation = conversation;
+  draft.body = id;
+  draft.body_size = strlen(id);
+  msgq_result result = msgq_enqueue(atomic_load(&side->queue), &draft, NULL);
+  unsigned char before = unknown; /* somebody may have found and deleted it already */
+  if (result == MSGQ_OK) atomic_compare_exchange_strong(&side->states[number], &before, (unsigned char)state);
+  else if (result != MSGQ_CLOSED) problem("enqueue", result, number);
+}
+
+static void enqueue_somewhere(struct side *side, unsigned *seed) {
+  char name[8];
+  int which = rand_r(seed) % 12;
+  if (which < ordered_count) {
+    snprintf(name, sizeof name, "o%d", which);
+    pthread_mutex_lock(&side->ordered[which]);
+    enqueue(side, name, stored);
+    pthread_mutex_unlock(&side->ordered[which]);
+  } else if (which < ordered_count + free_count) {
+    snprintf(name, sizeof name, "f%d", which - ordered_count);
+    enqueue(side, name, stored);
+  } else {
+    enqueue(side, "cleared", doubtful);
+  }
+}
+
+/* A message of a conversation that anybody may touch; "" when the one found is not. */
+static void find_message(struct side *side, unsigned *seed, char *id, size_t size, unsigned *number) {
+  msgq_message *message = NULL;
+  unsigned total = atomic_load(&side->next);
+  id[0] = '\0';
+  *number = total == 0 ? 0 : total - 1 - (unsigned)rand_r(seed) % (total < 200 ? total : 200);
+  char name[32];
+  snprintf(name, sizeof name, "m%u", *number);
+  if (msgq_get(atomic_load(&side->queue), name, &message) != MSGQ_OK) return;
+  if (message->conversation[0] == 'f') snprintf(id, size, "%s", name);
+  msgq_message_free(message);
+}
+
+static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) {
+  char id[32];
+  unsigned number;
+  msgq_ledger *ledger = NULL;
+  msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+  find_message(side, seed, id, sizeof id, &number);
+  if (id[0] == '\0') return;
+  switch (rand_r(seed) % 7) {
+    case 0: msgq_edit(queue, id, "edited", 6); break;
+    case 1:
+      if (number < messages_room) atomic_store(&side->states[number], doubtful);
+      msgq_delete(queue, id);
+      break;
+    case 2: msgq_retry(queue, id); break;
+    case 3: msgq_send_now(queue, id); break;
+    case 4: msgq_mark(queue, id, rand_r(seed) % 2 == 0 ? MSGQ_STATUS_DELIVERED : MSGQ_STATUS_READ); break;
+    case 5:
+      if (msgq_attempts(queue, id, &ledger) == MSGQ_OK) msgq_ledger_free(ledger);
+      break;
+    default: msgq_explain(queue, id, &explanation); break;
+  }
+}
+
+static void read_much(msgq_queue *queue, unsigned *seed) {
+  struct msgq_list *list = NULL;
+  struct msgq_conversations *page = NULL;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  msgq_statistics statistics = { .struct_size = sizeof statistics };
+  char *text = NULL;
+  filter.newest_first = rand_r(seed) % 2 == 0;
+  filter.statuses = MSGQ_STATUSES_ALL;
+  switch (rand_r(seed) % 6) {
+    case 0:
+      if (msgq_list(queue, &filter, &list) == MSGQ_OK) msgq_list_free(list);
+      break;
+    case 1:
+      if (msgq_conversations(queue, 0, 0, &page) == MSGQ_OK) msgq_conversations_free(page);
+      break;
+    case 2: msgq_counts(queue, rand_r(seed) % 2 == 0 ? NULL : "o1", &counts); break;
+    case 3: msgq_stats(queue, &statistics); break;
+    case 4:
+      if (msgq_stats_text(queue, &text) == MSGQ_OK) msgq_text_free(text);
+      break;
+    default:
+      if (msgq_banner(queue, &text) == MSGQ_OK) msgq_text_free(text);
+      break;
+  }
+}
+
+static void answer_one(struct side *side, msgq_queue *queue, unsigned *seed) {
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  uint64_t token = (uint64_t)rand_r(seed);
+  pthread_mutex_lock(&side->lock);
+  if (side->token_count > 0) token = side->tokens[--side->token_count];
+  pthread_mutex_unlock(&side->lock);
+  outcome.verdict = rand_r(seed) % 4 == 0 ? MSGQ_VERDICT_RETRY : MSGQ_VERDICT_SENT;
+  msgq_complete(queue, token, &outcome);
+  if (rand_r(seed) % 4 == 0) msgq_complete(queue, token, &outcome);
+}
+
+static void change_the_world(struct side *side, msgq_queue *queue, unsigned *seed) {
+  char name[8];
+  snprintf(name, sizeof name, "f%d", rand_r(seed) % free_count);
+  switch (rand_r(seed) % 12) {
+    case 0: msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false); break;
+    case 1: case 2: case 3: msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, rand_r(seed) % 2 == 0); break;
+    case 4: msgq_set_lifecycle(queue, rand_r(seed) % 4 == 0 ? MSGQ_LIFECYCLE_BACKGROUND : MSGQ_LIFECYCLE_FOREGROUND); break;
+    case 5: msgq_pause(queue, rand_r(seed) % 4 == 0 ? NULL : name); break;
+    case 6: case 7: resume_all(queue); break;
+    case 8: msgq_clear(queue, "cleared"); break;
+    case 9: msgq_monitor_start(queue); break;
+    case 10: msgq_monitor_stop(queue); break;
+    default: register_both(side, queue); break;
+  }
+}
+
+static void drain_a_little(struct side *side, msgq_queue *queue, unsigned *seed) {
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  options.timeout_ms = rand_r(seed) % 20;
+  if (rand_r(seed) % 5 == 0) {
+    msgq_drain(queue, &options, &report);
+  } else if (msgq_drain_async(queue, &options, on_drained, side) == MSGQ_OK) {
+    atomic_fetch_add(&side->drains, 1);
+  }
+}
+
+static void back_up(struct side *side, msgq_queue *queue, unsigned *seed) {
+  char path[600];
+  snprintf(path, sizeof path, "%s-copy-%d-%ld", side->path, rand_r(seed), (long)now_ms());
+  if (msgq_backup(queue, path) == MSGQ_OK) unlink(path);
+}
+
+void call_at_random(struct side *side, unsigned *seed) {
+  msgq_queue *queue = atomic_load(&side->queue);
+  int chance = rand_r(seed) % 1000;
+  if (chance < 200) enqueue_somewhere(side, seed);
+  else if (chance < 400) touch_message(side, queue, seed);
+  else if (chance < 550) read_much(queue, seed);
+  else if (chance < 650) answer_one(side, queue, seed);
+  else if (chance < 670) change_the_world(side, queue, seed);
+  else if (chance < 680) drain_a_little(side, queue, seed);
+  else if (chance < 681) back_up(side, queue, seed);
+  else if (side->polled) msgq_poll(queue, rand_r(seed) % 50 == 0 ? 1 : 0, NULL);
+  else msgq_fd(queue);
+}
