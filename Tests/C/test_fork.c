@@ -188,6 +188,7 @@ TEST(fork_while_others_hammer_the_queue) {
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.max_in_flight = 3;
+  scene.options.keep_sent = 1000000;
   scene_open(&scene);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   for (int index = 0; index < 3; index++) {

@@ -19,9 +19,11 @@ package enum ForkGuard {
     private static func lockAll() {
         registry.lock()
         for lock in locks { lock.lock() }
+        SharedLocks.lockAll()
     }
 
     private static func unlockAll() {
+        SharedLocks.unlockAll()
         for lock in locks.reversed() { lock.unlock() }
         registry.unlock()
     }
