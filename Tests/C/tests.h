@@ -34,6 +34,7 @@ extern const struct check_test bad_value_tests[];
 extern const struct check_test bad_size_tests[];
 extern const struct check_test bad_place_tests[];
 extern const struct check_test host_tests[];
+extern const struct check_test async_drain_tests[];
 extern const struct check_test thread_tests[];
 extern const struct check_test hang_tests[];
 extern const struct check_test closing_tests[];
