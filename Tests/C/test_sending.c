@@ -174,8 +174,8 @@ TEST(R1_a_failed_message_tells_its_failure) {
   msgq_message *message = NULL;
   post_begin_open(&post);
   receiver_answer(post.receiver, "a", 503, 1, NULL);
-  put(&post.scene, "a", "ana", "hello");
   int64_t before = wall_ms();
+  put(&post.scene, "a", "ana", "hello");
   drain(&post.scene);
   REQUIRE_OK(msgq_get(post.scene.queue, "a", &message));
   CHECK_NUMBER(MSGQ_STATUS_FAILED, message->status);
