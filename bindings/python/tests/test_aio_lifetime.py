@@ -299,15 +299,14 @@ def test_a_queue_that_nobody_holds_is_closed(store: Path) -> None:
             await queue.enqueue("hello")
             return queue.events()
 
-        with pytest.warns(ResourceWarning, match="unclosed queue"):
-            reader = await use_and_forget()
-            # Who still waits for its events learns that there are none any more. (The thread that made the last call may
-            # hold the queue a moment longer than we do.)
-            async for _ in reader:
-                pass
-            await until(lambda: is_free(store))
+        # Who still waits for its events learns that there are none any more.
+        async for _ in await use_and_forget():
+            pass
+        # The thread that made the last call may hold the queue a moment longer than we do.
+        await until(lambda: is_free(store))
 
-    in_loop(test())
+    with pytest.warns(ResourceWarning, match="unclosed queue"):
+        in_loop(test())
     wait_until(lambda: ours() == [])
 
 
@@ -329,10 +328,11 @@ def test_a_loop_may_end_before_the_queue_is_closed(store: Path, receiver: Receiv
     def forget() -> None:
         queues.clear()
         gc.collect()
+        # The thread that made the last call may hold the queue a moment longer than we do.
+        wait_until(lambda: is_free(store))
 
     with pytest.warns(ResourceWarning, match="unclosed queue"):
         forget()
-    wait_until(lambda: is_free(store))
     with MessageQueue(store) as queue:
         assert queue.get("the-id").status is Status.QUEUED
 
