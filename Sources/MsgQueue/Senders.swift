@@ -1,7 +1,7 @@
 /// The tasks that run an async transport, one for each message that is being sent.
 final class Senders: @unchecked Sendable {
-    /// The queues whose transports this task works for.
-    @TaskLocal private static var current: Set<ObjectIdentifier> = []
+    /// The attempts that this task works for. A task that a transport starts and leaves behind goes on knowing them.
+    @TaskLocal private static var current: [Attempting] = []
 
     private let lock = Mutex()
     private var tasks: [Name: (token: UInt64, task: Task<Void, Never>)] = [:]
@@ -13,7 +13,9 @@ final class Senders: @unchecked Sendable {
         let token = delivery.token
         let before: Task<Void, Never>? = lock.withLock {
             let task = Task {
-                await Self.$current.withValue(Self.current.union([ObjectIdentifier(self)])) { await body() }
+                let attempt = Attempting(for: self)
+                await Self.$current.withValue(Self.current + [attempt]) { await body() }
+                attempt.end()
                 ended(key, token)
             }
             if isEnded { task.cancel() }
@@ -22,8 +24,8 @@ final class Senders: @unchecked Sendable {
         before?.cancel()
     }
 
-    /// Whether this is the task of an attempt.
-    var isCurrent: Bool { Self.current.contains(ObjectIdentifier(self)) }
+    /// Whether this task works for an attempt that is under way.
+    var isCurrent: Bool { Self.current.contains { $0.isUnderWay(for: self) } }
 
     private func ended(_ key: Name, _ token: UInt64) {
         lock.withLock { if tasks[key]?.token == token { tasks[key] = nil } }
@@ -37,4 +39,15 @@ final class Senders: @unchecked Sendable {
         }
         for task in left { task.cancel() }
     }
+}
+
+/// One call of a transport, for the tasks that it starts.
+private final class Attempting: @unchecked Sendable {
+    private let lock = Mutex()
+    private var senders: Senders?
+
+    init(for senders: Senders) { self.senders = senders }
+
+    func end() { lock.withLock { senders = nil } }
+    func isUnderWay(for other: Senders) -> Bool { lock.withLock { senders === other } }
 }

@@ -5,8 +5,8 @@ enum KernelMessage: Equatable {
     case link(KernelLink)
     case address(KernelAddress)
     case route(KernelRoute)
-    /// A dump is complete; `isConsistent`: nothing changed while it was made.
-    case done(isConsistent: Bool)
+    /// A dump is complete.
+    case done
     /// The kernel refused a request, with its errno.
     case refused(Int32)
     case other
@@ -18,12 +18,15 @@ struct KernelLink: Equatable {
     /// What kind of hardware it looks like (ARPHRD_…), and of which kind of virtual link it is, if any.
     var hardware: UInt16 = 0
     var kind = ""
+    /// The way to ourselves.
+    var isLoopback = false
     /// Up, with its carrier, and not the way to ourselves.
     var isUsable = false
 }
 
 struct KernelAddress: Equatable {
     var family: UInt8
+    var link: Int32
     /// Good for more than this one link.
     var isUsable: Bool
 }
@@ -41,23 +44,32 @@ struct KernelRoute: Equatable {
 
 /// Reading messages out of what a socket gave. What is cut short or makes no sense is left out; nothing here trusts a length.
 extension KernelMessage {
-    /// The messages in one datagram. Those with a `sequence` are answers to that request.
-    static func read(_ datagram: ByteReader) -> [(sequence: UInt32, message: KernelMessage)] {
-        var messages: [(UInt32, KernelMessage)] = []
+    /// One message, with the number of the request that it answers. `isInterrupted`: the tables changed while the answer was made, and
+    /// what was told before is of another time.
+    struct Numbered {
+        let sequence: UInt32
+        let isInterrupted: Bool
+        let message: KernelMessage
+    }
+
+    /// The messages in one datagram.
+    static func read(_ datagram: ByteReader) -> [Numbered] {
+        var messages: [Numbered] = []
         var rest = datagram
         while let length = rest.number(at: 0, UInt32.self), let type = rest.number(at: 4, UInt16.self),
             let flags = rest.number(at: 6, UInt16.self), let sequence = rest.number(at: 8, UInt32.self),
             length >= 16, let whole = rest.part(0, Int(length))
         {
-            messages.append((sequence, read(type, flags, whole.from(16))))
+            let isInterrupted = flags & UInt16(NLM_F_DUMP_INTR) != 0
+            messages.append(Numbered(sequence: sequence, isInterrupted: isInterrupted, message: read(type, whole.from(16))))
             rest = rest.from(aligned(Int(length)))
         }
         return messages
     }
 
-    private static func read(_ type: UInt16, _ flags: UInt16, _ body: ByteReader) -> KernelMessage {
+    private static func read(_ type: UInt16, _ body: ByteReader) -> KernelMessage {
         switch Int(type) {
-        case Int(NLMSG_DONE): .done(isConsistent: flags & UInt16(NLM_F_DUMP_INTR) == 0)
+        case Int(NLMSG_DONE): .done
         case Int(NLMSG_ERROR): body.number(at: 0, Int32.self).map { $0 == 0 ? .other : .refused(0 &- $0) } ?? .other
         case RTM_NEWLINK, RTM_DELLINK: link(body).map { .link($0) } ?? .other
         case RTM_NEWADDR, RTM_DELADDR: address(body).map { .address($0) } ?? .other
@@ -73,6 +85,7 @@ extension KernelMessage {
         else { return nil }
         var link = KernelLink(index: index, hardware: hardware)
         let (up, running, loopback) = (UInt32(1), UInt32(0x40), UInt32(8))
+        link.isLoopback = flags & loopback != 0
         link.isUsable = flags & (up | running | loopback) == up | running
         for (type, value) in attributes(body.from(16)) {
             if type == IFLA_IFNAME { link.name = value.text }
@@ -85,13 +98,14 @@ extension KernelMessage {
     /// struct ifaddrmsg: family, prefix length, flags, scope, index (4).
     private static func address(_ body: ByteReader) -> KernelAddress? {
         guard let family = body.number(at: 0, UInt8.self), var flags = body.number(at: 2, UInt8.self).map(UInt32.init),
-            let scope = body.number(at: 3, UInt8.self), body.count >= 8
+            let scope = body.number(at: 3, UInt8.self), let link = body.number(at: 4, Int32.self)
         else { return nil }
         for (type, value) in attributes(body.from(8)) where type == IFA_FLAGS { flags = value.number(at: 0, UInt32.self) ?? flags }
         // Still being checked for a double, or found to be one.
         let isTentative = flags & UInt32(IFA_F_TENTATIVE) != 0 && flags & UInt32(IFA_F_OPTIMISTIC) == 0
         let isDouble = flags & UInt32(IFA_F_DADFAILED) != 0
-        return KernelAddress(family: family, isUsable: UInt32(scope) < RT_SCOPE_LINK.rawValue && !isTentative && !isDouble)
+        return KernelAddress(
+            family: family, link: link, isUsable: UInt32(scope) < RT_SCOPE_LINK.rawValue && !isTentative && !isDouble)
     }
 
     /// struct rtmsg: family, destination length, source length, tos, table, protocol, scope, type, flags (4).

@@ -20,7 +20,7 @@ final class NetworkMonitor {
             throw error
         }
         // The kernel answers at once; but nothing of ours waits without end.
-        var patience = timeval(tv_sec: 2, tv_usec: 0)
+        var patience = timeval(tv_sec: 0, tv_usec: 500_000)
         setsockopt(questions, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     }
 
@@ -87,7 +87,7 @@ final class NetworkMonitor {
             }
             guard isConsistent else { continue }
             isStale = false
-            return table.network { LinkKind.of($0, deviceType: Self.deviceType($0)) }
+            return table.network { LinkKind.of($0, deviceType: DeviceType.of($0)) }
         }
         throw QueueError(.storage, "the kernel's tables change faster than they can be read")
     }
@@ -108,10 +108,11 @@ final class NetworkMonitor {
         while true {
             switch receive(questions, 0) {
             case .messages(let messages):
-                for (number, message) in messages where number == sequence {
-                    table.add(message)
-                    if case .done(let wasConsistent) = message { return isConsistent && wasConsistent }
-                    if case .refused(let code) = message {
+                for answer in messages where answer.sequence == sequence {
+                    table.add(answer.message)
+                    if answer.isInterrupted { isConsistent = false }
+                    if case .done = answer.message { return isConsistent }
+                    if case .refused(let code) = answer.message {
                         throw QueueError(.storage, "the kernel does not tell about the network: \(String(cString: strerror(code)))")
                     }
                 }
@@ -124,7 +125,7 @@ final class NetworkMonitor {
     }
 
     private enum Received {
-        case messages([(sequence: UInt32, message: KernelMessage)])
+        case messages([KernelMessage.Numbered])
         /// Something was lost.
         case overrun
         case nothing
@@ -148,16 +149,5 @@ final class NetworkMonitor {
         // Other programs can write to this socket, too; only the kernel is number 0.
         guard sender.nl_pid == 0 else { return .messages([]) }
         return .messages(KernelMessage.read(ByteReader(buffer.prefix(count))))
-    }
-
-    /// What the system's device tree calls a link; it may show another namespace's links under the same name.
-    private static func deviceType(_ link: KernelLink) -> String {
-        guard !link.name.isEmpty, !link.name.contains("/"), let file = fopen("/sys/class/net/\(link.name)/uevent", "re") else { return "" }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 4096)
-        let lines = String(decoding: bytes.prefix(fread(&bytes, 1, bytes.count, file)), as: UTF8.self).split(separator: "\n")
-        guard lines.contains("IFINDEX=\(link.index)") else { return "" }
-        let prefix = "DEVTYPE="
-        return lines.first { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count)) } ?? ""
     }
 }

@@ -48,12 +48,17 @@ package final class Engine: @unchecked Sendable {
     var statisticsKeeper: StatisticsKeeper
     /// When the history is looked at next (monotonic), and when the next message expires (wall).
     var maintenanceAt: Int64 = 0
+    /// After it failed: not before this (monotonic).
+    var maintenanceRestsUntil: Int64 = 0
     var nextExpiry = Int64.max
 
     // Threads, and what they wait on:
     var services: [EngineThread] = []
     let alarm: Alarm
     var monitor: NetworkMonitor?
+    /// When the kernel is asked again after it did not answer (monotonic), and how long after the last time.
+    var monitorDeadline = Int64.max
+    var monitorDelay: Int64 = 0
     /// Those that call the transport, by number.
     var workers: [Int: EngineThread] = [:]
     var workersBegun = 0
@@ -64,6 +69,8 @@ package final class Engine: @unchecked Sendable {
     /// Transport calls that have not returned, and threads inside `poll`.
     var callsRunning = 0
     var pollers = 0
+    /// Threads that wait for a drain of a polled queue, and run its callbacks when nobody polls.
+    var drainers = 0
     var closingSince: Int64 = 0
     var lastPolledAt = Int64.min / 2
     var lastPoller: pthread_t?
@@ -144,23 +151,20 @@ package final class Engine: @unchecked Sendable {
         if let poll {
             poll.update(hasWork: hasPollWork)
             if hasPollWork, pollers > 0 { workCondition.broadcast() }
+            if hasPollWork, drainers > 0 { quietCondition.broadcast() }
         }
         if phase == .closing { quietCondition.broadcast() }
     }
 
     private func arm(_ deadline: Int64?) {
-        let deadline = min(deadline ?? Int64.max, maintenanceDeadline)
+        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline)
+        // What is due now was done just before, or it would not be done in a moment either: never a busy loop.
+        if deadline != Int64.max { deadline = max(deadline, ports.mono().addingClamped(1)) }
         guard deadline != timerDeadline else { return }
         timerDeadline = deadline
         alarm.arm(deadline)
     }
 
-    /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.
-    private var maintenanceDeadline: Int64 {
-        guard nextExpiry != Int64.max else { return maintenanceAt }
-        let now = ports.moment
-        return min(maintenanceAt, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
-    }
 
     // MARK: Telling
 

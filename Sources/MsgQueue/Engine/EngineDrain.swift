@@ -27,7 +27,11 @@ extension Engine {
             quietCondition.broadcast()
         }
         lock.lock()
-        defer { lock.unlock() }
+        drainers += 1
+        defer {
+            drainers -= 1
+            lock.unlock()
+        }
         while true {
             if let result = waiter.result { return try result.get() }
             if isOrphan { throw ending }

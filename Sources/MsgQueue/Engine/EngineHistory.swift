@@ -60,8 +60,7 @@ extension Engine {
     func maintain() {
         let now = ports.moment
         guard now.mono >= maintenanceAt || now.wall >= nextExpiry else { return }
-        // What the store did not take yet comes first: its rows are not what they will be.
-        guard unsaved.isEmpty, phase == .open, !store.isPoisoned, now.mono >= scheduler.storageUntil else { return }
+        guard mayMaintain, now.mono >= max(scheduler.storageUntil, maintenanceRestsUntil) else { return }
         do throws(QueueError) {
             if now.wall >= nextExpiry { try expireAll(now) }
             guard now.mono >= maintenanceAt else { return }
@@ -75,8 +74,23 @@ extension Engine {
             if store.totals != before { countsChanged() }
         } catch {
             maintenanceAt = now.mono + Self.maintenanceEvery
+            maintenanceRestsUntil = maintenanceAt
             storageTrouble(error)
         }
+    }
+
+    /// What the store did not take yet comes first: its rows are not what they will be.
+    private var mayMaintain: Bool { unsaved.isEmpty && phase == .open && !store.isPoisoned }
+
+    /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.
+    var maintenanceDeadline: Int64 {
+        guard mayMaintain else { return Int64.max }
+        var due = maintenanceAt
+        if nextExpiry != Int64.max {
+            let now = ports.moment
+            due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
+        }
+        return max(due, scheduler.storageUntil, maintenanceRestsUntil)
     }
 
     /// Messages whose time ran out fail when it does, wherever they stand.

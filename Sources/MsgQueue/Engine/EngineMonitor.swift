@@ -23,6 +23,24 @@ extension Engine {
         }
     }
 
+    /// The kernel did not answer the last time, and has had its time. On the timer's thread, which alone asks.
+    func isMonitorDue(_ monitor: NetworkMonitor?) -> Bool {
+        guard let monitor, monitor.isStale else { return false }
+        return lock.withLock { ports.mono() >= monitorDeadline }
+    }
+
+    /// When to ask again, if the last question was not answered: at growing distances.
+    func planMonitor() {
+        guard let monitor, monitor.isStale else {
+            (monitorDeadline, monitorDelay) = (Int64.max, 0)
+            return
+        }
+        let now = ports.mono()
+        guard monitorDeadline == Int64.max || now >= monitorDeadline else { return }
+        monitorDelay = min(max(monitorDelay * 2, 250), 8_000)
+        monitorDeadline = now + monitorDelay
+    }
+
     package func setNetwork(_ network: Network) throws(QueueError) {
         try locked { () throws(QueueError) in
             guard monitor == nil else { throw QueueError(.conflict, "the kernel is asked already: stop the monitor first") }

@@ -6,6 +6,8 @@ final class PollState {
     /// An eventfd: readable while there is work.
     let descriptor: Int32
     private var isReadable = false
+    /// A loop inside a callback looks at it, and can run nothing: it stays quiet until the callback returns.
+    var isHushed = false
 
     init() throws(QueueError) {
         descriptor = platform_eventfd()
@@ -14,11 +16,12 @@ final class PollState {
 
     /// Level-triggered: readable as long as there is work.
     func update(hasWork: Bool) {
-        guard hasWork != isReadable else { return }
-        isReadable = hasWork
+        let isWanted = hasWork && !isHushed
+        guard isWanted != isReadable else { return }
+        isReadable = isWanted
         var value: UInt64 = 1
         // Neither can fail for want of room: the counter is 0 or 1.
-        _ = hasWork ? write(descriptor, &value, 8) : read(descriptor, &value, 8)
+        _ = isWanted ? write(descriptor, &value, 8) : read(descriptor, &value, 8)
     }
 
     func close() { Glibc.close(descriptor) }
@@ -40,7 +43,10 @@ extension Engine {
     /// Runs what waits, on this thread; with nothing, waits for it. How many callbacks ran.
     package func runCallbacks(timeout: Int64?) throws(QueueError) -> Int {
         try checkProcess()
-        if ThreadContext.current.isInCallback(of: self) { return 0 }
+        if ThreadContext.current.isInCallback(of: self) {
+            hush()
+            return 0
+        }
         lock.lock()
         defer { lock.unlock() }
         guard phase != .closed else { throw ending }
@@ -66,6 +72,14 @@ extension Engine {
             workCondition.wait(lock, until: deadline)
         }
         return ran
+    }
+
+    private func hush() {
+        lock.withLock {
+            guard phase != .closed, let poll else { return }
+            poll.isHushed = true
+            poll.update(hasWork: false)
+        }
     }
 
     /// Runs one callback: an event if there is one, else an attempt. Under the lock, which is given up meanwhile.

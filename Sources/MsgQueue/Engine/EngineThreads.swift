@@ -30,9 +30,10 @@ extension Engine {
             let monitor = monitor
             lock.unlock()
             let reason = alarm.sleep(network: monitor?.descriptor)
-            let network = reason.contains(.network) || monitor?.isStale ?? false ? monitor?.changed() : nil
+            let network = reason.contains(.network) || isMonitorDue(monitor) ? monitor?.changed() : nil
             lock.lock()
             if reason.contains(.deadline) { timerDeadline = nil }
+            planMonitor()
             if reason.contains(.clockSet) { scheduler.clockSet(ports.moment) }
             if let network, let monitor, monitor === self.monitor { learned(network) }
         }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import MsgQueue
@@ -6,11 +7,13 @@ import Testing
 @Suite struct NetworkTableTests {
     private static let (ipv4, ipv6): (UInt8, UInt8) = (2, 10)
 
-    private static func link(_ index: Int32, isUsable: Bool = true) -> KernelMessage {
-        .link(KernelLink(index: index, name: "link\(index)", hardware: 1, kind: "", isUsable: isUsable))
+    private static func link(_ index: Int32, isUsable: Bool = true, kind: String = "") -> KernelMessage {
+        .link(KernelLink(index: index, name: "link\(index)", hardware: 1, kind: kind, isUsable: isUsable))
     }
 
-    private static func address(_ family: UInt8 = ipv4) -> KernelMessage { .address(KernelAddress(family: family, isUsable: true)) }
+    private static func address(_ family: UInt8 = ipv4, on link: Int32 = 2) -> KernelMessage {
+        .address(KernelAddress(family: family, link: link, isUsable: true))
+    }
 
     private static func route(_ links: [Int32], _ family: UInt8 = ipv4, metric: UInt32 = 0, isDead: Bool = false) -> KernelMessage {
         .route(KernelRoute(family: family, isDefault: true, metric: metric, links: links, isDead: isDead))
@@ -54,6 +57,22 @@ import Testing
         #expect(network(Self.link(4), Self.address(), Self.route([4])) == Network(connectivity: .online, link: .cellular, metered: true))
     }
 
+    @Test func H8_a_tunnel_leads_as_long_as_something_carries_it() {
+        let tunnel = [Self.link(9, kind: "wireguard"), Self.address(on: 9), Self.route([9])]
+        func network(_ others: KernelMessage...) -> Network {
+            var table = NetworkTable()
+            for message in tunnel + others { table.add(message) }
+            return table.network { [2: .ethernet, 4: .cellular][$0.index] ?? .other }
+        }
+        #expect(network(Self.link(2), Self.address(on: 2)) == Network(connectivity: .online, link: .other))
+        #expect(network(Self.link(2, isUsable: false)) == offline, "unplugged; the tunnel stays up")
+        #expect(network(Self.link(2)) == offline, "without an address nothing leaves by it")
+        #expect(network().connectivity == .online, "its other end is in another namespace")
+        #expect(network(Self.link(5, isUsable: false, kind: "dummy")).connectivity == .online)
+        let modem = network(Self.link(4), Self.address(on: 4), Self.route([4], metric: 700))
+        #expect(modem == Network(connectivity: .online, link: .other, metered: true), "over a modem it is metered")
+    }
+
     @Test func H8_one_of_several_ways_is_enough() {
         #expect(network(Self.link(2, isUsable: false), Self.link(3), Self.address(), Self.route([2, 3])).link == .wifi)
         #expect(network(Self.link(2), Self.address(), Self.route([])) == Network(connectivity: .online, link: .other))
@@ -76,5 +95,28 @@ import Testing
     func H8_the_kind_of_a_link(hardware: UInt16, kind: String, deviceType: String, expected: Link) {
         let link = KernelLink(index: 2, name: "a", hardware: hardware, kind: kind, isUsable: true)
         #expect(LinkKind.of(link, deviceType: deviceType) == expected)
+    }
+
+    @Test func H8_the_system_says_what_a_link_is() throws {
+        let directory = TemporaryDirectory()
+        func tree(_ name: String, _ lines: String) throws {
+            try FileManager.default.createDirectory(atPath: directory.file(name), withIntermediateDirectories: true)
+            try lines.write(toFile: directory.file("\(name)/uevent"), atomically: false, encoding: .utf8)
+        }
+        func type(_ name: String, _ index: Int32 = 3) -> String {
+            DeviceType.of(KernelLink(index: index, name: name), in: directory.path)
+        }
+        try tree("wlan0", "DEVTYPE=wlan\nINTERFACE=wlan0\nIFINDEX=3\n")
+        try tree("wwan0", "INTERFACE=wwan0\nIFINDEX=3\nDEVTYPE=wwan\n")
+        try tree("eth0", "INTERFACE=eth0\nIFINDEX=3\n")
+        try tree("large", String(repeating: "X", count: 10_000))
+        #expect(type("wlan0") == "wlan")
+        #expect(type("wwan0") == "wwan")
+        #expect(type("eth0") == "")
+        #expect(type("wlan0", 4) == "", "another namespace's link of that name")
+        #expect(type("nothing") == "")
+        #expect(type("large") == "")
+        #expect(type("") == "")
+        #expect(type("../wlan0") == "", "no way out of the tree")
     }
 }

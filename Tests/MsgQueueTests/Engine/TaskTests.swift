@@ -183,6 +183,62 @@ import Testing
         #expect(read.count <= 10_000)
         #expect(read.contains(.resync))
     }
+
+    @Test func R13_each_time_that_a_reader_lags_it_is_told() async {
+        let broadcaster = Broadcaster()
+        let stream = broadcaster.subscribe().0
+        var reader = stream.makeAsyncIterator()
+        for lost in [1, 900, 1, 20_000] {
+            for number in 0..<10_000 + lost { broadcaster.tell(.deleted(id: "\(number)", conversation: "")) }
+            #expect(await reader.next() == .resync, "\(lost) were lost")
+            for number in lost..<10_000 + lost {
+                guard await reader.next() == .deleted(id: "\(number)", conversation: "") else {
+                    Issue.record("\(number) is missing")
+                    return
+                }
+            }
+        }
+        for number in 0..<10_000 { broadcaster.tell(.deleted(id: "\(number)", conversation: "")) }
+        #expect(await reader.next() == .deleted(id: "0", conversation: ""), "nothing was lost, and nothing is said")
+        broadcaster.finish()
+        var left = 0
+        while await reader.next() != nil { left += 1 }
+        #expect(left == 9_999, "what waits at the end is still read")
+    }
+
+    @Test func R13_a_reader_that_nobody_holds_is_gone() async throws {
+        let broadcaster = Broadcaster()
+        weak var gone: EventReader?
+        do {
+            let reader = EventReader()
+            gone = reader
+            _ = reader.stream
+        }
+        #expect(gone == nil)
+        let waiting = Task {
+            for await _ in broadcaster.subscribe().0 {}
+            return true
+        }
+        waiting.cancel()
+        #expect(await waiting.value)
+    }
+
+    @Test func callbacks_a_task_that_a_transport_left_behind_may_close() async throws {
+        let box = QueueBox()
+        let notes = Notes()
+        let queue = try MessageQueue(path: directory.store, options: options()) { _ in
+            Task {
+                while box.queue == nil { try? await Task.sleep(for: .milliseconds(1)) }
+                do { notes.add("closed \(try await box.queue?.close() ?? false)") } catch { notes.add("\(error)") }
+            }
+            return .sent
+        }
+        let id = try queue.enqueue("1")
+        #expect(try await eventually { try queue.get(id).status == MessageStatus.sent })
+        box.queue = queue
+        #expect(await eventually { notes.all == ["closed true"] }, "\(notes.all)")
+        box.queue = nil
+    }
 }
 
 /// A queue that its own transport knows.

@@ -1,0 +1,22 @@
+import CPlatform
+
+/// Of which kind a link is.
+enum LinkKind {
+    /// `deviceType` is what the system's device tree calls it ("wlan", "wwan"…), "" when it does not say.
+    static func of(_ link: KernelLink, deviceType: String) -> Link {
+        switch deviceType {
+        case "wlan": return .wifi
+        case "wwan": return .cellular
+        default: break
+        }
+        switch link.kind {
+        case "wwan", "rmnet": return .cellular
+        default: break
+        }
+        switch Int32(link.hardware) {
+        case ARPHRD_ETHER: return .ethernet
+        case ARPHRD_IEEE80211, ARPHRD_IEEE80211_PRISM, ARPHRD_IEEE80211_RADIOTAP: return .wifi
+        default: return .other
+        }
+    }
+}
