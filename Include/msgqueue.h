@@ -609,7 +609,8 @@ typedef msgq_verdict (*msgq_transport_fn)(void *context, const msgq_delivery *de
 
 /*
  * Sets what sends messages; NULL takes it away. `release(context)`, when not NULL, runs exactly once: when the transport is replaced or
- * the queue is closed, after its last call has returned; also when this call fails.
+ * the queue is closed, after its last call has returned; also when this call fails. A call that does not return keeps its thread and its
+ * conversation, no other: after its time-out it does not count against max_in_flight, unless 16 calls hang already.
  * Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1.
  */
 msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, void *context, void (*release)(void *));

@@ -236,6 +236,8 @@ extension Engine {
         guard let flight = scheduler.flights[token] else { return }
         let outcome = Outcome.retry(.timeout, text: "no answer within \(flight.deadline - flight.startedAt.mono) ms")
         end(flight, outcome, timedOut: true)
+        guard scheduler.hung == Scheduler.hungCeiling else { return }
+        Log.warning("\(store.path): \(Scheduler.hungCeiling) calls of the transport hang; the next that does holds up others")
     }
 
     // MARK: Expiry and the prompt

@@ -120,9 +120,11 @@ package struct Scheduler {
 
     /// Attempts that count against the limit: those that timed out only keep their conversation and a thread.
     var slotsTaken: Int {
-        let hung = flights.values.count(where: \.isHung)
-        return flights.count - min(hung, Self.hungCeiling)
+        flights.count - min(hung, Self.hungCeiling)
     }
+
+    /// Calls that did not come back in their time.
+    var hung: Int { flights.values.count(where: \.isHung) }
 
     package var inFlight: Int { flights.values.count { !$0.isEnded } }
 

@@ -374,8 +374,8 @@ def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, 
                 begin = queue._at_home.attempts._begin
                 cancelled: list[bool] = []
 
-                def cancelling(delivery: Delivery) -> None:
-                    begin(delivery)
+                def cancelling(transport: aio.Transport, delivery: Delivery) -> None:
+                    begin(transport, delivery)
                     if not cancelled:
                         cancelled.append(attempts()[0].cancel())
 
@@ -457,6 +457,43 @@ def test_a_receiver_that_hangs_is_a_time_out_and_the_message_is_sent_later(store
 
     in_loop(test())
     assert receiver.texts == ["hello", "hello"]
+
+
+def test_transports_that_are_set_side_by_side_take_effect_in_the_order_of_the_calls(store: Path) -> None:
+    async def test() -> None:
+        async def send(_: Delivery) -> Outcome:
+            return Outcome.sent()
+
+        async with aio.MessageQueue(store, send, mode=Mode.MANUAL, direct=False) as queue:
+            for number in range(20):
+                await asyncio.gather(queue.set_transport(None), queue.set_transport(send))
+                await queue.enqueue("hello", id=str(number))
+                assert (await queue.drain()).sent == 1
+
+    in_loop(test())
+
+
+def test_a_cancelled_change_of_the_transport_leaves_the_queue_whole(store: Path) -> None:
+    async def test() -> None:
+        async def send(_: Delivery) -> Outcome:
+            return Outcome.sent()
+
+        async with aio.MessageQueue(store, send, mode=Mode.MANUAL, direct=False) as queue:
+            for number in range(20):
+                await queue.enqueue("hello", id=str(number))
+                changes = [asyncio.create_task(queue.set_transport(to)) for to in (None, send)]
+                for _ in range(number % 4):
+                    await asyncio.sleep(0)
+                changes[1].cancel()
+                await asyncio.gather(*changes, return_exceptions=True)
+                # It was set or not, but never half: no attempt finds that there is no transport.
+                with contextlib.suppress(NoTransportError):
+                    await queue.drain()
+                    assert (await queue.get(str(number))).status is Status.SENT
+                await queue.set_transport(send)
+                await queue.drain()
+
+    in_loop(test())
 
 
 def test_a_transport_can_be_set_later_replaced_and_taken_away(store: Path) -> None:

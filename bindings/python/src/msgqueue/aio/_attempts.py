@@ -44,8 +44,7 @@ _current: ContextVar[Attempt | None] = ContextVar("msgqueue_attempt", default=No
 class Attempts:
     """The attempts of one queue that are under way."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge, transport: Transport | None) -> None:
-        self.transport = transport
+    def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge) -> None:
         self._loop = loop
         self._bridge = bridge
         self._lane = Lane("msgqueue answers")
@@ -64,9 +63,12 @@ class Attempts:
         attempt = _current.get()
         return attempt is not None and attempt.owner is self and attempt.is_running
 
-    def begin(self, delivery: Delivery) -> Outcome:
-        """The library's transport: the answer comes when the task ends."""
-        self._bridge.post(partial(self._begin, delivery))
+    def sender(self, transport: Transport | None) -> Callable[[Delivery], Outcome] | None:
+        """What the library calls for a transport: the answer comes when the task ends."""
+        return None if transport is None else partial(self._post, transport)
+
+    def _post(self, transport: Transport, delivery: Delivery) -> Outcome:
+        self._bridge.post(partial(self._begin, transport, delivery))
         return Outcome.pending()
 
     def cancel(self) -> None:
@@ -80,7 +82,7 @@ class Attempts:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=_CANCEL_PATIENCE)
 
-    def _begin(self, delivery: Delivery) -> None:
+    def _begin(self, transport: Transport, delivery: Delivery) -> None:
         before = self._latest.get(delivery.id)
         if before is not None:
             # It timed out, and its message is tried again: whatever it would say now counts no more.
@@ -92,18 +94,11 @@ class Attempts:
         context = copy_context()
         context.run(_current.set, attempt)
         # The context of a task is the one that it is made in.
-        task = context.run(self._loop.create_task, self._send(delivery))
+        task = context.run(self._loop.create_task, _send(transport, delivery))
         attempt.task = task
         self._tasks.add(task)
         # Not inside the task, because one that is cancelled before it began runs nothing at all.
         task.add_done_callback(partial(self._end, attempt))
-
-    async def _send(self, delivery: Delivery) -> object:
-        if self.transport is None:
-            # The library had decided to call just before the transport was taken away.
-            return Outcome.offline(text="the transport was taken away")
-        answer: object = self.transport(delivery)
-        return await answer if inspect.isawaitable(answer) else answer
 
     def _end(self, attempt: Attempt, task: asyncio.Task[object]) -> None:
         attempt.is_running = False
@@ -136,6 +131,11 @@ class Attempts:
         text = wrong_answer(answer)
         logger.error(text)
         return failure(text)
+
+
+async def _send(transport: Transport, delivery: Delivery) -> object:
+    answer: object = transport(delivery)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def _answer(bridge: Bridge, token: int, outcome: Outcome) -> None:

@@ -31,7 +31,8 @@ class Home:
     def __init__(self, transport: Transport | None, on_event: EventHandler | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._bridge = Bridge(self._loop)
-        self.attempts = Attempts(self._loop, self._bridge, transport)
+        self.attempts = Attempts(self._loop, self._bridge)
+        self._transport = self.attempts.sender(transport)
         self.events = Events(self._loop, self._bridge, on_event)
         # What changes the queue is done in the order of the calls; what only looks need not wait for that.
         self.changes = Lane("msgqueue changes")
@@ -75,7 +76,7 @@ class Home:
     async def open(self, make: Callable[..., MessageQueue]) -> None:
         """Opens the store. Whatever comes between, nothing is left open."""
         made: list[MessageQueue] = []
-        transport = None if self.attempts.transport is None else self.attempts.begin
+        transport = self._transport
 
         def opened() -> None:
             queue = make(transport=transport, on_event=self.events.tell, polled=True)

@@ -156,13 +156,9 @@ class MessageQueue(Changing, Reading):
     async def set_transport(self, transport: Transport | None) -> None:
         """Sets what sends messages; None takes it away. A task under way goes on with the one that it began with."""
         _require_transport(transport)
-        home = self._at_home
-        attempts, queue = home.attempts, home.queue
-        if transport is not None:
-            # Before the library may call; what is taken away goes only after it knows.
-            attempts.transport = transport
-        await home.changes.run(lambda: queue.set_transport(None if transport is None else attempts.begin))
-        attempts.transport = transport
+        # What the library calls knows its transport: whatever is set or cancelled meanwhile, the two agree.
+        sender = self._at_home.attempts.sender(transport)
+        await self._change(lambda queue: queue.set_transport(sender))
 
     # ---------------------------------------------------------------- events
 
