@@ -165,7 +165,6 @@ package final class Engine: @unchecked Sendable {
         alarm.arm(deadline)
     }
 
-
     // MARK: Telling
 
     func emit(_ event: Event) {
