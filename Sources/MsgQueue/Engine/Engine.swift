@@ -158,8 +158,12 @@ package final class Engine: @unchecked Sendable {
 
     private func arm(_ deadline: Int64?) {
         var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline)
-        // What is due now was done just before, or it would not be done in a moment either: never a busy loop.
-        if deadline != Int64.max { deadline = max(deadline, ports.mono().addingClamped(1)) }
+        let soon = ports.mono().addingClamped(1)
+        if deadline < soon {
+            // The timer has its turn, but never in a busy loop; and it is not put off while it is about to have it.
+            if let timerDeadline, timerDeadline <= soon { return }
+            deadline = soon
+        }
         guard deadline != timerDeadline else { return }
         timerDeadline = deadline
         alarm.arm(deadline)
