@@ -60,6 +60,17 @@ void put(struct scene *scene, const char *id, const char *conversation, const ch
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
+void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = conversation;
+  draft.body = id;
+  draft.body_size = strlen(id);
+  draft.not_before_ms = not_before_ms;
+  draft.expires_at_ms = expires_at_ms;
+  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
+}
+
 /* The message, or NULL. Free it. */
 static msgq_message *get(struct scene *scene, const char *id) {
   msgq_message *message = NULL;

@@ -28,6 +28,8 @@ const char *scene_file(const struct scene *scene, const char *name);
 
 /* Enqueues; the test ends when that fails. */
 void put(struct scene *scene, const char *id, const char *conversation, const char *body);
+/* The same with times; 0: none. */
+void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms);
 /* The status of a message; -1 when there is none. */
 int status_of(struct scene *scene, const char *id);
 /* Drains to the end and returns the report. */

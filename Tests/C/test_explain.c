@@ -25,15 +25,6 @@ static msgq_explanation check_reason(struct scene *scene, const char *id, msgq_r
   return explanation;
 }
 
-static void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms) {
-  msgq_draft draft = MSGQ_DRAFT_INIT;
-  draft.id = id;
-  draft.conversation = conversation;
-  draft.not_before_ms = not_before_ms;
-  draft.expires_at_ms = expires_at_ms;
-  REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
-}
-
 TEST(X1_reasons_of_the_person_the_world_and_the_transport) {
   struct post post;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
