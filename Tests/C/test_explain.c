@@ -1,13 +1,12 @@
 /* Why is it not sent yet? Every reason, its sentence, and that it is what happens. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
+#include "faults.h"
 #include "post.h"
 #include "stub.h"
 #include "tests.h"
@@ -147,20 +146,6 @@ TEST(X1_the_moment_between_expiry_and_failure) {
   CHECK(seen);
   CHECK_NUMBER(0, atomic_load(&stub.calls));
   scene_end(&scene);
-}
-
-/* The store's files may not grow any more: SQLite takes that for a disk error. While it is so nothing is printed, as standard output may be
-   a file, too. */
-static struct rlimit forbid_growth(struct scene *scene) {
-  struct stat wal;
-  struct rlimit before, none;
-  REQUIRE(stat(scene_file(scene, "outbox.db-wal"), &wal) == 0);
-  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  none = before;
-  none.rlim_cur = (rlim_t)wal.st_size;
-  signal(SIGXFSZ, SIG_IGN);
-  setrlimit(RLIMIT_FSIZE, &none);
-  return before;
 }
 
 struct drainer {

@@ -1,0 +1,151 @@
+/* Something is due that cannot be done now: the engine waits for it and does not turn in circles meanwhile. */
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "faults.h"
+#include "process.h"
+#include "scene.h"
+#include "stub.h"
+#include "tests.h"
+
+/* Far more than anything here takes, and far less than a thread that does not sleep. */
+enum { little_ms = 100 };
+
+static bool is_little(int64_t used) {
+  if (used > little_ms) fprintf(stderr, "  %lld ms of processor time\n", (long long)used);
+  return used <= little_ms;
+}
+
+/* One message is in flight and its answer does not come. */
+static void begin_waiting(struct scene *scene, struct stub *stub) {
+  scene_begin(scene);
+  stub_begin(stub, MSGQ_VERDICT_PENDING);
+  scene->options.mode = MSGQ_MODE_AUTO;
+  scene->options.timer_ms = 200;
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, NULL));
+  put(scene, "pending", "ana", "hello");
+  AWAIT(atomic_load(&stub->calls) == 1);
+}
+
+static int64_t cpu_of_closing(struct scene *scene, int64_t wait) {
+  int64_t cpu = process_cpu_ms(), start = steady_ms();
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(scene->queue, wait));
+  CHECK(steady_ms() - start >= wait);
+  scene->queue = NULL;
+  return process_cpu_ms() - cpu;
+}
+
+TEST(close_in_wait_does_not_spin) {
+  struct scene scene;
+  struct stub stub;
+  begin_waiting(&scene, &stub);
+  REQUIRE_OK(msgq_pause(scene.queue, "ben"));
+  put_timed(&scene, "b", "ben", 0, wall_ms() + 150);
+  CHECK(is_little(cpu_of_closing(&scene, 1500)));
+  scene_end(&scene);
+}
+
+/* Other times that come while it waits: of a retry, a schedule, a receiver's wish, the timer, an attempt that hangs. */
+TEST(close_in_wait_does_not_spin_whatever_falls_due) {
+  static const int64_t ladder[] = { 200 };
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.kind = MSGQ_FAILURE_SERVER;
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = 2;
+  scene.options.timer_ms = 300;
+  scene.options.keep_sent_ms = 250;
+  scene.options.attempt_timeout_ms = 700;
+  set_ladder(&scene, ladder, 1);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "retries", "ana", "hello");
+  AWAIT(failure_of(&scene, "retries") == MSGQ_FAILURE_SERVER);
+  atomic_store(&stub.held, true);
+  put(&scene, "hangs", "ben", "hello");
+  AWAIT(atomic_load(&stub.inside) == 1);
+  put_timed(&scene, "scheduled", "cleo", wall_ms() + 150, 0);
+  put_timed(&scene, "expires", "ben", 0, wall_ms() + 150);
+  CHECK(is_little(cpu_of_closing(&scene, 1500)));
+  atomic_store(&stub.held, false);
+  AWAIT(atomic_load(&stub.inside) == 0);
+  scene_end(&scene);
+}
+
+/* With callbacks in msgq_poll it is the one who closes who waits. */
+TEST(close_in_wait_does_not_spin_when_it_polls) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "pending", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "pending"));
+  for (int64_t end = steady_ms() + check_patience_ms(); atomic_load(&stub.calls) == 0 && steady_ms() < end;) {
+    CHECK_RESULT(MSGQ_OK, msgq_poll(scene.queue, 10, NULL));
+  }
+  put_timed(&scene, "b", "ben", 0, wall_ms() + 150);
+  CHECK(is_little(cpu_of_closing(&scene, 1000)));
+  scene_end(&scene);
+}
+
+TEST(store_in_trouble_does_not_spin) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  set_offline(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  put_timed(&scene, "b", "ben", 0, wall_ms() + 150);
+  struct rlimit before = forbid_growth(&scene);
+  set_online(&scene);
+  int64_t cpu = process_cpu_ms();
+  pause_ms(1500);
+  cpu = process_cpu_ms() - cpu;
+  int calls = atomic_load(&stub.calls);
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(is_little(cpu));
+  CHECK_NUMBER(0, calls);
+  CHECK(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) >= 1);
+  /* There is room again: what was due then is done, without a call that would wake it. */
+  AWAIT(atomic_load(&stub.calls) == 1);
+  AWAIT(journal_reached(&scene.journal, "b", MSGQ_STATUS_FAILED));
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(scene.queue, 0));
+  scene.queue = NULL;
+  scene_end(&scene);
+}
+
+TEST(store_whose_sync_failed_does_not_spin) {
+  struct scene scene;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  scene_begin_open(&scene);
+  put_timed(&scene, "b", "ben", 0, wall_ms() + 150);
+  atomic_store(&fault_sync, true);
+  CHECK_RESULT(MSGQ_UNKNOWN, msgq_enqueue(scene.queue, &draft, NULL));
+  int64_t cpu = process_cpu_ms();
+  pause_ms(1500);
+  CHECK(is_little(process_cpu_ms() - cpu));
+  atomic_store(&fault_sync, false);
+  /* Opened anew it goes on. */
+  msgq_close(scene.queue, 0);
+  scene_open(&scene);
+  AWAIT(failure_of(&scene, "b") == MSGQ_FAILURE_EXPIRED);
+  scene_end(&scene);
+}
+
+const struct check_test rest_tests[] = {
+  ROW_ALONE(close_in_wait_does_not_spin),
+  ROW_ALONE(close_in_wait_does_not_spin_whatever_falls_due),
+  ROW_ALONE(close_in_wait_does_not_spin_when_it_polls),
+  ROW_ALONE(store_in_trouble_does_not_spin),
+  ROW_ALONE(store_whose_sync_failed_does_not_spin),
+  ROWS_END,
+};
