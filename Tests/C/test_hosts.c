@@ -127,10 +127,111 @@ TEST(X7_two_threads_may_watch_one_descriptor) {
   host_end(&host);
 }
 
+/* A loop inside a callback, as a dialogue's: it serves the descriptor like the one outside. Several hosts begin one by accident. */
+struct nested {
+  struct host *host;
+  bool in_handler, in_transport; /* where it still has to happen */
+  int loops, woken;
+  size_t ran;
+};
+
+static void loop_inside(struct nested *nested) {
+  nested->loops++;
+  /* There is work for later, and more of it comes. */
+  put(&nested->host->scene, NULL, "ben", "from inside");
+  for (int64_t end = steady_ms() + 200, left; (left = end - steady_ms()) > 0;) {
+    size_t ran = 4711;
+    if (!epoll_says(nested->host, (int)left)) continue;
+    nested->woken++;
+    CHECK_RESULT(MSGQ_OK, msgq_poll(nested->host->scene.queue, 0, &ran));
+    nested->ran += ran;
+  }
+}
+
+static void loops_when_told(void *context, const msgq_event *event) {
+  struct nested *nested = context;
+  journal_event(&nested->host->scene.journal, event);
+  if (event->kind != MSGQ_EVENT_STATUS || !nested->in_handler) return;
+  nested->in_handler = false;
+  loop_inside(nested);
+}
+
+static msgq_verdict loops_when_sending(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct nested *nested = context;
+  if (nested->in_transport) {
+    nested->in_transport = false;
+    loop_inside(nested);
+  }
+  return stub_send(&nested->host->stub, delivery, out);
+}
+
+static void nest(bool in_handler, bool in_transport) {
+  struct host host;
+  struct nested nested = { &host, in_handler, in_transport, 0, 0, 0 };
+  int sent = 3 + (in_handler ? 1 : 0) + (in_transport ? 1 : 0);
+  host_begin(&host, MSGQ_MODE_AUTO);
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, loops_when_told, &nested, NULL));
+  REQUIRE_OK(msgq_set_transport(host.scene.queue, loops_when_sending, &nested, NULL));
+  for (int number = 0; number < 3; number++) put(&host.scene, NULL, "ana", "hello");
+  /* Whatever was told inside, the loop outside is woken for all that there is. */
+  while (steps_told(&host.scene.journal) < 3 * (size_t)sent) {
+    if (!CHECK(turn(&host, (int)check_patience_ms()))) break;
+  }
+  CHECK_NUMBER((in_handler ? 1 : 0) + (in_transport ? 1 : 0), nested.loops);
+  if (!CHECK(nested.woken <= 5 * nested.loops)) fprintf(stderr, "  woken %d times in 200 ms\n", nested.woken);
+  CHECK_NUMBER(0, nested.ran);
+  turn_until_quiet(&host);
+  CHECK_NUMBER(3 * sent, steps_told(&host.scene.journal));
+  CHECK_NUMBER(sent, atomic_load(&host.stub.calls));
+  /* And it still is the next time. */
+  put(&host.scene, NULL, "ana", "afterwards");
+  CHECK(epoll_says(&host, 0) && poll_says(&host) && select_says(&host));
+  turn_until_quiet(&host);
+  CHECK_NUMBER(sent + 1, counts_of(&host.scene, NULL).sent);
+  host_end(&host);
+}
+
+TEST(X7_a_loop_inside_a_callback_does_not_spin) {
+  nest(true, false);
+  nest(false, true);
+  nest(true, true);
+}
+
+static void *turn_once(void *context) {
+  struct looper *looper = context;
+  CHECK(turn(looper->host, (int)check_patience_ms()));
+  return NULL;
+}
+
+TEST(X7_a_loop_beside_a_callback_is_woken) {
+  struct host host;
+  struct looper looper = { &host, 0, NULL };
+  host_begin(&host, MSGQ_MODE_AUTO);
+  put(&host.scene, "a", "ana", "hello");
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, NULL, NULL, NULL)); /* one transport's call is all there is to do */
+  atomic_store(&host.stub.held, true);
+  REQUIRE(pthread_create(&looper.thread, NULL, turn_once, &looper) == 0);
+  AWAIT(atomic_load(&host.stub.inside) == 1);
+  CHECK(!epoll_says(&host, 0));
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, journal_event, &host.scene.journal, NULL));
+  put(&host.scene, "b", "ben", "hello");
+  CHECK(epoll_says(&host, (int)check_patience_ms()));
+  turn_until_quiet(&host);
+  CHECK(steps_told(&host.scene.journal) >= 1); /* while the other is inside */
+  CHECK_NUMBER(1, atomic_load(&host.stub.inside));
+  atomic_store(&host.stub.held, false);
+  pthread_join(looper.thread, NULL);
+  turn_until_quiet(&host);
+  CHECK_NUMBER(2, counts_of(&host.scene, NULL).sent);
+  host_end(&host);
+}
+
 const struct check_test host_tests[] = {
   ROW(X7_epoll_poll_and_select_say_the_same),
   ROW(X7_a_loop_with_nothing_to_do_sleeps),
   ROW(X7_no_wake_up_is_lost),
   ROW(X7_two_threads_may_watch_one_descriptor),
+  ROW(X7_a_loop_inside_a_callback_does_not_spin),
+  ROW(X7_a_loop_beside_a_callback_is_woken),
   ROWS_END,
 };
