@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "post.h"
 #include "stub.h"
@@ -100,6 +102,55 @@ TEST(X7_a_drain_serves_itself_when_nobody_polls) {
   CHECK_NUMBER(1, journal_count(&post.scene.journal, MSGQ_EVENT_DRAIN_FINISHED));
   CHECK(pthread_equal(post.scene.journal.entries[0].thread, pthread_self()));
   post_end(&post);
+}
+
+/* Answers a moment later, from another thread. */
+struct echo {
+  msgq_queue *queue;
+  int tokens[2]; /* a pipe */
+  pthread_t thread;
+};
+
+static msgq_verdict echo_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct echo *echo = context;
+  (void)out;
+  CHECK(write(echo->tokens[1], &delivery->token, sizeof delivery->token) == sizeof delivery->token);
+  return MSGQ_VERDICT_PENDING;
+}
+
+static void *echo_run(void *context) {
+  struct echo *echo = context;
+  uint64_t token;
+  while (read(echo->tokens[0], &token, sizeof token) == sizeof token) {
+    msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+    outcome.verdict = MSGQ_VERDICT_SENT;
+    usleep(200);
+    CHECK_RESULT(MSGQ_OK, msgq_complete(echo->queue, token, &outcome));
+  }
+  return NULL;
+}
+
+TEST(X8_a_drain_that_polls_hears_of_answers_at_once) {
+  enum { many = 200 };
+  struct scene scene;
+  struct echo echo;
+  msgq_draft drafts[many];
+  scene_begin(&scene);
+  scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene_open(&scene);
+  echo.queue = scene.queue;
+  REQUIRE(pipe(echo.tokens) == 0 && pthread_create(&echo.thread, NULL, echo_run, &echo) == 0);
+  REQUIRE_OK(msgq_set_transport(scene.queue, echo_send, &echo, NULL));
+  for (int number = 0; number < many; number++) drafts[number] = (msgq_draft)MSGQ_DRAFT_INIT;
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, many, NULL));
+  int64_t start = steady_ms();
+  CHECK_NUMBER(many, drain(&scene).sent);
+  int64_t taken = steady_ms() - start;
+  if (!CHECK(taken < 1500 * check_patience_ms() / 10000)) fprintf(stderr, "  %lld ms\n", (long long)taken);
+  close(echo.tokens[1]);
+  pthread_join(echo.thread, NULL);
+  close(echo.tokens[0]);
+  scene_end(&scene);
 }
 
 struct poller {
@@ -203,6 +254,7 @@ const struct check_test poll_tests[] = {
   ROW(X7_the_descriptor_is_readable_while_there_is_work),
   ROW(X7_poll_without_work_waits_as_long_as_told),
   ROW(X7_a_drain_serves_itself_when_nobody_polls),
+  ROW(X8_a_drain_that_polls_hears_of_answers_at_once),
   ROW(X7_closing_wakes_whoever_polls),
   ROW(X7_two_threads_send_two_conversations_side_by_side),
   ROW(X7_poll_inside_a_callback_runs_nothing),
