@@ -42,6 +42,7 @@ extern const struct check_test ending_tests[];
 extern const struct check_test fork_tests[];
 extern const struct check_test idle_tests[];
 extern const struct check_test rest_tests[];
+extern const struct check_test clock_tests[];
 extern const struct check_test monitor_tests[];
 extern const struct check_test example_tests[];
 extern const struct check_test monitor_storm_tests[];

@@ -1,0 +1,146 @@
+/* Clocks that are not what they were: the wall clock is set, and time began at another point. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static struct timespec clock_now(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return now;
+}
+
+static int64_t nanoseconds(struct timespec time) { return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec; }
+
+static bool set_clock(int64_t time) {
+  struct timespec setting = { (time_t)(time / 1000000000), (long)(time % 1000000000) };
+  return clock_settime(CLOCK_REALTIME, &setting) == 0;
+}
+
+/* Sets the system's clock forward until `stop` is closed, or for a second, and back to where it would be by then. A process of its own: whatever
+   becomes of the test, it sets the clock back. */
+static void shift_clock(int go, int stop) {
+  char byte;
+  struct pollfd end = { stop, POLLIN, 0 };
+  for (int number = 1; number < 32; number++) {
+    if (number != SIGKILL && number != SIGSTOP) signal(number, SIG_IGN);
+  }
+  if (read(go, &byte, 1) != 1) _exit(0); /* the test ended before */
+  int64_t ahead = nanoseconds(clock_now(CLOCK_REALTIME)) - nanoseconds(clock_now(CLOCK_MONOTONIC));
+  bool done = set_clock(nanoseconds(clock_now(CLOCK_MONOTONIC)) + ahead + 40LL * 1000000000);
+  poll(&end, 1, 1000);
+  done = set_clock(nanoseconds(clock_now(CLOCK_MONOTONIC)) + ahead) && done;
+  _exit(done ? 0 : 1);
+}
+
+struct shifter {
+  pid_t pid;
+  int go, stop;
+};
+
+static struct shifter shifter_start(void) {
+  int go[2], stop[2];
+  REQUIRE(pipe2(go, O_CLOEXEC) == 0 && pipe2(stop, O_CLOEXEC) == 0);
+  struct shifter shifter = { fork(), go[1], stop[1] };
+  REQUIRE(shifter.pid >= 0);
+  if (shifter.pid == 0) {
+    close(go[1]);
+    close(stop[1]);
+    shift_clock(go[0], stop[0]);
+  }
+  close(go[0]);
+  close(stop[0]);
+  return shifter;
+}
+
+TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
+  struct scene scene;
+  struct stub stub;
+  int status = -1;
+  struct timespec now = clock_now(CLOCK_REALTIME);
+  if (clock_settime(CLOCK_REALTIME, &now) != 0) SKIP("the system lets nobody set its clock here");
+  struct shifter shifter = shifter_start();
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put_timed(&scene, "later", "ana", wall_ms() + 30000, 0);
+  put_timed(&scene, "too late", "ana", wall_ms() + 60000, 0);
+  REQUIRE_OK(msgq_pause(scene.queue, "ben"));
+  put_timed(&scene, "expires", "ben", 0, wall_ms() + 30000);
+  pause_ms(50); /* the engine sleeps by now */
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  CHECK(write(shifter.go, "", 1) == 1);
+  /* Without a call into the library: that would wake it. */
+  for (int64_t end = steady_ms() + 800; atomic_load(&stub.calls) == 0 && steady_ms() < end;) pause_ms(1);
+  for (int64_t end = steady_ms() + 100; !journal_reached(&scene.journal, "expires", MSGQ_STATUS_FAILED) && steady_ms() < end;) pause_ms(1);
+  close(shifter.stop);
+  REQUIRE(waitpid(shifter.pid, &status, 0) == shifter.pid);
+  CHECK_NUMBER(0, status);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  AWAIT(journal_reached(&scene.journal, "later", MSGQ_STATUS_SENT));
+  AWAIT(journal_reached(&scene.journal, "expires", MSGQ_STATUS_FAILED));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "too late"));
+  scene_end(&scene);
+  close(shifter.go);
+}
+
+static bool write_offset(const char *text) {
+  int file = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+  bool written = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
+  if (file >= 0) close(file);
+  return written;
+}
+
+/* What the queue does by time, there. The number of failed checks. */
+static int live_there(void) {
+  static const int64_t ladder[] = { 50, 50, 50 };
+  struct scene scene;
+  struct stub stub;
+  int64_t ahead = nanoseconds(clock_now(CLOCK_BOOTTIME)) - nanoseconds(clock_now(CLOCK_MONOTONIC));
+  CHECK(ahead > 500000LL * 1000000000);
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.kind = MSGQ_FAILURE_SERVER;
+  scene.options.mode = MSGQ_MODE_AUTO;
+  set_ladder(&scene, ladder, 3);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  int64_t start = steady_ms();
+  put(&scene, "a", "ana", "hello");
+  AWAIT(atomic_load(&stub.calls) == 4);
+  CHECK(steady_ms() - start >= 150 && steady_ms() - start < 150 + check_patience_ms() / 10);
+  AWAIT(journal_reached(&scene.journal, "a", MSGQ_STATUS_FAILED));
+  stub.verdict = MSGQ_VERDICT_SENT;
+  put_timed(&scene, "b", "ben", wall_ms() + 100, 0);
+  AWAIT(journal_reached(&scene.journal, "b", MSGQ_STATUS_SENT));
+  CHECK(steady_ms() - start < 150 + check_patience_ms() / 5);
+  scene_end(&scene);
+  return (int)check_failures();
+}
+
+TEST(retries_come_in_time_where_the_machine_is_said_to_have_slept) {
+  int status = -1;
+  if (unshare(CLONE_NEWTIME) != 0 || !write_offset("boottime 1000000 0\n")) SKIP("the system gives no time namespace");
+  fflush(NULL);
+  pid_t child = fork(); /* children are in it, this process is not */
+  if (child == 0) _exit(live_there());
+  REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+  CHECK_NUMBER(0, status);
+}
+
+const struct check_test clock_tests[] = {
+  ROW_ALONE(X5_a_clock_that_is_set_is_noticed_at_once),
+  ROW_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept),
+  ROWS_END,
+};
