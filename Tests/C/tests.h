@@ -43,6 +43,7 @@ extern const struct check_test fork_tests[];
 extern const struct check_test idle_tests[];
 extern const struct check_test rest_tests[];
 extern const struct check_test clock_tests[];
+extern const struct check_test many_hung_tests[];
 extern const struct check_test monitor_tests[];
 extern const struct check_test example_tests[];
 extern const struct check_test monitor_storm_tests[];
