@@ -76,7 +76,7 @@ TEST(A10_with_more_hung_calls_every_call_still_answers) {
   msgq_list_free(list);
   CHECK_NUMBER(2, counts_of(&scene, NULL).queued);
   msgq_explanation explanation = explain(&scene, "a");
-  CHECK(strlen(explanation.text) > 5);
+  CHECK(strstr(explanation.text, "hang") != NULL);
   CHECK(steady_ms() - start < check_patience_ms() / 10);
   pause_ms(100);
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));

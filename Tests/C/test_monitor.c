@@ -168,8 +168,11 @@ TEST(H8_the_link_is_that_of_the_better_route) {
   AWAIT_ONLINE(&scene, MSGQ_LINK_OTHER);
   net_run("ip route del default dev tun0 metric 50");
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
-  /* The better one without a carrier is not the better one. */
+  /* The better one without a carrier is not the better one; and a tunnel, which stays up by itself, leads out as long as
+     there is a link that can carry it. */
   net_run("ip link set va-peer down");
+  AWAIT_OFFLINE(&scene);
+  net_pair("vb", 2);
   AWAIT_ONLINE(&scene, MSGQ_LINK_OTHER);
   net_run("ip link set va-peer up");
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);

@@ -211,9 +211,9 @@ package final class Engine: @unchecked Sendable {
         emit(.storage(error))
     }
 
-    /// The store took a write.
+    /// A commit went well; if there was anything in it, the store is well.
     func storageIsWell() {
-        guard storageTrouble != nil else { return }
+        guard storageTrouble != nil, store.lastCommitWrote else { return }
         storageTrouble = nil
         storageDelay = 0
         scheduler.storageRecovered(ports.moment)

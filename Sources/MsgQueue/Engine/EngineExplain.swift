@@ -9,9 +9,11 @@ extension Engine {
             let now = ports.moment
             let (reason, until, holder) = try reason(row, now)
             let behind = try holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
+            let holdUp = reason == .next && scheduler.slotsTaken >= options.maxInFlight ? scheduler.hung : 0
             return Explanation(
                 reason: reason, until: until, behind: behind,
-                text: Words.explanation(reason, until: until, now: now.wall, mode: options.mode))
+                text: holdUp > Scheduler.hungCeiling
+                    ? Words.hung(holdUp) : Words.explanation(reason, until: until, now: now.wall, mode: options.mode))
         }
     }
 

@@ -69,6 +69,9 @@ public enum Words {
 
     // MARK: Waiting
 
+    /// Why a message that is next does not go, when calls of the transport do not come back.
+    static func hung(_ calls: Int) -> String { "It is next, as soon as one of the \(calls) attempts that hang ends." }
+
     /// Why a message is not sent yet, in one sentence. `until`: milliseconds since 1970; 0: not known.
     public static func explanation(_ reason: Explanation.Reason, until: Int64, now: Int64, mode: Mode) -> String {
         let time = until > now ? " \(interval(until - now))" : " a moment"

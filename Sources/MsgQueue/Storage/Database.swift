@@ -109,6 +109,10 @@ final class Database {
 
     // MARK: Transactions
 
+    private var changesAtBegin: Int32 = 0
+    /// Whether the last commit had anything to write: only then it shows that the disk takes it.
+    private(set) var lastCommitWrote = false
+
     /// Begins a transaction unless one is under way.
     func begin() throws(QueueError) {
         guard !isPoisoned else {
@@ -117,6 +121,7 @@ final class Database {
         guard !isInTransaction else { return }
         try statement("BEGIN IMMEDIATE").run()
         isInTransaction = true
+        changesAtBegin = sqlite3_total_changes(handle)
     }
 
     /// Commits what was begun. `durable`: when this returns, it survives a power cut. After an error everything is rolled back, except that
@@ -136,6 +141,7 @@ final class Database {
             throw error
         }
         isInTransaction = false
+        lastCommitWrote = sqlite3_total_changes(handle) != changesAtBegin
         if durable { try flush() }
         if logFrames.pointee >= Self.checkpointFrames { checkpoint(truncate: false) }
     }

@@ -136,6 +136,7 @@ package final class Store {
     }
 
     package var isInTransaction: Bool { database.isInTransaction }
+    package var lastCommitWrote: Bool { database.lastCommitWrote }
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
