@@ -802,8 +802,9 @@ msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, voi
  */
 msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
 
-/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event loops built on them. Never read, write or
-   close it; gone with msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
+/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event loops built on them. A loop
+   inside a callback, where msgq_poll runs nothing, is not woken by it. Never read, write or close it; gone with
+   msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
 int msgq_fd(const msgq_queue *queue);
 
 #ifdef __cplusplus
