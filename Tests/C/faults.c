@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +13,15 @@ atomic_bool fault_sync;
 int fdatasync(int descriptor) {
   if (!atomic_load(&fault_sync)) return (int)syscall(SYS_fdatasync, descriptor);
   errno = EIO;
+  return -1;
+}
+
+atomic_int fault_sends;
+
+ssize_t send(int socket, const void *bytes, size_t size, int flags) {
+  if (atomic_load(&fault_sends) <= 0) return sendto(socket, bytes, size, flags, NULL, 0);
+  atomic_fetch_sub(&fault_sends, 1);
+  errno = ENOBUFS;
   return -1;
 }
 

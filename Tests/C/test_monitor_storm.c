@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "faults.h"
 #include "net.h"
 #include "process.h"
 #include "stub.h"
@@ -154,10 +155,35 @@ TEST(H8_routes_that_do_not_matter_wake_nobody_for_long) {
   scene_end(&scene);
 }
 
+TEST(H8_a_question_that_fails_is_asked_again_soon) {
+  struct scene scene;
+  net_begin(&scene);
+  net_pair("va", 1);
+  net_run("ip route add default via 10.0.1.2");
+  REQUIRE_OK(msgq_monitor_start(scene.queue));
+  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  /* What makes the kernel tell of it is over when it could be asked. */
+  atomic_store(&fault_sends, 2);
+  int64_t start = steady_ms();
+  net_run("ip route del default");
+  AWAIT_OFFLINE(&scene);
+  CHECK_NUMBER(0, atomic_load(&fault_sends));
+  CHECK(steady_ms() - start < check_patience_ms() / 2);
+  /* Where it cannot be asked at all, it does not begin. */
+  REQUIRE_OK(msgq_monitor_stop(scene.queue));
+  atomic_store(&fault_sends, 1);
+  CHECK_RESULT(MSGQ_STORAGE, msgq_monitor_start(scene.queue));
+  CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_OTHER, false));
+  REQUIRE_OK(msgq_monitor_start(scene.queue));
+  AWAIT_OFFLINE(&scene);
+  scene_end(&scene);
+}
+
 const struct check_test monitor_storm_tests[] = {
   ROW_NETWORK(H8_A5_a_thousand_flaps_of_the_route),
   ROW_NETWORK(H8_A5_a_hundred_flaps_of_the_link),
   ROW_NETWORK(H8_news_that_were_lost_do_not_matter),
   ROW_NETWORK(H8_routes_that_do_not_matter_wake_nobody_for_long),
+  ROW_NETWORK(H8_a_question_that_fails_is_asked_again_soon),
   ROWS_END,
 };
