@@ -1,27 +1,27 @@
 /// One task's wait for a drain: ended by the drain, or by the task's cancellation, whichever comes first.
 final class DrainWait: @unchecked Sendable {
-    /// nil: the task was cancelled.
-    typealias Ending = Result<Report, QueueError>?
+    enum Ending {
+        case drained(Result<Report, QueueError>)
+        /// The task was cancelled, or must not wait: the drain goes on.
+        case abandoned
+    }
 
     private let lock = Mutex()
     private var continuation: CheckedContinuation<Ending, Never>?
-    private var early: Ending?
-    private var isOver = false
+    private var ending: Ending?
 
     func begin(_ continuation: CheckedContinuation<Ending, Never>) {
-        let ending: Ending? = lock.withLock {
-            if isOver { return .some(early ?? nil) }
+        let early = lock.withLock {
             self.continuation = continuation
-            return nil
+            return ending
         }
-        if let ending { continuation.resume(returning: ending) }
+        if let early { continuation.resume(returning: early) }
     }
 
     func end(_ ending: Ending) {
-        let waiting = lock.withLock {
-            guard !isOver else { return nil as CheckedContinuation<Ending, Never>? }
-            isOver = true
-            early = ending
+        let waiting: CheckedContinuation<Ending, Never>? = lock.withLock {
+            guard self.ending == nil else { return nil }
+            self.ending = ending
             return continuation
         }
         waiting?.resume(returning: ending)

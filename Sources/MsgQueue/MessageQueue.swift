@@ -183,16 +183,18 @@ public final class MessageQueue: Sendable {
     @discardableResult
     public func drain(batch: Int = 0, timeout: Int64? = nil) async throws(QueueError) -> Report {
         let wait = DrainWait()
-        try engine.drain(batch: batch, timeout: timeout) { wait.end($0) }
+        try engine.drain(batch: batch, timeout: timeout) { wait.end(.drained($0)) }
         // The drain waits for the attempt whose transport asks for it.
-        if senders.isCurrent { wait.end(nil) }
+        if senders.isCurrent { wait.end(.abandoned) }
         let ending = await withTaskCancellationHandler {
             await withCheckedContinuation { wait.begin($0) }
         } onCancel: {
-            wait.end(nil)
+            wait.end(.abandoned)
         }
-        guard let ending else { return try engine.startedReport() }
-        return try ending.get()
+        switch ending {
+        case .drained(let result): return try result.get()
+        case .abandoned: return try engine.startedReport()
+        }
     }
 
     /// Answers nothing that the transport did not: for hosts whose transport is elsewhere. Throws `.notFound`, `.conflict`.

@@ -155,3 +155,11 @@ void set_ladder(struct scene *scene, const int64_t *ladder, size_t count) {
   scene->options.ladder_ms = ladder;
   scene->options.ladder_count = count;
 }
+
+int64_t delay_of(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
+  msgq_message_free(message);
+  return delay;
+}

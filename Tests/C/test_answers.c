@@ -67,15 +67,6 @@ TEST(M6_what_nobody_knows_is_retried) {
   post_end(&post);
 }
 
-/* How long after the attempt the message is due, by the queue's word. */
-static int64_t delay_of(struct scene *scene, const char *id) {
-  msgq_message *message = NULL;
-  REQUIRE_OK(msgq_get(scene->queue, id, &message));
-  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
-  msgq_message_free(message);
-  return delay;
-}
-
 TEST(M6_the_id_is_there_already_after_an_attempt_that_perhaps_arrived) {
   struct scene scene;
   struct stub stub;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "drainer.h"
 #include "faults.h"
 #include "post.h"
 #include "stub.h"
@@ -148,21 +149,6 @@ TEST(X1_the_moment_between_expiry_and_failure) {
   scene_end(&scene);
 }
 
-struct drainer {
-  msgq_queue *queue;
-  atomic_bool done;
-  msgq_result result;
-  msgq_report report;
-};
-
-static void *drain_it(void *context) {
-  struct drainer *drainer = context;
-  drainer->report = (msgq_report)MSGQ_REPORT_INIT;
-  drainer->result = msgq_drain(drainer->queue, NULL, &drainer->report);
-  atomic_store(&drainer->done, true);
-  return NULL;
-}
-
 static void refuse_to_write(bool listed_before) {
   struct scene scene;
   struct stub stub;
@@ -178,7 +164,7 @@ static void refuse_to_write(bool listed_before) {
   struct msgq_list *list = NULL;
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
   struct rlimit before = forbid_growth(&scene);
-  bool started = pthread_create(&thread, NULL, drain_it, &drainer) == 0;
+  bool started = pthread_create(&thread, NULL, drainer_run, &drainer) == 0;
   for (int64_t end = steady_ms() + check_patience_ms() / 5; !atomic_load(&drainer.done) && steady_ms() < end;) pause_ms(1);
   bool ended = atomic_load(&drainer.done);
   /* (A drain that hangs is woken by any other call, so that this test ends.) */

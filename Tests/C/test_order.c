@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "drainer.h"
 #include "post.h"
 #include "stub.h"
 #include "tests.h"
@@ -189,21 +190,6 @@ TEST(M8_a_drain_can_be_limited) {
   post_end(&post);
 }
 
-struct drainer {
-  msgq_queue *queue;
-  atomic_bool done;
-  msgq_result result;
-  msgq_report report;
-};
-
-static void *drain_it(void *context) {
-  struct drainer *drainer = context;
-  drainer->report = (msgq_report)MSGQ_REPORT_INIT;
-  drainer->result = msgq_drain(drainer->queue, NULL, &drainer->report);
-  atomic_store(&drainer->done, true);
-  return NULL;
-}
-
 TEST(A6_a_second_drain_joins_the_first) {
   struct post post;
   struct drainer drainers[2] = { { .queue = NULL }, { .queue = NULL } };
@@ -213,7 +199,7 @@ TEST(A6_a_second_drain_joins_the_first) {
   put_turns(&post.scene, 5, 1);
   for (int index = 0; index < 2; index++) {
     drainers[index].queue = post.scene.queue;
-    REQUIRE(pthread_create(&threads[index], NULL, drain_it, &drainers[index]) == 0);
+    REQUIRE(pthread_create(&threads[index], NULL, drainer_run, &drainers[index]) == 0);
     /* The second comes when the first is in the middle of its first attempt, and cannot end before it. */
     AWAIT(receiver_requests(post.receiver, NULL) == 1);
   }

@@ -33,14 +33,6 @@ static void drain_to_the_end(struct scene *scene) {
 }
 
 /* The delay that the queue chose after the last attempt. */
-static int64_t delay_of(struct scene *scene, const char *id) {
-  msgq_message *message = NULL;
-  REQUIRE_OK(msgq_get(scene->queue, id, &message));
-  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
-  msgq_message_free(message);
-  return delay;
-}
-
 TEST(R3_a_retry_is_a_new_attempt_with_the_same_id) {
   struct post post;
   post_begin_open(&post);

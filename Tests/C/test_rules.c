@@ -26,14 +26,6 @@ static bool accepted_in_order(struct post *post, const char *expected) {
 }
 
 /* The delay that the queue chose after the last attempt; it is counted from the attempt's end. */
-static int64_t delay_of(struct scene *scene, const char *id) {
-  msgq_message *message = NULL;
-  REQUIRE_OK(msgq_get(scene->queue, id, &message));
-  int64_t delay = message->next_attempt_ms - message->last_attempt_ms;
-  msgq_message_free(message);
-  return delay;
-}
-
 /* ------------------------------------------------------------------ order */
 
 TEST(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry) {

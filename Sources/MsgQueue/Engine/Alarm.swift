@@ -27,13 +27,13 @@ final class Alarm: @unchecked Sendable {
             close()
             throw QueueError(.storage, "no file descriptor left: \(reason)")
         }
-        watchClock()
+        platform_watch_clock(clock)
     }
 
-    /// `deadline` is monotonic, in milliseconds; nil: never.
-    func arm(_ deadline: Int64?) {
-        guard let deadline, deadline < Int64.max / 2 else { return platform_arm_timer(timer, -1) }
-        platform_arm_timer(timer, max(deadline, 0))
+    /// `deadline` is monotonic, in milliseconds; Int64.max: never.
+    func arm(_ deadline: Int64) {
+        // The kernel counts nanoseconds.
+        platform_arm_timer(timer, deadline < Int64.max / 2 ? max(deadline, 0) : -1)
     }
 
     /// Ends a sleep, or the next one.
@@ -56,7 +56,7 @@ final class Alarm: @unchecked Sendable {
         }
         if watched[1].revents != 0 {
             _ = read(clock, &count, 8)
-            watchClock()
+            platform_watch_clock(clock)
             reason.insert(.clockSet)
         }
         if watched[2].revents != 0 { _ = read(wake, &count, 8) }
@@ -68,6 +68,4 @@ final class Alarm: @unchecked Sendable {
     func close() {
         for descriptor in [timer, clock, wake] where descriptor >= 0 { _ = Glibc.close(descriptor) }
     }
-
-    private func watchClock() { platform_watch_clock(clock) }
 }

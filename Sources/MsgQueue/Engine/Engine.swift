@@ -115,15 +115,17 @@ package final class Engine: @unchecked Sendable {
         try checkProcess()
         lock.lock()
         defer { lock.unlock() }
-        guard phase == .open else { throw QueueError(.closed, "the queue is closed") }
+        guard phase == .open else { throw ending }
         defer { settle() }
         return try body()
     }
 
     /// In a forked child nothing may be touched: not the lock, which the parent's threads may hold, and not the file.
     func checkProcess() throws(QueueError) {
-        guard getpid() == process else { throw QueueError(.forked, "the queue belongs to process \(process)") }
+        guard getpid() == process else { throw forked }
     }
+
+    var forked: QueueError { QueueError(.forked, "the queue belongs to process \(process)") }
 
     // MARK: Letting the scheduler go on
 

@@ -30,7 +30,7 @@ extension Engine {
 
     /// Why a queue that is not open any more is not.
     var ending: QueueError {
-        isOrphan ? QueueError(.forked, "the queue belongs to process \(process)") : QueueError(.closed, "the queue is closed")
+        isOrphan ? forked : QueueError(.closed, "the queue is closed")
     }
 
     // MARK: Transports
@@ -74,7 +74,7 @@ extension Engine {
         lock.lock()
         defer { lock.unlock() }
         // While closing, answers are what is waited for.
-        guard phase != .closed else { throw QueueError(.closed, "the queue is closed") }
+        guard phase != .closed else { throw ending }
         defer { settle() }
         guard token >= firstToken, token < nextToken else { throw QueueError(.notFound, "there is no attempt \(token)") }
         if let flight = scheduler.flights[token], !flight.isEnded {

@@ -17,10 +17,7 @@ extension Engine {
         phase = .closing
         scheduler.closing()
         closingSince = ports.mono()
-        let deadline = timeout.map { time in
-            let (sum, overflow) = ports.mono().addingReportingOverflow(time)
-            return overflow ? Int64.max : sum
-        }
+        let deadline = timeout.map { ports.mono().addingClamped($0) }
         settle()
         let isQuiet = awaitQuiet(deadline)
         guard !isOrphan else {

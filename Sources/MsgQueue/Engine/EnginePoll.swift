@@ -56,10 +56,7 @@ extension Engine {
             pollers -= 1
             (lastPolledAt, lastPoller) = (ports.mono(), pthread_self())
         }
-        let deadline = timeout.map { time in
-            let (sum, overflow) = ports.mono().addingReportingOverflow(time)
-            return overflow ? Int64.max : sum
-        }
+        let deadline = timeout.map { ports.mono().addingClamped($0) }
         var ran = 0
         while ran < Self.pollBatch {
             if runOne() {

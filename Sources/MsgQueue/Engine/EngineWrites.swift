@@ -20,7 +20,7 @@ extension Engine {
     /// Runs what several callers wait for, in one transaction.
     private func run(_ commands: [WriteGate.Command]) {
         guard phase == .open else {
-            for command in commands { command.result = .failure(QueueError(.closed, "the queue is closed")) }
+            for command in commands { command.result = .failure(ending) }
             return
         }
         let now = ports.moment

@@ -96,10 +96,7 @@ extension Scheduler {
     /// A drain was asked for; false when one is under way, which the request then joins.
     package mutating func drain(batch: Int, timeout: Int64?, _ now: Moment) -> Bool {
         guard session == nil else { return false }
-        let deadline = timeout.map { time in
-            let (sum, overflow) = now.mono.addingReportingOverflow(time)
-            return overflow ? Int64.max : sum
-        }
+        let deadline = timeout.map { now.mono.addingClamped($0) }
         session = Session(deadline: deadline, batch: batch == 0 ? defaultBatch : batch)
         pausedUntil = 0
         // It is the answer to a question that was not asked yet, too.
