@@ -51,7 +51,7 @@ void set_offline(struct scene *scene);
 /* Retries after these delays; copied by scene_open. */
 void set_ladder(struct scene *scene, const int64_t *ladder, size_t count);
 
-/* How long after its last attempt the message is due, by the queue's word: milliseconds. */
+/* How long after its last attempt's end the message is due, by the queue's word: milliseconds. */
 int64_t delay_of(struct scene *scene, const char *id);
 
 #endif

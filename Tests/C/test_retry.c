@@ -32,7 +32,6 @@ static void drain_to_the_end(struct scene *scene) {
   CHECK_NUMBER(0, counts_of(scene, NULL).queued);
 }
 
-/* The delay that the queue chose after the last attempt. */
 TEST(R3_a_retry_is_a_new_attempt_with_the_same_id) {
   struct post post;
   post_begin_open(&post);

@@ -25,7 +25,6 @@ static bool accepted_in_order(struct post *post, const char *expected) {
   return strcmp(expected, order) == 0;
 }
 
-/* The delay that the queue chose after the last attempt; it is counted from the attempt's end. */
 /* ------------------------------------------------------------------ order */
 
 TEST(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry) {
