@@ -196,6 +196,16 @@ typedef struct msgq_options {
   /* Attempt outcomes survive a power cut, too, at one disk flush each. Default false: they survive a crash of the
      process at once and a power cut within a second (a message may then be sent twice, under the same id). */
   bool durable_outcomes;
+  /* MSGQ_VERDICT_HTTP with code 409 after an attempt that perhaps arrived: false (default) retries it as a failure of kind
+     server, because 409 may mean "a request with this key is still being processed"; true counts it as sent, for receivers
+     that answer 409 only when they have the message. Without such an attempt 409 is final (rejected) in both cases. */
+  bool conflict_is_sent;
+  /* Opens a closed store, a backup, or a store on a full or read-only disk for reading only: list, get, explain, counts;
+     nothing is written, nothing is sent; changes answer PERMISSION. Default false. */
+  bool read_only;
+  /* Refuses a store whose log lost its end (CORRUPT) instead of opening what is whole and telling what is missing. Default
+     false. */
+  bool refuse_lost_tail;
   /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. Beside them up to 4 by hand (msgq_retry,
      msgq_send_now), which do not wait for the engine's own, only for their conversation. */
   uint32_t max_in_flight;
@@ -242,8 +252,8 @@ typedef struct msgq_options {
 
 #define MSGQ_OPTIONS_INIT                                                                                          \
   { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
-    MSGQ_FINAL_STEP_ASIDE, true, false, false, false, true, false, false, 1, 5, NULL, 0, 5000, 2.0, 3600000, 0.0, 30000, 3000,  \
-    10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536 }
+    MSGQ_FINAL_STEP_ASIDE, true, false, false, false, true, false, false, false, false, false, 1, 5, NULL, 0, 5000, \
+    2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536 }
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT. NULL is ignored. Any thread. Since 0.1. */
 void msgq_options_init(msgq_options *options);

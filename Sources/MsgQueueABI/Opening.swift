@@ -53,6 +53,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
         pointer, "msgq_options",
         flags: [
             \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.background_timers, \.direct, \.hold_unknown, \.durable_outcomes,
+            \.conflict_is_sent, \.read_only, \.refuse_lost_tail,
         ])
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
@@ -74,6 +75,9 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.direct = given.direct
     options.holdUnknown = given.hold_unknown
     options.durableOutcomes = given.durable_outcomes
+    options.conflictIsSent = given.conflict_is_sent
+    options.readOnly = given.read_only
+    options.refuseLostTail = given.refuse_lost_tail
     options.maxInFlight = Int(given.max_in_flight)
     options.maxRetries = Int(given.max_retries)
     options.backoff = try backoff(given)

@@ -60,6 +60,9 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(direct);
   SAME(hold_unknown);
   SAME(durable_outcomes);
+  SAME(conflict_is_sent);
+  SAME(read_only);
+  SAME(refuse_lost_tail);
   SAME(max_in_flight);
   SAME(max_retries);
   SAME(ladder_ms);
@@ -99,6 +102,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK_NUMBER(10000, options.keep_sent);
   CHECK_NUMBER(30 * INT64_C(86400000), options.keep_sent_ms);
   CHECK_NUMBER(7 * INT64_C(86400000), options.remember_ids_ms);
+  CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
 }
 

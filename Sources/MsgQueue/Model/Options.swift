@@ -27,6 +27,13 @@ public struct Options: Sendable, Equatable {
     public var holdUnknown = false
     /// Outcomes survive a power cut at one disk flush each.
     public var durableOutcomes = false
+    /// HTTP 409 after an attempt that perhaps arrived counts as sent. Otherwise it is retried: it may mean "still being processed".
+    public var conflictIsSent = false
+    /// Opens a closed store, a backup, or a store on a full or read-only disk for reading only: nothing is written, nothing is sent;
+    /// changes throw `.permission`.
+    public var readOnly = false
+    /// Refuses a store whose log lost its end (`.corrupt`) instead of opening what is whole and telling what is missing.
+    public var refuseLostTail = false
     /// Callbacks run only inside `poll`, on the caller's thread.
     package var polled = false
     /// 1 to 64.

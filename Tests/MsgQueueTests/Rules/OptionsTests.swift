@@ -13,6 +13,7 @@ import Testing
         let options = Options()
         #expect(check { _ in } == nil)
         #expect(options.mode == .auto && options.direct && !options.holdUnknown && !options.durableOutcomes)
+        #expect(!options.conflictIsSent && !options.readOnly && !options.refuseLostTail)
         #expect(options.maxInFlight == 1 && options.maxRetries == 5 && options.backoff == .automatic && options.jitter == 0)
         #expect(options.attemptTimeout == 30_000 && options.manualTimeout == 3_000)
         #expect(options.promptTimeout == 10_000 && options.settle == 500 && options.drainBatch == 0)

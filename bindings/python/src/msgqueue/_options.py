@@ -21,6 +21,9 @@ def build(
     direct: object,
     hold_unknown: object,
     durable_outcomes: object,
+    conflict_is_sent: object,
+    read_only: object,
+    refuse_lost_tail: object,
     max_in_flight: object,
     attempt_timeout: object,
     manual_timeout: object,
@@ -49,6 +52,9 @@ def build(
     options.direct = _arguments.flag("direct", direct)
     options.hold_unknown = _arguments.flag("hold_unknown", hold_unknown)
     options.durable_outcomes = _arguments.flag("durable_outcomes", durable_outcomes)
+    options.conflict_is_sent = _arguments.flag("conflict_is_sent", conflict_is_sent)
+    options.read_only = _arguments.flag("read_only", read_only)
+    options.refuse_lost_tail = _arguments.flag("refuse_lost_tail", refuse_lost_tail)
     options.max_in_flight = _arguments.unsigned("max_in_flight", max_in_flight)
     options.attempt_timeout_ms = _arguments.milliseconds("attempt_timeout", attempt_timeout)
     options.manual_timeout_ms = _arguments.milliseconds("manual_timeout", manual_timeout)

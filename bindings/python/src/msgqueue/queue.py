@@ -63,6 +63,9 @@ class MessageQueue(World, Polling):
         direct: bool = True,
         hold_unknown: bool = False,
         durable_outcomes: bool = False,
+        conflict_is_sent: bool = False,
+        read_only: bool = False,
+        refuse_lost_tail: bool = False,
         max_in_flight: int = 1,
         attempt_timeout: float = 30.0,
         manual_timeout: float = 3.0,
@@ -97,6 +100,12 @@ class MessageQueue(World, Polling):
                          with kind UNKNOWN for a person to decide.
         durable_outcomes Outcomes survive a power cut, too, at one disk flush each; otherwise a message that was sent in
                          the last second before the cut may be sent twice, under the same id.
+        conflict_is_sent HTTP 409 after an attempt that perhaps arrived counts as sent; False: it is retried, because it
+                         may mean "a request with this key is still being processed".
+        read_only        Opens a closed store, a backup, or a store on a full or read-only disk for reading only;
+                         nothing is written or sent, and changes raise PermissionDeniedError.
+        refuse_lost_tail Refuses a store whose log lost its end (CorruptError) instead of opening what is whole and
+                         telling what is missing.
         max_in_flight    Attempts at one time, of different conversations: 1 to 64.
         attempt_timeout  Seconds until an attempt without an answer ends as a time-out: 0.001 to 1 day.
         manual_timeout   The same for `retry` and `send_now`.
@@ -129,6 +138,9 @@ class MessageQueue(World, Polling):
             direct=direct,
             hold_unknown=hold_unknown,
             durable_outcomes=durable_outcomes,
+            conflict_is_sent=conflict_is_sent,
+            read_only=read_only,
+            refuse_lost_tail=refuse_lost_tail,
             max_in_flight=max_in_flight,
             attempt_timeout=attempt_timeout,
             manual_timeout=manual_timeout,

@@ -21,6 +21,9 @@ class Options(TypedDict, total=False):
     direct: bool
     hold_unknown: bool
     durable_outcomes: bool
+    conflict_is_sent: bool
+    read_only: bool
+    refuse_lost_tail: bool
     max_in_flight: int
     attempt_timeout: float
     manual_timeout: float
