@@ -111,6 +111,9 @@ package struct Scheduler {
     /// Whether the engine may come back to messages by itself, by timer.
     var mayWake: Bool { !isInBackground || sendsInBackground }
 
+    /// Whether messages that wait for their time are looked at when it has come: in the background only for a drain.
+    var wakesLanes: Bool { mayWake || (session != nil && session?.stop == nil) }
+
     /// Whether the backlog may go: by itself, or because a drain was asked for.
     func hasLeave(_ now: Moment) -> Bool {
         guard mayStart, now.mono >= limitedUntil else { return false }

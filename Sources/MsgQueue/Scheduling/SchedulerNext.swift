@@ -96,7 +96,7 @@ extension Scheduler {
             if timerAt <= now.mono { timerAt = now.mono + timer }
         }
         if isDue { trigger(now) }
-        guard mayWake else { return }
+        guard wakesLanes else { return }
         while let ticket = waiting.first, ticket.key <= now.mono {
             waiting.removeFirst()
             guard lanes[ticket.conversation]?.wakeAt == ticket.key else { continue }
@@ -118,8 +118,10 @@ extension Scheduler {
     private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
         var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
         if let extra { times.append(extra) }
+        if wakesLanes, let ticket = waiting.first { times.append(ticket.key) }
+        // The prompt is raised in the background, too.
+        if mode == .ask, settledAt > now.mono { times.append(settledAt) }
         if mayWake {
-            if let ticket = waiting.first { times.append(ticket.key) }
             times += [settledAt, pausedUntil, timerAt].filter { $0 > now.mono }
         }
         if limitedUntil > now.mono { times.append(limitedUntil) }

@@ -106,6 +106,36 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 1, failed: 2)])
     }
 
+    // MARK: In the background
+
+    @Test func A11_a_drain_in_the_background_comes_back_to_what_is_due_while_it_lasts() throws {
+        let simulation = Simulation(.manual, direct: false, backoff: .ladder([10]), maxInFlight: 2)
+        simulation.setBackground(true)
+        simulation.enqueue("a")
+        simulation.enqueue("b")
+        simulation.drain()
+        try simulation.settle()
+        try simulation.answer(1, .retry())
+        try simulation.settle()
+        #expect(simulation.deadline == simulation.now.mono + 10)
+        simulation.advance(10)
+        try simulation.settle()
+        #expect(simulation.starts == [1, 2, 1])
+    }
+
+    @Test func A11_Q4_the_prompt_is_raised_in_the_background_when_the_link_has_settled() throws {
+        let simulation = Simulation(.ask, direct: false)
+        simulation.setBackground(true)
+        simulation.goOffline()
+        simulation.enqueue("a")
+        simulation.goOnline()
+        try simulation.settle()
+        #expect(simulation.deadline == simulation.now.mono + 500)
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+    }
+
     // MARK: Clocks that jump
 
     /// A failed message with a delay of 5 s, and a wall clock that jumps half a second later.
