@@ -596,8 +596,8 @@ typedef enum msgq_verdict {
   MSGQ_VERDICT_OFFLINE = 4, /* it never left; uses up no retry */
   MSGQ_VERDICT_PENDING = 5, /* msgq_complete will tell; not for msgq_complete itself */
   MSGQ_VERDICT_HTTP = 6     /* `code` is an HTTP status, `retry_after` its Retry-After: the engine decides. 2xx is sent;
-                               408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409 (the id is
-                               there already) is sent when an earlier attempt perhaps arrived. */
+                               408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409 after an
+                               attempt that perhaps arrived is retried (see conflict_is_sent), otherwise final. */
 } msgq_verdict;
 
 typedef struct msgq_outcome {

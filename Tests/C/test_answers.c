@@ -67,10 +67,13 @@ TEST(M6_what_nobody_knows_is_retried) {
   post_end(&post);
 }
 
-TEST(M6_the_id_is_there_already_after_an_attempt_that_perhaps_arrived) {
+/* A time-out, then by hand 409: the status that the message gets. */
+static int status_after_conflict(bool conflict_is_sent) {
   struct scene scene;
   struct stub stub;
+  int status;
   scene_begin(&scene);
+  scene.options.conflict_is_sent = conflict_is_sent;
   scene.options.attempt_timeout_ms = 50;
   scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_PENDING); /* the answer never comes: a time-out */
@@ -80,8 +83,34 @@ TEST(M6_the_id_is_there_already_after_an_attempt_that_perhaps_arrived) {
   stub.verdict = MSGQ_VERDICT_HTTP;
   stub.code = 409;
   CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
-  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  AWAIT(stub.calls == 2 && status_of(&scene, "a") != MSGQ_STATUS_SENDING);
+  status = status_of(&scene, "a");
   scene_end(&scene);
+  return status;
+}
+
+TEST(D14_conflict_after_an_attempt_that_perhaps_arrived_is_not_sent) {
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_after_conflict(false));
+}
+
+TEST(D14_conflict_is_sent_where_the_host_says_so) { CHECK_NUMBER(MSGQ_STATUS_SENT, status_after_conflict(true)); }
+
+/* A receiver that is still processing the first request answers 409, and the request then fails. */
+TEST(D14_conflict_is_retried_until_the_receiver_has_it) {
+  static const int64_t ladder[] = { 20, 20, 20 };
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
+  post.scene.options.ladder_ms = ladder;
+  post.scene.options.ladder_count = 3;
+  post_open(&post);
+  receiver_answer(post.receiver, "a", 504, 1, NULL);
+  receiver_answer(post.receiver, "a", 409, 2, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(4, (int64_t)receiver_requests(post.receiver, "a"));
+  post_end(&post);
 }
 
 TEST(M6_retry_after_is_honoured_in_both_forms) {
@@ -114,7 +143,9 @@ TEST(M6_retry_after_is_honoured_in_both_forms) {
 const struct check_test answer_tests[] = {
   ROW(M6_http_statuses_are_classified),
   ROW(M6_what_nobody_knows_is_retried),
-  ROW(M6_the_id_is_there_already_after_an_attempt_that_perhaps_arrived),
+  ROW(D14_conflict_after_an_attempt_that_perhaps_arrived_is_not_sent),
+  ROW(D14_conflict_is_sent_where_the_host_says_so),
+  ROW(D14_conflict_is_retried_until_the_receiver_has_it),
   ROW(M6_retry_after_is_honoured_in_both_forms),
   ROWS_END,
 };

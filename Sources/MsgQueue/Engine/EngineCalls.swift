@@ -93,7 +93,7 @@ extension Engine {
         guard let row = try store.row(at: flight.sequence, .none), row.contentHash == contentHash,
             let progress = OutcomeRule.lateSuccess(
                 outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
-                now: now.wall)
+                conflictIsSent: options.conflictIsSent, now: now.wall)
         else { throw QueueError(.conflict, "the attempt had timed out, and its message has gone on") }
         if store.isInTransaction { commitFacts() }
         try transaction(durable: options.durableOutcomes) { () throws(QueueError) in

@@ -166,7 +166,8 @@ extension Engine {
         // As it was when the attempt began: nobody can have changed it since, and nothing need be read that might not be readable.
         guard let row = flying.removeValue(forKey: flight.token) else { return }
         if timedOut { late.add(flight, contentHash: row.contentHash) }
-        let judgement = Classification.judge(outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived)
+        let judgement = Classification.judge(
+            outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
             pauseOnUnauthorized: options.pauseOnUnauthorized, now: now.wall, random: ports.fraction)

@@ -19,8 +19,10 @@ package enum Judgement: Equatable, Sendable {
 }
 
 package enum Classification {
-    /// `perhapsArrived`: an earlier attempt may have reached the receiver, so that "there already" means "arrived".
-    package static func judge(_ outcome: Outcome, now: Int64, perhapsArrived: Bool) -> Judgement {
+    /// `perhapsArrived`: an earlier attempt may have reached the receiver. `conflictIsSent`: 409 then means that it did.
+    package static func judge(
+        _ outcome: Outcome, now: Int64, perhapsArrived: Bool, conflictIsSent: Bool = false
+    ) -> Judgement {
         let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
         switch outcome.verdict {
         case .sent: return .sent(code: outcome.code)
@@ -30,7 +32,7 @@ package enum Classification {
         case .reject:
             return .reject(known(outcome.kind, or: .rejected), code: outcome.code, text: outcome.text)
         case .http:
-            return http(outcome.code, text: outcome.text, after: after, perhapsArrived: perhapsArrived)
+            return http(outcome.code, text: outcome.text, after: after, perhapsArrived: perhapsArrived, conflictIsSent: conflictIsSent)
         case .unknown, .pending:
             let text = outcome.text.isEmpty ? "the transport gave no verdict" : outcome.text
             return .retry(.unknown, code: outcome.code, text: text, after: after)
@@ -45,13 +47,16 @@ package enum Classification {
     }
 
     /// By HTTP status: what may pass is retried, what the receiver refuses is final, what is not known is retried.
-    static func http(_ status: Int32, text: String, after: Int64?, perhapsArrived: Bool) -> Judgement {
+    static func http(
+        _ status: Int32, text: String, after: Int64?, perhapsArrived: Bool, conflictIsSent: Bool
+    ) -> Judgement {
         func retry(_ kind: FailureKind) -> Judgement { .retry(kind, code: status, text: text, after: after) }
         func reject(_ kind: FailureKind) -> Judgement { .reject(kind, code: status, text: text) }
         switch status {
         case 200...299: return .sent(code: status)
-        // The id is there already. After an attempt that perhaps arrived, that is the proof that it did.
-        case 409 where perhapsArrived: return .sent(code: status)
+        // After an attempt that perhaps arrived, 409 may mean "a request with this key is still being processed" (the Idempotency-Key
+        // draft, 2.7). If that request fails, the receiver does not have the message: only the host knows a receiver that always has it.
+        case 409 where perhapsArrived: return conflictIsSent ? .sent(code: status) : retry(.server)
         case 401, 403: return reject(.unauthorized)
         case 404, 410: return reject(.notFound)
         case 408: return retry(.timeout)

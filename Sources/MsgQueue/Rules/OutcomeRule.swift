@@ -176,10 +176,11 @@ package enum OutcomeRule {
 
     /// What an answer makes of a message whose attempt had timed out; nil: nothing. Only a success of the latest attempt counts.
     package static func lateSuccess(
-        _ outcome: Outcome, _ trial: Trial, of before: Progress, isSending: Bool, now: Int64
+        _ outcome: Outcome, _ trial: Trial, of before: Progress, isSending: Bool, conflictIsSent: Bool = false, now: Int64
     ) -> Progress? {
         guard !isSending, before.attempts == trial.number, before.status == .queued || before.status == .failed,
-            case .sent(let code) = Classification.judge(outcome, now: now, perhapsArrived: before.perhapsArrived)
+            case .sent(let code) = Classification.judge(
+                outcome, now: now, perhapsArrived: before.perhapsArrived, conflictIsSent: conflictIsSent)
         else { return nil }
         var progress = before
         progress.status = .sent

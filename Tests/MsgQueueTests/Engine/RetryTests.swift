@@ -152,15 +152,46 @@ import Testing
         #expect(refusal { try bench.engine.complete(999, .sent) } == .notFound)
     }
 
-    @Test func M6_retry_after_and_there_already() throws {
+    @Test func D14_conflict_after_a_503_is_retried_and_a_first_one_is_final() throws {
         let bench = try EngineBench()
+        bench.answer(.http(503, retryAfter: "20"), .http(409))
+        let id = try bench.enqueue()
+        try bench.poll()
+        try bench.pass(20_000)
+        #expect(try bench.status(id) == .queued)
+        #expect(try bench.engine.get(id).failure?.kind == .server)
+        try bench.pass(30_000)
+        #expect(try bench.status(id) == .sent)
+        bench.answer(.http(409))
+        let other = try bench.enqueue()
+        try bench.poll()
+        #expect(try bench.status(other) == .failed)
+        #expect(try bench.engine.get(other).failure?.kind == .rejected)
+    }
+
+    @Test func D14_a_late_conflict_counts_as_sent_only_where_the_host_says_so() throws {
+        for conflictIsSent in [false, true] {
+            let bench = try EngineBench { $0.conflictIsSent = conflictIsSent }
+            bench.answer(.pending)
+            let id = try bench.enqueue()
+            try bench.poll()
+            try bench.pass(30_000)
+            let token = try #require(bench.deliveries.first?.token)
+            let answer = refusal { try bench.engine.complete(token, .http(409)) }
+            #expect(answer == (conflictIsSent ? nil : .conflict))
+            #expect(try bench.status(id) == (conflictIsSent ? .sent : .queued))
+        }
+    }
+
+    @Test func M6_retry_after_and_there_already() throws {
+        let bench = try EngineBench { $0.conflictIsSent = true }
         bench.answer(.http(503, retryAfter: "20"), .http(409))
         let id = try bench.enqueue()
         try bench.poll()
         try bench.pass(19_999)
         #expect(bench.deliveries.count == 1)
         try bench.pass(1)
-        #expect(try bench.status(id) == .sent, "503 perhaps arrived, so 409 is the proof that it did")
+        #expect(try bench.status(id) == .sent, "503 perhaps arrived, and the host says that 409 then means that it did")
         // A first 409 proves nothing.
         bench.answer(.http(409))
         let other = try bench.enqueue()

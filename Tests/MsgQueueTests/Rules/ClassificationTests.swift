@@ -19,8 +19,8 @@ import Testing
         }
     }
 
-    private func judge(_ outcome: Outcome, perhapsArrived: Bool = false) -> Judgement {
-        Classification.judge(outcome, now: 1_000, perhapsArrived: perhapsArrived)
+    private func judge(_ outcome: Outcome, perhapsArrived: Bool = false, conflictIsSent: Bool = false) -> Judgement {
+        Classification.judge(outcome, now: 1_000, perhapsArrived: perhapsArrived, conflictIsSent: conflictIsSent)
     }
 
     static let statuses: [(Int32, Meaning)] = [
@@ -64,12 +64,18 @@ import Testing
         }
     }
 
-    @Test func M6_there_already_is_sent_only_when_an_earlier_attempt_perhaps_arrived() {
-        #expect(judge(.http(409), perhapsArrived: true) == .sent(code: 409))
-        #expect(meaning(judge(.http(409), perhapsArrived: false)) == .reject(.rejected))
+    @Test func D14_conflict_after_an_attempt_that_perhaps_arrived_is_retried_unless_the_host_says_that_it_is_sent() {
+        #expect(meaning(judge(.http(409), perhapsArrived: true)) == .retry(.server))
+        #expect(judge(.http(409), perhapsArrived: true).arrival == .perhaps)
+        #expect(
+            judge(.http(409, retryAfter: "7", text: "busy"), perhapsArrived: true)
+                == .retry(.server, code: 409, text: "busy", after: 7_000))
+        #expect(judge(.http(409), perhapsArrived: true, conflictIsSent: true) == .sent(code: 409))
+        #expect(meaning(judge(.http(409))) == .reject(.rejected))
+        #expect(meaning(judge(.http(409), conflictIsSent: true)) == .reject(.rejected))
         // No other status is changed by that.
         for status in Int32(0)...700 where status != 409 {
-            #expect(judge(.http(status), perhapsArrived: true) == judge(.http(status)), "\(status)")
+            #expect(judge(.http(status), perhapsArrived: true, conflictIsSent: true) == judge(.http(status)), "\(status)")
         }
     }
 

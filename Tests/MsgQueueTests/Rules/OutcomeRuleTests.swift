@@ -166,13 +166,15 @@ import Testing
 
     // MARK: What is known of the arrival
 
-    @Test func X2_perhaps_arrived_is_remembered_and_makes_there_already_a_success() {
+    @Test func D14_perhaps_arrived_is_remembered_for_a_later_conflict() {
         let timeout = resolve(.retry(.timeout, code: 0, text: "", after: nil), trial())
         #expect(timeout.progress.perhapsArrived)
         #expect(timeout.attempt?.arrival == .perhaps)
-        let judgement = Classification.judge(.http(409), now: now, perhapsArrived: timeout.progress.perhapsArrived)
-        let end = resolve(judgement, trial(2), of: timeout.progress)
-        #expect(end.fate == .sent)
+        for (conflictIsSent, fate) in [(false, Resolution.Fate.queued), (true, .sent)] {
+            let judgement = Classification.judge(
+                .http(409), now: now, perhapsArrived: timeout.progress.perhapsArrived, conflictIsSent: conflictIsSent)
+            #expect(resolve(judgement, trial(2), of: timeout.progress).fate == fate)
+        }
     }
 
     @Test func X2_what_surely_did_not_arrive_leaves_no_doubt() {

@@ -23,6 +23,7 @@ struct RandomHost {
         ])
         options.discardExhausted = random.chance(15)
         options.holdUnknown = random.chance(15)
+        options.conflictIsSent = random.chance(30)
         options.strictOrder = random.chance(80)
         options.settle = random.pick([0, 500])
         options.drainBatch = random.pick([0, 0, 0, 5])
@@ -129,7 +130,8 @@ struct RandomHost {
             case 62..<80: .retry(.server)
             case 80..<86: .reject()
             case 86..<88: .http(401)
-            case 88..<94: .offline
+            case 88..<90: .http(409)
+            case 90..<94: .offline
             default: .http(429, retryAfter: "\(random.int(0...40))")
             }
         outcome.retryAfterIsForQueue = random.chance(20)

@@ -192,7 +192,8 @@ final class Simulation {
     /// What an outcome makes of its message.
     func end(_ flight: Flight, _ outcome: Outcome, timedOut: Bool = false) throws {
         guard let message = store[flight.sequence] else { throw Violation("message \(flight.sequence) vanished while it was sent") }
-        let judgement = Classification.judge(outcome, now: now.wall, perhapsArrived: message.progress.perhapsArrived)
+        let judgement = Classification.judge(
+            outcome, now: now.wall, perhapsArrived: message.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: message.progress, policy: policy, discardExhausted: options.discardExhausted,
             pauseOnUnauthorized: options.pauseOnUnauthorized, now: now.wall, random: 0.5)

@@ -123,7 +123,8 @@ extension Simulation {
         guard !storeIsBroken, let flight = late.removeValue(forKey: token), let message = store[flight.sequence], unsaved.isEmpty,
             let progress = OutcomeRule.lateSuccess(
                 outcome, flight.trial(now), of: message.progress,
-                isSending: scheduler.flight(of: flight.sequence, in: message.conversation) != nil, now: now.wall)
+                isSending: scheduler.flight(of: flight.sequence, in: message.conversation) != nil,
+                conflictIsSent: options.conflictIsSent, now: now.wall)
         else { return }
         note(.late(flight.sequence))
         store.update(flight.sequence) { $0.progress = progress }

@@ -223,14 +223,20 @@ def test_M6_an_http_status_decides(opened: Opener, http: HttpTransport, receiver
             assert (message.next_attempt is not None) == (becomes is Status.QUEUED)
 
 
-def test_M6_an_id_that_is_there_already_was_sent(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+@pytest.mark.parametrize("conflict_is_sent", [False, True])
+def test_D14_a_conflict_is_sent_only_where_the_host_says_so(
+    opened: Opener, http: HttpTransport, receiver: Receiver, conflict_is_sent: bool
+) -> None:
     events = Events()
-    queue = opened(transport=http, retry=RetryPolicy(ladder=[0.05]), on_event=events)
-    # The first answer leaves open whether the message arrived; the second says that it did.
+    policy = RetryPolicy(ladder=[0.05, 0.05])
+    queue = opened(transport=http, retry=policy, on_event=events, conflict_is_sent=conflict_is_sent)
+    # The first answer leaves open whether the message arrived.
     receiver.answer_next(504, 409)
     id = queue.enqueue("hello")
     events.wait_for_status(id, Status.SENT)
-    assert receiver.ids == [id, id]
+    assert receiver.ids == [id] * (2 if conflict_is_sent else 3)
+    kinds = [attempt.kind for attempt in queue.attempts(id)]
+    assert kinds[1] is (FailureKind.NONE if conflict_is_sent else FailureKind.SERVER)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.NONE])

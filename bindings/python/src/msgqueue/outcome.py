@@ -96,8 +96,9 @@ class Outcome:
     ) -> Outcome:
         """An HTTP response: the engine decides by its status and its Retry-After, whose name may have any case.
 
-        2xx is sent; 408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409, the id is there already,
-        is sent when an earlier attempt perhaps arrived. `status` is 100 to 999.
+        2xx is sent; 408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409 after an attempt
+        that perhaps arrived is retried (kind SERVER; see the option `conflict_is_sent`), otherwise final. `status` is
+        100 to 999.
         """
         if not 100 <= _arguments.whole("status", status) <= 999:
             raise InvalidError(f"status is {status}, not in 100 to 999")
