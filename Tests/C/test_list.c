@@ -180,6 +180,51 @@ TEST(M10_the_queue_can_be_cleared) {
   scene_end(&scene);
 }
 
+/* Each in a conversation of its own, so that many can be sent at a time. */
+static void put_apart(struct scene *scene, size_t count) {
+  static msgq_draft drafts[2000];
+  static char ids[2000][8];
+  for (size_t index = 0; index < count; index++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    snprintf(ids[index], sizeof ids[index], "m%04zu", index);
+    draft.id = draft.conversation = ids[index];
+    draft.body = "hello";
+    draft.body_size = 5;
+    drafts[index] = draft;
+  }
+  REQUIRE_OK(msgq_enqueue_batch(scene->queue, drafts, count, NULL));
+}
+
+TEST(D11_clear_removes_all_that_is_not_being_sent) {
+  enum { total = 2000, by_hand = 4, in_flight = 64 + by_hand };
+  struct scene scene;
+  struct stub stub;
+  char id[8];
+  scene_begin(&scene);
+  scene.options.max_in_flight = 64;
+  scene.options.attempt_timeout_ms = scene.options.manual_timeout_ms = 3000;
+  scene_open(&scene);
+  put_apart(&scene, total);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  REQUIRE_OK(msgq_drain_async(scene.queue, NULL, NULL, NULL));
+  AWAIT(stub.calls == 64);
+  for (int index = 0; index < by_hand; index++) {
+    snprintf(id, sizeof id, "m%04d", 1000 + index);
+    CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, id));
+  }
+  AWAIT(stub.calls == in_flight);
+  CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(in_flight, counts_of(&scene, NULL).sending);
+  /* What was being sent goes when its attempt ends without success, and nothing else is attempted. */
+  AWAIT(counts_of(&scene, NULL).sending == 0);
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(0, counts_of(&scene, NULL).unsent_bytes);
+  CHECK_NUMBER(in_flight, stub.calls);
+  scene_end(&scene);
+}
+
 TEST(Q17_clearing_a_conversation_drops_its_unsent_messages) {
   struct scene scene;
   struct stub stub;
@@ -243,6 +288,7 @@ const struct check_test list_tests[] = {
   ROW(Q5_statuses_can_be_chosen),
   ROW(M10_counts_follow_every_change),
   ROW(M10_the_queue_can_be_cleared),
+  ROW(D11_clear_removes_all_that_is_not_being_sent),
   ROW(Q17_clearing_a_conversation_drops_its_unsent_messages),
   ROW(names_are_compared_byte_by_byte),
   ROWS_END,

@@ -209,6 +209,9 @@ extension Engine {
         if let conversation { try DraftRule.check(conversation: conversation) }
         let name = conversation.map { Name($0) }
         try locked { () throws(QueueError) in
+            // An outcome that is not on disk yet would bring its message back.
+            if !unsaved.isEmpty { saveUnsaved() }
+            if !unsaved.isEmpty, let storageTrouble { throw storageTrouble }
             let flights = scheduler.flights.values.filter {
                 !$0.isEnded && (name == nil || $0.conversation == name)
             }

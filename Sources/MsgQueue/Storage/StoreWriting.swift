@@ -129,32 +129,41 @@ extension Store {
     package func deleteUnsent(of conversation: Name?) throws(QueueError) -> Int {
         try fold()
         var removed = 0
+        var last: Int64 = 0
         while true {
-            let rows = try unsentRows(of: conversation, limit: 256)
+            let rows = try unsentRows(of: conversation, after: last, limit: 256)
+            guard let end = rows.last else { return removed }
             for row in rows { try delete(row) }
             removed += rows.count
-            if rows.count < 256 { return removed }
+            last = end.sequence
         }
     }
 
-    private func unsentRows(of conversation: Name?, limit: Int64) throws(QueueError) -> [Row] {
+    /// A page of what is queued or failed and not being sent, in order, behind a sequence.
+    private func unsentRows(of conversation: Name?, after sequence: Int64, limit: Int64) throws(QueueError) -> [Row] {
         let statement: Statement
         if let conversation {
             statement = try database.statement(
                 """
                 SELECT seq, status, conversation, body_size, sender, id FROM message INDEXED BY message_conversation
-                WHERE indexed = 1 AND conversation = ?2 AND status IN (0, 5) AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
+                WHERE indexed = 1 AND conversation = ?3 AND seq > ?2 AND status IN (0, 5) AND seq NOT IN (SELECT seq FROM in_flight)
+                ORDER BY seq LIMIT ?1
                 """)
-            try statement.bind(2, conversation.text)
+            try statement.bind(3, conversation.text)
         } else {
             statement = try database.statement(
                 """
                 SELECT seq, status, conversation, body_size, sender, id FROM message WHERE seq IN (
-                  SELECT seq FROM message WHERE indexed = 1 AND status = 0 UNION ALL SELECT seq FROM message WHERE status = 5 LIMIT ?1 + 64)
-                AND seq NOT IN (SELECT seq FROM in_flight) LIMIT ?1
+                  SELECT seq FROM message INDEXED BY message_queued
+                    WHERE indexed = 1 AND status = 0 AND seq > ?2 AND seq NOT IN (SELECT seq FROM in_flight)
+                  UNION ALL SELECT seq FROM message INDEXED BY message_failed
+                    WHERE status = 5 AND seq > ?2 AND seq NOT IN (SELECT seq FROM in_flight)
+                  ORDER BY seq LIMIT ?1)
+                ORDER BY seq
                 """)
         }
         statement.bind(1, limit)
+        statement.bind(2, sequence)
         var rows: [Row] = []
         try statement.forEach { () throws(QueueError) in
             rows.append(outline(statement))
