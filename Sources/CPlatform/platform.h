@@ -7,9 +7,12 @@
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -20,6 +23,48 @@ extern int pthread_setname_np(pthread_t thread, const char *name);
 /* Gives a file another name unless that is taken already. 0, or -1 with errno. */
 static inline int platform_rename_exclusively(const char *old_path, const char *new_path) {
   return renameat2(-100 /* AT_FDCWD */, old_path, -100, new_path, 1 /* RENAME_NOREPLACE */);
+}
+
+extern int fallocate(int descriptor, int mode, off_t offset, off_t length);
+extern long syscall(long number, ...);
+
+/* Locks the bytes that SQLite locks in a database file (its PENDING, RESERVED and SHARED bytes), for writing or reading. The lock
+   belongs to the open file description: closing another descriptor of the file does not drop it, and a POSIX lock of the same process
+   conflicts with it. 0, or -1 with errno: EAGAIN or EACCES when somebody else has a lock. */
+static inline int platform_lock_database(int descriptor, int for_writing) {
+  struct flock lock;
+  (void)memset(&lock, 0, sizeof lock);
+  lock.l_type = for_writing ? F_WRLCK : F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = 0x40000000;
+  lock.l_len = 512;
+  return fcntl(descriptor, 37 /* F_OFD_SETLK, which glibc shows only with _GNU_SOURCE */, &lock);
+}
+
+static inline int platform_unlock_database(int descriptor) {
+  struct flock lock;
+  (void)memset(&lock, 0, sizeof lock);
+  lock.l_type = F_UNLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = 0x40000000;
+  lock.l_len = 512;
+  return fcntl(descriptor, 37, &lock);
+}
+
+/* Allocates blocks for a part of a file without changing its size. 0, or -1 with errno. */
+static inline int platform_allocate(int descriptor, int64_t offset, int64_t length) {
+  return fallocate(descriptor, 1 /* FALLOC_FL_KEEP_SIZE */, offset, length);
+}
+
+/* 1: the path is a mount point of its own; 0: it is not, or the kernel does not tell (before 5.8). */
+static inline int platform_is_mount_point(const char *path) {
+  unsigned char status[256];
+  uint64_t attributes = 0, known = 0;
+  (void)memset(status, 0, sizeof status);
+  if (syscall(SYS_statx, -100 /* AT_FDCWD */, path, 0x100 /* AT_SYMLINK_NOFOLLOW */, 0x7ff, status) != 0) return 0;
+  (void)memcpy(&attributes, status + 8, 8); /* struct statx: stx_attributes */
+  (void)memcpy(&known, status + 56, 8);     /* stx_attributes_mask */
+  return (attributes & known & 0x2000 /* STATX_ATTR_MOUNT_ROOT */) != 0;
 }
 
 /* A descriptor that can be made readable. -1 with errno. */

@@ -267,6 +267,8 @@ public final class MessageQueue: Sendable {
             broadcaster.finish()
             senders.cancel()
         }
-        return try engine.close(timeout: timeout)
+        let closing = try engine.close(timeout: timeout)
+        if case .unsaved = closing, let error = closing.error { throw error }
+        return closing == .quiet
     }
 }

@@ -35,7 +35,12 @@ package final class Engine: @unchecked Sendable {
     var staged: [Fact] = []
     var unsaved: [Fact] = []
     var storageTrouble: QueueError?
+    var isMakingRoom = false
     var storageDelay: Int64 = 0
+    /// When what was committed without a flush is flushed (monotonic).
+    var flushAt = Int64.max
+    /// What happened before there was anybody to tell.
+    var notices: [Event] = []
     /// The messages being sent, as they were when their attempts began; by token.
     var flying: [UInt64: Row] = [:]
     /// Backups under way.
@@ -96,6 +101,7 @@ package final class Engine: @unchecked Sendable {
             throw error
         }
         do throws(QueueError) {
+            noteOpening()
             try recover()
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
             if options.blocksOnFailure {
@@ -118,6 +124,18 @@ package final class Engine: @unchecked Sendable {
         guard phase == .open else { throw ending }
         defer { settle() }
         return try body()
+    }
+
+    /// The same for what changes the store, or sends.
+    func changing<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
+        try locked { () throws(QueueError) in
+            try checkWritable()
+            return try body()
+        }
+    }
+
+    func checkWritable() throws(QueueError) {
+        guard !options.readOnly else { throw QueueError(.permission, "\(store.path) was opened for reading only") }
     }
 
     /// In a forked child nothing may be touched: not the lock, which the parent's threads may hold, and not the file.
@@ -159,7 +177,8 @@ package final class Engine: @unchecked Sendable {
     }
 
     private func arm(_ deadline: Int64?) {
-        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline)
+        if store.needsFlush, flushAt == Int64.max { flushAt = ports.mono() + Self.flushDelay }
+        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline, flushAt)
         let soon = ports.mono().addingClamped(1)
         if deadline < soon {
             // The timer has its turn, but never in a busy loop; and it is not put off while it is about to have it.
@@ -223,18 +242,49 @@ package final class Engine: @unchecked Sendable {
         emit(.storage(nil))
     }
 
-    /// Runs `body` and commits; after an error nothing is changed.
-    func transaction<T>(durable: Bool, _ body: () throws(QueueError) -> T) throws(QueueError) -> T {
-        do throws(QueueError) {
-            try store.begin()
-            let value = try body()
-            try store.commit(durable: durable)
-            storageIsWell()
-            return value
-        } catch {
-            store.rollback()
-            if error.code == .storage || error.code == .unknown { storageTrouble(error) }
-            throw error
+    /// Runs `body` and commits; after an error nothing is changed. `makingRoom`: when the disk is full, with the room that is kept.
+    func transaction<T>(durable: Bool, makingRoom: Bool = true, _ body: () throws(QueueError) -> T) throws(QueueError) -> T {
+        var (mayMakeRoom, mayReadAgain) = (makingRoom, true)
+        while true {
+            do throws(QueueError) {
+                try store.begin()
+                let value = try body()
+                try store.commit(durable: durable)
+                storageIsWell()
+                return value
+            } catch {
+                store.rollback()
+                if error.isFull, mayMakeRoom, store.makeRoom() { continue }
+                mayMakeRoom = false
+                // A page that could not be read once is no damage.
+                if error.code == .corrupt, mayReadAgain {
+                    mayReadAgain = false
+                    store.forgetPages()
+                    continue
+                }
+                if error.code == .storage || error.code == .unknown { storageTrouble(error) }
+                throw error
+            }
+        }
+    }
+
+    // MARK: What is not durable yet
+
+    /// What is committed without a flush survives a power cut a second later.
+    private static let flushDelay: Int64 = 700
+
+    /// Called by the timer, under the lock.
+    func flushWhatIsDue() {
+        guard flushAt <= ports.mono() else { return }
+        flushAt = Int64.max
+        do throws(QueueError) { try store.flush() } catch { storageTrouble(error) }
+    }
+
+    /// What was found when the store was opened, for the first handler.
+    private func noteOpening() {
+        for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
+            Log.warning("\(store.path): \(text)")
+            notices.append(.storage(QueueError(.corrupt, text)))
         }
     }
 }

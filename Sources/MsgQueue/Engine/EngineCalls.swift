@@ -150,7 +150,7 @@ extension Engine {
     package func setTransport(_ new: Registration<TransportFunction>?) throws(QueueError) {
         var release: (@Sendable () -> Void)?
         do throws(QueueError) {
-            try locked { () throws(QueueError) in
+            try changing { () throws(QueueError) in
                 release = transport?.retire()
                 transport = new
                 scheduler.transportChanged(present: new != nil, ports.moment)
@@ -168,6 +168,9 @@ extension Engine {
             try locked { () throws(QueueError) in
                 release = handler?.retire()
                 handler = new
+                guard new != nil else { return }
+                for notice in notices { emit(notice) }
+                notices = []
             }
         } catch {
             new?.retire()?()

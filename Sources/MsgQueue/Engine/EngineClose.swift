@@ -1,8 +1,29 @@
 /// The end of a queue, and what the last end left behind.
 extension Engine {
-    /// Starts nothing more, waits for what is under way, tells what is left, and closes the store. False: an attempt had not ended in time;
-    /// it is closed all the same.
-    package func close(timeout: Int64?) throws(QueueError) -> Bool {
+    /// How a queue was closed.
+    package enum Closing: Equatable, Sendable {
+        case quiet
+        /// An attempt had not ended in time; it is closed all the same.
+        case timedOut
+        /// So many outcomes were not written; it is closed all the same.
+        case unsaved(Int)
+
+        /// What a caller is told of it.
+        package var error: QueueError? {
+            switch self {
+            case .quiet: nil
+            case .timedOut: QueueError(.timeout, "closed, but an attempt or a callback had not ended")
+            case .unsaved(let count):
+                QueueError(
+                    .storage,
+                    "closed, but the store took no more writes: \(count) outcomes of attempts are not saved, and will be unknown after the "
+                        + "next open")
+            }
+        }
+    }
+
+    /// Starts nothing more, waits for what is under way, tells what is left, and closes the store.
+    package func close(timeout: Int64?) throws(QueueError) -> Closing {
         try checkProcess()
         guard !ThreadContext.current.isInCallback(of: self) else {
             throw QueueError(.conflict, "a queue cannot be closed from inside its own callback")
@@ -24,8 +45,8 @@ extension Engine {
             lock.unlock()
             throw ending
         }
-        finish()
-        return isQuiet
+        let unsaved = finish()
+        return unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
     }
 
     /// How long a handler that does not come back is waited for, when events are left to tell.
@@ -77,11 +98,13 @@ extension Engine {
         return deadline != nil || ports.mono() < closingSince + 5_000
     }
 
-    /// Closes the store and ends the threads; the lock is held on entry, not on exit.
-    private func finish() {
+    /// Closes the store and ends the threads; the lock is held on entry, not on exit. How many outcomes could not be written.
+    private func finish() -> Int {
         phase = .closed
         commitFacts()
-        if !unsaved.isEmpty { Log.warning("\(store.path): \(unsaved.count) outcomes could not be written before the close") }
+        if !unsaved.isEmpty, !store.isPoisoned { saveUnsaved() }
+        let left = unsaved.count(where: \.isOutcome)
+        if left > 0 { Log.warning("\(store.path): \(left) outcomes could not be written before the close") }
         let waiters = drainWaiters
         drainWaiters = []
         let barriers = events.takeBarriers()
@@ -110,6 +133,7 @@ extension Engine {
             releases[index]?()
             releases[index] = nil
         }
+        return left
     }
 
     // MARK: After a crash
@@ -118,28 +142,40 @@ extension Engine {
     func recover() throws(QueueError) {
         let interrupted = try store.interrupted()
         guard !interrupted.isEmpty else { return }
-        try transaction(durable: true) { () throws(QueueError) in
-            for attempt in interrupted {
-                let row: Row
-                do throws(QueueError) {
-                    guard let found = try store.row(at: attempt.sequence, .none) else {
-                        try store.forgetInterrupted(attempt.sequence)
-                        continue
-                    }
-                    row = found
-                } catch {
-                    // One damaged message does not keep the others from being sent.
-                    guard error.code == .corrupt else { throw error }
-                    Log.warning("\(store.path): \(error.detail)")
-                    try store.markDamaged(attempt.sequence)
-                    try store.forgetInterrupted(attempt.sequence)
-                    continue
-                }
-                let resolution = OutcomeRule.recover(
-                    number: attempt.number, startedAt: attempt.startedAt, of: row.progress, holdUnknown: options.holdUnknown,
-                    maxRetries: options.maxRetries)
-                try store.end(row, resolution)
+        do throws(QueueError) {
+            try transaction(durable: true) { () throws(QueueError) in
+                for attempt in interrupted { try recover(attempt) }
             }
+        } catch {
+            // On a full disk the messages can be read; nothing is sent before this is written.
+            guard error.isFull else { throw error }
+            for attempt in interrupted {
+                unsaved.append(
+                    Fact(
+                        sequence: attempt.sequence, isOutcome: true,
+                        write: { [self] () throws(QueueError) in try recover(attempt) }, tell: {}))
+            }
+            storagePause(error)
         }
+    }
+
+    private func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
+        let row: Row
+        do throws(QueueError) {
+            guard let found = try store.row(at: attempt.sequence, .none) else {
+                return try store.forgetInterrupted(attempt.sequence)
+            }
+            row = found
+        } catch {
+            // One damaged message does not keep the others from being sent.
+            guard error.code == .corrupt else { throw error }
+            Log.warning("\(store.path): \(error.detail)")
+            try store.markDamaged(attempt.sequence)
+            return try store.forgetInterrupted(attempt.sequence)
+        }
+        let resolution = OutcomeRule.recover(
+            number: attempt.number, startedAt: attempt.startedAt, of: row.progress, holdUnknown: options.holdUnknown,
+            maxRetries: options.maxRetries)
+        try store.end(row, resolution)
     }
 }

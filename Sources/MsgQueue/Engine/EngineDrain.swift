@@ -7,8 +7,10 @@ extension Engine {
         batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) {
         guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "a batch has no \(batch) messages") }
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
+            // A person who asks does not wait until the store is tried again.
+            if storageTrouble != nil { scheduler.storageFailed(until: 0) }
             drainWaiters.append(done)
             guard scheduler.drain(batch: batch, timeout: timeout, ports.moment) else { return }
             emit(.drainStarted(counts))

@@ -7,7 +7,7 @@ extension Engine {
         try DraftRule.check(draft, options)
         guard !sender.isEmpty else { throw QueueError(.invalid, "the sender is empty") }
         try DraftRule.check(conversation: sender)
-        return try locked { () throws(QueueError) in
+        return try changing { () throws(QueueError) in
             if let id = draft.id, let sequence = try store.sequence(of: id) {
                 guard let known = try store.row(at: sequence, .none), known.isReceived else {
                     throw QueueError(.duplicate, "the id \(id) is one of our own messages")
@@ -19,7 +19,8 @@ extension Engine {
                 return id
             }
             let now = ports.moment
-            let row = try transaction(durable: true) { () throws(QueueError) in
+            try store.takeRoom(messages: 1, bytes: Int64(draft.body.count))
+            let row = try transaction(durable: true, makingRoom: false) { () throws(QueueError) in
                 try store.insert(draft, sender: sender, now: now.wall, random: ports.random)
             }
             countsChanged()
@@ -80,7 +81,7 @@ extension Engine {
     }
 
     /// What the store did not take yet comes first: its rows are not what they will be.
-    private var mayMaintain: Bool { unsaved.isEmpty && phase == .open && !store.isPoisoned }
+    private var mayMaintain: Bool { unsaved.isEmpty && phase == .open && !store.isPoisoned && !options.readOnly }
 
     /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.
     var maintenanceDeadline: Int64 {
@@ -114,7 +115,7 @@ extension Engine {
     /// Nothing starts until `resume`: in one conversation, or (nil) at all. Not kept over a restart.
     package func pause(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             guard scheduler.pause(conversation.map { Name($0) }, ports.moment) else { return }
             emit(.paused(conversation: conversation, isPaused: true, kind: .none))
         }
@@ -122,7 +123,7 @@ extension Engine {
 
     package func resume(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             if conversation == nil { resumedAt = nextToken }
             guard scheduler.resume(conversation.map { Name($0) }, ports.moment) else { return }
             emit(.paused(conversation: conversation, isPaused: false, kind: .none))

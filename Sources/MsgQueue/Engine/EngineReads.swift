@@ -38,12 +38,14 @@ extension Engine {
         var failure: Failure?
         if let damage = row.damage {
             failure = .damaged(damage, at: row.createdAt)
+        } else if progress.isDamaged {
+            failure = .damaged("what was written of its attempts is damaged", at: row.createdAt)
         } else if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
             failure = Failure(attempt, attempts: progress.attempts)
         }
         return Message(
             id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
-            bodySize: row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
+            bodySize: row.damage != nil ? 0 : row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
             preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [],
             status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
             sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,

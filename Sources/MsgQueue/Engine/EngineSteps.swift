@@ -58,7 +58,7 @@ extension Engine {
             }
             do throws(QueueError) {
                 guard let work = try prepare(conversation, sequence, hand, transport) else { continue }
-                guard commitFacts() else { return nil }
+                guard commitFacts(begins: true) else { return nil }
                 begun(work)
                 return work
             } catch {
@@ -100,6 +100,7 @@ extension Engine {
         if row.progress.status == .failed {
             kept.progress.status = .queued
             kept.progress.retriesUsed = 0
+            kept.progress.isDamaged = false
             try store.update(row, to: kept.progress)
         }
         try store.begin(attempt: flight.number, of: sequence, at: now.wall)

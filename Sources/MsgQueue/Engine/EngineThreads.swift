@@ -25,6 +25,7 @@ extension Engine {
     private func runTimer() {
         lock.lock()
         while phase != .closed {
+            flushWhatIsDue()
             maintain()
             settle()
             let monitor = monitor

@@ -26,7 +26,10 @@ extension Engine {
         let now = ports.moment
         var inserted: [Row] = []
         do throws(QueueError) {
-            try transaction(durable: true) { () throws(QueueError) in
+            try checkWritable()
+            try takeRoom(for: commands)
+            try transaction(durable: true, makingRoom: false) { () throws(QueueError) in
+                inserted.removeAll(keepingCapacity: true)
                 for command in commands {
                     do throws(QueueError) {
                         try checkRoom(command.drafts)
@@ -57,6 +60,16 @@ extension Engine {
         }
         announce(inserted, now)
         do throws(QueueError) { try store.foldIfMany() } catch { storageTrouble(error) }
+    }
+
+    /// Room on the disk for all of them, so that they can be sent when it is full.
+    private func takeRoom(for commands: [WriteGate.Command]) throws(QueueError) {
+        var (messages, bytes) = (0, Int64(0))
+        for command in commands {
+            messages += command.drafts.count
+            for draft in command.drafts { bytes += Int64(draft.body.count) }
+        }
+        try store.takeRoom(messages: messages, bytes: bytes)
     }
 
     private func checkRoom(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
@@ -134,7 +147,7 @@ extension Engine {
     package func edit(_ id: String, _ body: UnsafeRawBufferPointer) throws(QueueError) {
         try DraftRule.check(id: id)
         try DraftRule.check(bodySize: body.count, options)
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             let row = try find(id, .edit, .none)
             try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, options)
             try transaction(durable: true) { () throws(QueueError) in
@@ -152,7 +165,7 @@ extension Engine {
 
     package func delete(_ id: String) throws(QueueError) {
         try DraftRule.check(id: id)
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             // Found without a look at its checksums: a damaged message can be removed, too.
             guard let sequence = try store.sequence(of: id), let row = try store.outline(at: sequence) else {
                 throw QueueError(.notFound, "there is no message \(id)")
@@ -176,7 +189,7 @@ extension Engine {
 
     private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(QueueError) {
         try DraftRule.check(id: id)
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             let row = try find(id, action, .none)
             guard !scheduler.isForced(row.sequence) else { throw QueueError(.busy, "that was asked for already") }
             guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
@@ -186,7 +199,7 @@ extension Engine {
 
     package func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) {
         try DraftRule.check(id: id)
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             let row = try find(id, nil, .none)
             let status = sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
             guard let new = try StatusRule.receipt(receipt, on: status) else { return }
@@ -208,7 +221,7 @@ extension Engine {
     package func clear(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         let name = conversation.map { Name($0) }
-        try locked { () throws(QueueError) in
+        try changing { () throws(QueueError) in
             // An outcome that is not on disk yet would bring its message back.
             if !unsaved.isEmpty { saveUnsaved() }
             if !unsaved.isEmpty, let storageTrouble { throw storageTrouble }

@@ -22,12 +22,14 @@ extension Engine {
     }
 
     /// Commits what was recorded, and tells it. False when it has to wait.
+    ///
+    /// `begins`: the beginning of an attempt is in the transaction, too.
     @discardableResult
-    func commitFacts() -> Bool {
+    func commitFacts(begins: Bool = false) -> Bool {
         guard !isOrphan, store.isInTransaction else { return true }
         do throws(QueueError) {
             let hasOutcome = staged.contains(where: \.isOutcome)
-            try store.commit(durable: options.durableOutcomes && hasOutcome)
+            try store.commit(durable: options.durableOutcomes && hasOutcome || begins && (options.durableOutcomes || options.holdUnknown))
             storageIsWell()
         } catch {
             giveUpFacts(error)
@@ -39,12 +41,21 @@ extension Engine {
         return true
     }
 
-    /// Rolls back; the facts wait for better times.
+    /// Rolls back; the facts are kept and written later.
     func giveUpFacts(_ error: QueueError, and fact: Fact? = nil) {
         store.rollback()
         unsaved += staged
         if let fact { unsaved.append(fact) }
         staged = []
+        // With the room that is kept for it, at once.
+        if error.isFull, !isMakingRoom {
+            isMakingRoom = true
+            defer { isMakingRoom = false }
+            while store.makeRoom() {
+                saveUnsaved()
+                if unsaved.isEmpty { return }
+            }
+        }
         storagePause(error)
     }
 

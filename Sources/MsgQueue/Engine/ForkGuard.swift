@@ -5,7 +5,7 @@ import Glibc
 package enum ForkGuard {
     nonisolated(unsafe) private static var locks: [Mutex] = []
     private static let isInstalled: Bool = {
-        pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.unlockAll() }) == 0
+        pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.enterChild() }) == 0
     }()
 
     /// Before the lock is used for the first time, from one thread.
@@ -14,12 +14,21 @@ package enum ForkGuard {
         _ = isInstalled
     }
 
+    /// What a forked child does before anything else, with all these locks held.
+    package static func inChild(_ action: @escaping @Sendable () -> Void) { registry.withLock { actions.append(action) } }
+
+    nonisolated(unsafe) private static var actions: [@Sendable () -> Void] = []
     private static let registry = Mutex()
 
     private static func lockAll() {
         registry.lock()
         for lock in locks { lock.lock() }
         SharedLocks.lockAll()
+    }
+
+    private static func enterChild() {
+        for action in actions { action() }
+        unlockAll()
     }
 
     private static func unlockAll() {

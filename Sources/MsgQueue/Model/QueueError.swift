@@ -27,10 +27,15 @@ public struct QueueError: Error, Sendable, Equatable, CustomStringConvertible {
 
     public let code: Code
     public let detail: String
+    /// The disk, or the quota, has no room left: the store may have a way to make some.
+    package let isFull: Bool
 
-    public init(_ code: Code, _ detail: String) {
+    public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }
+
+    package init(_ code: Code, _ detail: String, isFull: Bool) {
         self.code = code
         self.detail = detail
+        self.isFull = isFull
     }
 
     public var description: String { "\(code): \(detail)" }

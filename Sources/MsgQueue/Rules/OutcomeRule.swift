@@ -26,6 +26,14 @@ package struct Progress: Sendable, Equatable {
     package var doomed = false
     /// Some attempt may have reached the receiver.
     package var perhapsArrived = false
+    /// What stood here did not fit its checksum: the message failed for that.
+    package var isDamaged = false
+    /// When the receipts came, in wall time; 0: none did.
+    package var deliveredAt: Int64 = 0
+    package var readAt: Int64 = 0
+    /// In which run of the system the due time was set, as a number, and that system's time since its start when it is due; 0: not known.
+    package var dueBoot: Int64 = 0
+    package var dueUptime: Int64 = 0
 
     package init() {}
 }

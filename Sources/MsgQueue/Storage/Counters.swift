@@ -16,7 +16,10 @@ struct Counters {
         let delta: Counts
     }
 
-    init(totals: Counts = Counts()) { self.totals = totals }
+    init(totals: Counts = Counts(), unfolded: [Name: Counts] = [:]) {
+        self.totals = totals
+        self.unfolded = unfolded
+    }
 
     /// Counts a change; `unfolded`: the row is not in the table's counts.
     mutating func add(_ delta: Counts, _ conversation: Name, unfolded isUnfolded: Bool) {

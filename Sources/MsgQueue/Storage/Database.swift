@@ -1,6 +1,8 @@
+import CPlatform
 import CSQLite
+import Glibc
 
-/// The one connection to a store: opened hard, used under one lock, with its own hand on the disk's flush.
+/// The one connection to a store: with every protection on, used under one lock, flushing the log itself.
 ///
 /// SQLite runs at `synchronous=NORMAL`, where a commit writes the log but does not flush it; `commit(durable: true)` then flushes the log
 /// itself, which is what `FULL` does, but only for the commits that promise it. (The pragma cannot change inside a transaction.)
@@ -11,41 +13,98 @@ final class Database {
     private(set) var isInTransaction = false
     /// A flush failed: what the disk holds is not known, and nothing is written through this connection any more.
     private(set) var isPoisoned = false
+    /// nil: a view, whose changes stay in memory.
+    private let lock: StoreLock?
+    private let view: StoreView?
     private var watch: FileWatch
     /// Frames in the log after the last commit; written by SQLite's hook.
-    private let logFrames: UnsafeMutablePointer<Int32>
+    private let hookFrames: UnsafeMutablePointer<Int32>
+    /// Frames in the log that are durable.
+    private var flushedFrames: Int32 = 0
+    /// Everything in the log is in the database: the next commit begins a new log.
+    private(set) var isLogFresh = true
+    private var logDescriptor: Int32 = -1
+    private(set) var logSalts: UInt64 = 0
 
     /// Beyond so many pages the log is copied into the database.
     private static let checkpointFrames: Int32 = 4000
+    /// A log that grew beyond so many pages is cut off once it was copied.
+    private static let longLog: Int32 = 6_000
 
-    init(path: String, lengthLimit: Int64) throws(QueueError) {
-        var opened: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW
-        let code = sqlite3_open_v2(path, &opened, flags, nil)
-        guard code == SQLITE_OK, let opened else {
-            let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
-            sqlite3_close_v2(opened)
-            throw QueueError(code == SQLITE_CANTOPEN ? .permission : .storage, "\(path): \(message)")
-        }
-        handle = opened
-        self.path = path
-        watch = FileWatch(path: path)
-        logFrames = .allocate(capacity: 1)
-        logFrames.initialize(to: 0)
-        sqlite3_extended_result_codes(handle, 1)
-        do {
+    /// The store itself. Nothing is written by opening it.
+    init(lock: StoreLock, lengthLimit: Int64) throws(QueueError) {
+        path = lock.path
+        self.lock = lock
+        view = nil
+        watch = FileWatch(path: lock.path, descriptor: lock.descriptor)
+        hookFrames = .allocate(capacity: 1)
+        hookFrames.initialize(to: 0)
+        // Its locks are ours (StoreLock), so this connection takes none.
+        handle = try Self.connect(lock.path, "unix-none")
+        do throws(QueueError) {
             try harden(lengthLimit)
+            guard let name = sqlite3_db_filename(handle, "main"), String(cString: name) == path else {
+                throw QueueError(.internal, "SQLite opened another file than \(path)")
+            }
+            guard sqlite3_db_readonly(handle, "main") == 0 else { throw QueueError(.permission, "\(path) can only be read") }
+            try pragma("journal_mode=WAL", answers: "wal")
+            try pragma("journal_mode", answers: "wal")
+            try set(["synchronous=NORMAL", "wal_autocheckpoint=0", "journal_size_limit=\(Int64(Self.longLog) * 4096)"])
+            sqlite3_wal_hook(
+                handle,
+                { context, _, _, frames in
+                    context?.assumingMemoryBound(to: Int32.self).pointee = frames
+                    return SQLITE_OK
+                }, hookFrames)
+            logDescriptor = try Posix.open(StorePath.log(of: path), O_RDONLY)
         } catch {
             close()
             throw error
         }
     }
 
-    deinit { logFrames.deallocate() }
+    /// What a view shows.
+    init(view: StoreView, lengthLimit: Int64) throws(QueueError) {
+        path = view.path
+        lock = nil
+        self.view = view
+        watch = FileWatch(path: view.path, descriptor: -1)
+        hookFrames = .allocate(capacity: 1)
+        hookFrames.initialize(to: 0)
+        do throws(QueueError) {
+            handle = try Self.connect(try view.publish(), StoreView.vfsName)
+        } catch {
+            view.retire()
+            throw error
+        }
+        do throws(QueueError) {
+            try harden(lengthLimit)
+            try set(["journal_mode=MEMORY", "synchronous=OFF"])
+        } catch {
+            close()
+            throw error
+        }
+    }
 
-    /// Nothing in the file is trusted, nothing but this process writes it, and it is the file that was meant.
+    deinit { hookFrames.deallocate() }
+
+    private static func connect(_ name: String, _ vfs: String) throws(QueueError) -> OpaquePointer {
+        var opened: OpaquePointer?
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW
+        let code = sqlite3_open_v2(name, &opened, flags, vfs)
+        guard code == SQLITE_OK, let opened else {
+            let error = opened.map { Self.error(code, "open", $0) } ?? QueueError(.storage, "\(name): out of memory")
+            sqlite3_close_v2(opened)
+            throw error
+        }
+        sqlite3_extended_result_codes(opened, 1)
+        return opened
+    }
+
+    /// Nothing in the file is trusted, nothing but this process writes it, and closing the connection neither flushes nor copies the log.
     private func harden(_ lengthLimit: Int64) throws(QueueError) {
         for (option, value) in [
+            (SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1),
             (SQLITE_DBCONFIG_DEFENSIVE, 1), (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0), (SQLITE_DBCONFIG_ENABLE_TRIGGER, 0),
             (SQLITE_DBCONFIG_ENABLE_VIEW, 0), (SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0), (SQLITE_DBCONFIG_DQS_DML, 0),
             (SQLITE_DBCONFIG_DQS_DDL, 0),
@@ -56,24 +115,13 @@ final class Database {
         sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0)
         sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, Int32(clamping: lengthLimit))
         sqlite3_busy_timeout(handle, 0)
-        guard let name = sqlite3_db_filename(handle, "main"), String(cString: name) == path else {
-            throw QueueError(.internal, "SQLite opened another file than \(path)")
-        }
-        guard sqlite3_db_readonly(handle, "main") == 0 else { throw QueueError(.permission, "\(path) can only be read") }
-        // The exclusive lock before the first access: the log's index then lives on the heap, not in a file that others could truncate.
+        // Exclusive before the first access: the log's index is then in memory, not in a file that others could truncate.
         try pragma("locking_mode=EXCLUSIVE", answers: "exclusive")
-        try pragma("journal_mode=WAL", answers: "wal")
-        try pragma("journal_mode", answers: "wal")
-        for setting in [
-            "synchronous=NORMAL", "wal_autocheckpoint=0", "mmap_size=0", "temp_store=MEMORY", "secure_delete=ON",
-            "cell_size_check=ON", "cache_size=-4096", "foreign_keys=OFF",
-        ] { try execute("PRAGMA \(setting)") }
-        sqlite3_wal_hook(
-            handle,
-            { context, _, _, frames in
-                context?.assumingMemoryBound(to: Int32.self).pointee = frames
-                return SQLITE_OK
-            }, logFrames)
+        try set(["mmap_size=0", "temp_store=MEMORY", "secure_delete=ON", "cell_size_check=ON", "cache_size=-4096", "foreign_keys=OFF"])
+    }
+
+    private func set(_ settings: [String]) throws(QueueError) {
+        for setting in settings { try execute("PRAGMA \(setting)") }
     }
 
     /// A pragma that must answer so. It is stepped to its end: it may answer a row and fail only then.
@@ -107,11 +155,23 @@ final class Database {
     /// Rows that the last statement changed.
     var changes: Int { Int(sqlite3_changes(handle)) }
 
+    /// Pages of the database after the last commit.
+    private func pageCount() throws(QueueError) -> Int64 {
+        let statement = try statement("PRAGMA page_count")
+        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+    }
+
+    /// Drops the pages kept in memory, so that what is read next comes from the files: a page that was read wrongly once is read again.
+    func forgetPages() { sqlite3_db_release_memory(handle) }
+
     // MARK: Transactions
 
     private var changesAtBegin: Int32 = 0
     /// Whether the last commit had anything to write: only then it shows that the disk takes it.
     private(set) var lastCommitWrote = false
+
+    /// Whether the transaction has changed anything.
+    var hasChanges: Bool { sqlite3_total_changes(handle) != changesAtBegin }
 
     /// Begins a transaction unless one is under way.
     func begin() throws(QueueError) {
@@ -134,16 +194,21 @@ final class Database {
                 throw QueueError(.internal, "the commit left the transaction open")
             }
         } catch {
-            let code = sqlite3_errcode(handle)
+            let code = sqlite3_extended_errcode(handle)
             rollback()
             // The last frame may be in the log although writing it was answered with an error.
-            if code & 0xff == SQLITE_IOERR { throw QueueError(.unknown, error.detail) }
+            if Self.isFlush(code) { isPoisoned = true }
+            if code & 0xff == SQLITE_IOERR, !error.isFull { throw QueueError(.unknown, error.detail) }
             throw error
         }
         isInTransaction = false
-        lastCommitWrote = sqlite3_total_changes(handle) != changesAtBegin
+        lastCommitWrote = hasChanges
+        if lastCommitWrote, isLogFresh, lock != nil {
+            isLogFresh = false
+            flushedFrames = 0
+            readSalts()
+        }
         if durable { try flush() }
-        if logFrames.pointee >= Self.checkpointFrames { checkpoint(truncate: false) }
     }
 
     func rollback() {
@@ -152,8 +217,38 @@ final class Database {
         if sqlite3_exec(handle, "ROLLBACK", nil, nil, nil) != SQLITE_OK { isPoisoned = true }
     }
 
+    /// The log's salts; 0 when they cannot be read, which the side record then says.
+    private func readSalts() {
+        do throws(QueueError) { logSalts = try LogImage.salts(logDescriptor, path: StorePath.log(of: path)) ?? 0 } catch {
+            logSalts = 0
+            Log.warning(error.detail)
+        }
+    }
+
+    /// The log was there when the connection was opened, with so many frames, all of them durable.
+    func adoptLog(frames: Int) {
+        guard frames > 0 else { return }
+        isLogFresh = false
+        hookFrames.pointee = Int32(clamping: frames)
+        flushedFrames = hookFrames.pointee
+        readSalts()
+    }
+
+    private static func isFlush(_ code: Int32) -> Bool { [4, 5].contains(code >> 8) && code & 0xff == SQLITE_IOERR }
+
+    // MARK: The log
+
+    /// Frames in the log.
+    var logFrames: Int32 { isLogFresh ? 0 : hookFrames.pointee }
+    /// Whether a commit is not durable yet.
+    var needsFlush: Bool { lock != nil && !isPoisoned && logFrames > flushedFrames }
+    /// Whether the log is long enough to be copied.
+    var isLogLong: Bool { logFrames >= Self.checkpointFrames }
+
     /// Flushes the log. A flush that failed is never tried again: the kernel may have dropped the pages and say yes the next time.
-    private func flush() throws(QueueError) {
+    func flush() throws(QueueError) {
+        guard lock != nil else { return }
+        guard !isPoisoned else { throw QueueError(.storage, "a flush of \(path) failed before") }
         var file: UnsafeMutablePointer<sqlite3_file>?
         let code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
         guard code == SQLITE_OK, let file, let methods = file.pointee.pMethods, let sync = methods.pointee.xSync else {
@@ -165,7 +260,13 @@ final class Database {
             isPoisoned = true
             throw QueueError(.unknown, "the flush of \(path) failed (\(result)): \(Posix.lastError())")
         }
-        do {
+        try checkFiles()
+        flushedFrames = logFrames
+    }
+
+    /// The files are still the ones that were opened, and nobody else wrote them.
+    private func checkFiles() throws(QueueError) {
+        do throws(QueueError) {
             try watch.check()
         } catch {
             isPoisoned = true
@@ -173,32 +274,125 @@ final class Database {
         }
     }
 
-    /// Copies the log into the database; what fails here costs nothing but the log's size. True when all of it was copied.
-    @discardableResult
-    func checkpoint(truncate: Bool) -> Bool {
-        guard !isInTransaction, !isPoisoned else { return false }
-        let mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
-        let code = sqlite3_wal_checkpoint_v2(handle, "main", mode, nil, nil)
-        if code == SQLITE_OK { logFrames.pointee = 0 }
+    /// Copies the log into the database; what fails here costs nothing but the log's size. True when all of it was copied: then nothing
+    /// in the log is needed any more.
+    func checkpoint() -> Bool {
+        guard lock != nil, !isInTransaction, !isPoisoned else { return false }
+        guard !isLogFresh else { return true }
+        do throws(QueueError) {
+            // What is not flushed must not be relied on; and a file that was replaced must not be written.
+            if needsFlush { try flush() } else { try checkFiles() }
+        } catch {
+            Log.warning(error.detail)
+            return false
+        }
+        var (frames, copied): (Int32, Int32) = (0, 0)
+        let code = sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &copied)
+        if Self.isFlush(code) {
+            isPoisoned = true
+            Log.warning("\(path): a flush failed while the log was copied; the queue must be closed and opened again")
+        }
+        watch.remember()
+        guard code == SQLITE_OK, frames == copied else { return false }
+        isLogFresh = true
+        flushedFrames = 0
+        return true
+    }
+
+    /// Makes a log that was copied empty, so that no text that was deleted stays in it.
+    func truncateLog() -> Bool {
+        guard lock != nil, isLogFresh, !isPoisoned else { return false }
+        let code = sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
+        if Self.isFlush(code) { isPoisoned = true }
         return code == SQLITE_OK
     }
 
+    /// From now on the files are watched. Their names are made durable first.
+    func watchFiles() throws(QueueError) {
+        try Posix.syncDirectory(of: path)
+        watch.remember()
+    }
+
+    // MARK: Room
+
+    /// What is kept for outcomes, deletions and closing when the disk is full: blocks behind the database's end.
+    private static let reserve: Int64 = 64 << 10
+    /// Room for messages that is taken at a time.
+    private static let step: Int64 = 64 << 10
+    /// Whether the file system can allocate blocks behind a file's end.
+    private var canReserve = true
+    /// The reserve is whole. Without it no message is accepted.
+    private(set) var hasReserve = true
+    /// Bytes of new messages that the room taken last suffices for.
+    private var growthLeft: Int64 = -1
+
+    /// Sees to it that so many bytes of new messages can be copied into the database when the disk is full, with the reserve left.
+    func takeRoom(for bytes: Int64) throws(QueueError) {
+        growthLeft = growthLeft.subtractingClamped(bytes)
+        guard let lock, canReserve, growthLeft < 0 || !hasReserve else { return }
+        let end = Int64(try Posix.status(lock.descriptor, path).st_size)
+        let grown = max(0, try pageCount() * 4096 - end)
+        let wanted = Self.step + bytes
+        guard platform_allocate(lock.descriptor, end, Self.reserve + grown + wanted) == 0 else {
+            guard errno == ENOSPC || errno == EDQUOT else {
+                canReserve = false
+                return
+            }
+            hasReserve = false
+            throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
+        }
+        // Allocating it changed the file's times.
+        watch.remember()
+        hasReserve = true
+        growthLeft = Self.step
+    }
+
+    /// Takes the reserve again, if there is room for it.
+    func restoreReserve() {
+        growthLeft = -1
+        do throws(QueueError) { try takeRoom(for: 0) } catch {
+            // The next message asks again, and is told.
+        }
+    }
+
+    /// Gives the reserve up for what must be written now; false: there is none.
+    func releaseReserve() -> Bool {
+        guard let lock, canReserve, hasReserve else { return false }
+        hasReserve = false
+        guard let status = try? Posix.status(lock.descriptor, path) else { return false }
+        defer { watch.remember() }
+        return ftruncate(lock.descriptor, status.st_size) == 0
+    }
+
+    // MARK: The end
+
+    /// Closes the connection, whatever its state. Neither log nor database is written by this.
     func close() {
         for statement in statements.values { statement.finalize() }
         statements = [:]
         sqlite3_close_v2(handle)
+        if logDescriptor >= 0 { Glibc.close(logDescriptor) }
+        logDescriptor = -1
+        view?.retire()
     }
 
     // MARK: Errors
 
+    func error(_ code: Int32, _ what: String) -> QueueError { Self.error(code, what, handle) }
+
     /// What SQLite's code means to a caller.
-    func error(_ code: Int32, _ what: String) -> QueueError {
-        let message = "\(String(cString: sqlite3_errmsg(handle))) (SQLite \(code), \(what))"
+    private static func error(_ code: Int32, _ what: String, _ handle: OpaquePointer) -> QueueError {
+        let system = sqlite3_system_errno(handle)
+        var message = "\(String(cString: sqlite3_errmsg(handle))) (SQLite \(code), \(what))"
+        if [SQLITE_IOERR, SQLITE_CANTOPEN].contains(code & 0xff), system != 0 { message += ": \(Posix.describe(system))" }
         if code == SQLITE_READONLY | (6 << 8) { return QueueError(.permission, message) }  // the directory is read-only
         switch code & 0xff {
         case SQLITE_BUSY, SQLITE_LOCKED: return QueueError(.locked, message)
-        case SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PROTOCOL:
-            return QueueError(.storage, message)
+        case SQLITE_FULL: return QueueError(.storage, message, isFull: true)
+        case SQLITE_IOERR: return QueueError(.storage, message, isFull: system == ENOSPC || system == EDQUOT)
+        case SQLITE_CANTOPEN:
+            return QueueError([EACCES, EPERM, EROFS].contains(system) ? .permission : .storage, message, isFull: system == ENOSPC)
+        case SQLITE_NOMEM, SQLITE_READONLY, SQLITE_PROTOCOL: return QueueError(.storage, message)
         case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT: return QueueError(.corrupt, message)
         case SQLITE_PERM, SQLITE_AUTH: return QueueError(.permission, message)
         case SQLITE_TOOBIG: return QueueError(.tooLarge, message)
@@ -213,3 +407,4 @@ extension StaticString {
         let length: Int
     }
 }
+

@@ -17,6 +17,8 @@ package struct Row {
     package var stateHash: Int64 = 0
     package var contentHash: Int64 = 0
     package var bodySize: Int64
+    package var priority: Int64 = 0
+    package var replaceKey: String?
     /// All of it, or only its start.
     package var body: [UInt8] = []
     package var hasWholeBody = false
@@ -66,6 +68,11 @@ package struct Row {
         checksum.add(notBefore)
         checksum.add(expiresAt)
         checksum.add(unmeteredOnly ? 1 : 0)
+        // Rows of layout 1 have neither.
+        if priority != 0 || replaceKey != nil {
+            checksum.add(priority)
+            checksum.add(replaceKey ?? "")
+        }
         return checksum.stored
     }
 
@@ -77,8 +84,13 @@ package struct Row {
             flags(progress)
         )
         withUnsafeBytes(of: values) { checksum.add($0) }
+        // Rows of layout 1 have none of these.
+        let later = (progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime)
+        if later != (0, 0, 0, 0) { withUnsafeBytes(of: later) { checksum.add($0) } }
         return checksum.stored
     }
 
-    static func flags(_ progress: Progress) -> Int64 { (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) }
+    static func flags(_ progress: Progress) -> Int64 {
+        (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.isDamaged ? 8 : 0)
+    }
 }

@@ -1,130 +1,164 @@
 import Glibc
 
-/// The only room that knows SQL. Used under the engine's lock; every writing function needs `begin()` before and `commit` after.
+/// The only layer that knows SQL. Used under the engine's lock; every writing function needs `begin()` before and `commit` after.
 ///
 /// What is kept in memory beside the tables (counts, the next sequence) follows the transaction: `rollback` undoes it.
 package final class Store {
     let database: Database
-    let file: FileIdentity
-    private(set) var nextSequence: Int64
-    private var sequenceCeiling: Int64
-    var foldedThrough: Int64
-    var counters: Counters
+    private let lock: StoreLock
+    private let side: SideFile
+    private(set) var nextSequence: Int64 = 1
+    /// As the table has it, or will have it with the next commit.
+    private var state = StoreState()
+    private var stateOnDisk = StoreState()
+    var foldedThrough: Int64 {
+        get { state.foldedThrough }
+        set { state.foldedThrough = newValue }
+    }
+    var counters = Counters()
     /// History up to this sequence was looked at for pruning.
     var pruneCursor: Int64 = 0
     /// What this transaction changed in memory, to be undone when it fails.
-    private var sequenceAtBegin: (next: Int64, ceiling: Int64, folded: Int64)?
+    private var atBegin: (next: Int64, state: StoreState)?
+    /// This session has changed the store, and the database file says that it is in use.
+    private var isMarked = false
+    private let currentBoot: String
+    /// What the store lost before it was opened.
+    package let loss: LostTail?
+    /// What was mended when the store was opened, for the host to be told.
+    package private(set) var repair: String?
+    package let isReadOnly: Bool
 
     /// Messages that wait for the fold at most, so that it stays a short pause.
     static let foldEvery: Int64 = 512
     static let sequenceBlock: Int64 = 4096
+    private static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
-    /// Opens the store at `path`, or makes it.
+    /// Opens the store at `path`, or makes it. Until the store is accepted nothing on disk is changed.
     package init(path given: String, options: Options) throws(QueueError) {
         let path = try StorePath.resolve(given)
+        isReadOnly = options.readOnly
+        currentBoot = SystemBoot.id()
+        lock = try Self.claim(path, readOnly: options.readOnly)
+        side = SideFile(of: path)
+        let survey: StoreSurvey
+        do throws(QueueError) {
+            let view = try StoreView(path: path, database: lock.descriptor)
+            let reading = try Database(view: view, lengthLimit: Self.lengthLimit)
+            do throws(QueueError) {
+                survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot)
+                if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
+                loss = survey.loss
+            } catch {
+                reading.close()
+                throw error
+            }
+            if options.readOnly {
+                database = reading
+            } else {
+                reading.close()
+                database = try Self.connect(lock, survey)
+            }
+        } catch {
+            lock.release()
+            // What is not known to the caller who only opens is not known at all.
+            throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        }
+        do throws(QueueError) {
+            try start(survey)
+        } catch {
+            database.rollback()
+            close(clean: false)
+            throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        }
+    }
+
+    private static func claim(_ path: String, readOnly: Bool) throws(QueueError) -> StoreLock {
+        if readOnly { return try StoreLock.take(path, try StorePath.inspectForReading(path), shared: true) }
         if try StorePath.inspect(path) == nil { try StoreBirth.make(path) }
         guard let file = try StorePath.inspect(path) else {
             throw QueueError(.storage, "\(path) vanished while it was opened")
         }
-        guard StoreOwner.claim(file) else {
-            throw QueueError(.locked, "\(path) is open in this process (\(getpid())) already, or was when it was forked")
-        }
-        do {
-            try StorePath.checkHeader(path)
-            database = try Self.connect(path, file, options)
-        } catch {
-            StoreOwner.release(file)
-            throw error
-        }
-        self.file = file
-        (nextSequence, sequenceCeiling, foldedThrough) = (1, 0, 0)
-        counters = Counters()
-        do {
-            try start()
-        } catch {
-            database.rollback()
-            close(clean: false)
-            throw error
-        }
+        return try StoreLock.take(path, file, shared: false)
     }
 
-    private static func connect(_ path: String, _ file: FileIdentity, _ options: Options) throws(QueueError) -> Database {
-        let deadline = 20
-        for tries in 0... {
-            do {
-                return try Database(path: path, lengthLimit: Options.bodyCeiling + (64 << 20))
-            } catch {
-                guard error.code == .locked else { throw error }
-                // An owner that is just closing gets a moment.
-                if tries < deadline {
-                    usleep(5_000)
-                    continue
-                }
-                let owner = StoreOwner.process(locking: file).map { "process \($0)" } ?? "another process"
-                throw QueueError(.locked, "\(path) is open in \(owner)")
+    /// The store was accepted: from here on it is written.
+    private static func connect(_ lock: StoreLock, _ survey: StoreSurvey) throws(QueueError) -> Database {
+        if !survey.isHeaderReady, survey.logFrames == 0 {
+            try Posix.write(lock.descriptor, at: StoreBirth.logMark.offset, StoreBirth.logMark.bytes, lock.path)
+            try Posix.sync(lock.descriptor, lock.path)
+        }
+        if survey.hasLog {
+            do throws(QueueError) { try LogRewrite.run(lock.path, size: survey.logSize) } catch {
+                guard error.isFull else { throw error }
+                // The room that is kept for this.
+                let size = try Posix.status(lock.descriptor, lock.path).st_size
+                guard ftruncate(lock.descriptor, size) == 0 else { throw error }
+                try LogRewrite.run(lock.path, size: survey.logSize)
             }
         }
-        throw QueueError(.internal, "unreachable")
+        let database = try Database(lock: lock, lengthLimit: lengthLimit)
+        database.adoptLog(frames: survey.logFrames)
+        return database
     }
 
-    /// Reads where the last owner left off.
-    private func start() throws(QueueError) {
-        try checkObjects()
-        let statement = try database.statement(
-            """
-            SELECT sequence_ceiling, folded_through, is_clean, boot_id, queued, sent, delivered, "read", failed, received, unread,
-              unsent_bytes FROM state
-            """)
-        var totals = Counts()
-        let state = try statement.first { () throws(QueueError) in
-            totals = counts(statement, from: 4)
-            return (statement.int(0), statement.int(1), statement.bool(2), statement.text(3))
+    /// Takes over where the last owner left off.
+    private func start(_ survey: StoreSurvey) throws(QueueError) {
+        if survey.logFrames > 0, !isReadOnly {
+            try openSideFile()
+            if !checkpoint() { Log.warning("\(path): the log that was left behind could not be copied yet") }
         }
-        guard let (ceiling, folded, isClean, bootID) = state, ceiling >= 0, folded >= 0, ceiling <= MessageID.sequenceCeiling else {
-            throw QueueError(.corrupt, "\(database.path): the table state is empty or impossible")
-        }
-        (sequenceCeiling, nextSequence, foldedThrough) = (ceiling, ceiling + 1, folded)
-        let currentBoot = Self.bootID()
-        // A crash of the process leaves the file whole; only a crash of the system may not.
-        if !isClean, bootID != currentBoot || bootID.isEmpty { try quickCheck() }
-        try begin()
-        if isClean, totals.isPlausible {
-            counters = Counters(totals: totals)
+        if let found = survey.state { (state, stateOnDisk) = (found, found) }
+        if survey.layout < Schema.version { try upgrade() }
+        if survey.state == nil { try rebuild() }
+        nextSequence = state.sequenceCeiling + 1
+        if state.mark == .closed, state.totals.isPlausible {
+            counters = Counters(totals: state.totals)
         } else {
-            try fold()
-            counters = Counters(totals: try sumOfConversations())
+            let unfolded = try unfoldedCounts()
+            counters = Counters(totals: unfolded.values.reduce(try sumOfConversations(), +), unfolded: unfolded)
         }
-        let opened = try database.statement("UPDATE state SET is_clean = 0, boot_id = ?1")
-        try opened.bind(1, currentBoot)
-        try opened.run()
+        guard counters.totals.isPlausible else {
+            throw QueueError(.corrupt, "\(path) is damaged: its counts are impossible")
+        }
+    }
+
+    private func upgrade() throws(QueueError) {
+        try begin()
+        for sql in Schema.upgrade { try database.execute(sql) }
+        isUpgraded = true
+        try commit(durable: true)
+    }
+    /// The row of `state` must be written whatever is in it.
+    private var isUpgraded = false
+
+    /// Makes anew what is kept beside the messages, because the row `state` is damaged.
+    private func rebuild() throws(QueueError) {
+        Log.warning("\(path): the table state was damaged and is made anew from the messages")
+        repair = "the table state was damaged and was made anew from the messages"
+        let last = max(try StoreSurvey.lastSequence(database).last, try highestRememberedSequence(), loss?.last ?? 0)
+        state = StoreState()
+        state.mark = .open
+        state.sequenceCeiling = min(last.addingClamped(Self.sequenceBlock), MessageID.sequenceCeiling)
+        nextSequence = state.sequenceCeiling + 1
+        try begin()
+        try database.execute("DELETE FROM conversation")
+        try database.execute("UPDATE message SET indexed = 0 WHERE indexed != 0")
+        state.foldedThrough = 0
+        try fold()
+        isUpgraded = true
         try commit(durable: true)
     }
 
-    private func checkObjects() throws(QueueError) {
-        var names: [String] = []
-        let statement = try database.statement("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+    /// Ids that the engine made carry the sequence number of their message.
+    private func highestRememberedSequence() throws(QueueError) -> Int64 {
+        let statement = try database.statement("SELECT id FROM recent")
+        var highest: Int64 = 0
         try statement.forEach { () throws(QueueError) in
-            names.append(statement.text(0))
+            highest = max(highest, MessageID.sequence(in: statement.text(0)) ?? 0)
             return true
         }
-        guard names == Schema.objects else {
-            throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
-        }
-    }
-
-    private func quickCheck() throws(QueueError) {
-        let statement = try database.statement("PRAGMA quick_check(1)")
-        let answer = try statement.first { () throws(QueueError) in statement.text(0) }
-        guard answer == "ok" else { throw QueueError(.corrupt, "\(database.path): \(answer ?? "no answer")") }
-    }
-
-    /// Names this run of the system; "" where that is not known, which counts as another one.
-    private static func bootID() -> String {
-        guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return "" }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 36)
-        guard fread(&bytes, 1, bytes.count, file) == bytes.count else { return "" }
-        return String(decoding: bytes, as: UTF8.self)
+        return highest
     }
 
     // MARK: Transactions
@@ -132,7 +166,7 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        sequenceAtBegin = (nextSequence, sequenceCeiling, foldedThrough)
+        atBegin = (nextSequence, state)
     }
 
     package var isInTransaction: Bool { database.isInTransaction }
@@ -140,14 +174,46 @@ package final class Store {
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
-        do {
+        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk)
+        do throws(QueueError) {
+            try writeState(isFirst)
             try database.commit(durable: durable)
         } catch {
             // After a flush that failed the rows may be there: memory goes on as if, and the queue is closed to writes.
-            if !database.isPoisoned { undo() }
+            if !database.isPoisoned {
+                database.rollback()
+                undo()
+            }
             throw error
         }
+        stateOnDisk = state
+        isUpgraded = false
         counters.commit()
+        if isFirst {
+            isMarked = true
+            // The database file itself must say that it is in use, so that a copy without its log is noticed.
+            if checkpoint() { database.restoreReserve() } else if durable { noteFlushed() }
+        } else if durable {
+            noteFlushed()
+        }
+        if database.isLogLong { if checkpoint() { database.restoreReserve() } }
+    }
+
+    /// With the first change of a session and of a log the row says so, and whom the log belongs to.
+    private func writeState(_ isFirst: Bool) throws(QueueError) {
+        guard database.hasChanges || state != stateOnDisk || isUpgraded else { return }
+        if isFirst {
+            state.mark = .open
+            state.bootID = currentBoot
+            state.totals = Counts()
+            if nextSequence > state.sequenceCeiling { try reserveSequences() }
+        }
+        if isFirst || database.isLogFresh {
+            state.logBase = stateOnDisk.generation
+            state.generation = Int64.random(in: 1...Int64.max)
+        }
+        if isFirst, !isReadOnly { try openSideFile() }
+        if state != stateOnDisk || isUpgraded { try state.write(database) }
     }
 
     package func rollback() {
@@ -157,59 +223,182 @@ package final class Store {
     }
 
     private func undo() {
-        if let (next, ceiling, folded) = sequenceAtBegin {
-            (nextSequence, sequenceCeiling, foldedThrough) = (next, ceiling, folded)
-        }
+        if let (next, old) = atBegin { (nextSequence, state) = (next, old) }
         counters.rollback()
     }
 
     /// The next place in the order. Blocks of numbers are reserved on disk, so that none is given out twice, whatever is deleted.
     func takeSequence() throws(QueueError) -> Int64 {
-        if nextSequence > sequenceCeiling {
-            let ceiling = nextSequence + Self.sequenceBlock - 1
-            guard ceiling <= MessageID.sequenceCeiling else { throw QueueError(.full, "the store's numbers are used up") }
-            let statement = try database.statement("UPDATE state SET sequence_ceiling = ?1")
-            statement.bind(1, ceiling)
-            try statement.run()
-            sequenceCeiling = ceiling
-        }
+        if nextSequence > state.sequenceCeiling { try reserveSequences() }
         defer { nextSequence += 1 }
         return nextSequence
     }
 
-    /// Closes the file; `clean` also writes down what the next open would else have to count.
-    package func close(clean: Bool) {
-        if clean, !database.isPoisoned {
-            do {
-                try begin()
-                try fold()
-                try saveTotals()
-                try commit(durable: true)
-                database.checkpoint(truncate: true)
-            } catch {
-                // The next open counts for itself; nothing is lost but time.
-                rollback()
-                Log.warning("\(database.path): not closed in order: \(error.detail)")
-            }
-        }
-        database.close()
-        StoreOwner.release(file)
+    private func reserveSequences() throws(QueueError) {
+        let ceiling = nextSequence + Self.sequenceBlock - 1
+        guard ceiling <= MessageID.sequenceCeiling else { throw QueueError(.full, "the store's numbers are used up") }
+        state.sequenceCeiling = ceiling
     }
 
-    private func saveTotals() throws(QueueError) {
-        let statement = try database.statement(
-            """
-            UPDATE state SET is_clean = 1, sequence_ceiling = ?1, queued = ?2, sent = ?3, delivered = ?4, "read" = ?5, failed = ?6,
-              received = ?7, unread = ?8, unsent_bytes = ?9
-            """)
-        statement.bind(1, nextSequence - 1)
-        bind(counters.totals, to: statement, from: 2)
-        try statement.run()
+    // MARK: The log
+
+    /// The side record, made durable with both names before anything is in the log that could be lost.
+    private func openSideFile() throws(QueueError) {
+        guard !side.isOpen else { return }
+        try side.open()
+        try side.write(record(frames: Int64(database.logFrames)), durable: true)
+        try database.watchFiles()
+    }
+
+    private func record(frames: Int64) -> SideRecord {
+        SideRecord(
+            generation: state.generation, base: state.logBase, salts: database.logSalts, frames: frames, lastSequence: nextSequence - 1)
+    }
+
+    /// The log is durable as far as it goes: the side record says how far.
+    private func noteFlushed() {
+        guard !isReadOnly, !database.isPoisoned, !database.isLogFresh else { return }
+        write(record(frames: Int64(database.logFrames)), durable: false)
+    }
+
+    private func write(_ record: SideRecord, durable: Bool) {
+        do throws(QueueError) { try side.write(record, durable: durable) } catch {
+            // Without it only the loss of the log's end would pass unnoticed.
+            Log.warning(error.detail)
+        }
+    }
+
+    /// Copies the log into the database; true when nothing of it is needed any more. What fails costs nothing but the log's size.
+    @discardableResult
+    func checkpoint() -> Bool {
+        guard !database.isLogFresh else { return true }
+        guard database.checkpoint() else { return false }
+        write(record(frames: 0), durable: true)
+        return true
+    }
+
+    /// Whether a commit of this store is not durable yet.
+    package var needsFlush: Bool { database.needsFlush }
+
+    /// Makes durable what is not.
+    package func flush() throws(QueueError) {
+        guard needsFlush, !isInTransaction else { return }
+        try database.flush()
+        noteFlushed()
     }
 
     /// Removes what was deleted from the log and the file, not only from the tables.
-    package func scrub() { database.checkpoint(truncate: true) }
+    package func scrub() {
+        guard checkpoint(), database.truncateLog() else {
+            Log.warning("\(path): text that was deleted is still in the log")
+            return
+        }
+        database.restoreReserve()
+    }
 
-    package var path: String { database.path }
+    // MARK: Room
+
+    /// Throws when the disk has no room for so many more bytes of messages, with what is kept for sending them.
+    package func takeRoom(messages: Int, bytes: Int64) throws(QueueError) {
+        guard !isReadOnly else { return }
+        // With what indexes and counts take of each.
+        let wanted = bytes + bytes / 4 + Int64(messages) * 600
+        do throws(QueueError) { try database.takeRoom(for: wanted) } catch {
+            guard error.isFull, !isInTransaction, checkpoint() else { throw error }
+            try database.takeRoom(for: wanted)
+        }
+    }
+
+    /// After the disk was found full: makes some room. False when nothing can be done.
+    package func makeRoom() -> Bool {
+        guard !isInTransaction, !database.isPoisoned else { return false }
+        let hadLog = !database.isLogFresh
+        if hadLog, checkpoint() { return true }
+        guard database.releaseReserve() else { return false }
+        Log.warning("\(path): the disk is full; the room that is kept for sending and deleting is used now")
+        _ = checkpoint()
+        return true
+    }
+
+    // MARK: The end
+
+    /// Closes the file; `clean` also writes down what the next open would else have to count.
+    package func close(clean: Bool) {
+        let isClosed = clean && !isReadOnly && finish()
+        database.close()
+        if isClosed {
+            unlink(StorePath.log(of: path))
+            side.remove()
+        }
+        lock.release()
+    }
+
+    /// True when the database holds everything.
+    private func finish() -> Bool {
+        guard !database.isPoisoned else { return false }
+        guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
+        for _ in 0..<3 {
+            do throws(QueueError) {
+                try begin()
+                try fold()
+                state.mark = .closed
+                state.sequenceCeiling = nextSequence - 1
+                state.totals = counters.totals
+                isMarked = true
+                try commit(durable: true)
+                guard checkpoint(), database.truncateLog() else { return false }
+                database.restoreReserve()
+                return true
+            } catch {
+                // The next open counts for itself; nothing is lost but time.
+                rollback()
+                guard error.isFull, makeRoom() else {
+                    Log.warning("\(path): not closed in order: \(error.detail)")
+                    return false
+                }
+            }
+        }
+        return false
+    }
+
+    // MARK: Waits
+
+    /// A wait that a receiver asked the whole queue for; nil: none.
+    package var hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)? {
+        state.hold == StoreState.Hold() ? nil : (state.hold.until, state.hold.delay, state.hold.boot, state.hold.uptime)
+    }
+
+    /// In the transaction under way.
+    package func setHold(_ hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)?) {
+        state.hold = hold.map { StoreState.Hold(until: $0.until, delay: $0.delay, boot: $0.boot, uptime: $0.uptime) } ?? StoreState.Hold()
+    }
+
+    /// As it is kept on disk, for a copy that is closed and of its own.
+    var stateOfCopy: StoreState {
+        var copy = stateOnDisk
+        copy.mark = .copied
+        copy.bootID = ""
+        copy.totals = Counts()
+        copy.logBase = 0
+        copy.generation = Int64.random(in: 1...Int64.max)
+        return copy
+    }
+
+    /// What is read next comes from the files.
+    package func forgetPages() { database.forgetPages() }
+
+    package var path: String { lock.path }
     package var isPoisoned: Bool { database.isPoisoned }
+}
+
+/// This run of the system.
+enum SystemBoot {
+    /// Its name; "" where that is not known, which counts as another one.
+    static func id() -> String {
+        guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return "" }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 36)
+        guard fread(&bytes, 1, bytes.count, file) == bytes.count else { return "" }
+        return String(decoding: bytes, as: UTF8.self)
+    }
 }

@@ -29,10 +29,10 @@ extension Store {
     /// A row whose checksum does not fit: it becomes `failed` as far as that can be written, so that it holds nothing up.
     package func markDamaged(_ sequence: Int64) throws(QueueError) {
         guard let row = try outline(at: sequence), row.progress.status == .queued else { return }
-        let statement = try database.statement("UPDATE message SET status = 5 WHERE seq = ?1")
-        statement.bind(1, sequence)
-        try statement.run()
-        try count(row, row.change(to: .failed))
+        var progress = Progress()
+        progress.status = .failed
+        progress.isDamaged = true
+        try update(row, to: progress)
     }
 
     /// A line in the ledger; the oldest give way beyond a thousand.

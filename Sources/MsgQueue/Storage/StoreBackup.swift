@@ -8,22 +8,25 @@ package final class StoreCopy {
     private static let pagesPerStep: Int32 = 512
 
     private let path: String
-    private let temporary: String
+    private let file: NewFile
+    private let store: Store
     private var target: OpaquePointer?
     private var backup: OpaquePointer?
+    /// What the copy says of itself.
+    private var state = StoreState()
 
     /// Prepares a copy to the new file `given`.
-    fileprivate init(of database: Database, to given: String) throws(QueueError) {
+    fileprivate init(of store: Store, to given: String) throws(QueueError) {
         path = try StorePath.resolve(given)
+        self.store = store
         guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) exists already") }
-        temporary = Posix.temporaryName(for: path)
-        Glibc.close(try Posix.makeFile(temporary))
+        file = try NewFile(for: path)
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
-        var code = sqlite3_open_v2(temporary, &target, flags, nil)
+        var code = sqlite3_open_v2(file.temporary, &target, flags, "unix-none")
         // It is flushed once, at its end, when nobody waits for it.
-        if code == SQLITE_OK { code = sqlite3_exec(target, "PRAGMA synchronous=OFF", nil, nil, nil) }
+        if code == SQLITE_OK { code = sqlite3_exec(target, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF", nil, nil, nil) }
         if code == SQLITE_OK {
-            backup = sqlite3_backup_init(target, "main", database.handle, "main")
+            backup = sqlite3_backup_init(target, "main", store.database.handle, "main")
             if backup == nil { code = sqlite3_errcode(target) }
         }
         guard code == SQLITE_OK else {
@@ -41,29 +44,27 @@ package final class StoreCopy {
         backup = nil
         let finished = sqlite3_backup_finish(running)
         guard code == SQLITE_DONE, finished == SQLITE_OK else { throw problem(code == SQLITE_DONE ? finished : code) }
+        state = store.stateOfCopy
         return false
     }
 
-    /// Makes the complete copy a file of its own.
+    /// Makes the complete copy a file of its own: closed, and with a generation that no log of the original fits.
     package func finish() throws(QueueError) {
-        // The copy is closed, whatever its origin: as an owner who closes in order leaves it. Its totals are not, so it counts anew.
-        let code = sqlite3_exec(target, "PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE", nil, nil, nil)
+        let code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE; \(state.update)", nil, nil, nil)
         guard code == SQLITE_OK else { throw problem(code) }
         let closed = sqlite3_close(target)
         guard closed == SQLITE_OK else { throw problem(closed) }
         target = nil
-        try Posix.syncFile(temporary)
-        guard try Posix.renameExclusively(temporary, path) else { throw QueueError(.conflict, "\(path) exists already") }
-        try Posix.syncDirectory(of: path)
+        guard try file.finish(replacing: false) else { throw QueueError(.conflict, "\(path) exists already") }
     }
 
-    /// Gives up what is not complete, and removes what there is of it.
+    /// Gives up what is not complete; what there is of it goes with this object.
     package func abandon() {
         if let running = backup { sqlite3_backup_finish(running) }
         backup = nil
         if let open = target { sqlite3_close(open) }
         target = nil
-        unlink(temporary)
+        file.abandon()
     }
 
     private func problem(_ code: Int32) -> QueueError {
@@ -73,5 +74,5 @@ package final class StoreCopy {
 }
 
 extension Store {
-    package func copy(to path: String) throws(QueueError) -> StoreCopy { try StoreCopy(of: database, to: path) }
+    package func copy(to path: String) throws(QueueError) -> StoreCopy { try StoreCopy(of: self, to: path) }
 }

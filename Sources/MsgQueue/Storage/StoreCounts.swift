@@ -8,23 +8,23 @@ extension Store {
         guard unfoldedRows > 0 else { return }
         let counts = try database.statement(
             """
-            INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq)
-            SELECT conversation, sum(status = 0), sum(status = 2), sum(status = 3), sum(status = 4), sum(status = 5), sum(status IN (6, 7)),
-              sum(status = 6), sum(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END), max(seq)
-            FROM message WHERE seq > ?1 GROUP BY conversation
+            INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof)
+            SELECT name, q, s, d, r, f, x, u, b, l, 3 * q + 5 * s + 7 * d + 11 * r + 13 * f + 17 * x + 19 * u + 23 * b + 29 * l FROM (
+              SELECT conversation AS name, sum(status = 0) AS q, sum(status = 2) AS s, sum(status = 3) AS d, sum(status = 4) AS r,
+                sum(status = 5) AS f, sum(status IN (6, 7)) AS x, sum(status = 6) AS u,
+                sum(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END) AS b, max(seq) AS l
+              FROM message WHERE seq > ?1 GROUP BY conversation) WHERE true
             ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
               delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
               received = received + excluded.received, unread = unread + excluded.unread,
-              unsent_bytes = unsent_bytes + excluded.unsent_bytes, last_seq = max(last_seq, excluded.last_seq)
+              unsent_bytes = unsent_bytes + excluded.unsent_bytes, last_seq = max(last_seq, excluded.last_seq),
+              proof = proof + excluded.proof - 29 * excluded.last_seq + 29 * (max(last_seq, excluded.last_seq) - last_seq)
             """)
         counts.bind(1, foldedThrough)
         try counts.run()
         let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
         rows.bind(1, foldedThrough)
         try rows.run()
-        let state = try database.statement("UPDATE state SET folded_through = ?1")
-        state.bind(1, nextSequence - 1)
-        try state.run()
         foldedThrough = nextSequence - 1
         counters.folded()
     }
@@ -45,6 +45,8 @@ extension Store {
 
     /// For readers that can do with what is folded already: a full disk does not keep anybody from reading.
     func foldIfPossible() {
+        // In a transaction under way a fold that failed would be committed by half.
+        guard !isInTransaction, !isPoisoned else { return }
         do throws(QueueError) { try foldNow() } catch {
             Log.warning("\(path): the newest messages are not in the indexes yet: \(error.detail)")
         }
@@ -62,19 +64,26 @@ extension Store {
         let statement = try database.statement(
             """
             UPDATE conversation SET queued = queued + ?2, sent = sent + ?3, delivered = delivered + ?4, "read" = "read" + ?5,
-              failed = failed + ?6, received = received + ?7, unread = unread + ?8, unsent_bytes = unsent_bytes + ?9 WHERE name = ?1
+              failed = failed + ?6, received = received + ?7, unread = unread + ?8, unsent_bytes = unsent_bytes + ?9, proof = proof + ?10
+            WHERE name = ?1
             """)
         try statement.bind(1, row.conversation.text)
         bind(delta, to: statement, from: 2)
+        statement.bind(10, Self.proof(delta, last: 0))
         try statement.run()
     }
 
     func bind(_ counts: Counts, to statement: Statement, from first: Int32) {
-        for (index, value) in [
-            counts.queued, counts.sent, counts.delivered, counts.read, counts.failed, counts.received, counts.unread, counts.unsentBytes,
-        ].enumerated() {
-            statement.bind(first + Int32(index), value)
-        }
+        for (index, value) in Self.numbers(counts).enumerated() { statement.bind(first + Int32(index), value) }
+    }
+
+    private static func numbers(_ counts: Counts) -> [Int64] {
+        [counts.queued, counts.sent, counts.delivered, counts.read, counts.failed, counts.received, counts.unread, counts.unsentBytes]
+    }
+
+    /// What shows that a row of `conversation` is what was written: linear, so that it can be kept with every change.
+    private static func proof(_ counts: Counts, last: Int64) -> Int64 {
+        zip(numbers(counts) + [last], [3, 5, 7, 11, 13, 17, 19, 23, 29] as [Int64]).reduce(0) { $0 &+ $1.0 &* $1.1 }
     }
 
     /// Of all messages; those being sent count as queued.
@@ -83,19 +92,98 @@ extension Store {
     /// Of one conversation; those being sent count as queued.
     package func counts(of conversation: Name) throws(QueueError) -> Counts {
         let statement = try database.statement(
-            "SELECT queued, sent, delivered, \"read\", failed, received, unread, unsent_bytes FROM conversation WHERE name = ?1")
+            """
+            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof FROM conversation WHERE name = ?1
+            """)
         try statement.bind(1, conversation.text)
-        let folded = try statement.first { () throws(QueueError) in counts(statement, from: 0) }
+        var folded = try statement.first { () throws(QueueError) in checkedCounts(statement) } ?? Counts()
+        if folded == nil { folded = try recount(conversation) }
         return (folded ?? Counts()) + (counters.unfolded[conversation] ?? Counts())
     }
 
+    /// The counts of a row that begins with them, `last_seq` and `proof`; nil: they are not what was written.
+    func checkedCounts(_ statement: Statement) -> Counts? {
+        let counts = counts(statement, from: 0)
+        guard counts.isPlausible, Self.proof(counts, last: statement.int(8)) == statement.int(9) else { return nil }
+        return counts
+    }
+
+    /// Counts of folded rows, made anew from the messages because those kept are damaged.
+    func recount(_ conversation: Name) throws(QueueError) -> Counts {
+        Log.warning("\(path): the counts of a conversation were damaged and are made anew from its messages")
+        let statement = try database.statement(
+            """
+            SELECT status, count(*), sum(body_size), max(seq) FROM message INDEXED BY message_conversation
+            WHERE indexed = 1 AND conversation = ?1 GROUP BY status
+            """)
+        try statement.bind(1, conversation.text)
+        var counts = Counts()
+        var last: Int64 = 0
+        try statement.forEach { () throws(QueueError) in
+            guard let status = Row.status(statement.int(0)) else { return true }
+            counts.add(
+                status, isReceived: statement.int(0) >= 6, amount: statement.int(1),
+                bytes: min(max(statement.int(2), 0), Int64(1) << 53))
+            last = max(last, statement.int(3))
+            return true
+        }
+        let update = try database.statement(
+            """
+            UPDATE conversation SET queued = ?2, sent = ?3, delivered = ?4, "read" = ?5, failed = ?6, received = ?7, unread = ?8,
+              unsent_bytes = ?9, last_seq = ?10, proof = ?11 WHERE name = ?1
+            """)
+        try change { () throws(QueueError) in
+            try update.bind(1, conversation.text)
+            bind(counts, to: update, from: 2)
+            update.bind(10, last)
+            update.bind(11, Self.proof(counts, last: last))
+            try update.run()
+        }
+        return counts
+    }
+
+    /// Runs a change that mends what is kept beside the messages, in the transaction under way or in one of its own. Where the disk does
+    /// not take it, it is done again the next time.
+    func change(_ body: () throws(QueueError) -> Void) throws(QueueError) {
+        guard !isInTransaction else { return try body() }
+        do throws(QueueError) {
+            try begin()
+            try body()
+            try commit(durable: false)
+        } catch {
+            rollback()
+            Log.warning("\(path): \(error.detail)")
+        }
+    }
+
+    /// Of all conversations, with damaged ones counted anew.
     func sumOfConversations() throws(QueueError) -> Counts {
         let statement = try database.statement(
             """
-            SELECT sum(queued), sum(sent), sum(delivered), sum("read"), sum(failed), sum(received), sum(unread), sum(unsent_bytes)
-            FROM conversation
+            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
             """)
-        return try statement.first { () throws(QueueError) in counts(statement, from: 0) } ?? Counts()
+        var sum = Counts()
+        var damaged: [Name] = []
+        try statement.forEach { () throws(QueueError) in
+            if let counts = checkedCounts(statement) { sum += counts } else { damaged.append(Name(statement.text(10))) }
+            return true
+        }
+        for name in damaged { sum += try recount(name) }
+        return sum
+    }
+
+    /// Counts of the rows that are not folded, by conversation.
+    func unfoldedCounts() throws(QueueError) -> [Name: Counts] {
+        let statement = try database.statement("SELECT conversation, status, body_size FROM message WHERE seq > ?1")
+        statement.bind(1, foldedThrough)
+        var found: [Name: Counts] = [:]
+        try statement.forEach { () throws(QueueError) in
+            guard let status = Row.status(statement.int(1)) else { return true }
+            found[Name(statement.text(0)), default: Counts()].add(
+                status, isReceived: statement.int(1) >= 6, amount: 1, bytes: min(max(statement.int(2), 0), Options.bodyCeiling))
+            return true
+        }
+        return found
     }
 
     /// Conversations with queued messages.

@@ -12,21 +12,23 @@ extension Store {
         foldIfPossible()
         let statement = try database.statement(
             """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, name, last_seq FROM conversation
+            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
             INDEXED BY conversation_recent WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
             """)
         statement.bind(1, before == 0 ? Int64.max : before)
         statement.bind(2, Int64(limit))
-        var found: [(Name, Counts, Int64)] = []
+        var found: [(Name, Counts?, Int64)] = []
         try statement.forEach { () throws(QueueError) in
-            found.append((Name(statement.text(8)), counts(statement, from: 0), statement.int(9)))
+            found.append((Name(statement.text(10)), checkedCounts(statement), statement.int(8)))
             return true
         }
         var outlines: [Outline] = []
         for (name, counts, sequence) in found {
             do throws(QueueError) {
                 guard let row = try row(at: sequence, .start) else { continue }
-                outlines.append(Outline(name: name, counts: counts, last: row))
+                let folded: Counts
+                if let counts { folded = counts } else { folded = try recount(name) }
+                outlines.append(Outline(name: name, counts: folded + (counters.unfolded[name] ?? Counts()), last: row))
             } catch {
                 guard error.code == .corrupt else { throw error }
                 damaged(error)
@@ -40,16 +42,24 @@ extension Store {
         guard row.sequence <= foldedThrough else { return }
         let newest = try database.statement(
             """
-            UPDATE conversation SET last_seq = coalesce((SELECT max(seq) FROM message INDEXED BY message_conversation
-              WHERE indexed = 1 AND conversation = ?1), 0) WHERE name = ?1 AND last_seq = ?2
+            UPDATE conversation SET last_seq = ?3, proof = proof + 29 * (?3 - last_seq) WHERE name = ?1 AND last_seq = ?2
             """)
         try newest.bind(1, row.conversation.text)
         newest.bind(2, row.sequence)
+        newest.bind(3, try newestSequence(in: row.conversation))
         try newest.run()
         guard database.changes > 0 else { return }
         let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
         try empty.bind(1, row.conversation.text)
         try empty.run()
+    }
+
+    /// Of the folded messages of a conversation; 0: there are none.
+    private func newestSequence(in conversation: Name) throws(QueueError) -> Int64 {
+        let statement = try database.statement(
+            "SELECT max(seq) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1")
+        try statement.bind(1, conversation.text)
+        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
     // MARK: Ids of what is gone

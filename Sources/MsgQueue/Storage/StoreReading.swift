@@ -22,12 +22,18 @@ extension Store {
         progress.sentCode = code
         progress.doomed = statement.int(19) & 1 != 0
         progress.perhapsArrived = statement.int(19) & 2 != 0
+        progress.isDamaged = statement.int(19) & 8 != 0
+        progress.deliveredAt = statement.int(25)
+        progress.readAt = statement.int(26)
+        progress.dueBoot = statement.int(27)
+        progress.dueUptime = statement.int(28)
         var row = Row(
             sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: Name(statement.text(4)),
             sender: statement.isNull(24) ? nil : statement.text(24), createdAt: statement.int(5), editedAt: statement.int(6),
             metadataText: statement.isNull(7) ? nil : statement.text(7),
             notBefore: statement.int(8), expiresAt: statement.int(9), unmeteredOnly: statement.bool(10), progress: progress,
-            stateHash: statement.int(20), contentHash: statement.int(21), bodySize: statement.int(22))
+            stateHash: statement.int(20), contentHash: statement.int(21), bodySize: statement.int(22),
+            priority: statement.int(29), replaceKey: statement.isNull(30) ? nil : statement.text(30))
         if part != .none {
             if statement.isNull(23) {
                 row.body = try largeBody(row.sequence, part)
@@ -57,29 +63,58 @@ extension Store {
         return body
     }
 
-    /// The message in this place.
+    /// The message in this place. What does not fit its checksum is read once more, from the disk: only then it is damaged.
     package func row(at sequence: Int64, _ part: BodyPart) throws(QueueError) -> Row? {
+        do throws(QueueError) { return try readRow(at: sequence, part) } catch {
+            guard error.code == .corrupt else { throw error }
+            database.forgetPages()
+            return try readRow(at: sequence, part)
+        }
+    }
+
+    private func readRow(at sequence: Int64, _ part: BodyPart) throws(QueueError) -> Row? {
         let statement = try database.statement(
             """
             SELECT seq, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at, unmetered_only,
               attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags, state_hash,
-              content_hash, body_size, body, sender FROM message WHERE seq = ?1
+              content_hash, body_size, body, sender, delivered_at, read_at, due_boot, due_uptime, priority, replace_key
+            FROM message WHERE seq = ?1
             """)
         statement.bind(1, sequence)
         return try statement.first { () throws(QueueError) in try read(statement, part) }
     }
 
-    /// The place of the message with this id.
+    /// The place of the message with this id. The index that knows it may be damaged: what it says is compared with the message.
     package func sequence(of id: String) throws(QueueError) -> Int64? {
-        if let sequence = MessageID.sequence(in: id) {
-            let statement = try database.statement("SELECT 1 FROM message WHERE seq = ?1 AND id = ?2 AND named = 0")
-            statement.bind(1, sequence)
-            try statement.bind(2, id)
-            if try statement.first({ () throws(QueueError) in true }) != nil { return sequence }
+        if let sequence = MessageID.sequence(in: id), let place = try place(sequence, of: id, isNamed: false) { return place }
+        guard let indexed = try namedSequence(id) else { return nil }
+        if let place = try place(indexed, of: id, isNamed: true) { return place }
+        Log.warning("\(path): the index of ids is damaged and is made anew from the messages")
+        try change { () throws(QueueError) in try database.execute("REINDEX message_named") }
+        guard let mended = try namedSequence(id) else { return nil }
+        guard let place = try place(mended, of: id, isNamed: true) else {
+            throw QueueError(.corrupt, "the index of ids is damaged, and cannot be made anew")
         }
-        let statement = try database.statement("SELECT seq FROM message WHERE id = ?1 AND named = 1")
+        return place
+    }
+
+    private func namedSequence(_ id: String) throws(QueueError) -> Int64? {
+        let statement = try database.statement("SELECT seq FROM message INDEXED BY message_named WHERE id = ?1 AND named = 1")
         try statement.bind(1, id)
         return try statement.first { () throws(QueueError) in statement.int(0) }
+    }
+
+    /// The place, if the message there has this id, or is damaged so that nobody knows; nil: it is another.
+    private func place(_ sequence: Int64, of id: String, isNamed: Bool) throws(QueueError) -> Int64? {
+        let statement = try database.statement("SELECT id, named FROM message WHERE seq = ?1")
+        statement.bind(1, sequence)
+        guard let found = try statement.first({ () throws(QueueError) in (statement.text(0), statement.bool(1)) }) else { return nil }
+        if found == (id, isNamed) { return sequence }
+        do throws(QueueError) { _ = try row(at: sequence, .whole) } catch {
+            guard error.code == .corrupt else { throw error }
+            return sequence
+        }
+        return nil
     }
 
     /// Queued messages behind a place, in order, with their conversations.

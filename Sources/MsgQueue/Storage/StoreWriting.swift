@@ -61,14 +61,15 @@ extension Store {
         let statement = try database.statement(
             """
             UPDATE message SET status = ?2, attempts = ?3, retries_used = ?4, due_at = ?5, due_delay = ?6, last_attempt_at = ?7,
-              sent_at = ?8, sent_duration = ?9, sent_code = ?10, flags = ?11, state_hash = ?12 WHERE seq = ?1
+              sent_at = ?8, sent_duration = ?9, sent_code = ?10, flags = ?11, state_hash = ?12, delivered_at = ?13, read_at = ?14,
+              due_boot = ?15, due_uptime = ?16 WHERE seq = ?1
             """)
         statement.bind(1, row.sequence)
         for (index, value) in [
             Row.number(progress.status, isReceived: row.isReceived), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
             progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
             Row.flags(progress),
-            Row.hash(row.sequence, progress),
+            Row.hash(row.sequence, progress), progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime,
         ].enumerated() {
             statement.bind(Int32(index + 2), value)
         }

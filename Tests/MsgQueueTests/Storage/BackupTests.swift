@@ -22,7 +22,7 @@ import Testing
         #expect(try plain.rows("PRAGMA journal_mode") == [["delete"]])
         #expect(try plain.number("SELECT count(*) FROM message") == 50)
         #expect(try plain.number("SELECT sum(body_size) FROM message") == 60 * 49 * 50 / 2)
-        #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-wal"])
+        #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-tail", "outbox.db-wal"])
     }
 
     @Test func X12_a_copy_opens_as_a_store_and_both_go_on() throws {
@@ -48,7 +48,7 @@ import Testing
         #expect(refusal { try bench.copy(to: bench.directory.store) } == .conflict)
         #expect(try FileBytes.read(path) == before)
         #expect(refusal { try bench.copy(to: bench.directory.file("nowhere/copy.db")) } == .invalid)
-        #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-wal"])
+        #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-tail", "outbox.db-wal"])
     }
 
     @Test func X12_what_changes_between_two_steps_is_in_the_copy() throws {
@@ -80,7 +80,7 @@ import Testing
         #expect(try copy.step())
         copy.abandon()
         #expect(refusal { _ = try copy.step() } == .closed)
-        #expect(bench.directory.names == ["outbox.db", "outbox.db-wal"])
+        #expect(bench.directory.names == ["outbox.db", "outbox.db-tail", "outbox.db-wal"])
         bench.close()
         try bench.reopen()
         #expect(bench.store.totals.queued == 20)

@@ -1,0 +1,190 @@
+/// The one row of the table `state`. It carries a checksum; what does not fit it is made anew from the messages.
+struct StoreState: Equatable {
+    enum Mark: Int64 {
+        /// In use, or its owner crashed: what the log holds belongs to it.
+        case open = 0
+        /// Closed in order; the totals are right.
+        case closed
+        /// A copy: closed in order, but the totals were not written.
+        case copied
+    }
+
+    /// A wait that a receiver asked the whole queue for; all 0: none.
+    package struct Hold: Equatable {
+        /// Wall time, and the delay that led to it, in milliseconds.
+        var until: Int64 = 0
+        var delay: Int64 = 0
+        /// Which run of the system, as a number, and that system's time since its start, in milliseconds.
+        var boot: Int64 = 0
+        var uptime: Int64 = 0
+    }
+
+    /// Sequence numbers up to this one may have been given out.
+    var sequenceCeiling: Int64 = 0
+    var foldedThrough: Int64 = 0
+    var mark = Mark.closed
+    var bootID = ""
+    var totals = Counts()
+    /// A random number that is new with each log, and the one before: what ties a log to its database.
+    var generation: Int64 = 0
+    var logBase: Int64 = 0
+    var hold = Hold()
+
+    private var integers: [Int64] {
+        [
+            sequenceCeiling, foldedThrough, mark.rawValue, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed,
+            totals.received, totals.unread, totals.unsentBytes, generation, logBase, hold.until, hold.delay, hold.boot, hold.uptime,
+        ]
+    }
+
+    private var checksum: Int64 {
+        var checksum = Checksum()
+        for number in integers { checksum.add(number) }
+        checksum.add(bootID)
+        return checksum.stored
+    }
+
+    // MARK: In the table
+
+    static func read(_ database: Database, layout: Int64) throws(QueueError) -> StoreState? {
+        let statement =
+            layout < 2
+            ? try database.statement(
+                """
+                SELECT sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
+                  0, 0, 0, 0, 0, 0, boot_id, 0 FROM state
+                """)
+            : try database.statement(
+                """
+                SELECT sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
+                  generation, log_base, hold_until, hold_delay, hold_boot, hold_uptime, boot_id, checksum FROM state
+                """)
+        let row = try statement.first { () throws(QueueError) in
+            ((0..<17).map { statement.int($0) }, statement.text(17), statement.int(18))
+        }
+        guard let (integers, bootID, checksum) = row, let state = StoreState(integers, bootID) else { return nil }
+        guard layout >= 2 else { return state.isPlausible ? state : nil }
+        return state.checksum == checksum ? state : nil
+    }
+
+    private init?(_ integers: [Int64], _ bootID: String) {
+        guard integers.count == 17, let mark = Mark(rawValue: integers[2]) else { return nil }
+        sequenceCeiling = integers[0]
+        foldedThrough = integers[1]
+        self.mark = mark
+        totals.queued = integers[3]
+        totals.sent = integers[4]
+        totals.delivered = integers[5]
+        totals.read = integers[6]
+        totals.failed = integers[7]
+        totals.received = integers[8]
+        totals.unread = integers[9]
+        totals.unsentBytes = integers[10]
+        generation = integers[11]
+        logBase = integers[12]
+        hold = Hold(until: integers[13], delay: integers[14], boot: integers[15], uptime: integers[16])
+        self.bootID = bootID
+    }
+
+    init() {}
+
+    private var isPlausible: Bool {
+        (0...MessageID.sequenceCeiling).contains(sequenceCeiling) && (0...sequenceCeiling).contains(foldedThrough)
+    }
+
+    func write(_ database: Database) throws(QueueError) {
+        let statement = try database.statement(
+            """
+            UPDATE state SET sequence_ceiling = ?1, folded_through = ?2, is_clean = ?3, queued = ?4, sent = ?5, delivered = ?6, "read" = ?7,
+              failed = ?8, received = ?9, unread = ?10, unsent_bytes = ?11, generation = ?12, log_base = ?13, hold_until = ?14,
+              hold_delay = ?15, hold_boot = ?16, hold_uptime = ?17, boot_id = ?18, checksum = ?19 WHERE only = 1
+            """)
+        for (index, value) in integers.enumerated() { statement.bind(Int32(index + 1), value) }
+        try statement.bind(18, bootID)
+        statement.bind(19, checksum)
+        try statement.run()
+    }
+
+    /// The same as text, for a database that is no store's; without the name of a run of the system.
+    var update: String {
+        """
+        UPDATE state SET (sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
+          generation, log_base, hold_until, hold_delay, hold_boot, hold_uptime, boot_id, checksum)
+          = (\(integers.map { String($0) }.joined(separator: ", ")), '', \(checksum)) WHERE only = 1
+        """
+    }
+
+    // MARK: In a page
+
+    /// Generation and base as a page of the file or of the log has them; nil: it is not the page of a state of this layout.
+    static func tie(inPage page: [UInt8]) -> (generation: Int64, base: Int64, isOpen: Bool)? {
+        // Behind the numbers of layout 1 stand generation and log_base.
+        guard let record = TableLeaf.firstRecord(page), record.count >= 15, case .integer(let generation) = record[13],
+            case .integer(let base) = record[14], case .integer(let mark) = record[3]
+        else { return nil }
+        return (generation, base, mark == Mark.open.rawValue)
+    }
+}
+
+/// Reads the first record of a leaf page of a table, as SQLite's file format has it
+/// (https://sqlite.org/fileformat2.html#b_tree_pages).
+enum TableLeaf {
+    enum Value: Equatable {
+        case null
+        case integer(Int64)
+        case other
+    }
+
+    static func firstRecord(_ page: [UInt8]) -> [Value]? {
+        guard page.count >= 512, page[0] == 0x0d, page[3] != 0 || page[4] != 0 else { return nil }
+        var position = Int(page[8]) << 8 | Int(page[9])
+        guard let payload = varint(page, &position), varint(page, &position) != nil, payload >= 0, payload <= page.count else { return nil }
+        let start = position
+        guard let headerSize = varint(page, &position), headerSize >= 1, headerSize <= payload,
+            start + Int(headerSize) <= page.count, start + Int(payload) <= page.count
+        else { return nil }
+        var types: [Int64] = []
+        while position < start + Int(headerSize) {
+            guard let type = varint(page, &position), type >= 0 else { return nil }
+            types.append(type)
+        }
+        var values: [Value] = []
+        for type in types {
+            let size: Int
+            switch type {
+            case 0, 8, 9: size = 0
+            case 1...4: size = Int(type)
+            case 5: size = 6
+            case 6, 7: size = 8
+            case 12...: size = Int((type - 12) / 2)
+            default: return nil
+            }
+            guard size <= start + Int(payload) - position else { return nil }
+            switch type {
+            case 0: values.append(.null)
+            case 8: values.append(.integer(0))
+            case 9: values.append(.integer(1))
+            case 1...6:
+                var number = UInt64(bitPattern: Int64(Int8(bitPattern: page[position])))
+                for byte in page[position + 1..<position + size] { number = number << 8 | UInt64(byte) }
+                values.append(.integer(Int64(bitPattern: number)))
+            default: values.append(.other)
+            }
+            position += size
+        }
+        return values
+    }
+
+    private static func varint(_ bytes: [UInt8], _ position: inout Int) -> Int64? {
+        var value: UInt64 = 0
+        for index in 0..<9 {
+            guard position < bytes.count else { return nil }
+            let byte = bytes[position]
+            position += 1
+            if index == 8 { return Int64(bitPattern: value << 8 | UInt64(byte)) }
+            value = value << 7 | UInt64(byte & 0x7f)
+            if byte & 0x80 == 0 { return Int64(bitPattern: value) }
+        }
+        return nil
+    }
+}
