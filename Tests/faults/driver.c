@@ -365,11 +365,11 @@ static void play_threads(struct driver *driver, unsigned length) {
   for (uint32_t index = 0; index < 4; index++) pthread_join(enqueuers[index].thread, NULL);
 }
 
-void scene_play_until(struct driver *driver, enum scene scene, unsigned length, bool at_fault) {
+void scene_play_until(struct driver *driver, enum scene scene, unsigned length, unsigned after_fault) {
   driver_open(driver);
   if (scene == SCENE_THREADS && driver->queue != NULL) play_threads(driver, length);
   for (unsigned index = 0; index < length && scene != SCENE_THREADS; index++) {
-    if (at_fault && shim_fired() > 0) return;
+    if (shim_fired() > 0 && after_fault-- == 0) return;
     step(driver, scene);
     if (scene == SCENE_VOLUME) {
       for (unsigned more = 0; more < 12 && driver->queue != NULL; more++) driver_enqueue(driver, more % 5, 200 + more * 30);
@@ -383,6 +383,6 @@ void scene_play_until(struct driver *driver, enum scene scene, unsigned length, 
 }
 
 void scene_play(struct driver *driver, enum scene scene, unsigned length) {
-  scene_play_until(driver, scene, length, false);
+  scene_play_until(driver, scene, length, length);
   driver_close(driver);
 }

@@ -57,7 +57,13 @@ void driver_note(struct driver *driver, struct event event);
 
 /* Plays a scene, from opening to closing; `length` is about the number of calls. */
 void scene_play(struct driver *driver, enum scene scene, unsigned length);
-/* The same without the last close; `at_fault`: it ends as soon as a call was made to fail. */
-void scene_play_until(struct driver *driver, enum scene scene, unsigned length, bool at_fault);
+/* The same without the last close. It ends `after_fault` steps after a call was made to fail. */
+void scene_play_until(struct driver *driver, enum scene scene, unsigned length, unsigned after_fault);
+
+/*
+ * What comes after trouble, when nothing fails any more: another process opens the store, compares it with the journal, enqueues, sends
+ * everything and closes it. Nothing that was acknowledged may be lost, and nothing sent twice. `path` is in a directory of its own.
+ */
+bool aftermath(enum scene scene, const char *path, struct journal *journal, char *why, size_t room);
 
 #endif

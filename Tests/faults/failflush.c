@@ -44,7 +44,7 @@ static int first_process(void *context) {
     scene_play(&driver, run->scene, run->length);
     return run->nth == 0 ? (int)shim_count(FAULT_SYNC) : 0;
   }
-  scene_play_until(&driver, run->scene, run->length, run->first == DIES_AT_ONCE);
+  scene_play_until(&driver, run->scene, run->length, run->first == DIES_AT_ONCE ? 0 : run->length);
   return 0;
 }
 

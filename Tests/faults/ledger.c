@@ -73,6 +73,14 @@ static void begin_process(struct ledger *ledger) {
   }
 }
 
+void ledger_without_power_cut(struct ledger *ledger) {
+  ledger->promises.begins_durable = true;
+  for (uint32_t number = 0; number < ledger->count; number++) {
+    struct message *message = &ledger->messages[number];
+    if (message->known) message->durable = true;
+  }
+}
+
 void ledger_apply(struct ledger *ledger, const struct event *event) {
   if (event->number >= messages_room) abort();
   struct message *message = &ledger->messages[event->number];
@@ -124,7 +132,7 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
       break;
     case EVENT_RETRY: message->asked = true; break;
     case EVENT_START:
-      if (message->was_sent && message->known) message->resent = ledger->resent = true;
+      if (message->was_sent && !message->ambiguous) message->resent = ledger->resent = true;
       message->starts++;
       message->ambiguous = false;
       message->known = message->durable = false;
@@ -144,6 +152,7 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
     case EVENT_SETTLED: settle(ledger); break;
     case EVENT_CLOSED:
       if (event->result == MSGQ_OK) settle(ledger);
+      else begin_process(ledger); /* it says that outcomes are not saved */
       break;
     case EVENT_OPENED:
       begin_process(ledger);

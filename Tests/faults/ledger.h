@@ -64,7 +64,7 @@ struct message {
   int32_t verdict;            /* of the last stop */
   int32_t refusal;            /* enqueue answered this and nothing else since */
   bool was_sent;              /* a stop said SENT, at any time */
-  bool resent;                /* started again after its outcome was reported as stored */
+  bool resent;                /* started again by a process that had the outcome */
   bool maybe;                 /* enqueue answered UNKNOWN once: it may be stored whatever was answered later */
   bool ambiguous;             /* the process died between the verdict and the report of it */
   bool asked;                 /* to be retried */
@@ -92,6 +92,8 @@ void ledger_begin(struct ledger *ledger, struct promises promises);
 void ledger_end(struct ledger *ledger);
 void ledger_copy(struct ledger *to, const struct ledger *from);
 void ledger_apply(struct ledger *ledger, const struct event *event);
+/* The process may have died, the system has not: what was reported is stored, and so is each attempt that began. */
+void ledger_without_power_cut(struct ledger *ledger);
 
 /* Shared with child processes: a list that grows, whoever writes it and however he ends. */
 struct journal {

@@ -17,7 +17,11 @@ static const struct {
   int (*run)(void);
 } tools[] = {
   { "powerloss", tool_powerloss },
+  { "recovery", tool_recovery },
   { "failflush", tool_failflush },
+  { "iofail", tool_iofail },
+  { "kills", tool_kills },
+  { "fulldisk", tool_fulldisk },
 };
 
 const char *traces_directory(void) {

@@ -9,6 +9,10 @@
 
 int tool_powerloss(void);
 int tool_failflush(void);
+int tool_recovery(void);
+int tool_iofail(void);
+int tool_kills(void);
+int tool_fulldisk(void);
 
 /* Where traces are kept that show a failure. */
 const char *traces_directory(void);
