@@ -53,23 +53,30 @@ static int play(void *context) {
   return 0;
 }
 
-bool aftermath(enum scene scene, const char *path, struct journal *journal, char *why, size_t room) {
-  struct aftermath run = { scene, path, journal };
+/* The last look, in a process of its own: the caller never uses the library. */
+static int look(void *context) {
+  struct aftermath *run = context;
   struct ledger ledger;
-  atomic_store(&journal->odd_count, 0);
-  int code = child_run(play, &run, 20);
-  if (code != 0 || atomic_load(&journal->odd_count) > 0) {
-    snprintf(why, room, "afterwards (%d): %s", code, journal->odd);
-    return false;
-  }
-  ledger_begin(&ledger, scene_promises(scene));
-  journal_replay(journal, &ledger);
-  bool good = !ledger.resent;
-  for (uint32_t number = 0; number < ledger.count && !good; number++) {
-    if (ledger.messages[number].resent) snprintf(why, room, "message m%06u was sent again after it was sent", number);
+  char why[240] = "";
+  ledger_begin(&ledger, scene_promises(run->scene));
+  journal_replay(run->journal, &ledger);
+  for (uint32_t number = 0; number < ledger.count && ledger.resent; number++) {
+    if (!ledger.messages[number].resent) continue;
+    journal_odd(run->journal, "message m%06u was sent again after it was sent", number);
+    return 1;
   }
   ledger_without_power_cut(&ledger);
-  if (good) good = check_store(path, &ledger, 0, why, room);
-  ledger_end(&ledger);
-  return good;
+  if (check_store(run->path, &ledger, 0, why, sizeof why)) return 0;
+  journal_odd(run->journal, "%s", why);
+  return 1;
+}
+
+bool aftermath(enum scene scene, const char *path, struct journal *journal, char *why, size_t room) {
+  struct aftermath run = { scene, path, journal };
+  atomic_store(&journal->odd_count, 0);
+  int code = child_run(play, &run, 20);
+  if (code == 0 && atomic_load(&journal->odd_count) == 0) code = child_run(look, &run, 20);
+  if (code == 0 && atomic_load(&journal->odd_count) == 0) return true;
+  snprintf(why, room, "afterwards (%d): %s", code, journal->odd);
+  return false;
 }

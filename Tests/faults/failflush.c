@@ -74,7 +74,7 @@ static int second_process(void *context) {
 static bool check_images(struct failflush *run, long index, char *why, size_t room) {
   struct trace trace;
   struct ledger ledger;
-  struct model *model = model_make();
+  struct model *model = model_make(0);
   bool good = true;
   char path[4300], directory[4200];
   snprintf(directory, sizeof directory, "%s-image", run->directory);

@@ -22,6 +22,10 @@ static const struct {
   { "iofail", tool_iofail },
   { "kills", tool_kills },
   { "fulldisk", tool_fulldisk },
+  { "damage", tool_damage },
+  { "alloc", tool_alloc },
+  { "openings", tool_openings },
+  { "selftest", tool_selftest },
 };
 
 const char *traces_directory(void) {

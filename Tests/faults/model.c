@@ -64,6 +64,7 @@ struct model {
   struct name_change *changes;
   size_t changes_count, changes_room;
   uint64_t order;
+  unsigned lies, flushes;
 };
 
 /* ------------------------------------------------------------------ traces */
@@ -262,8 +263,9 @@ static void change_name(struct model *model, struct name_change change) {
 
 /* ------------------------------------------------------------------ the model */
 
-struct model *model_make(void) {
+struct model *model_make(unsigned lies) {
   struct model *model = calloc(1, sizeof *model);
+  model->lies = lies;
   for (int index = 0; index < handles_room; index++) model->handles[index] = -2;
   return model;
 }
@@ -331,6 +333,7 @@ void model_apply(struct model *model, const struct trace_record *record, struct 
                                     head.flags, bytes, 0 });
       break;
     case TRACE_SYNC:
+      if (model->lies > 0 && ++model->flushes % model->lies == 0) break;
       if (inode != NULL) sync_inode(inode);
       if (number == -1) {
         model->durable = model->visible;

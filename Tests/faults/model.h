@@ -28,7 +28,8 @@ void trace_free(struct trace *trace);
 const struct trace_record *trace_at(const struct trace *trace, size_t index);
 
 struct model;
-struct model *model_make(void);
+/* `lies`: one flush in so many has no effect, as on a disk that lies; 0: none. */
+struct model *model_make(unsigned lies);
 void model_free(struct model *model);
 /* The files of a directory, durable as they are. */
 void model_load(struct model *model, const char *directory);

@@ -19,7 +19,7 @@ struct slot {
   atomic_long current; /* the case under way, or the next */
   atomic_long started; /* in seconds; 0: none is under way */
   atomic_long passed, failed, skipped;
-  char log[64];
+  char log[4096];
 };
 
 struct shared {
@@ -38,7 +38,7 @@ static long seconds_now(void) {
 static void print_failure(struct shared *shared, const char *name, long index, const char *why) {
   int number = atomic_fetch_add(&shared->printed, 1);
   char line[2048];
-  if (number > failures_printed) return;
+  if (number > failures_printed || settings.is_quiet) return;
   int length = number == failures_printed
                    ? snprintf(line, sizeof line, "  (more failures are counted, not printed)\n")
                    : snprintf(line, sizeof line, "  FAILED %s: --seed %llu --case %ld: %s\n", name,
@@ -104,7 +104,8 @@ struct tally pool_run(const char *name, long count, int seconds, case_function r
   fflush(stdout);
   for (int worker = 0; worker < settings.workers; worker++) {
     struct slot *slot = &shared->slots[worker];
-    snprintf(slot->log, sizeof slot->log, "/tmp/faults-%d-%d.log", (int)getpid(), worker);
+    const char *base = getenv("FAULTS_DIRECTORY");
+    snprintf(slot->log, sizeof slot->log, "%s/faults-%d-%d.log", base != NULL ? base : "/tmp", (int)getpid(), worker);
     atomic_store(&slot->current, worker);
     pids[worker] = start_worker(shared, worker, name, count, run, worker_begin, context);
     running++;

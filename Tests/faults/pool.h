@@ -15,6 +15,7 @@ struct settings {
   const char *scene; /* --scene; NULL: all */
   const char *trace; /* --trace; NULL: a new one */
   int workers;
+  bool is_quiet; /* failures are expected, and not printed */
 };
 extern struct settings settings;
 

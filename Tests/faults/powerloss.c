@@ -52,6 +52,7 @@ struct images {
   enum scene scene;
   struct trace trace;
   long count;
+  unsigned lies;
   /* In each worker: the model as it is after `done` records. */
   struct model *model;
   struct ledger ledger;
@@ -62,7 +63,7 @@ struct images {
 static void *begin_worker(void *context) {
   struct images *images = malloc(sizeof *images);
   *images = *(struct images *)context;
-  images->model = model_make();
+  images->model = model_make(images->lies);
   ledger_begin(&images->ledger, scene_promises(images->scene));
   images->directory = directory_make("image");
   return images;
@@ -150,6 +151,28 @@ static struct tally run_scene(enum scene scene, long total) {
   else if (settings.trace == NULL) unlink(trace);
   trace_free(&images.trace);
   return tally;
+}
+
+/* Whether the tools find what they are for: a disk that lies must be noticed. */
+int tool_selftest(void) {
+  struct tally tally = { 0, 0, 0 };
+  char trace[4096], why[1024] = "";
+  unsigned truth[] = { 0, 3 };
+  snprintf(trace, sizeof trace, "%s/selftest.trace", traces_directory());
+  if (!record_scene(SCENE_MIX, 60, trace, why, sizeof why)) printf("  FAILED selftest: %s\n", why), tally.failed++;
+  for (int index = 0; index < 2; index++) {
+    struct images images = { .scene = SCENE_MIX, .count = 60, .lies = truth[index] };
+    if (!trace_load(&images.trace, trace)) abort();
+    settings.is_quiet = true;
+    struct tally images_tally = pool_run("selftest", images.count, 30, check_image, begin_worker, &images);
+    settings.is_quiet = false;
+    bool good = truth[index] == 0 ? images_tally.failed < images_tally.passed : images_tally.failed > images.count / 4;
+    if (good) tally.passed++;
+    else printf("  FAILED selftest: one flush of %u lost: %ld images failed of %ld\n", truth[index], images_tally.failed, images.count), tally.failed++;
+    trace_free(&images.trace);
+  }
+  unlink(trace);
+  return tally_end("selftest", tally);
 }
 
 int tool_powerloss(void) {

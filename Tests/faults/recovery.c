@@ -42,7 +42,7 @@ static int open_it(void *context) {
 static void *begin_worker(void *context) {
   struct recovery *run = malloc(sizeof *run);
   *run = *(struct recovery *)context;
-  run->model = model_make();
+  run->model = model_make(0);
   ledger_begin(&run->ledger, scene_promises(run->scene));
   run->first = directory_make("recovery");
   run->second = directory_make("image");
@@ -59,7 +59,7 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
   for (; run->done < cut; run->done++) model_apply(run->model, trace_at(&run->trace, run->done), &run->ledger);
   enum image_kind kind = (enum image_kind)dice_below(&dice, IMAGE_GARBAGE);
   model_image(run->model, kind, dice, run->first);
-  struct model *model = model_make();
+  struct model *model = model_make(0);
   model_load(model, run->first);
   unlink(run->trace_path);
   run->closes = dice_below(&dice, 2) == 0;

@@ -13,6 +13,10 @@ int tool_recovery(void);
 int tool_iofail(void);
 int tool_kills(void);
 int tool_fulldisk(void);
+int tool_damage(void);
+int tool_alloc(void);
+int tool_openings(void);
+int tool_selftest(void);
 
 /* Where traces are kept that show a failure. */
 const char *traces_directory(void);
