@@ -1,0 +1,113 @@
+"""Runs the workers in pairs, one after the other in alternating order, and prints medians and ratios."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+WORKS = {
+    "W1": "one thread, durable enqueue",
+    "W2": "8 threads, durable enqueue",
+    "W3": "batches of 1,000",
+    "W4": "drain, one in flight; bare: delete",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one worker measured."""
+
+    rate: float
+    bytes_each: float
+    flushes_each: float
+    cpu_each: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """A library with the worker that was built for its header, or bare SQLite."""
+
+    name: str
+    worker: Path
+    library: str
+
+
+def run(side: Side, work: str, count: int, base: Path) -> Sample:
+    """Runs one worker in a directory of its own."""
+    directory = Path(tempfile.mkdtemp(prefix="bench-", dir=base))
+    try:
+        command = [str(side.worker), work, side.library, str(directory), str(count)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{side.name}, {work}: {error.stderr.strip()}")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    seconds, operations, written, flushes, cpu = (float(word) for word in text.split())
+    return Sample(operations / seconds, written / operations, flushes / operations, cpu / operations)
+
+
+def calibrate(bare: Side, work: str, seconds: float, base: Path) -> int:
+    """So many operations that bare SQLite takes about `seconds`."""
+    trial = {"W3": 20000}.get(work, 2000)
+    rate = run(bare, work, trial, base).rate
+    step = 1000
+    return max(step, round(rate * seconds / step) * step)
+
+
+def ratio(samples: dict[str, list[Sample]], over: str, under: str) -> float:
+    """The median of the ratios of the pairs."""
+    pairs = zip(samples[over], samples[under], strict=True)
+    return statistics.median(first.rate / second.rate for first, second in pairs)
+
+
+def measure(work: str, sides: list[Side], pairs: int, seconds: float, base: Path) -> None:
+    """Runs one kind of work on all sides and prints a line for each."""
+    count = calibrate(sides[-1], work, seconds, base)
+    samples: dict[str, list[Sample]] = {side.name: [] for side in sides}
+    for pair in range(pairs):
+        for side in sides if pair % 2 == 0 else reversed(sides):
+            samples[side.name].append(run(side, work, count, base))
+    print(f"{work}  {WORKS[work]} ({count} each)")
+    for side in sides:
+        own = samples[side.name]
+        rates = sorted(sample.rate for sample in own)
+        middle = statistics.median(rates)
+        low, high = rates[len(rates) // 4], rates[-1 - len(rates) // 4]
+        line = (
+            f"  {side.name:5} {middle:10,.0f}/s ({low:,.0f} to {high:,.0f})"
+            f"  {statistics.median(sample.bytes_each for sample in own):8,.0f} B"
+            f"  {statistics.median(sample.flushes_each for sample in own):6.3f} flushes"
+            f"  {statistics.median(sample.cpu_each for sample in own) * 1e6:7.1f} us CPU each"
+        )
+        if side.name != "bare":
+            line += f"  {ratio(samples, side.name, 'bare'):5.2f} x bare"
+        print(line)
+    if len(sides) == 3:
+        print(f"  A / B  {ratio(samples, 'A', 'B'):5.3f}")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Reads the command line that Tests/bench/run gives."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--side", nargs=3, action="append", required=True, metavar=("NAME", "WORKER", "LIBRARY"))
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--work", action="append", choices=sorted(WORKS))
+    given = parser.parse_args()
+    sides = [Side(name, Path(worker), library) for name, worker, library in given.side]
+    print(f"{given.pairs} pairs in {given.directory} on {os.cpu_count()} processors")
+    for work in given.work or sorted(WORKS):
+        measure(work, sides, given.pairs, given.seconds, given.directory)
+
+
+if __name__ == "__main__":
+    main()

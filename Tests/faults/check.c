@@ -1,0 +1,224 @@
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAIL(...) return snprintf(why, room, __VA_ARGS__), false
+
+static const char *const status_words[] = { "queued", "sending", "sent", "delivered", "read", "failed" };
+
+long number_of(const char *id) {
+  char *end = NULL;
+  if (id == NULL || id[0] != 'm') return -1;
+  long number = strtol(id + 1, &end, 10);
+  return *end == '\0' && number >= 0 && number < messages_room ? number : -1;
+}
+
+void id_of(char out[32], uint32_t number) { snprintf(out, 32, "m%06u", number); }
+
+msgq_options check_options(const struct promises *promises) {
+  msgq_options options;
+  memset(&options, 0, sizeof options);
+  msgq_options_init(&options);
+  options.mode = MSGQ_MODE_MANUAL;
+  options.direct = false;
+  options.keep_sent = 100000000;
+  options.keep_sent_ms = -1;
+  options.hold_unknown = promises->holds;
+  options.durable_outcomes = promises->durable_outcomes;
+  options.settle_ms = 0;
+  return options;
+}
+
+/* Statuses that the message may have, as bits. */
+static uint32_t allowed_statuses(const struct ledger *ledger, const struct message *message) {
+  uint32_t final = 0, sent = MSGQ_STATUS_BIT(MSGQ_STATUS_SENT) | MSGQ_STATUS_BIT(MSGQ_STATUS_DELIVERED) | MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
+  uint32_t queued = MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED), failed = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
+  if (message->is_received) return message->read_done ? MSGQ_STATUS_BIT(MSGQ_STATUS_READ) : sent & ~MSGQ_STATUS_BIT(MSGQ_STATUS_SENT);
+  if (message->read_done) return MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
+  if (message->starts == 0) return queued;
+  if (message->stops > 0) final = message->verdict == MSGQ_VERDICT_SENT ? sent : message->verdict == MSGQ_VERDICT_OFFLINE ? queued : failed;
+  if (message->starts == message->stops && message->durable) return final | (message->asked ? queued : 0);
+  /* The outcome, or only the beginning, or neither. */
+  if (ledger->promises.holds && ledger->promises.begins_durable) return final | failed;
+  return final | queued | (ledger->promises.holds || message->starts > 1 ? failed : 0);
+}
+
+static bool check_message(const struct ledger *ledger, const msgq_message *item, long number, unsigned flags, char *why, size_t room) {
+  const struct message *message = &ledger->messages[number];
+  char conversation[16];
+  if (number >= (long)ledger->count || !message->is_tried) FAIL("message %s was never enqueued", item->id);
+  if (message->refusal != MSGQ_OK && !message->is_done) {
+    FAIL("message %s is stored though enqueue answered %s", item->id, msgq_result_name((msgq_result)message->refusal));
+  }
+  if (message->delete_done) FAIL("message %s is there though it was deleted", item->id);
+  snprintf(conversation, sizeof conversation, "c%u", message->conversation);
+  if (strcmp(item->conversation, conversation) != 0) FAIL("message %s is in conversation %s", item->id, item->conversation);
+  bool known_body = false;
+  for (uint8_t index = 0; index < message->versions_count && !known_body; index++) {
+    known_body = body_is(item->body, item->body_size, (uint32_t)number, message->versions[index]);
+  }
+  if (!known_body) {
+    FAIL("message %s (%s) has a wrong body of %zu bytes (%.60s); version %u of %u bytes was acknowledged", item->id,
+         status_words[item->status], item->body_size, item->failure != NULL ? item->failure->text : "", message->versions[0].version,
+         message->versions[0].size);
+  }
+  if (flags & CHECK_NO_OUTCOMES) return true;
+  uint32_t allowed = allowed_statuses(ledger, message);
+  if (!(allowed & MSGQ_STATUS_BIT(item->status))) {
+    FAIL("message %s is %s (%.80s); %u attempts began, %u ended, verdict %d, %s", item->id, status_words[item->status],
+         item->failure != NULL ? item->failure->text : "", message->starts, message->stops, message->verdict,
+         message->durable ? "durable" : "not durable");
+  }
+  if (item->status == MSGQ_STATUS_FAILED && message->starts > message->stops && message->stops == 0 && item->failure != NULL &&
+      item->failure->kind != MSGQ_FAILURE_UNKNOWN) {
+    FAIL("message %s failed with kind %d; nobody knows how its attempt ended", item->id, item->failure->kind);
+  }
+  return true;
+}
+
+/* An attempt whose transport was called has its line in the ledger of attempts. */
+static bool check_begin(msgq_queue *queue, const char *id, char *why, size_t room) {
+  msgq_ledger *attempts = NULL;
+  msgq_result result = msgq_attempts(queue, id, &attempts);
+  if (result != MSGQ_OK) FAIL("attempts of %s: %s", id, msgq_result_name(result));
+  size_t count = msgq_ledger_size(attempts);
+  msgq_ledger_free(attempts);
+  if (count == 0) FAIL("message %s was given to the transport and has no attempt", id);
+  return true;
+}
+
+struct seen {
+  unsigned char *numbers;
+  uint64_t sequence, bytes, total[6];
+  uint32_t last[256]; /* the last number in each conversation, plus one */
+};
+
+static bool see(msgq_queue *queue, const struct ledger *ledger, struct seen *seen, const msgq_message *item, unsigned flags, char *why,
+                size_t room) {
+  if (item->sequence <= seen->sequence) FAIL("the list is not in order at %s", item->id);
+  seen->sequence = item->sequence;
+  if ((unsigned)item->status < 6) seen->total[item->status]++;
+  if (item->status == MSGQ_STATUS_QUEUED || item->status == MSGQ_STATUS_SENDING || item->status == MSGQ_STATUS_FAILED) seen->bytes += item->body_size;
+  if (strncmp(item->id, "new-", 4) == 0) return true;
+  long number = number_of(item->id);
+  if (number < 0) FAIL("there is a message with the id %s", item->id);
+  if (seen->numbers[number]) FAIL("message %s is listed twice", item->id);
+  seen->numbers[number] = 1;
+  if (!check_message(ledger, item, number, flags, why, room)) return false;
+  const struct message *message = &ledger->messages[number];
+  if (!message->reordered) {
+    uint32_t *last = &seen->last[message->conversation % 256];
+    if ((uint32_t)number + 1 <= *last) FAIL("message %s is behind m%06u", item->id, *last - 1);
+    *last = (uint32_t)number + 1;
+  }
+  bool began = message->starts > 0 && (message->starts > message->stops || !message->durable);
+  return !(flags & CHECK_BEGINS) || !ledger->promises.begins_durable || !began || check_begin(queue, item->id, why, room);
+}
+
+static bool list_all(msgq_queue *queue, const struct ledger *ledger, struct seen *seen, unsigned flags, char *why, size_t room) {
+  msgq_filter filter;
+  memset(&filter, 0, sizeof filter);
+  filter.struct_size = sizeof filter;
+  filter.statuses = MSGQ_STATUSES_ALL;
+  filter.limit = 1000;
+  for (;;) {
+    struct msgq_list *list = NULL;
+    msgq_result result = msgq_list(queue, &filter, &list);
+    if (result != MSGQ_OK) FAIL("list: %s: %s", msgq_result_name(result), msgq_error_detail());
+    size_t size = msgq_list_size(list);
+    bool good = true;
+    for (size_t index = 0; index < size && good; index++) good = see(queue, ledger, seen, msgq_list_at(list, index), flags, why, room);
+    if (size > 0) filter.after = msgq_list_at(list, size - 1)->sequence;
+    msgq_list_free(list);
+    if (!good) return false;
+    if (size < filter.limit) return true;
+  }
+}
+
+static bool check_missing(const struct ledger *ledger, const struct seen *seen, char *why, size_t room) {
+  for (uint32_t number = 0; number < ledger->count; number++) {
+    const struct message *message = &ledger->messages[number];
+    if (!message->is_done || seen->numbers[number] || message->delete_tried) continue;
+    if (ledger->promises.prunes && (message->was_sent || message->is_received)) continue;
+    FAIL("message m%06u was acknowledged and is missing", number);
+  }
+  /* A batch is there as a whole or not at all. */
+  for (uint32_t number = 0, present = 0, absent = 0, batch = 0; number < ledger->count; number++) {
+    const struct message *message = &ledger->messages[number];
+    if (message->batch != batch) present = absent = 0;
+    batch = message->batch;
+    if (batch == 0 || message->is_done || message->delete_tried || message->was_sent || message->reordered) continue;
+    if (seen->numbers[number]) present++;
+    else absent++;
+    if (present > 0 && absent > 0) FAIL("batch %u is there in part", batch);
+  }
+  return true;
+}
+
+static bool check_counts(msgq_queue *queue, const struct seen *seen, char *why, size_t room) {
+  struct msgq_counts counts;
+  memset(&counts, 0, sizeof counts);
+  counts.struct_size = sizeof counts;
+  msgq_result result = msgq_counts(queue, NULL, &counts);
+  if (result != MSGQ_OK) FAIL("counts: %s", msgq_result_name(result));
+  uint64_t listed = seen->total[2] + seen->total[3] + seen->total[4];
+  uint64_t counted = counts.sent + counts.delivered + counts.read;
+  /* What was received from others has a count of its own. */
+  if (counts.queued != seen->total[0] || counts.failed != seen->total[5] || counts.sending != 0 ||
+      (counted != listed && counted + counts.received != listed)) {
+    FAIL("counts say %llu queued, %llu failed, %llu sent; the list has %llu, %llu, %llu", (unsigned long long)counts.queued,
+         (unsigned long long)counts.failed, (unsigned long long)counted, (unsigned long long)seen->total[0],
+         (unsigned long long)seen->total[5], (unsigned long long)listed);
+  }
+  if (counts.unsent_bytes != seen->bytes) {
+    FAIL("counts say %llu unsent bytes; the list has %llu", (unsigned long long)counts.unsent_bytes, (unsigned long long)seen->bytes);
+  }
+  return true;
+}
+
+bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
+  struct seen seen;
+  memset(&seen, 0, sizeof seen);
+  seen.numbers = calloc(1, messages_room);
+  bool good = list_all(queue, ledger, &seen, flags, why, room) && check_missing(ledger, &seen, why, room) &&
+              check_counts(queue, &seen, why, room);
+  free(seen.numbers);
+  return good;
+}
+
+static bool check_new(msgq_queue *queue, const char *id, char *why, size_t room) {
+  msgq_draft draft;
+  memset(&draft, 0, sizeof draft);
+  draft.struct_size = sizeof draft;
+  draft.id = id;
+  draft.conversation = "new";
+  draft.body = "afterwards";
+  draft.body_size = 10;
+  msgq_result result = msgq_enqueue(queue, &draft, NULL);
+  if (result != MSGQ_OK) FAIL("enqueue afterwards: %s: %s", msgq_result_name(result), msgq_error_detail());
+  return true;
+}
+
+bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
+  msgq_options options = check_options(&ledger->promises);
+  msgq_queue *queue = NULL;
+  msgq_result result = msgq_open(path, &options, &queue);
+  if (result != MSGQ_OK) FAIL("open: %s: %s", msgq_result_name(result), msgq_error_detail());
+  bool good = check_queue(queue, ledger, flags, why, room);
+  if (good && (flags & CHECK_ENQUEUE)) good = check_new(queue, "new-1", why, room);
+  result = msgq_close(queue, 5000);
+  if (good && result != MSGQ_OK) FAIL("close: %s", msgq_result_name(result));
+  if (!good || !(flags & CHECK_REOPEN)) return good;
+  result = msgq_open(path, &options, &queue);
+  if (result != MSGQ_OK) FAIL("second open: %s: %s", msgq_result_name(result), msgq_error_detail());
+  msgq_message *message = NULL;
+  result = msgq_get(queue, "new-1", &message);
+  good = result == MSGQ_OK;
+  if (!good) snprintf(why, room, "what was enqueued afterwards: %s", msgq_result_name(result));
+  msgq_message_free(message);
+  if (good) good = check_queue(queue, ledger, flags, why, room);
+  msgq_close(queue, 5000);
+  return good;
+}

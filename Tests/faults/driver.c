@@ -1,0 +1,388 @@
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "shim.h"
+
+void driver_note(struct driver *driver, struct event event) {
+  pthread_mutex_lock(&driver->lock);
+  ledger_apply(&driver->ledger, &event);
+  journal_add(driver->journal, &event);
+  shim_mark(&event, sizeof event);
+  pthread_mutex_unlock(&driver->lock);
+}
+
+/* What must not be answered at all, or not where nothing fails. */
+static msgq_result expect(struct driver *driver, const char *call, msgq_result result, bool fine) {
+  if (result == MSGQ_INTERNAL || result == MSGQ_CORRUPT || (driver->strict && result != MSGQ_OK && !fine)) {
+    journal_odd(driver->journal, "%s answered %s: %.150s", call, msgq_result_name(result), msgq_error_detail());
+  }
+  return result;
+}
+
+/* ------------------------------------------------------------------ callbacks */
+
+static msgq_verdict transport(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct driver *driver = context;
+  long number = number_of(delivery->id);
+  if (number < 0) return MSGQ_VERDICT_SENT;
+  driver_note(driver, (struct event){ .kind = EVENT_START, .number = (uint32_t)number });
+  struct message *message = &driver->ledger.messages[number];
+  bool known = false;
+  for (uint8_t index = 0; index < message->versions_count && !known; index++) {
+    known = body_is(delivery->body, delivery->body_size, (uint32_t)number, message->versions[index]);
+  }
+  if (!known) journal_odd(driver->journal, "the transport was given a wrong body for %s", delivery->id);
+  msgq_verdict verdict = MSGQ_VERDICT_SENT;
+  if (message->starts == 1 && number % 7 == 3) verdict = MSGQ_VERDICT_RETRY;
+  if (message->starts == 1 && number % 7 == 5) verdict = MSGQ_VERDICT_REJECT;
+  if (verdict != MSGQ_VERDICT_SENT) {
+    out->kind = verdict == MSGQ_VERDICT_RETRY ? MSGQ_FAILURE_NETWORK : MSGQ_FAILURE_REJECTED;
+    snprintf(out->text, sizeof out->text, "refused by the test");
+  }
+  driver_note(driver, (struct event){ .kind = EVENT_STOP, .number = (uint32_t)number, .result = (int32_t)verdict });
+  return verdict;
+}
+
+static void handle(void *context, const msgq_event *event) {
+  struct driver *driver = context;
+  if (event->kind == MSGQ_EVENT_STORAGE && event->result != MSGQ_OK) atomic_fetch_add(&driver->storage_events, 1);
+  if (event->kind != MSGQ_EVENT_STATUS || (event->to != MSGQ_STATUS_SENT && event->to != MSGQ_STATUS_FAILED)) return;
+  long number = number_of(event->id);
+  if (number >= 0) driver_note(driver, (struct event){ .kind = EVENT_KNOWN, .number = (uint32_t)number });
+}
+
+/* ------------------------------------------------------------------ calls */
+
+void driver_begin(struct driver *driver, enum scene scene, const char *path, uint64_t seed, struct journal *journal, uint32_t first) {
+  memset(driver, 0, sizeof *driver);
+  snprintf(driver->path, sizeof driver->path, "%s", path);
+  struct promises promises = scene_promises(scene);
+  ledger_begin(&driver->ledger, promises);
+  pthread_mutex_init(&driver->lock, NULL);
+  driver->journal = journal;
+  driver->dice = dice_of(seed, (uint64_t)scene, first);
+  driver->next = first;
+  driver->options = check_options(&promises);
+  if (promises.prunes) driver->options.keep_sent = 15;
+}
+
+void driver_end(struct driver *driver) { ledger_end(&driver->ledger); }
+
+msgq_result driver_open(struct driver *driver) {
+  msgq_result result = expect(driver, "open", msgq_open(driver->path, &driver->options, &driver->queue), false);
+  if (result != MSGQ_OK) {
+    driver->queue = NULL;
+    return result;
+  }
+  msgq_set_event_handler(driver->queue, handle, driver, NULL);
+  msgq_set_transport(driver->queue, transport, driver, NULL);
+  msgq_set_connectivity(driver->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false);
+  driver_note(driver, (struct event){ .kind = EVENT_OPENED, .result = (int32_t)result });
+  return result;
+}
+
+msgq_result driver_close(struct driver *driver) {
+  if (driver->queue == NULL) return MSGQ_CLOSED;
+  msgq_result result = expect(driver, "close", msgq_close(driver->queue, driver->strict ? 5000 : 500), false);
+  driver->queue = NULL;
+  driver_note(driver, (struct event){ .kind = EVENT_CLOSED, .result = (int32_t)result });
+  return result;
+}
+
+static msgq_result enqueue_number(struct driver *driver, uint32_t number) {
+  const struct message *message = &driver->ledger.messages[number];
+  struct version version = message->versions[0];
+  char id[32], conversation[16];
+  char *body = malloc(version.size + 1);
+  msgq_draft draft;
+  memset(&draft, 0, sizeof draft);
+  draft.struct_size = sizeof draft;
+  id_of(id, number);
+  snprintf(conversation, sizeof conversation, "c%u", message->conversation);
+  body_fill(body, number, version);
+  draft.id = id;
+  draft.conversation = conversation;
+  draft.body = body;
+  draft.body_size = version.size;
+  msgq_result result = message->is_received ? msgq_record(driver->queue, &draft, "Ana", NULL) : msgq_enqueue(driver->queue, &draft, NULL);
+  expect(driver, message->is_received ? "record" : "enqueue", result, message->maybe && result == MSGQ_DUPLICATE);
+  free(body);
+  driver_note(driver, (struct event){ .kind = message->is_received ? EVENT_RECORDED : EVENT_ENQUEUED, .number = number, .result = (int32_t)result });
+  return result;
+}
+
+static msgq_result enqueue_new(struct driver *driver, enum event_kind kind, uint32_t conversation, uint32_t size) {
+  pthread_mutex_lock(&driver->lock);
+  uint32_t number = driver->next++;
+  pthread_mutex_unlock(&driver->lock);
+  driver_note(driver, (struct event){ .kind = (uint16_t)kind, .number = number, .conversation = (uint16_t)conversation, .size = size });
+  msgq_result result = enqueue_number(driver, number);
+  if (result == MSGQ_UNKNOWN && driver->remember_unknown) driver_enqueue_again(driver, number);
+  return result;
+}
+
+msgq_result driver_enqueue(struct driver *driver, uint32_t conversation, uint32_t size) {
+  return enqueue_new(driver, EVENT_ENQUEUE, conversation, size);
+}
+
+void driver_enqueue_again(struct driver *driver, uint32_t number) {
+  const struct message *message = &driver->ledger.messages[number];
+  driver_note(driver, (struct event){ .kind = EVENT_ENQUEUE, .number = number, .conversation = message->conversation });
+  enqueue_number(driver, number);
+}
+
+void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  char(*ids)[32] = calloc(count, sizeof *ids), (*conversations)[16] = calloc(count, sizeof *conversations);
+  char **bodies = calloc(count, sizeof *bodies);
+  uint32_t first = driver->next, batch = ++driver->next_batch + (first << 12);
+  driver->next += count;
+  for (uint32_t index = 0; index < count; index++) {
+    uint32_t number = first + index;
+    struct version version = { 0, size / 2 + dice_below(&driver->dice, size) };
+    struct event event = { .kind = EVENT_ENQUEUE, .number = number, .conversation = (uint16_t)(number % 5), .size = version.size, .batch = batch };
+    driver_note(driver, event);
+    id_of(ids[index], number);
+    snprintf(conversations[index], sizeof conversations[index], "c%u", number % 5);
+    bodies[index] = malloc(version.size + 1);
+    body_fill(bodies[index], number, version);
+    drafts[index].struct_size = sizeof *drafts;
+    drafts[index].id = ids[index];
+    drafts[index].conversation = conversations[index];
+    drafts[index].body = bodies[index];
+    drafts[index].body_size = version.size;
+  }
+  msgq_result result = expect(driver, "enqueue_batch", msgq_enqueue_batch(driver->queue, drafts, count, NULL), false);
+  for (uint32_t index = 0; index < count; index++) {
+    driver_note(driver, (struct event){ .kind = EVENT_ENQUEUED, .number = first + index, .result = (int32_t)result });
+    free(bodies[index]);
+  }
+  free(bodies);
+  free(conversations);
+  free(ids);
+  free(drafts);
+}
+
+msgq_result driver_edit(struct driver *driver, uint32_t number, uint32_t size) {
+  struct message *message = &driver->ledger.messages[number];
+  if (message->versions_count >= versions_room - 1) return MSGQ_OK;
+  uint32_t newest = 0;
+  for (uint8_t index = 0; index < message->versions_count; index++) {
+    if (message->versions[index].version > newest) newest = message->versions[index].version;
+  }
+  struct version version = { newest + 1, size };
+  char id[32], *body = malloc(size + 1);
+  id_of(id, number);
+  body_fill(body, number, version);
+  driver_note(driver, (struct event){ .kind = EVENT_EDIT, .number = number, .version = version.version, .size = size });
+  msgq_result result = expect(driver, "edit", msgq_edit(driver->queue, id, body, size), false);
+  driver_note(driver, (struct event){ .kind = EVENT_EDITED, .number = number, .version = version.version, .size = size, .result = (int32_t)result });
+  free(body);
+  return result;
+}
+
+msgq_result driver_delete(struct driver *driver, uint32_t number) {
+  char id[32];
+  id_of(id, number);
+  driver_note(driver, (struct event){ .kind = EVENT_DELETE, .number = number });
+  bool may_be_gone = driver->ledger.promises.prunes && driver->ledger.messages[number].was_sent;
+  msgq_result result = expect(driver, "delete", msgq_delete(driver->queue, id), may_be_gone);
+  driver_note(driver, (struct event){ .kind = EVENT_DELETED, .number = number, .result = (int32_t)result });
+  return result;
+}
+
+msgq_result driver_clear(struct driver *driver, uint32_t conversation) {
+  char name[16];
+  snprintf(name, sizeof name, "c%u", conversation);
+  driver_note(driver, (struct event){ .kind = EVENT_CLEAR, .conversation = (uint16_t)conversation });
+  msgq_result result = expect(driver, "clear", msgq_clear(driver->queue, conversation == all_conversations ? NULL : name), false);
+  driver_note(driver, (struct event){ .kind = EVENT_CLEARED, .conversation = (uint16_t)conversation, .result = (int32_t)result });
+  return result;
+}
+
+static void mark_read(struct driver *driver, uint32_t number) {
+  char id[32];
+  id_of(id, number);
+  driver_note(driver, (struct event){ .kind = EVENT_READ, .number = number });
+  msgq_result result = expect(driver, "mark", msgq_mark(driver->queue, id, MSGQ_STATUS_READ), driver->ledger.promises.prunes);
+  driver_note(driver, (struct event){ .kind = EVENT_READ_MARKED, .number = number, .result = (int32_t)result });
+}
+
+msgq_result driver_drain(struct driver *driver, uint32_t batch) {
+  msgq_drain_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.batch = batch;
+  options.timeout_ms = driver->strict ? 8000 : 300;
+  return expect(driver, "drain", msgq_drain(driver->queue, &options, NULL), false);
+}
+
+static void retry(struct driver *driver, uint32_t number) {
+  const struct message *message = &driver->ledger.messages[number];
+  char id[32];
+  id_of(id, number);
+  uint16_t stops = message->stops;
+  driver_note(driver, (struct event){ .kind = EVENT_RETRY, .number = number });
+  if (expect(driver, "retry", msgq_retry(driver->queue, id), false) != MSGQ_OK) return;
+  for (int tries = 0; tries < (driver->strict ? 20000 : 1500); tries++) {
+    pthread_mutex_lock(&driver->lock);
+    bool ended = message->stops > stops && message->known;
+    pthread_mutex_unlock(&driver->lock);
+    if (ended) return;
+    usleep(100);
+  }
+}
+
+static void backup(struct driver *driver) {
+  char path[4200];
+  uint32_t number = driver->backups++;
+  snprintf(path, sizeof path, "%s-backup-%u", driver->path, number);
+  driver_note(driver, (struct event){ .kind = EVENT_BACKUP, .number = number });
+  msgq_result result = expect(driver, "backup", msgq_backup(driver->queue, path), false);
+  driver_note(driver, (struct event){ .kind = EVENT_BACKED_UP, .number = number, .result = (int32_t)result });
+}
+
+void driver_settle(struct driver *driver) {
+  driver_note(driver, (struct event){ .kind = EVENT_CALM });
+  usleep(1500000);
+  driver_note(driver, (struct event){ .kind = EVENT_SETTLED });
+}
+
+/* ------------------------------------------------------------------ choices */
+
+static bool is_queued(const struct message *message) {
+  return message->is_done && !message->is_received && !message->delete_tried && message->starts == 0;
+}
+static bool is_failed(const struct message *message) {
+  return message->is_done && !message->delete_tried && message->starts == message->stops && message->stops > 0 && !message->was_sent;
+}
+static bool is_sent(const struct message *message) {
+  return message->is_done && !message->delete_tried && message->was_sent && message->starts == message->stops && !message->read_done;
+}
+static bool is_there(const struct message *message) { return message->is_done && !message->delete_tried && message->starts == message->stops; }
+
+/* A message for which `fits`; -1: there is none near a random place. */
+static long choose(struct driver *driver, bool (*fits)(const struct message *)) {
+  uint32_t count = driver->ledger.count;
+  if (count == 0) return -1;
+  uint32_t start = dice_below(&driver->dice, count);
+  for (uint32_t step = 0; step < count && step < 400; step++) {
+    uint32_t number = (start + step) % count;
+    if (fits(&driver->ledger.messages[number])) return (long)number;
+  }
+  return -1;
+}
+
+static uint32_t size_of(struct driver *driver, bool big) {
+  uint32_t kind = dice_below(&driver->dice, 10);
+  if (big) return kind < 4 ? 1000 + dice_below(&driver->dice, 4000) : kind < 9 ? 4000 + dice_below(&driver->dice, 16000) : dice_below(&driver->dice, 100);
+  return kind < 8 ? 20 + dice_below(&driver->dice, 380) : kind < 9 ? 1024 + dice_below(&driver->dice, 2000) : 4096 + dice_below(&driver->dice, 5000);
+}
+
+/* ------------------------------------------------------------------ scenes */
+
+static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads" };
+
+const char *scene_name(enum scene scene) { return names[scene]; }
+
+enum scene scene_named(const char *name) {
+  for (enum scene scene = 0; scene < SCENES; scene++) {
+    if (strcmp(names[scene], name) == 0) return scene;
+  }
+  return SCENES;
+}
+
+struct promises scene_promises(enum scene scene) {
+  return (struct promises){ .durable_outcomes = scene == SCENE_DURABLE,
+                            .begins_durable = scene == SCENE_DURABLE || scene == SCENE_HOLD,
+                            .holds = scene == SCENE_HOLD,
+                            .prunes = scene == SCENE_HISTORY };
+}
+
+static void reopen(struct driver *driver) {
+  driver_close(driver);
+  driver_open(driver);
+}
+
+/* One call at random. */
+static void step(struct driver *driver, enum scene scene) {
+  bool big = scene == SCENE_BODIES;
+  uint32_t die = dice_below(&driver->dice, 100);
+  long number;
+  if (driver->queue == NULL && driver_open(driver) != MSGQ_OK) return;
+  if (die < 45) {
+    driver_enqueue(driver, dice_below(&driver->dice, 5), size_of(driver, big));
+  } else if (die < 52) {
+    driver_batch(driver, 2 + dice_below(&driver->dice, 12), big ? 3000 : 200);
+  } else if (die < 55) {
+    enqueue_new(driver, EVENT_RECORD, dice_below(&driver->dice, 5), size_of(driver, false));
+  } else if (die < 66) {
+    if ((number = choose(driver, is_queued)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
+  } else if (die < 73) {
+    if ((number = choose(driver, is_there)) >= 0) driver_delete(driver, (uint32_t)number);
+  } else if (die < 87) {
+    driver_drain(driver, 1 + dice_below(&driver->dice, scene == SCENE_HISTORY ? 30 : 8));
+  } else if (die < 92) {
+    if ((number = choose(driver, is_failed)) >= 0) retry(driver, (uint32_t)number);
+  } else if (die < 95) {
+    if ((number = choose(driver, is_sent)) >= 0) mark_read(driver, (uint32_t)number);
+  } else if (die < 97 || (scene == SCENE_CLEAR && die < 99)) {
+    driver_clear(driver, scene == SCENE_CLEAR && dice_below(&driver->dice, 4) == 0 ? all_conversations : dice_below(&driver->dice, 5));
+  } else {
+    reopen(driver);
+  }
+}
+
+struct enqueuer {
+  pthread_t thread;
+  struct driver *driver;
+  uint32_t conversation;
+  unsigned length;
+};
+
+static void *enqueue_many(void *context) {
+  struct enqueuer *enqueuer = context;
+  struct dice dice = dice_of(7, enqueuer->conversation, 0);
+  for (unsigned index = 0; index < enqueuer->length; index++) {
+    driver_enqueue(enqueuer->driver, enqueuer->conversation, 20 + dice_below(&dice, 500));
+  }
+  return NULL;
+}
+
+static void play_threads(struct driver *driver, unsigned length) {
+  struct enqueuer enqueuers[4];
+  for (uint32_t index = 0; index < 4; index++) {
+    enqueuers[index] = (struct enqueuer){ .driver = driver, .conversation = index, .length = length / 4 };
+    if (pthread_create(&enqueuers[index].thread, NULL, enqueue_many, &enqueuers[index]) != 0) abort();
+  }
+  for (unsigned index = 0; index < length / 8; index++) driver_drain(driver, 3);
+  for (uint32_t index = 0; index < 4; index++) pthread_join(enqueuers[index].thread, NULL);
+}
+
+void scene_play_until(struct driver *driver, enum scene scene, unsigned length, unsigned after_fault) {
+  driver_open(driver);
+  if (scene == SCENE_THREADS && driver->queue != NULL) play_threads(driver, length);
+  for (unsigned index = 0; index < length && scene != SCENE_THREADS; index++) {
+    if (shim_fired() > 0 && after_fault-- == 0) return;
+    step(driver, scene);
+    if (scene == SCENE_VOLUME) {
+      for (unsigned more = 0; more < 12 && driver->queue != NULL; more++) driver_enqueue(driver, more % 5, 200 + more * 30);
+    }
+    if (scene == SCENE_CLEAR && index % (length / 3 + 1) == length / 6 && driver->queue != NULL) backup(driver);
+    if (scene == SCENE_SETTLE && index % (length / 2 + 1) == length / 4 && driver->queue != NULL) {
+      driver_drain(driver, 10);
+      driver_settle(driver);
+    }
+  }
+}
+
+void scene_play(struct driver *driver, enum scene scene, unsigned length) {
+  scene_play_until(driver, scene, length, length);
+  driver_close(driver);
+}

@@ -1,0 +1,190 @@
+/* Power cuts: what a scene wrote is recorded, and every state that a power cut may leave of it must open and hold what was acknowledged. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "driver.h"
+#include "files.h"
+#include "model.h"
+#include "pool.h"
+#include "tools.h"
+
+struct recording {
+  enum scene scene;
+  unsigned length;
+  const char *directory;
+  char trace[4096];
+  struct journal *journal;
+};
+
+static int play(void *context) {
+  struct recording *recording = context;
+  struct driver driver;
+  char path[4096];
+  snprintf(path, sizeof path, "%s/store.db", recording->directory);
+  shim_watch(recording->directory);
+  shim_record(recording->trace);
+  driver_begin(&driver, recording->scene, path, settings.seed, recording->journal, 0);
+  driver.strict = true;
+  scene_play(&driver, recording->scene, recording->length);
+  return 0;
+}
+
+bool record_scene(enum scene scene, unsigned length, const char *trace, char *why, size_t room) {
+  struct recording recording = { .scene = scene, .length = length };
+  recording.directory = directory_make("powerloss");
+  snprintf(recording.trace, sizeof recording.trace, "%s", trace);
+  recording.journal = journal_make(1000000);
+  unlink(trace);
+  int code = child_run(play, &recording, 120);
+  bool good = code == 0 && atomic_load(&recording.journal->odd_count) == 0;
+  if (!good) snprintf(why, room, "the scene %s ended with %d; %s", scene_name(scene), code, recording.journal->odd);
+  journal_free(recording.journal);
+  directory_remove(recording.directory);
+  return good;
+}
+
+/* ------------------------------------------------------------------ images */
+
+struct images {
+  enum scene scene;
+  struct trace trace;
+  long count;
+  unsigned lies;
+  /* In each worker: the model as it is after `done` records. */
+  struct model *model;
+  struct ledger ledger;
+  size_t done;
+  const char *directory;
+};
+
+static void *begin_worker(void *context) {
+  struct images *images = malloc(sizeof *images);
+  *images = *(struct images *)context;
+  images->model = model_make(images->lies);
+  ledger_begin(&images->ledger, scene_promises(images->scene));
+  images->directory = directory_make("image");
+  return images;
+}
+
+/* Cases are in the order of the trace, so that the model moves forward only; where exactly and how is up to dice. */
+static size_t cut_of(const struct images *images, long index, struct dice *dice) {
+  double step = (double)images->trace.count / (double)images->count;
+  return (size_t)(step * (double)index + step * dice_below(dice, 1000) / 1000.0) + 1;
+}
+
+static bool check_backups(const struct images *images, char *why, size_t room) {
+  for (uint32_t number = 0; number < images->ledger.backups_tried; number++) {
+    char path[4096];
+    msgq_queue *queue = NULL;
+    if (!(images->ledger.backups_done & 1u << number)) continue;
+    snprintf(path, sizeof path, "%s/store.db-backup-%u", images->directory, number);
+    if (access(path, F_OK) != 0) return snprintf(why, room, "the finished backup %u is not there", number), false;
+    msgq_options options = check_options(&images->ledger.promises);
+    msgq_result result = msgq_open(path, &options, &queue);
+    if (result != MSGQ_OK) return snprintf(why, room, "backup %u: %s: %s", number, msgq_result_name(result), msgq_error_detail()), false;
+    msgq_close(queue, 1000);
+  }
+  return true;
+}
+
+static enum case_result check_image(void *context, long index, char *why, size_t room) {
+  struct images *images = context;
+  struct dice dice = dice_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index);
+  size_t cut = cut_of(images, index, &dice);
+  char path[4096];
+  for (; images->done < cut && images->done < images->trace.count; images->done++) {
+    model_apply(images->model, trace_at(&images->trace, images->done), &images->ledger);
+  }
+  enum image_kind kind = (enum image_kind)dice_below(&dice, IMAGE_KINDS);
+  model_image(images->model, kind, dice, images->directory);
+  snprintf(path, sizeof path, "%s/store.db", images->directory);
+  /* Before the first open returned, there may be no store. */
+  if (images->ledger.count == 0 && access(path, F_OK) != 0) directory_empty(images->directory);
+  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | (dice_below(&dice, 8) == 0 ? CHECK_REOPEN : 0);
+  bool good = check_store(path, &images->ledger, flags, why, room) && check_backups(images, why, room);
+  if (good) return CASE_PASSED;
+  size_t length = strlen(why);
+  snprintf(why + length, room - length, " [scene %s, record %zu of %zu, image %s]", scene_name(images->scene), cut, images->trace.count,
+           image_name(kind));
+  if (getenv("FAULTS_KEEP") != NULL) {
+    char keep[4096];
+    snprintf(keep, sizeof keep, "%s/%s-%ld", getenv("FAULTS_KEEP"), scene_name(images->scene), index);
+    model_image(images->model, kind, dice_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index), keep);
+  }
+  return CASE_FAILED;
+}
+
+/* Calls in each scene, and its share of the images. */
+static const struct {
+  unsigned full, brief;
+  unsigned share;
+} plans[SCENES] = {
+  [SCENE_MIX] = { 400, 120, 4 },    [SCENE_BODIES] = { 200, 50, 3 },  [SCENE_HISTORY] = { 400, 120, 3 },
+  [SCENE_VOLUME] = { 200, 0, 1 },   [SCENE_DURABLE] = { 250, 80, 2 }, [SCENE_HOLD] = { 250, 80, 2 },
+  [SCENE_CLEAR] = { 200, 60, 2 },   [SCENE_SETTLE] = { 120, 40, 1 },  [SCENE_THREADS] = { 400, 100, 2 },
+};
+
+static struct tally run_scene(enum scene scene, long total) {
+  struct tally tally = { 0, 0, 0 };
+  char trace[4096], name[64], why[1024];
+  struct images images = { .scene = scene, .count = total };
+  snprintf(trace, sizeof trace, "%s", settings.trace != NULL ? settings.trace : "");
+  snprintf(name, sizeof name, "powerloss --scene %s", scene_name(scene));
+  if (settings.trace == NULL) {
+    snprintf(trace, sizeof trace, "%s/%s.trace", traces_directory(), scene_name(scene));
+    if (!record_scene(scene, settings.full ? plans[scene].full : plans[scene].brief, trace, why, sizeof why)) {
+      printf("  FAILED powerloss --scene %s --seed %llu: %s\n", scene_name(scene), (unsigned long long)settings.seed, why);
+      tally.failed++;
+    }
+  }
+  if (!trace_load(&images.trace, trace) || images.trace.count == 0) {
+    printf("  FAILED powerloss --scene %s: nothing was recorded in %s\n", scene_name(scene), trace);
+    tally.failed++;
+    return tally;
+  }
+  long failed = tally.failed;
+  tally_add(&tally, pool_run(name, total, 30, check_image, begin_worker, &images));
+  if (tally.failed > failed) printf("  repeat with: --only powerloss --scene %s --seed %llu%s --trace %s\n", scene_name(scene), (unsigned long long)settings.seed, settings.full ? " --soak" : "", trace);
+  else if (settings.trace == NULL) unlink(trace);
+  trace_free(&images.trace);
+  return tally;
+}
+
+/* Whether the tools find what they are for: a disk that lies must be noticed. */
+int tool_selftest(void) {
+  struct tally tally = { 0, 0, 0 };
+  char trace[4096], why[1024] = "";
+  unsigned truth[] = { 0, 3 };
+  snprintf(trace, sizeof trace, "%s/selftest.trace", traces_directory());
+  if (!record_scene(SCENE_MIX, 60, trace, why, sizeof why)) printf("  FAILED selftest: %s\n", why), tally.failed++;
+  for (int index = 0; index < 2; index++) {
+    struct images images = { .scene = SCENE_MIX, .count = 60, .lies = truth[index] };
+    if (!trace_load(&images.trace, trace)) abort();
+    settings.is_quiet = true;
+    struct tally images_tally = pool_run("selftest", images.count, 30, check_image, begin_worker, &images);
+    settings.is_quiet = false;
+    bool good = truth[index] == 0 ? images_tally.failed < images_tally.passed : images_tally.failed > images.count / 4;
+    if (good) tally.passed++;
+    else printf("  FAILED selftest: one flush of %u lost: %ld images failed of %ld\n", truth[index], images_tally.failed, images.count), tally.failed++;
+    trace_free(&images.trace);
+  }
+  unlink(trace);
+  return tally_end("selftest", tally);
+}
+
+int tool_powerloss(void) {
+  struct tally tally = { 0, 0, 0 };
+  long images = settings.images > 0 ? settings.images : settings.full ? 20000 : 800;
+  unsigned shares = 0;
+  for (enum scene scene = 0; scene < SCENES; scene++) {
+    if (settings.full || plans[scene].brief > 0) shares += plans[scene].share;
+  }
+  for (enum scene scene = 0; scene < SCENES; scene++) {
+    if (settings.scene != NULL ? strcmp(settings.scene, scene_name(scene)) != 0 : !settings.full && plans[scene].brief == 0) continue;
+    tally_add(&tally, run_scene(scene, settings.scene != NULL && settings.images > 0 ? images : (images * plans[scene].share + shares - 1) / shares));
+  }
+  return tally_end("powerloss", tally);
+}

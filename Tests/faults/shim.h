@@ -1,0 +1,69 @@
+/*
+ * Interposes the C library's file functions for the files of one directory: records what is written and flushed, and makes chosen
+ * calls fail. Linked before the C library, or preloaded (LD_PRELOAD) with
+ *
+ *     FAULT_DIRECTORY=DIR [FAULT_TRACE=FILE] [FAULT_FAIL=CLASS:NTH:ERRNO:MODE]
+ */
+#ifndef FAULTS_SHIM_H
+#define FAULTS_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum fault_class {
+  FAULT_READ,
+  FAULT_WRITE,
+  FAULT_SYNC,
+  FAULT_OPEN,
+  FAULT_TRUNCATE, /* ftruncate, fallocate */
+  FAULT_RENAME,   /* rename, link */
+  FAULT_UNLINK,
+  FAULT_CLASSES
+};
+
+enum fault_mode {
+  FAULT_ONCE,
+  FAULT_FOR_GOOD,
+  FAULT_SHORT /* a write writes half of its bytes, and the next one fails; as FAULT_ONCE otherwise */
+};
+
+/* Files below `directory` (absolute, links resolved) are tracked from now on; NULL: none. */
+void shim_watch(const char *directory);
+/* Appends what happens to tracked files to the file `trace`; NULL ends that. */
+void shim_record(const char *trace);
+/* Appends bytes of the caller's own to the trace. */
+void shim_mark(const void *bytes, size_t size);
+/* The nth call of the class from now on (1: the next) fails; 0: none does. Sets the counts to 0. */
+void shim_fail(enum fault_class class, unsigned long nth, int error, enum fault_mode mode);
+/* Calls of the class since shim_fail. */
+unsigned long shim_count(enum fault_class class);
+/* Calls that were made to fail since shim_fail. */
+unsigned long shim_fired(void);
+
+/* The trace: records, each followed by `payload` bytes. A handle is a file descriptor. */
+enum trace_kind {
+  TRACE_OPEN = 1,    /* payload: name below the directory ("": the directory itself) */
+  TRACE_DUPLICATE,   /* offset: the handle that it is a copy of */
+  TRACE_WRITE,       /* offset; payload: bytes */
+  TRACE_TRUNCATE,    /* offset: the new size */
+  TRACE_ALLOCATE,    /* offset, length; flags: the mode of fallocate */
+  TRACE_SYNC,        /* of a file or the directory */
+  TRACE_SYNC_FAILED, /* the pages that were dirty are clean now, and not on disk */
+  TRACE_RENAME,      /* payload: old name, NUL, new name; flags of renameat2 */
+  TRACE_LINK,        /* payload: old name or "" (the handle's file), NUL, new name */
+  TRACE_UNLINK,      /* payload: name */
+  TRACE_MARK         /* payload: the caller's */
+};
+
+enum { TRACE_OPEN_CREATED = 1, TRACE_OPEN_DIRECTORY = 2, TRACE_OPEN_NAMELESS = 4 };
+
+struct trace_record {
+  uint32_t kind;
+  int32_t handle;
+  uint64_t offset;
+  uint64_t length;
+  uint32_t flags;
+  uint32_t payload;
+};
+
+#endif
