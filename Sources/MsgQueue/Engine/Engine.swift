@@ -123,7 +123,12 @@ package final class Engine: @unchecked Sendable {
         defer { lock.unlock() }
         guard phase == .open else { throw ending }
         defer { settle() }
-        return try body()
+        do throws(QueueError) { return try body() } catch {
+            // A page that could not be read once is no damage. (What a call changes, it changes last.)
+            guard error.code == .corrupt else { throw error }
+            store.forgetPages()
+            return try body()
+        }
     }
 
     /// The same for what changes the store, or sends.
@@ -244,7 +249,7 @@ package final class Engine: @unchecked Sendable {
 
     /// Runs `body` and commits; after an error nothing is changed. `makingRoom`: when the disk is full, with the room that is kept.
     func transaction<T>(durable: Bool, makingRoom: Bool = true, _ body: () throws(QueueError) -> T) throws(QueueError) -> T {
-        var (mayMakeRoom, mayReadAgain) = (makingRoom, true)
+        var mayMakeRoom = makingRoom
         while true {
             do throws(QueueError) {
                 try store.begin()
@@ -256,12 +261,6 @@ package final class Engine: @unchecked Sendable {
                 store.rollback()
                 if error.isFull, mayMakeRoom, store.makeRoom() { continue }
                 mayMakeRoom = false
-                // A page that could not be read once is no damage.
-                if error.code == .corrupt, mayReadAgain {
-                    mayReadAgain = false
-                    store.forgetPages()
-                    continue
-                }
                 if error.code == .storage || error.code == .unknown { storageTrouble(error) }
                 throw error
             }

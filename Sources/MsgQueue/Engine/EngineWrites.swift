@@ -23,6 +23,15 @@ extension Engine {
             for command in commands { command.result = .failure(ending) }
             return
         }
+        insert(commands)
+        // A page that could not be read once is no damage.
+        let again = commands.filter { if case .failure(let error) = $0.result { error.code == .corrupt } else { false } }
+        guard !again.isEmpty else { return }
+        store.forgetPages()
+        insert(again)
+    }
+
+    private func insert(_ commands: [WriteGate.Command]) {
         let now = ports.moment
         var inserted: [Row] = []
         do throws(QueueError) {

@@ -161,7 +161,11 @@ enum Posix {
         for file in found {
             let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
             guard descriptor >= 0 else { continue }
-            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { unlink(file) }
+            var status = stat()
+            // One that was made just now may not be locked yet.
+            if fstat(descriptor, &status) == 0, time(nil) - status.st_mtim.tv_sec > 1, flock(descriptor, LOCK_EX | LOCK_NB) == 0 {
+                unlink(file)
+            }
             close(descriptor)
         }
     }

@@ -49,6 +49,9 @@ package final class Store {
                 survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot)
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 loss = survey.loss
+                if !options.readOnly, survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes {
+                    try Self.rehearse(lock, reading, survey, currentBoot)
+                }
             } catch {
                 reading.close()
                 throw error
@@ -71,6 +74,36 @@ package final class Store {
             close(clean: false)
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
         }
+    }
+
+    /// What will be done once the store is accepted, in a view that is thrown away: what fails in it is a reason to refuse the store.
+    private static func rehearse(
+        _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String
+    ) throws(QueueError) {
+        let store = Store(rehearsing: view, lock, boot)
+        do throws(QueueError) {
+            try store.start(survey)
+            _ = try store.nextExpiry(after: 0)
+            _ = try store.conversationsWithFailures()
+            _ = try store.queued(after: 0, limit: 1)
+            for attempt in try store.interrupted() {
+                do throws(QueueError) { _ = try store.row(at: attempt.sequence, .none) } catch {
+                    guard error.code == .corrupt else { throw error }
+                }
+            }
+        } catch {
+            store.rollback()
+            throw error.code == .internal ? QueueError(.corrupt, "\(lock.path) is damaged: \(error.detail)") : error
+        }
+    }
+
+    private init(rehearsing view: Database, _ lock: StoreLock, _ boot: String) {
+        database = view
+        self.lock = lock
+        side = SideFile(of: lock.path)
+        currentBoot = boot
+        loss = nil
+        isReadOnly = true
     }
 
     private static func claim(_ path: String, readOnly: Bool) throws(QueueError) -> StoreLock {
@@ -110,6 +143,7 @@ package final class Store {
         }
         if let found = survey.state { (state, stateOnDisk) = (found, found) }
         if survey.layout < Schema.version { try upgrade() }
+        if survey.needsIndexes { try makeIndexes() }
         if survey.state == nil { try rebuild() }
         nextSequence = state.sequenceCeiling + 1
         if state.mark == .closed, state.totals.isPlausible {
@@ -132,10 +166,19 @@ package final class Store {
     /// The row of `state` must be written whatever is in it.
     private var isUpgraded = false
 
+    private func makeIndexes() throws(QueueError) {
+        note("an index was damaged and was made anew from the messages")
+        try begin()
+        try database.execute("REINDEX")
+        isUpgraded = true
+        try commit(durable: true)
+    }
+
+    private func note(_ text: String) { repair = repair.map { "\($0); \(text)" } ?? text }
+
     /// Makes anew what is kept beside the messages, because the row `state` is damaged.
     private func rebuild() throws(QueueError) {
-        Log.warning("\(path): the table state was damaged and is made anew from the messages")
-        repair = "the table state was damaged and was made anew from the messages"
+        note("the table state was damaged and was made anew from the messages")
         let last = max(try StoreSurvey.lastSequence(database).last, try highestRememberedSequence(), loss?.last ?? 0)
         state = StoreState()
         state.mark = .open

@@ -15,6 +15,8 @@ struct StoreSurvey {
     /// The last owner did not close it.
     let wasOpen: Bool
     let loss: LostTail?
+    /// An index does not fit the messages, and is made anew from them.
+    let needsIndexes: Bool
 }
 
 /// The end of a store's log that is not there any more.
@@ -58,10 +60,10 @@ extension StoreSurvey {
         // A crash of the process leaves the file whole; only a crash of the system may not.
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
         let isOtherBoot = state.map { $0.bootID != currentBoot || $0.bootID.isEmpty } ?? true
-        if isSuspect || (state?.mark == .open && isOtherBoot) { try quickCheck(database) }
+        let needsIndexes = try verify(database, pages: view.pages, whole: isSuspect || (state?.mark == .open && isOtherBoot))
         return StoreSurvey(
             layout: layout, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0, hasLog: log != nil,
-            isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss)
+            isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes)
     }
 
     private static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) {
@@ -93,10 +95,28 @@ extension StoreSurvey {
         return (high, low >= 1 && high <= MessageID.sequenceCeiling)
     }
 
-    private static func quickCheck(_ database: Database) throws(QueueError) {
-        let statement = try database.statement("PRAGMA quick_check(1)")
-        let answer = try statement.first { () throws(QueueError) in statement.text(0) }
-        guard answer == "ok" else { throw QueueError(.corrupt, "\(database.path) is damaged: \(answer ?? "no answer")") }
+    /// Stores of up to so many pages (2 MiB) are checked whole at each opening.
+    private static let smallStore: Int64 = 512
+
+    /// Checks the structure of the file. True when only indexes are wrong, which the messages can make anew.
+    static func verify(_ database: Database, pages: Int64, whole: Bool) throws(QueueError) -> Bool {
+        guard whole || pages <= smallStore else { return false }
+        // What a large store's indexes hold takes long to compare; its pages do not.
+        let check: StaticString = pages <= smallStore ? "PRAGMA integrity_check(100)" : "PRAGMA quick_check(1)"
+        let statement = try database.statement(check)
+        var findings: [String] = []
+        try statement.forEach { () throws(QueueError) in
+            findings.append(statement.text(0))
+            return true
+        }
+        if findings == ["ok"] { return false }
+        let isOfIndexes = findings.allSatisfy { finding in
+            [" missing from index ", "wrong # of entries in index ", "non-unique entry in index "].contains { finding.contains($0) }
+        }
+        guard isOfIndexes, !findings.isEmpty else {
+            throw QueueError(.corrupt, "\(database.path) is damaged: \(findings.first ?? "the check gave no answer")")
+        }
+        return true
     }
 }
 

@@ -113,6 +113,9 @@ final class StoreView: @unchecked Sendable {
 
     fileprivate var fileSize: Int64 { size }
 
+    /// Pages of the database.
+    var pages: Int64 { size / pageSize }
+
     // MARK: The file system
 
     static let vfsName = "msgqueue-view"
