@@ -266,6 +266,7 @@ public final class MessageQueue: Sendable {
         defer {
             broadcaster.finish()
             senders.cancel()
+            Log.flushWhileExiting()
         }
         return try engine.close(timeout: timeout)
     }

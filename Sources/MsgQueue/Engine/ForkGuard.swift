@@ -4,13 +4,17 @@ import Glibc
 /// (A queue's own lock needs none of that: in a child nobody takes it.)
 package enum ForkGuard {
     nonisolated(unsafe) private static var locks: [Mutex] = []
+    nonisolated(unsafe) private static var resets: [() -> Void] = []
     private static let isInstalled: Bool = {
-        pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.unlockAll() }) == 0
+        pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.resetAll() }) == 0
     }()
 
-    /// Before the lock is used for the first time, from one thread.
-    package static func protect(_ lock: Mutex) {
-        registry.withLock { locks.append(lock) }
+    /// Before the lock is used for the first time, from one thread. `reset` runs in a forked child, with the lock held.
+    package static func protect(_ lock: Mutex, reset: (() -> Void)? = nil) {
+        registry.withLock {
+            locks.append(lock)
+            if let reset { resets.append(reset) }
+        }
         _ = isInstalled
     }
 
@@ -20,6 +24,11 @@ package enum ForkGuard {
         registry.lock()
         for lock in locks { lock.lock() }
         SharedLocks.lockAll()
+    }
+
+    private static func resetAll() {
+        for reset in resets { reset() }
+        unlockAll()
     }
 
     private static func unlockAll() {
