@@ -210,7 +210,7 @@ package final class Engine: @unchecked Sendable {
     func storageTrouble(_ error: QueueError) {
         guard storageTrouble?.code != error.code else { return }
         storageTrouble = error
-        Log.warning("\(store.path): \(error)")
+        Log.error("\(store.path): \(error)")
         emit(.storage(error))
     }
 
@@ -220,7 +220,7 @@ package final class Engine: @unchecked Sendable {
         storageTrouble = nil
         storageDelay = 0
         scheduler.storageRecovered(ports.moment)
-        Log.warning("\(store.path): the store is well again")
+        Log.info("\(store.path): the store is well again")
         emit(.storage(nil))
     }
 

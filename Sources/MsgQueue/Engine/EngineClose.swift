@@ -81,7 +81,7 @@ extension Engine {
     private func finish() {
         phase = .closed
         commitFacts()
-        if !unsaved.isEmpty { Log.warning("\(store.path): \(unsaved.count) outcomes could not be written before the close") }
+        if !unsaved.isEmpty { Log.error("\(store.path): \(unsaved.count) outcomes could not be written before the close") }
         let waiters = drainWaiters
         drainWaiters = []
         let barriers = events.takeBarriers()
@@ -130,7 +130,7 @@ extension Engine {
                 } catch {
                     // One damaged message does not keep the others from being sent.
                     guard error.code == .corrupt else { throw error }
-                    Log.warning("\(store.path): \(error.detail)")
+                    Log.error("\(store.path): \(error.detail)")
                     try store.markDamaged(attempt.sequence)
                     try store.forgetInterrupted(attempt.sequence)
                     continue
