@@ -817,6 +817,63 @@ msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
    msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
 int msgq_fd(const msgq_queue *queue);
 
+/* ------------------------------------------------------------------ log */
+
+typedef enum msgq_log_level {
+  MSGQ_LOG_ERROR = 0, /* something is wrong with a store, or with this library */
+  MSGQ_LOG_WARNING,   /* something that may need action: a message was discarded, an outcome was ignored */
+  MSGQ_LOG_INFO,      /* an error is over */
+  MSGQ_LOG_DEBUG      /* not used yet */
+} msgq_log_level;
+
+/* Bytes that hold any log line and its NUL. A longer text is cut, never inside a character, and ends with "…". */
+#define MSGQ_LOG_SIZE 2048
+
+/* Receives one line, without a newline. It may quote receivers and file names: control characters, line
+   separators and characters that change the direction of writing are escaped, as \n, \x1b, \u202e. `text` is
+   valid until the function returns. */
+typedef void (*msgq_log_fn)(void *context, msgq_log_level level, const char *text);
+
+/*
+ * Sets the function that receives the log lines of this library, for the whole process. NULL restores the
+ * default: errors and warnings are written to standard error, one line each, beginning with "msgqueue: ". That
+ * never blocks a call and never raises SIGPIPE; what cannot be written at once is dropped, and the next line
+ * written says how many were lost. The environment variable MSGQUEUE_LOG=off turns the default off. (A
+ * descriptor 2 that is closed on exec is not taken for standard error.)
+ *
+ * The function is called by a thread of the library, one line at a time, in order, with no lock held: no call
+ * and no close waits for it. Up to 256 lines wait for a slow function; beyond that they are lost, and a line in
+ * their place says how many. It may call every function, also this one, and close queues. Lines that its calls
+ * cause on its thread do not come back to it: they are written as the default does. Those that its calls cause
+ * on other threads do, so that a function which sends lines through a queue must leave out that queue's lines.
+ *
+ * `release` runs once: when the function was replaced and its last call has returned, on the thread that
+ * replaces or on the library's; with NULL at once. A last call of the old function may still run while the new
+ * one is called already. Lines that wait go to the new one.
+ *
+ * When the process exits, lines that wait get up to 200 ms in all to be delivered. A forked child keeps the
+ * function, and has none of its parent's lines.
+ * Errors: none. Threads: any. Since 0.1.
+ */
+msgq_result msgq_set_log(msgq_log_fn function, void *context, void (*release)(void *));
+
+/*
+ * For hosts whose language no thread of the library may enter: takes the next line, copies it with its NUL to
+ * `out`, and returns its length; 0 when there is none. A line that does not fit into `size` bytes is cut, never
+ * inside a character. Without room for one character (`out` NULL, `size` 0 or 1) the line stays, and 0 is
+ * returned. `level` may be NULL.
+ *
+ * From the first call of this function or msgq_log_fd on, lines wait here (up to 256, as above) instead of
+ * being written to standard error, until msgq_set_log is called. While a log function is set there are none.
+ * Threads: any. Since 0.1.
+ */
+size_t msgq_log_next(msgq_log_level *level, char *out, size_t size);
+
+/* A file descriptor that is readable while msgq_log_next has a line, for poll and event loops. Never read, write
+   or close it. It lives as long as the process; a forked child asks for its own. -1: no descriptor is left.
+   Threads: any. Since 0.1. */
+int msgq_log_fd(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,23 +2,33 @@
 #ifndef CPLATFORM_H
 #define CPLATFORM_H
 
+#include <fcntl.h>
 #include <linux/if_addr.h>
 #include <linux/if_arp.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
-/* glibc shows these two only to those who define _GNU_SOURCE before its first header. */
+/* glibc shows these only to those who define _GNU_SOURCE before its first header. */
 extern int renameat2(int old_directory, const char *old_path, int new_directory, const char *new_path, unsigned int flags);
 extern int pthread_setname_np(pthread_t thread, const char *name);
+extern ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t offset, int flags);
 
 /* Gives a file another name unless that is taken already. 0, or -1 with errno. */
 static inline int platform_rename_exclusively(const char *old_path, const char *new_path) {
@@ -94,6 +104,39 @@ static inline void platform_arm_timer(int timer, int64_t at_ms) {
 static inline void platform_watch_clock(int timer) {
   struct itimerspec never = { { 0, 0 }, { (time_t)1 << 40, 0 } };
   (void)timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, 0);
+}
+
+/* To a pipe with room for it. Another writer may take that room first: kernels since 6.4 then refuse instead of waiting. */
+static inline ssize_t platform_write_pipe(int file, const void *bytes, size_t size) {
+  struct iovec part = { (void *)bytes, size };
+  ssize_t written = pwritev2(file, &part, 1, -1, 8 /* RWF_NOWAIT */);
+  return written < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) ? write(file, bytes, size) : written;
+}
+
+/*
+ * Writes to standard error what it takes at once, at most PIPE_BUF (4096) bytes: how many, or -1. Only for threads with SIGPIPE
+ * blocked. O_NONBLOCK is not touched: it belongs to everybody who shares the pipe or the terminal.
+ * A descriptor 2 that is closed on exec, or is no file, pipe, socket or terminal, is something else that got a free number.
+ */
+static inline ssize_t platform_write_error(const void *bytes, size_t size) {
+  struct stat status;
+  struct pollfd ready = { STDERR_FILENO, POLLOUT, 0 };
+  int flags = fcntl(STDERR_FILENO, F_GETFD);
+  if (flags < 0 || (flags & FD_CLOEXEC) != 0 || fstat(STDERR_FILENO, &status) != 0) return -1;
+  if (S_ISSOCK(status.st_mode)) return send(STDERR_FILENO, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode) && !S_ISREG(status.st_mode)) return -1;
+  if (poll(&ready, 1, 0) != 1 || (ready.revents & (POLLOUT | POLLERR)) != POLLOUT) return -1;
+  if (!S_ISFIFO(status.st_mode)) return write(STDERR_FILENO, bytes, size);
+  ssize_t written = platform_write_pipe(STDERR_FILENO, bytes, size);
+  if (written < 0 && errno == EPIPE) {
+    /* The signal is this thread's alone; nobody else is to find it. */
+    sigset_t broken;
+    struct timespec none = { 0, 0 };
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGPIPE);
+    (void)sigtimedwait(&broken, NULL, &none);
+  }
+  return written;
 }
 
 /* For debuggers; at most 15 bytes. */

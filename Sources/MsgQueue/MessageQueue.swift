@@ -33,7 +33,7 @@ public final class MessageQueue: Sendable {
     /// A queue that nobody holds any more is closed without waiting; what was under way is found as cut by the next open.
     deinit {
         do throws(QueueError) { _ = try engine.close(timeout: 0) } catch  where error.code == .closed {} catch {
-            Log.warning("a queue was let go that could not be closed: \(error.detail)")
+            Log.error("failed to close a deallocated queue: \(error.detail)")
         }
         broadcaster.finish()
         senders.cancel()
@@ -47,7 +47,7 @@ public final class MessageQueue: Sendable {
                 var outcome = await transport(delivery)
                 if outcome.verdict == .pending { outcome = .retry(.unknown, text: "the transport gave no verdict") }
                 do throws(QueueError) { try engine?.complete(delivery.token, outcome) } catch {
-                    Log.warning("the answer for message \(delivery.id) came to nothing: \(error.detail)")
+                    Log.warning("ignored the outcome for message \(delivery.id): \(error.detail)")
                 }
             }
             return .pending
@@ -266,6 +266,7 @@ public final class MessageQueue: Sendable {
         defer {
             broadcaster.finish()
             senders.cancel()
+            Log.flushWhileExiting()
         }
         let closing = try engine.close(timeout: timeout)
         if case .unsaved = closing, let error = closing.error { throw error }

@@ -34,7 +34,7 @@ private func tell(_ event: Event, at: Int64, _ handler: msgq_event_fn, _ host: H
         defer { free(memory) }
         handler(host.pointer, memory.assumingMemoryBound(to: msgq_event.self))
     } catch {
-        Log.warning("an event was not told: \(error.detail)")
+        Log.error("an event was lost: \(error.detail)")
     }
 }
 

@@ -41,6 +41,7 @@ public func msgq_open(
 public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_result {
     guard let queue else { return MSGQ_OK }
     return status { () throws(QueueError) in
+        defer { Log.flushWhileExiting() }
         let closing = try Handles.engine(queue).close(timeout: timeout(timeout_ms))
         Handles.remove(queue)
         if let error = closing.error { throw error }

@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "role_ending.h"
+#include "role_log.h"
 #include "sender.h"
 
 const char *child_program = "";
@@ -153,6 +154,7 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "converse") == 0) return role_converse(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
   if (strcmp(role, "end-while-sending") == 0) return role_end_while_sending(first, second);
+  if (strcmp(role, "log") == 0) return role_log(first, second);
   if (strcmp(role, "descriptors") == 0) return role_descriptors();
   if (strcmp(role, "end") == 0) return atoi(first);
   return 126;

@@ -47,5 +47,6 @@ extern const struct check_test many_hung_tests[];
 extern const struct check_test monitor_tests[];
 extern const struct check_test example_tests[];
 extern const struct check_test monitor_storm_tests[];
+extern const struct check_test log_tests[];
 
 #endif

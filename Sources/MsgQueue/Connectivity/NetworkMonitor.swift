@@ -57,7 +57,7 @@ final class NetworkMonitor {
     func changed() -> Network? {
         guard hearsNews() || isStale else { return nil }
         do throws(QueueError) { return try ask() } catch {
-            Log.warning("the network was not told: \(error.detail)")
+            Log.warning("failed to read the state of the network: \(error.detail)")
             return nil
         }
     }

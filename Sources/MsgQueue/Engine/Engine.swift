@@ -86,6 +86,7 @@ package final class Engine: @unchecked Sendable {
 
     package init(path: String, options: Options, ports: Ports = .system) throws(QueueError) {
         try options.validate()
+        Log.prepare()
         self.options = options
         self.ports = ports
         policy = RetryPolicy(options)
@@ -233,7 +234,7 @@ package final class Engine: @unchecked Sendable {
     func storageTrouble(_ error: QueueError) {
         guard storageTrouble?.code != error.code else { return }
         storageTrouble = error
-        Log.warning("\(store.path): \(error)")
+        Log.error("\(store.path): \(error)")
         emit(.storage(error))
     }
 
@@ -243,7 +244,7 @@ package final class Engine: @unchecked Sendable {
         storageTrouble = nil
         storageDelay = 0
         scheduler.storageRecovered(ports.moment)
-        Log.warning("\(store.path): the store is well again")
+        Log.info("\(store.path): the store is well again")
         emit(.storage(nil))
     }
 

@@ -62,7 +62,7 @@ extension Engine {
         } else if late[flight.token] != nil {
             // It hung beyond its time; a success still counts, when nothing came after it.
             do throws(QueueError) { try answerLate(flight.token, outcome) } catch {
-                Log.warning("\(store.path): a late answer for message \(flight.sequence) came to nothing: \(error.detail)")
+                Log.warning("\(store.path): ignored a late outcome for message \(flight.sequence): \(error.detail)")
             }
         }
     }

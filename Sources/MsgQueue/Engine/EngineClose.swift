@@ -104,7 +104,7 @@ extension Engine {
         commitFacts()
         if !unsaved.isEmpty, !store.isPoisoned { saveUnsaved() }
         let left = unsaved.count(where: \.isOutcome)
-        if left > 0 { Log.warning("\(store.path): \(left) outcomes could not be written before the close") }
+        if left > 0 { Log.error("\(store.path): \(left) outcomes could not be written before the close") }
         let waiters = drainWaiters
         drainWaiters = []
         let barriers = events.takeBarriers()
@@ -169,7 +169,7 @@ extension Engine {
         } catch {
             // One damaged message does not keep the others from being sent.
             guard error.code == .corrupt else { throw error }
-            Log.warning("\(store.path): \(error.detail)")
+            Log.error("\(store.path): \(error.detail)")
             try store.markDamaged(attempt.sequence)
             return try store.forgetInterrupted(attempt.sequence)
         }

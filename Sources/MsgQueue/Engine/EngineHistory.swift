@@ -38,7 +38,7 @@ extension Engine {
         guard before >= 0 else { throw QueueError(.invalid, "a sequence is not negative") }
         return try locked { () throws(QueueError) in
             let outlines = try store.conversations(before: before, limit: limit) { error in
-                Log.warning("\(store.path): \(error.detail)")
+                Log.error("\(store.path): \(error.detail)")
                 emit(.storage(error))
             }
             var page: [Conversation] = []

@@ -21,7 +21,7 @@ extension Engine {
         }
         return try locked { () throws(QueueError) in
             let rows = try store.page(filter, sending: sendingPlaces) { error in
-                Log.warning("\(store.path): \(error.detail)")
+                Log.error("\(store.path): \(error.detail)")
                 emit(.storage(error))
             }
             var page: [Message] = []

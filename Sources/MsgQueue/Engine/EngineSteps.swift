@@ -133,7 +133,7 @@ extension Engine {
 
     /// A message that is not what was written is never sent: it fails, with the reason.
     private func setAside(damaged sequence: Int64, _ conversation: Name, _ error: QueueError, _ now: Moment) {
-        Log.warning("\(store.path): \(error.detail)")
+        Log.error("\(store.path): \(error.detail)")
         scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)
         scheduler.count { $0.failed += 1 }

@@ -4,20 +4,20 @@ import Glibc
 /// (A queue's own lock needs none of that: in a child nobody takes it.)
 package enum ForkGuard {
     nonisolated(unsafe) private static var locks: [Mutex] = []
+    nonisolated(unsafe) private static var resets: [() -> Void] = []
     private static let isInstalled: Bool = {
-        pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.enterChild() }) == 0
+        pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.resetAll() }) == 0
     }()
 
-    /// Before the lock is used for the first time, from one thread.
-    package static func protect(_ lock: Mutex) {
-        registry.withLock { locks.append(lock) }
+    /// Before the lock is used for the first time, from one thread. `reset` runs in a forked child, with the lock held.
+    package static func protect(_ lock: Mutex, reset: (() -> Void)? = nil) {
+        registry.withLock {
+            locks.append(lock)
+            if let reset { resets.append(reset) }
+        }
         _ = isInstalled
     }
 
-    /// What a forked child does before anything else, with all these locks held.
-    package static func inChild(_ action: @escaping @Sendable () -> Void) { registry.withLock { actions.append(action) } }
-
-    nonisolated(unsafe) private static var actions: [@Sendable () -> Void] = []
     private static let registry = Mutex()
 
     private static func lockAll() {
@@ -26,8 +26,8 @@ package enum ForkGuard {
         SharedLocks.lockAll()
     }
 
-    private static func enterChild() {
-        for action in actions { action() }
+    private static func resetAll() {
+        for reset in resets { reset() }
         unlockAll()
     }
 

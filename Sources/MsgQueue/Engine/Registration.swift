@@ -14,6 +14,9 @@ package final class Registration<Function>: @unchecked Sendable {
         self.release = release
     }
 
+    /// In a forked child: the same function without the calls that are under way in the parent.
+    func copy() -> Registration { Registration(function, release: release) }
+
     func enter() { running += 1 }
 
     /// The release, when it is due now.

@@ -6,6 +6,8 @@ package final class ThreadContext {
     private var callbacks: [ObjectIdentifier] = []
     /// For `msgq_error_detail`; a C string that stays where it is until the next failure.
     package var detail: UnsafeMutablePointer<CChar>?
+    /// This thread is inside the host's log function.
+    var isInLogSink = false
 
     deinit { free(detail) }
 

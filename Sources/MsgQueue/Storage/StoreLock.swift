@@ -14,8 +14,7 @@ final class StoreLock: @unchecked Sendable {
 
     private static let registry: Mutex = {
         let lock = Mutex()
-        ForkGuard.protect(lock)
-        ForkGuard.inChild { StoreLock.closeInChild() }
+        ForkGuard.protect(lock, reset: { StoreLock.closeInChild() })
         return lock
     }()
     nonisolated(unsafe) private static var held: [StoreLock] = []

@@ -35,6 +35,7 @@ PREFIXES: dict[str, type[IntEnum]] = {
     "MSGQ_CONNECTIVITY_": enums.Connectivity,
     "MSGQ_LINK_": enums.Link,
     "MSGQ_EVENT_": enums.EventKind,
+    "MSGQ_LOG_": enums.LogLevel,
 }
 
 
@@ -130,10 +131,10 @@ def test_enumerations_have_every_name_of_the_header() -> None:
 def test_constants_are_those_of_the_header(tmp_path: Path) -> None:
     lines = [
         'printf("%d.%d.%d\\n", MSGQ_VERSION_MAJOR, MSGQ_VERSION_MINOR, MSGQ_VERSION_PATCH);',
-        'printf("%d\\n%d\\n", MSGQ_ID_SIZE, MSGQ_STATUS_NONE);',
+        'printf("%d\\n%d\\n%d\\n", MSGQ_ID_SIZE, MSGQ_STATUS_NONE, MSGQ_LOG_SIZE);',
     ]
     version = ".".join(map(str, _abi.VERSION))
-    assert run_c(tmp_path, lines) == [version, str(_abi.ID_SIZE), str(_abi.STATUS_NONE)]
+    assert run_c(tmp_path, lines) == [version, str(_abi.ID_SIZE), str(_abi.STATUS_NONE), str(_abi.LOG_SIZE)]
 
 
 def test_versions_agree() -> None:

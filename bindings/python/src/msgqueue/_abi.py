@@ -32,6 +32,7 @@ from typing import Any
 VERSION = (0, 1, 0)
 
 ID_SIZE = 256
+LOG_SIZE = 2048
 STATUS_NONE = -1
 
 
@@ -355,6 +356,7 @@ IdBuffer = c_char * ID_SIZE
 TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcome))
 EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
 DrainedFunction = CFUNCTYPE(None, c_void_p, POINTER(Report))
+LogFunction = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ReleaseFunction = CFUNCTYPE(None, c_void_p)
 
 # Handles and owned results are looked at by the library alone, so that an untyped address is all Python needs.
@@ -418,6 +420,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_set_event_handler": (c_int, [_queue, EventFunction, c_void_p, ReleaseFunction]),
     "msgq_poll": (c_int, [_queue, c_int64, POINTER(c_size_t)]),
     "msgq_fd": (c_int, [_queue]),
+    "msgq_set_log": (c_int, [LogFunction, c_void_p, ReleaseFunction]),
+    "msgq_log_next": (c_size_t, [POINTER(c_int), c_char_p, c_size_t]),
+    "msgq_log_fd": (c_int, []),
 }
 
 

@@ -11,7 +11,7 @@ import threading
 import warnings
 from enum import Enum
 
-from . import _arguments
+from . import _arguments, _logs
 from ._callbacks import Callbacks
 from ._library import last_error
 from ._service import Service
@@ -139,6 +139,9 @@ class Handle:
         if not refused:
             _open.pop(self.callbacks.number, None)
             self.callbacks.forget()
+            _logs.read(self._lib)
+            if self.service is not None:
+                self.service.end_log()
 
 
 def _close_all() -> None:

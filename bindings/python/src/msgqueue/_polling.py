@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from . import _abi, _arguments
+from . import _abi, _arguments, _logs
 from ._callbacks import drained_trampoline, expect_drain, forget_drain, raise_interruption
 from ._reading import Reading
 from .enums import Result
@@ -41,6 +41,7 @@ class Polling(Reading):
             step = min(_ATTENTION, limit) if attentive and limit >= 0 else _ATTENTION if attentive else limit
             result = self._lib.msgq_poll(pointer, step, ran)
             raise_interruption()
+            _logs.read(self._lib)
             self._check(result)
             if limit >= 0:
                 limit = max(round((deadline - time.monotonic()) * 1000), 0)

@@ -6,7 +6,7 @@ import builtins
 import ctypes
 from collections.abc import Callable, Iterable
 
-from . import _abi, _arguments, _read
+from . import _abi, _arguments, _logs, _read
 from ._handle import Handle
 from ._library import last_error
 from .enums import Result, Status
@@ -136,4 +136,6 @@ class Reading:
 
     def _check(self, result: int) -> None:
         if result != Result.OK:
-            raise last_error(self._lib, result)
+            error = last_error(self._lib, result)
+            _logs.read(self._lib)
+            raise error

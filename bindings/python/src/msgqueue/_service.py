@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from . import _abi
+from . import _abi, _logs
 from .enums import Result, Verdict
 from .outcome import Outcome
 
@@ -52,12 +52,14 @@ class Service:
         self._threads: list[threading.Thread] = []
         self._callbacks = 0
         self._is_short = False
+        self._is_logged = False
 
     def start(self) -> None:
         """Starts the first thread, unless it was. RuntimeError when the system has none left."""
         with self._lock:
             if not self._threads:
                 self._add()
+                self._is_logged = _logs.listen(self._lib)
 
     def callback_began(self) -> None:
         """A callback runs on one of the threads, or on one that drains or closes."""
@@ -97,6 +99,13 @@ class Service:
     def drain_later(self, options: _abi.DrainOptions) -> bool:
         """Drains on a thread of its own; False when there is none to be had."""
         return self._detach("drain", lambda: self._lib.msgq_drain(self._pointer, options, None))
+
+    def end_log(self) -> None:
+        """The queue is closed: nobody waits for its log lines any more."""
+        with self._lock:
+            is_logged, self._is_logged = self._is_logged, False
+        if is_logged:
+            _logs.unlisten()
 
     def join(self, timeout: float) -> None:
         """Waits for the threads to end, at most so many seconds; they end once the queue is closed."""

@@ -221,6 +221,15 @@ class Lifecycle(_Word):
     BACKGROUND = 1
 
 
+class LogLevel(_Word):
+    """How much a log line of the library matters."""
+
+    ERROR = 0
+    WARNING = 1
+    INFO = 2
+    DEBUG = 3
+
+
 class EventKind(_Word):
     """What an `Event` tells of."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from . import _abi, _arguments, _drafts, _options, _read
+from . import _abi, _arguments, _drafts, _logs, _options, _read
 from ._arguments import Body, Time
 from ._callbacks import EventHandler, Transport, logger, raise_interruption
 from ._handle import Handle
@@ -162,6 +162,7 @@ class MessageQueue(World, Polling):
         require_callable("transport", transport)
         require_callable("on_event", on_event)
         self._lib = library()
+        _logs.begin(self._lib)
         pointer = ctypes.c_void_p()
         self._check(self._lib.msgq_open(name, options, pointer))
         self._path = name.decode()

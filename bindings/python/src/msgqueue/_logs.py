@@ -1,0 +1,174 @@
+"""Hands the library's log lines to `logging`.
+
+No thread of the library may enter Python, so lines wait in the library until they are read here: by a daemon thread
+while a queue has threads, otherwise in `poll`, after an error, and in `close`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import select
+import sys
+import threading
+
+from . import _abi
+from .enums import LogLevel
+
+logger = logging.getLogger("msgqueue")
+
+_LEVELS: dict[int, int] = {
+    LogLevel.ERROR: logging.ERROR,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.DEBUG: logging.DEBUG,
+}
+# Seconds for a handler of `logging` to return when the last queue with threads is closed.
+_JOIN_PATIENCE = 1.0
+
+_line = ctypes.create_string_buffer(_abi.LOG_SIZE)
+_level = ctypes.c_int()
+
+
+class _State:
+    """Of this process; a forked child begins anew."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        # One reader at a time, which keeps the order of the lines.
+        self.reading = threading.Lock()
+        self.queues = 0
+        self.thread: threading.Thread | None = None
+        # The thread ends when this end of a pipe is closed; the other end is its own.
+        self.wake: int | None = None
+        self.inherited: list[int] = []
+        self.lost = 0
+
+
+_state = _State()
+_is_begun = False
+
+
+def begin(lib: ctypes.CDLL) -> None:
+    """Lines are for `logging` from now on, unless MSGQUEUE_LOG is "off". Before a queue is opened."""
+    global _is_begun
+    if os.environ.get("MSGQUEUE_LOG") != "off":
+        lib.msgq_log_fd()
+        _is_begun = True
+
+
+def read(lib: ctypes.CDLL) -> None:
+    """Logs the lines that wait, unless another thread is doing that."""
+    state = _state
+    if _is_begun and state.reading.acquire(blocking=False):
+        _read(state, lib)
+
+
+def listen(lib: ctypes.CDLL) -> bool:
+    """Has a thread log lines as they come, until `unlisten`; False when there is none to be had."""
+    if not _is_begun:
+        return False
+    state = _state
+    with state.lock:
+        if state.thread is None and not _start(state, lib):
+            return False
+        state.queues += 1
+    return True
+
+
+def unlisten() -> None:
+    """The last one ends the thread, which logs what is left first."""
+    state = _state
+    with state.lock:
+        state.queues -= 1
+        if state.queues > 0 or state.thread is None or state.wake is None:
+            return
+        thread, state.thread = state.thread, None
+        os.close(state.wake)
+        state.wake, state.inherited = None, []
+    if thread is not threading.current_thread():
+        thread.join(_JOIN_PATIENCE)
+
+
+def _start(state: _State, lib: ctypes.CDLL) -> bool:
+    lines = lib.msgq_log_fd()
+    if lines < 0:
+        return False
+    try:
+        ended, wake = os.pipe()
+    except OSError:
+        return False
+    thread = threading.Thread(target=_run, args=(state, lib, lines, ended), name="msgqueue-log", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        os.close(ended)
+        os.close(wake)
+        return False
+    state.thread, state.wake, state.inherited = thread, wake, [ended, wake]
+    return True
+
+
+def _run(state: _State, lib: ctypes.CDLL, lines: int, ended: int) -> None:
+    watch = select.poll()
+    watch.register(lines, select.POLLIN)
+    watch.register(ended, select.POLLIN)
+    found: list[int] = []
+    while ended not in found:
+        found = [descriptor for descriptor, _ in watch.poll()]
+        state.reading.acquire()
+        _read(state, lib)
+        if state is not _state:
+            # A handler forked and this is the child, where the descriptors are closed.
+            return
+    os.close(ended)
+
+
+def _read(state: _State, lib: ctypes.CDLL) -> None:
+    """With `reading` taken, which it gives back."""
+    try:
+        while lib.msgq_log_next(_level, _line, _abi.LOG_SIZE):
+            level, text = _LEVELS.get(_level.value, logging.ERROR), _line.value.decode("utf-8", "replace")
+            if _would_block():
+                state.lost += 1
+                continue
+            if state.lost > 0:
+                _log(logging.WARNING, f"{state.lost} log lines were lost")
+                state.lost = 0
+            _log(level, text)
+    finally:
+        state.reading.release()
+
+
+def _log(level: int, text: str) -> None:
+    try:
+        logger.log(level, "%s", text)
+    except Exception:  # noqa: BLE001 - a broken handler of the program's: the next line may do better
+        return
+
+
+def _would_block() -> bool:
+    """Whether the line would wait for whoever reads standard error: where a program has set up no logging, `logging`
+    writes warnings there.
+    """
+    if logger.hasHandlers():
+        return False
+    watch = select.poll()
+    try:
+        watch.register(sys.stderr.fileno(), select.POLLOUT)
+        return not watch.poll(0)
+    except (AttributeError, OSError, ValueError):
+        # It is closed, or no file.
+        return False
+
+
+def _forked() -> None:
+    global _state
+    # The parent's pipe; this runs before anything could have closed it here.
+    for descriptor in _state.inherited:
+        os.close(descriptor)
+    _state = _State()
+
+
+os.register_at_fork(after_in_child=_forked)
