@@ -37,7 +37,8 @@ static uint32_t allowed_statuses(const struct ledger *ledger, const struct messa
   uint32_t queued = MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED), failed = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
   if (message->is_received) return message->read_done ? MSGQ_STATUS_BIT(MSGQ_STATUS_READ) : sent & ~MSGQ_STATUS_BIT(MSGQ_STATUS_SENT);
   if (message->read_done) return MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
-  if (message->starts == 0) return queued;
+  /* The engine writes the beginning before it calls the transport, which then tells this program. */
+  if (message->starts == 0) return queued | (ledger->promises.holds ? failed : 0);
   if (message->stops > 0) final = message->verdict == MSGQ_VERDICT_SENT ? sent : message->verdict == MSGQ_VERDICT_OFFLINE ? queued : failed;
   if (message->starts == message->stops && message->durable) return final | (message->asked ? queued : 0);
   /* The outcome, or only the beginning, or neither. */

@@ -46,7 +46,7 @@ package final class Store {
             let view = try StoreView(path: path, database: lock.descriptor)
             let reading = try Database(view: view, lengthLimit: Self.lengthLimit)
             do throws(QueueError) {
-                survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot)
+                survey = try Self.survey(view, reading, currentBoot)
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 loss = survey.loss
                 if !options.readOnly, survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes {
@@ -74,6 +74,18 @@ package final class Store {
             close(clean: false)
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
         }
+    }
+
+    /// What is found damaged is looked at once more: a page that could not be read once is no damage.
+    private static func survey(_ view: StoreView, _ database: Database, _ boot: String) throws(QueueError) -> StoreSurvey {
+        do throws(QueueError) {
+            let survey = try StoreSurvey.take(view, database, currentBoot: boot)
+            guard survey.needsIndexes || survey.state == nil else { return survey }
+        } catch {
+            guard error.code == .corrupt else { throw error }
+        }
+        database.forgetPages()
+        return try StoreSurvey.take(view, database, currentBoot: boot)
     }
 
     /// What will be done once the store is accepted, in a view that is thrown away: what fails in it is a reason to refuse the store.
@@ -107,12 +119,21 @@ package final class Store {
     }
 
     private static func claim(_ path: String, readOnly: Bool) throws(QueueError) -> StoreLock {
-        if readOnly { return try StoreLock.take(path, try StorePath.inspectForReading(path), shared: true) }
-        if try StorePath.inspect(path) == nil { try StoreBirth.make(path) }
-        guard let file = try StorePath.inspect(path) else {
-            throw QueueError(.storage, "\(path) vanished while it was opened")
+        let lock: StoreLock
+        if readOnly {
+            lock = try StoreLock.take(path, try StorePath.inspectForReading(path), shared: true)
+        } else {
+            if try StorePath.inspect(path) == nil { try StoreBirth.make(path) }
+            guard let file = try StorePath.inspect(path) else {
+                throw QueueError(.storage, "\(path) vanished while it was opened")
+            }
+            lock = try StoreLock.take(path, file, shared: false)
         }
-        return try StoreLock.take(path, file, shared: false)
+        do throws(QueueError) { try StorePath.inspectSideFiles(of: path) } catch {
+            lock.release()
+            throw error
+        }
+        return lock
     }
 
     /// The store was accepted: from here on it is written.

@@ -74,7 +74,6 @@ enum StorePath {
         for place in [path, folder] where faccessat(AT_FDCWD, place, R_OK | W_OK, AT_EACCESS) != 0 {
             throw Posix.error(errno, place)
         }
-        try inspectSideFiles(of: path, owner: status.st_uid)
         return FileIdentity(status)
     }
 
@@ -83,7 +82,6 @@ enum StorePath {
         guard let status = try Posix.status(path) else { throw QueueError(.invalid, "\(path) does not exist") }
         try checkKind(path, status)
         guard faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 else { throw Posix.error(errno, path) }
-        try inspectSideFiles(of: path, owner: status.st_uid)
         return FileIdentity(status)
     }
 
@@ -96,8 +94,9 @@ enum StorePath {
         }
     }
 
-    /// A log is applied to the database: nobody else may have made it, or may write it.
-    private static func inspectSideFiles(of path: String, owner: uid_t) throws(QueueError) {
+    /// A log is applied to the database: nobody else may have made it, or may write it. With the store's lock held.
+    static func inspectSideFiles(of path: String) throws(QueueError) {
+        guard let owner = try Posix.status(path)?.st_uid else { return }
         for file in sideFiles(of: path) {
             guard let status = try Posix.status(file) else { continue }
             try checkKind(file, status)
