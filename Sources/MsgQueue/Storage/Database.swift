@@ -260,14 +260,14 @@ final class Database {
             isPoisoned = true
             throw QueueError(.unknown, "the flush of \(path) failed (\(result)): \(Posix.lastError())")
         }
-        try checkFiles()
+        try checkFiles(thoroughly: false)
         flushedFrames = logFrames
     }
 
     /// The files are still the ones that were opened, and nobody else wrote them.
-    private func checkFiles() throws(QueueError) {
+    private func checkFiles(thoroughly: Bool) throws(QueueError) {
         do throws(QueueError) {
-            try watch.check()
+            if thoroughly { try watch.check() } else { try watch.check(log: logDescriptor) }
         } catch {
             isPoisoned = true
             throw error
@@ -281,7 +281,8 @@ final class Database {
         guard !isLogFresh else { return true }
         do throws(QueueError) {
             // What is not flushed must not be relied on; and a file that was replaced must not be written.
-            if needsFlush { try flush() } else { try checkFiles() }
+            if needsFlush { try flush() }
+            try checkFiles(thoroughly: true)
         } catch {
             Log.warning(error.detail)
             return false

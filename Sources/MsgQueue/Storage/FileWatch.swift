@@ -6,6 +6,7 @@ struct FileWatch {
     private let path: String
     private let descriptor: Int32
     private var database: Known?
+    private var checkedAt = 0
     private var log: FileIdentity?
     /// Of the database's first pages, among them the one with the state, which every session changes.
     private var beginning: UInt64 = 0
@@ -43,6 +44,21 @@ struct FileWatch {
 
     private func fingerprint() throws(QueueError) -> UInt64 {
         try Posix.read(descriptor, at: 0, count: 3 * 4096, path).withUnsafeBytes { Checksum.hash($0, seed: 0) }
+    }
+
+    /// The same for the names, once a second, and for the open files each time: those that lost their last name are gone. `log`: its
+    /// descriptor.
+    mutating func check(log: Int32) throws(QueueError) {
+        guard let known = database else { return }
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &time)
+        guard time.tv_sec == checkedAt else {
+            checkedAt = time.tv_sec
+            return try check()
+        }
+        let status = try Posix.status(descriptor, path)
+        guard status.st_nlink > 0, try Posix.status(log, path).st_nlink > 0 else { throw removed(path) }
+        if Known(status) != known { try check() }
     }
 
     /// Throws when a file is gone, or another, or was written by somebody else.

@@ -20,11 +20,17 @@ struct SideRecord: Equatable {
     private static let version: UInt64 = 1
     static let size = 64
 
-    var bytes: [UInt8] {
-        var words: [UInt64] = [Self.mark, Self.version] + [generation, base].map { UInt64(bitPattern: $0) }
-        words += [salts, UInt64(bitPattern: frames), UInt64(bitPattern: lastSequence)]
-        words.append(Self.checksum(words))
-        return words.flatMap { word in withUnsafeBytes(of: word.littleEndian) { Array($0) } }
+    private typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
+
+    /// Written after each flush, so without an allocation.
+    func withBytes<T>(_ body: (UnsafeRawBufferPointer) -> T) -> T {
+        var words: Words = (
+            Self.mark.littleEndian, Self.version.littleEndian, UInt64(bitPattern: generation).littleEndian,
+            UInt64(bitPattern: base).littleEndian, salts.littleEndian, UInt64(bitPattern: frames).littleEndian,
+            UInt64(bitPattern: lastSequence).littleEndian, 0
+        )
+        words.7 = withUnsafeBytes(of: words) { Self.checksum($0) }.littleEndian
+        return withUnsafeBytes(of: words, body)
     }
 
     init(generation: Int64, base: Int64, salts: UInt64, frames: Int64, lastSequence: Int64) {
@@ -41,7 +47,7 @@ struct SideRecord: Equatable {
         let words = (0..<8).map { index in
             bytes.withUnsafeBytes { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
         }
-        guard words[0] == Self.mark, words[1] == Self.version, words[7] == Self.checksum(words) else { return nil }
+        guard words[0] == Self.mark, words[1] == Self.version, words[7] == bytes.withUnsafeBytes({ Self.checksum($0) }) else { return nil }
         generation = Int64(bitPattern: words[2])
         base = Int64(bitPattern: words[3])
         salts = words[4]
@@ -50,10 +56,9 @@ struct SideRecord: Equatable {
         guard frames >= 0, (0...MessageID.sequenceCeiling).contains(lastSequence) else { return nil }
     }
 
-    private static func checksum(_ words: [UInt64]) -> UInt64 {
-        var checksum = Checksum()
-        for word in words.prefix(7) { checksum.add(Int64(bitPattern: word)) }
-        return checksum.value
+    /// Of all but the last eight bytes.
+    private static func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+        Checksum.hash(UnsafeRawBufferPointer(rebasing: bytes[..<(size - 8)]), seed: mark)
     }
 
     /// The record beside a store; nil: there is none, or it is damaged.
@@ -86,7 +91,10 @@ final class SideFile {
     /// `durable`: it survives a power cut when this returns.
     func write(_ record: SideRecord, durable: Bool) throws(QueueError) {
         guard isOpen else { return }
-        try Posix.write(descriptor, at: 0, record.bytes, path)
+        let result = record.withBytes { bytes -> Result<Void, QueueError> in
+            do throws(QueueError) { return .success(try Posix.write(descriptor, at: 0, bytes, path)) } catch { return .failure(error) }
+        }
+        try result.get()
         if durable { try Posix.sync(descriptor, path) }
     }
 
