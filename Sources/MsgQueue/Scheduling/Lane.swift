@@ -80,7 +80,10 @@ struct Lane {
     /// So many are kept in `deferred`; beyond that they hold their conversation.
     static let deferredCeiling = 1024
 
-    var isIdle: Bool { flight == nil && upcoming.isEmpty && deferred.isEmpty && !more }
+    /// Messages wait in it, or may.
+    var hasMessages: Bool { !upcoming.isEmpty || !deferred.isEmpty || more }
+
+    var isIdle: Bool { flight == nil && !hasMessages }
 
     /// Whether something here may go without a drain and without mode auto.
     var hasOwnLeave: Bool { directThrough != 0 || !asked.isEmpty }

@@ -18,7 +18,7 @@ extension Scheduler {
             if slotsTaken < maxInFlight, let step = nextInOrder(now, queued: queued) { return step }
         }
         if session != nil, underWay == 0 {
-            return .finish(queued == 0 ? .empty : .waiting)
+            return .finish(queued == 0 ? .empty : isHeldByPauses ? .paused : .waiting)
         }
         if mayAsk(now, queued: queued) { return .raisePrompt }
         return .wait(until: soonest(now, nil))
@@ -40,6 +40,13 @@ extension Scheduler {
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
+    }
+
+    /// Whether all that is queued belongs to paused conversations.
+    private var isHeldByPauses: Bool {
+        guard scanComplete, !pausedConversations.isEmpty else { return false }
+        let held = lanes.filter { $0.value.hasMessages }
+        return !held.isEmpty && held.keys.allSatisfy(pausedConversations.contains)
     }
 
     /// What a person sends now goes before everything, as soon as its conversation is free.

@@ -78,15 +78,21 @@ extension Judge {
         let isOver = slots(simulation).open == 0
         switch stop {
         case .empty: return isOver && simulation.store.queued.isEmpty
-        case .waiting: return isOver && !simulation.store.queued.isEmpty
+        case .waiting: return isOver && !simulation.store.queued.isEmpty && !isHeldByPauses(simulation)
         case .offline: return isOver && (!isOnline || session.isStopped)
         case .batch: return !session.hasBatchLeft && isOver
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
         case .storage: return simulation.now.mono < simulation.storageUntil
         case .closed: return isClosing
-        case .paused: return isOver && simulation.scheduler.isPaused
+        case .paused: return isOver && (simulation.scheduler.isPaused || isHeldByPauses(simulation))
         case .started: return false
         }
+    }
+
+    /// Everything that is queued is in paused conversations, and was found by the drain.
+    private func isHeldByPauses(_ simulation: Simulation) -> Bool {
+        !simulation.store.queued.isEmpty && mayStart(simulation) && !isLimited(simulation)
+            && Set(simulation.store.lanes.keys).isSubset(of: simulation.scheduler.pausedConversations)
     }
 
     // MARK: The prompt
