@@ -40,7 +40,7 @@ package final class Engine: @unchecked Sendable {
     var flying: [UInt64: Row] = [:]
     /// Backups under way.
     var copies: [StoreCopy] = []
-    var drainWaiters: [@Sendable (Result<Report, QueueError>) -> Void] = []
+    var drainWaiters: [DrainWaiter] = []
     /// The scheduler has an attempt to start.
     var hasStart = false
     var timerDeadline: Int64? = Int64.max
@@ -135,6 +135,7 @@ package final class Engine: @unchecked Sendable {
         guard phase != .closed else { return }
         let step = advance()
         commitFacts()
+        endDrainWaits(ports.mono())
         switch step {
         case .start:
             hasStart = true
@@ -151,7 +152,7 @@ package final class Engine: @unchecked Sendable {
             if poll == nil, !isDelivering { eventCondition.signal() }
         }
         if let poll {
-            poll.update(hasWork: hasPollWork)
+            poll.update(hasWork: hasPollWork, ports.mono())
             if hasPollWork, pollers > 0 { workCondition.broadcast() }
             if hasPollWork, drainers > 0 { quietCondition.broadcast() }
         }
@@ -159,7 +160,8 @@ package final class Engine: @unchecked Sendable {
     }
 
     private func arm(_ deadline: Int64?) {
-        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline)
+        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline, drainDeadline)
+        if let poll, poll.quietUntil > ports.mono() { deadline = min(deadline, poll.quietUntil) }
         let soon = ports.mono().addingClamped(1)
         if deadline < soon {
             // The timer has its turn, but never in a busy loop; and it is not put off while it is about to have it.

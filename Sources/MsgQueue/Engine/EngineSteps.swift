@@ -204,7 +204,7 @@ extension Engine {
     private func tell(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) {
         countsChanged()
         refreshBlock(row.conversation)
-        if let session = scheduler.session { emit(.drainProgress(progress(session))) }
+        if scheduler.session != nil { emit(.drainProgress(reportSoFar())) }
         if resolution.fate == .sent, store.totals.history > options.keepSent { maintenanceAt = min(maintenanceAt, ports.mono()) }
         let failure = resolution.failure
         func change(_ to: MessageStatus) {
@@ -224,13 +224,6 @@ extension Engine {
             Log.warning("\(store.path): message \(row.id) is discarded after \(failure.attempts) attempts: \(failure.text)")
             emit(.discarded(id: row.id, conversation: row.conversation.text, failure: failure))
         }
-    }
-
-    private func progress(_ session: Scheduler.Session) -> Report {
-        var report = session.report
-        report.stop = .started
-        report.remaining = store.totals.queued
-        return report
     }
 
     private func timeOut(_ token: UInt64) {
