@@ -32,7 +32,7 @@ package struct Row {
 
     package var head: Head {
         Head(
-            sequence: sequence, dueAt: progress.dueAt, dueDelay: progress.dueDelay, notBefore: notBefore, expiresAt: expiresAt,
+            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore, expiresAt: expiresAt,
             unmeteredOnly: unmeteredOnly)
     }
 
@@ -71,14 +71,17 @@ package struct Row {
 
     static func hash(_ sequence: Int64, _ progress: Progress) -> Int64 {
         var checksum = Checksum()
-        let values: (Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64) = (
+        let values: (Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64) = (
             sequence, Int64(progress.status.rawValue), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
-            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
+            progress.dueDelay, progress.dueBoot, progress.dueUptime, progress.lastAttemptAt, progress.sentAt, progress.sentDuration,
+            Int64(progress.sentCode),
             flags(progress)
         )
         withUnsafeBytes(of: values) { checksum.add($0) }
         return checksum.stored
     }
 
-    static func flags(_ progress: Progress) -> Int64 { (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) }
+    static func flags(_ progress: Progress) -> Int64 {
+        (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.waitsForNetwork ? 4 : 0)
+    }
 }

@@ -17,7 +17,9 @@ enum Schema {
           is_clean INTEGER NOT NULL,         -- 1: closed in order, and the totals below are right
           boot_id TEXT NOT NULL,             -- of the system that opened it last
           queued INTEGER NOT NULL, sent INTEGER NOT NULL, delivered INTEGER NOT NULL, "read" INTEGER NOT NULL,
-          failed INTEGER NOT NULL, received INTEGER NOT NULL, unread INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL
+          failed INTEGER NOT NULL, received INTEGER NOT NULL, unread INTEGER NOT NULL, unsent_bytes INTEGER NOT NULL,
+          -- A receiver asked the whole queue to wait, as due_at to due_uptime of a message; 0: none
+          hold_until INTEGER NOT NULL, hold_delay INTEGER NOT NULL, hold_boot INTEGER NOT NULL, hold_uptime INTEGER NOT NULL
         ) STRICT
         """,
         """
@@ -39,11 +41,13 @@ enum Schema {
           retries_used INTEGER NOT NULL,
           due_at INTEGER NOT NULL,           -- after a retryable failure: not before this
           due_delay INTEGER NOT NULL,        -- the delay that led to it
+          due_boot INTEGER NOT NULL,         -- a hash of the boot of the system then; 0: none
+          due_uptime INTEGER NOT NULL,       -- due_at in milliseconds since that boot; 0: none
           last_attempt_at INTEGER NOT NULL,
           sent_at INTEGER NOT NULL,
           sent_duration INTEGER NOT NULL,    -- of the successful attempt
           sent_code INTEGER NOT NULL,
-          flags INTEGER NOT NULL,            -- 1: remove when the attempt ends unsent; 2: some attempt perhaps arrived
+          flags INTEGER NOT NULL,            -- 1: remove when the attempt ends unsent; 2: some attempt perhaps arrived; 4: waits for want of a network
           state_hash INTEGER NOT NULL,       -- checksum of seq and of what attempts change
           content_hash INTEGER NOT NULL,     -- checksum of the rest
           body_size INTEGER NOT NULL,
@@ -82,7 +86,7 @@ enum Schema {
         // Ids of messages that were sent and are gone, so that they are still refused as duplicates for a while.
         "CREATE TABLE recent(id TEXT PRIMARY KEY, gone_at INTEGER NOT NULL, is_received INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX recent_gone ON recent(gone_at)",
-        "INSERT INTO state VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0, 0, 0)",
+        "INSERT INTO state VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)",
     ]
 
     /// Every object that a store of this version has, in the order of their names.

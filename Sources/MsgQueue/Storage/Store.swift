@@ -10,6 +10,8 @@ package final class Store {
     private var sequenceCeiling: Int64
     var foldedThrough: Int64
     var counters: Counters
+    /// A receiver asked the whole queue to wait: wall time, the delay that led to it, the boot then, and milliseconds since that boot; nil: none.
+    package private(set) var hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)?
     /// History up to this sequence was looked at for pruning.
     var pruneCursor: Int64 = 0
     /// What this transaction changed in memory, to be undone when it fails.
@@ -73,11 +75,14 @@ package final class Store {
         let statement = try database.statement(
             """
             SELECT sequence_ceiling, folded_through, is_clean, boot_id, queued, sent, delivered, "read", failed, received, unread,
-              unsent_bytes FROM state
+              unsent_bytes, hold_until, hold_delay, hold_boot, hold_uptime FROM state
             """)
         var totals = Counts()
         let state = try statement.first { () throws(QueueError) in
             totals = counts(statement, from: 4)
+            if statement.int(12) > 0 {
+                hold = (statement.int(12), max(statement.int(13), 0), statement.int(14), max(statement.int(15), 0))
+            }
             return (statement.int(0), statement.int(1), statement.bool(2), statement.text(3))
         }
         guard let (ceiling, folded, isClean, bootID) = state, ceiling >= 0, folded >= 0, ceiling <= MessageID.sequenceCeiling else {
@@ -175,6 +180,14 @@ package final class Store {
         }
         defer { nextSequence += 1 }
         return nextSequence
+    }
+
+    /// Inside the caller's transaction.
+    package func setHold(_ hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)) throws(QueueError) {
+        let statement = try database.statement("UPDATE state SET hold_until = ?1, hold_delay = ?2, hold_boot = ?3, hold_uptime = ?4")
+        for (index, value) in [hold.until, hold.delay, hold.boot, hold.uptime].enumerated() { statement.bind(Int32(index + 1), value) }
+        try statement.run()
+        self.hold = hold
     }
 
     /// Closes the file; `clean` also writes down what the next open would else have to count.

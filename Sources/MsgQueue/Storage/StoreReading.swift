@@ -22,6 +22,9 @@ extension Store {
         progress.sentCode = code
         progress.doomed = statement.int(19) & 1 != 0
         progress.perhapsArrived = statement.int(19) & 2 != 0
+        progress.waitsForNetwork = statement.int(19) & 4 != 0
+        progress.dueBoot = statement.int(25)
+        progress.dueUptime = statement.int(26)
         var row = Row(
             sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: Name(statement.text(4)),
             sender: statement.isNull(24) ? nil : statement.text(24), createdAt: statement.int(5), editedAt: statement.int(6),
@@ -63,7 +66,7 @@ extension Store {
             """
             SELECT seq, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at, unmetered_only,
               attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags, state_hash,
-              content_hash, body_size, body, sender FROM message WHERE seq = ?1
+              content_hash, body_size, body, sender, due_boot, due_uptime FROM message WHERE seq = ?1
             """)
         statement.bind(1, sequence)
         return try statement.first { () throws(QueueError) in try read(statement, part) }
@@ -86,9 +89,10 @@ extension Store {
     package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message INDEXED BY message_queued
-            WHERE indexed = 1 AND status = 0 AND seq > ?1
-            UNION ALL SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message NOT INDEXED
+            SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only, conversation
+            FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq > ?1
+            UNION ALL SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only, conversation
+            FROM message NOT INDEXED
             WHERE seq > max(?1, ?3) AND status = 0 ORDER BY seq LIMIT ?2
             """)
         statement.bind(1, sequence)
@@ -96,7 +100,7 @@ extension Store {
         statement.bind(3, foldedThrough)
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append((Name(statement.text(6)), head(statement)))
+            heads.append((Name(statement.text(9)), head(statement)))
             return true
         }
         return heads
@@ -106,9 +110,10 @@ extension Store {
     package func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_waiting
-            WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2
-            UNION ALL SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message NOT INDEXED
+            SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only
+            FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2
+            UNION ALL SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only
+            FROM message NOT INDEXED
             WHERE seq > max(?2, ?4) AND status = 0 AND conversation = ?1 ORDER BY seq LIMIT ?3
             """)
         statement.bind(4, foldedThrough)
@@ -125,8 +130,11 @@ extension Store {
 
     private func head(_ statement: Statement) -> Head {
         Head(
-            sequence: statement.int(0), dueAt: max(statement.int(1), 0), dueDelay: max(statement.int(2), 0),
-            notBefore: max(statement.int(3), 0), expiresAt: max(statement.int(4), 0), unmeteredOnly: statement.bool(5))
+            sequence: statement.int(0),
+            due: Due(
+                at: max(statement.int(1), 0), delay: max(statement.int(2), 0), boot: statement.int(3), uptime: max(statement.int(4), 0)),
+            waitsForNetwork: statement.int(5) & 4 != 0, notBefore: max(statement.int(6), 0), expiresAt: max(statement.int(7), 0),
+            unmeteredOnly: statement.bool(8))
     }
 
     /// When the oldest queued message was enqueued; 0: there is none.

@@ -22,8 +22,8 @@ extension Store {
             """
             INSERT INTO message(seq, indexed, status, id, named, conversation, sender, created_at, edited_at, metadata, not_before,
               expires_at, unmetered_only, attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code,
-              flags, state_hash, content_hash, body_size, body)
-            VALUES(?1, 0, ?14, ?2, ?3, ?4, ?15, ?5, 0, ?6, ?7, ?8, ?9, 0, 0, 0, 0, 0, 0, 0, 0, 0, ?10, ?11, ?12, ?13)
+              flags, state_hash, content_hash, body_size, body, due_boot, due_uptime)
+            VALUES(?1, 0, ?14, ?2, ?3, ?4, ?15, ?5, 0, ?6, ?7, ?8, ?9, 0, 0, 0, 0, 0, 0, 0, 0, 0, ?10, ?11, ?12, ?13, 0, 0)
             """)
         statement.bind(1, sequence)
         try statement.bind(2, row.id)
@@ -61,14 +61,15 @@ extension Store {
         let statement = try database.statement(
             """
             UPDATE message SET status = ?2, attempts = ?3, retries_used = ?4, due_at = ?5, due_delay = ?6, last_attempt_at = ?7,
-              sent_at = ?8, sent_duration = ?9, sent_code = ?10, flags = ?11, state_hash = ?12 WHERE seq = ?1
+              sent_at = ?8, sent_duration = ?9, sent_code = ?10, flags = ?11, state_hash = ?12, due_boot = ?13, due_uptime = ?14
+            WHERE seq = ?1
             """)
         statement.bind(1, row.sequence)
         for (index, value) in [
             Row.number(progress.status, isReceived: row.isReceived), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
             progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
             Row.flags(progress),
-            Row.hash(row.sequence, progress),
+            Row.hash(row.sequence, progress), progress.dueBoot, progress.dueUptime,
         ].enumerated() {
             statement.bind(Int32(index + 2), value)
         }
