@@ -226,7 +226,8 @@ typedef struct msgq_options {
   int64_t manual_timeout_ms;
   /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day. Default 10 s. */
   int64_t prompt_timeout_ms;
-  /* After a change to online, automatic sending and the prompt wait this long for the link to stay: 0 to 1 hour. Default 500 ms. */
+  /* After a change from offline to online, automatic sending and the prompt wait this long for the link to stay; then the retry delays
+     of messages that failed with kind offline or network end, except those that a receiver asked for: 0 to 1 hour. Default 500 ms. */
   int64_t settle_ms;
   /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
      resume): 0 (default) all. */
@@ -605,8 +606,8 @@ typedef struct msgq_outcome {
   msgq_verdict verdict; /* read by msgq_complete only; a transport returns its verdict */
   msgq_failure_kind kind;
   int32_t code;
-  int64_t retry_after_ms; /* not earlier than this from now; -1: not said. Capped at 7 days. */
-  bool retry_after_queue; /* the whole queue waits so long, not only this message */
+  int64_t retry_after_ms; /* not earlier than this from now, whatever the wall clock does; -1: not said. Capped at 7 days. */
+  bool retry_after_queue; /* the whole queue waits so long, not only this message; kept over a restart */
   char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
 } msgq_outcome;

@@ -18,6 +18,9 @@ package final class Engine: @unchecked Sendable {
     // Under the lock:
     let store: Store
     var scheduler: Scheduler
+    let opening: Opening
+    /// How long the machine had slept when that was looked at last.
+    var asleepBefore: Int64
     var phase = Phase.open
     /// This is a forked child, in which a callback came back.
     var isOrphan = false
@@ -88,7 +91,9 @@ package final class Engine: @unchecked Sendable {
         // Tokens of an earlier run must not be taken for one of this.
         firstToken = (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1
         nextToken = firstToken
-        scheduler = Scheduler(options)
+        opening = Opening(boot: ports.boot(), moment: ports.moment)
+        asleepBefore = ports.asleep()
+        scheduler = Scheduler(options, opening)
         statisticsKeeper = StatisticsKeeper(openedAt: ports.wall())
         store = try Store(path: path, options: options)
         do throws(QueueError) { alarm = try Alarm() } catch {
@@ -97,6 +102,10 @@ package final class Engine: @unchecked Sendable {
         }
         do throws(QueueError) {
             try recover()
+            if let hold = store.hold {
+                let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
+                scheduler.limit(until: due.end(opening), opening.moment)
+            }
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
             if options.blocksOnFailure {
                 for conversation in try store.conversationsWithFailures() { refreshBlock(conversation) }

@@ -45,7 +45,7 @@ extension Judge {
         guard leave, hasBudget else { return }
         // Oldest first, of all that may go.
         for head in heads(simulation) where head.sequence < message.sequence {
-            guard !mayGo(head, now) || !isOverdue(head, now) || isAfterJump(now) else {
+            guard !mayGo(head, now) || isAfterJump(now) else {
                 throw fail("although \(head.sequence) of \(head.conversation.text) could go")
             }
         }
@@ -141,7 +141,7 @@ extension Judge {
         guard slotsTaken(simulation) < options.maxInFlight, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         let leave = hasLeave(simulation) && hasBudget
         return heads(simulation).first { head in
-            mayGo(head, now) && isOverdue(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
+            mayGo(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
         }
     }
 
@@ -164,7 +164,7 @@ extension Judge {
         guard mayStart(simulation), hasLeave(simulation), hasBudget, session?.hasBatchLeft != false, !isAfterJump(now),
             slotsTaken(simulation) < options.maxInFlight
         else { return }
-        for head in heads(simulation) where hasExpired(head, now) && isOverdue(head, now) {
+        for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
             throw Violation("message \(head.sequence) has expired, but nothing happens")
         }
     }

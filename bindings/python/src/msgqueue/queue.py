@@ -110,7 +110,8 @@ class MessageQueue(World, Polling):
         attempt_timeout  Seconds until an attempt without an answer ends as a time-out: 0.001 to 1 day.
         manual_timeout   The same for `retry` and `send_now`.
         prompt_timeout   Seconds that a prompt of mode ASK stands: 0.001 to 1 day.
-        settle           Seconds that a connection must last before sending starts by itself: 0 to 1 hour.
+        settle           Seconds that a connection must last before sending starts by itself, and before the delays of
+                         messages that failed for want of a network end: 0 to 1 hour.
         drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all.
         timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
