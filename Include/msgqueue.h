@@ -226,7 +226,8 @@ typedef struct msgq_options {
   int64_t manual_timeout_ms;
   /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day. Default 10 s. */
   int64_t prompt_timeout_ms;
-  /* After a change to online, automatic sending and the prompt wait this long for the link to stay: 0 to 1 hour. Default 500 ms. */
+  /* After a change from offline to online, automatic sending and the prompt wait this long for the link to stay; then the retry delays
+     of messages that failed with kind offline or network end, except those that a receiver asked for: 0 to 1 hour. Default 500 ms. */
   int64_t settle_ms;
   /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
      resume): 0 (default) all. */
@@ -605,8 +606,8 @@ typedef struct msgq_outcome {
   msgq_verdict verdict; /* read by msgq_complete only; a transport returns its verdict */
   msgq_failure_kind kind;
   int32_t code;
-  int64_t retry_after_ms; /* not earlier than this from now; -1: not said. Capped at 7 days. */
-  bool retry_after_queue; /* the whole queue waits so long, not only this message */
+  int64_t retry_after_ms; /* not earlier than this from now, whatever the wall clock does; -1: not said. Capped at 7 days. */
+  bool retry_after_queue; /* the whole queue waits so long, not only this message; kept over a restart */
   char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
 } msgq_outcome;
@@ -633,7 +634,7 @@ msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome 
 typedef struct msgq_drain_options {
   uint32_t struct_size;
   uint32_t batch;     /* attempts at most; 0: as the queue's option drain_batch */
-  int64_t timeout_ms; /* negative: without end. At its end the drain stops starting attempts. */
+  int64_t timeout_ms; /* How long the caller waits at most; negative: without end. The drain that it begins starts no attempt after that. */
 } msgq_drain_options;
 
 #define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1 }
@@ -648,7 +649,8 @@ typedef enum msgq_stop {
   MSGQ_STOP_STORAGE,   /* the store refuses to write */
   MSGQ_STOP_CLOSED,    /* the queue is being closed */
   MSGQ_STOP_STARTED,   /* called from inside a callback: it was started and goes on after the callback */
-  MSGQ_STOP_PAUSED     /* msgq_pause, or the receiver did not know who it was */
+  MSGQ_STOP_PAUSED     /* msgq_pause, of the queue or of every conversation with queued messages; or the receiver did not
+                          know who it was */
 } msgq_stop;
 
 typedef struct msgq_report {
@@ -664,9 +666,10 @@ typedef struct msgq_report {
 
 /*
  * Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins the first
- * and gets the same report (its own options do not count). `options` may be NULL. `out` may be NULL; it has its struct_size set.
- * When it returns, the events of what it did have been told; so do not hold a lock that your handler takes. From inside a callback it
- * only starts the drain.
+ * and gets the same report (of its own options only the timeout counts: for itself). `options` may be NULL. `out` may be NULL; it has its struct_size set.
+ * When it returns before its timeout, the events of what it did have been told; so do not hold a lock that your handler takes. At its
+ * timeout it returns TIMEOUT with what was done until then, also when an event handler does not return; only a callback that runs on
+ * this thread (a polled queue that nobody else polls) is waited for. From inside a callback it only starts the drain.
  * Errors: INVALID, NO_TRANSPORT, TIMEOUT (with the report of what was done), CLOSED, FORKED. Threads: any. Since 0.1.
  */
 msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
@@ -675,8 +678,8 @@ msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msg
 typedef void (*msgq_drained_fn)(void *context, const msgq_report *report);
 
 /* As msgq_drain, but returns at once, for hosts that must not wait: `done` is called exactly once with the report, after
-   the events of the drain were told, on the thread that tells events or in msgq_poll; when the queue is closed before,
-   in msgq_close. Only after MSGQ_OK; `done` may be NULL. Errors: INVALID, NO_TRANSPORT, CLOSED, FORKED. Threads: any.
+   the events of the drain were told, on the thread that tells events or in msgq_poll, also when its own timeout ends first;
+   when the queue is closed before, in msgq_close. Only after MSGQ_OK; `done` may be NULL. Errors: INVALID, NO_TRANSPORT, CLOSED, FORKED. Threads: any.
    Since 0.1. */
 msgq_result msgq_drain_async(msgq_queue *queue, const msgq_drain_options *options, msgq_drained_fn done, void *context);
 
@@ -812,8 +815,8 @@ msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, voi
  */
 msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
 
-/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event loops built on them. A loop
-   inside a callback, where msgq_poll runs nothing, is not woken by it. Never read, write or close it; gone with
+/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event loops built on them. To a
+   loop inside a callback, where msgq_poll runs nothing, it says so every 50 ms only. Never read, write or close it; gone with
    msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
 int msgq_fd(const msgq_queue *queue);
 

@@ -83,20 +83,11 @@ static inline int platform_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_N
 /* A descriptor that turns readable at a time of the clock. -1 with errno. */
 static inline int platform_timer(clockid_t clock) { return timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK); }
 
-/* Lets a timer of CLOCK_BOOTTIME ring once, when CLOCK_MONOTONIC will have come to so many milliseconds if the machine does
-   not sleep until then, and never earlier; negative: not at all. */
+/* Lets a timer ring once, when its clock has come to so many milliseconds; negative: not at all. */
 static inline void platform_arm_timer(int timer, int64_t at_ms) {
   struct itimerspec setting = { { 0, 0 }, { 0, 0 } };
-  if (at_ms >= 0) {
-    struct timespec awake, all;
-    (void)clock_gettime(CLOCK_MONOTONIC, &awake);
-    (void)clock_gettime(CLOCK_BOOTTIME, &all);
-    int64_t asleep_ns = (all.tv_sec - awake.tv_sec) * (int64_t)1000000000 + all.tv_nsec - awake.tv_nsec;
-    /* A time namespace may set the two apart in either direction. */
-    int64_t at_ns = at_ms % 1000 * 1000000 + asleep_ns % 1000000000 + 1000000001;
-    int64_t at_s = at_ms / 1000 + asleep_ns / 1000000000 - 1 + at_ns / 1000000000;
-    setting.it_value = (struct timespec){ at_s < 0 ? 0 : at_s, at_s < 0 ? 1 : at_ns % 1000000000 };
-  }
+  /* Zero would disarm it. */
+  if (at_ms >= 0) setting.it_value = (struct timespec){ at_ms / 1000, at_ms % 1000 * 1000000 + 1 };
   (void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &setting, 0);
 }
 

@@ -178,7 +178,8 @@ public final class MessageQueue: Sendable {
 
     /// Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins it.
     ///
-    /// `batch`: attempts at most (0: as the options say); `timeout`: milliseconds. When the waiting task is cancelled, and when a transport
+    /// `batch`: attempts at most (0: as the options say); `timeout`: milliseconds after which this returns what was done until then (stop
+    /// `.timeout`), also when another began the drain; the drain that it begins starts no attempt after that. When the waiting task is cancelled, and when a transport
     /// asks, this returns at once, with a report that says `.started`: the drain goes on. Throws `.noTransport`, `.closed`.
     @discardableResult
     public func drain(batch: Int = 0, timeout: Int64? = nil) async throws(QueueError) -> Report {

@@ -1,8 +1,10 @@
 /* Answers that come later, from other threads, too late, or never. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "drainer.h"
 #include "post.h"
 #include "stub.h"
 #include "tests.h"
@@ -171,6 +173,85 @@ TEST(X8_a_drain_ends_at_its_time) {
   scene_end(&scene);
 }
 
+/* An event handler that does not come back, for a while. */
+static void block_while(void *context, const msgq_event *event) {
+  atomic_bool *blocked = context;
+  (void)event;
+  for (int64_t end = steady_ms() + 4000; atomic_load(blocked) && steady_ms() < end;) pause_ms(1);
+}
+
+/* A thread that polls until it is told to stop. */
+struct poller {
+  msgq_queue *queue;
+  atomic_bool stopping;
+};
+
+static void *poll_until_told(void *context) {
+  struct poller *poller = context;
+  while (!atomic_load(&poller->stopping)) CHECK_RESULT(MSGQ_OK, msgq_poll(poller->queue, 10, NULL));
+  return NULL;
+}
+
+/* Far less than the handler and the other drain take, and much more than the time that was given. */
+enum { drain_time = 100, drain_limit = 2000 };
+
+TEST(Q7_a_blocked_handler_does_not_hold_up_a_drain_beyond_its_time) {
+  for (int polled = 0; polled < 2; polled++) {
+    struct scene scene;
+    struct stub stub;
+    atomic_bool blocked = true;
+    pthread_t thread;
+    scene_begin(&scene);
+    if (polled) scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+    stub_begin(&stub, MSGQ_VERDICT_SENT);
+    open_with(&scene, &stub);
+    REQUIRE_OK(msgq_set_event_handler(scene.queue, block_while, &blocked, NULL));
+    struct poller poller = { scene.queue, false };
+    if (polled) {
+      REQUIRE(pthread_create(&thread, NULL, poll_until_told, &poller) == 0);
+      pause_ms(50);
+    }
+    put(&scene, "a", "ana", "hello");
+    struct drainer drainer = { .queue = scene.queue, .timeout_ms = drain_time };
+    pause_ms(50); /* the handler is inside */
+    drainer_run(&drainer);
+    CHECK_RESULT(MSGQ_TIMEOUT, drainer.result);
+    CHECK_NUMBER(MSGQ_STOP_TIMEOUT, drainer.report.stop);
+    if (!polled) CHECK_NUMBER(1, drainer.report.sent);
+    CHECK(drainer.took_ms >= drain_time && drainer.took_ms < drain_limit);
+    atomic_store(&blocked, false);
+    atomic_store(&poller.stopping, true);
+    if (polled) pthread_join(thread, NULL);
+    scene_end(&scene);
+  }
+}
+
+TEST(A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time) {
+  struct scene scene;
+  struct stub stub;
+  pthread_t thread;
+  begin_pending(&scene, &stub);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  struct drainer endless = { .queue = scene.queue };
+  struct drainer joined = { .queue = scene.queue, .timeout_ms = drain_time };
+  REQUIRE(pthread_create(&thread, NULL, drainer_run, &endless) == 0);
+  AWAIT(atomic_load(&stub.calls) == 1);
+  /* What keeps the first drain ends by itself, should the second not. */
+  drainer_run(&joined);
+  CHECK_RESULT(MSGQ_TIMEOUT, joined.result);
+  CHECK_NUMBER(MSGQ_STOP_TIMEOUT, joined.report.stop);
+  CHECK_NUMBER(1, joined.report.remaining);
+  CHECK(joined.took_ms >= drain_time && joined.took_ms < drain_limit);
+  CHECK(!atomic_load(&endless.done));
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  pthread_join(thread, NULL);
+  CHECK_RESULT(MSGQ_OK, endless.result);
+  CHECK_NUMBER(1, endless.report.sent);
+  scene_end(&scene);
+}
+
 TEST(close_with_a_hung_transport_has_a_deadline) {
   struct scene scene;
   struct stub stub;
@@ -247,6 +328,8 @@ const struct check_test async_tests[] = {
   ROW(X8_any_other_late_answer_changes_nothing),
   ROW(X8_an_answer_to_an_earlier_attempt_does_not_count),
   ROW(X8_a_drain_ends_at_its_time),
+  ROW(Q7_a_blocked_handler_does_not_hold_up_a_drain_beyond_its_time),
+  ROW(A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time),
   ROW(close_with_a_hung_transport_has_a_deadline),
   ROW(close_waits_for_an_attempt_in_flight),
   ROW(a_hung_transport_stops_nobody_else),

@@ -112,6 +112,30 @@ TEST(X7_many_wait_for_one_drain_and_each_is_told_once) {
   host_end(&host);
 }
 
+TEST(X7_who_waits_with_a_time_is_told_when_it_is_over) {
+  struct host host;
+  host_begin(&host, MSGQ_MODE_MANUAL);
+  struct ending endless = { .queue = host.scene.queue, .journal = &host.scene.journal };
+  struct ending timed = { .queue = host.scene.queue, .journal = &host.scene.journal };
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  options.timeout_ms = 50;
+  host.stub.verdict = MSGQ_VERDICT_PENDING;
+  put(&host.scene, "a", "ana", "hello");
+  REQUIRE_OK(msgq_drain_async(host.scene.queue, NULL, on_drained, &endless));
+  REQUIRE_OK(msgq_drain_async(host.scene.queue, &options, on_drained, &timed));
+  while (atomic_load(&timed.told) == 0) REQUIRE(turn(&host, (int)check_patience_ms()));
+  CHECK_NUMBER(MSGQ_STOP_TIMEOUT, timed.report.stop);
+  CHECK_NUMBER(1, timed.report.remaining);
+  CHECK_NUMBER(0, atomic_load(&endless.told));
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_complete(host.scene.queue, atomic_load(&host.stub.token), &outcome));
+  turn_until_quiet(&host);
+  CHECK_NUMBER(MSGQ_STOP_EMPTY, endless.report.stop);
+  CHECK(atomic_load(&timed.told) == 1 && atomic_load(&endless.told) == 1);
+  host_end(&host);
+}
+
 TEST(X7_a_close_ends_a_drain_and_says_so_once) {
   for (int polled = 0; polled < 2; polled++) {
     struct scene scene;
@@ -155,6 +179,7 @@ const struct check_test async_drain_tests[] = {
   ROW(X7_a_drain_begun_at_the_end_of_a_drain),
   ROW(X7_callbacks_begin_drains),
   ROW(X7_many_wait_for_one_drain_and_each_is_told_once),
+  ROW(X7_who_waits_with_a_time_is_told_when_it_is_over),
   ROW(X7_a_close_ends_a_drain_and_says_so_once),
   ROW(X7_a_drain_that_could_not_begin_tells_nobody),
   ROWS_END,

@@ -97,6 +97,38 @@ TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
   close(shifter.go);
 }
 
+TEST(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
+  struct scene scene;
+  struct stub stub;
+  int status = -1;
+  struct timespec now = clock_now(CLOCK_REALTIME);
+  if (clock_settime(CLOCK_REALTIME, &now) != 0) SKIP("the system lets nobody set its clock here");
+  struct shifter shifter = shifter_start();
+  scene_begin(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.kind = MSGQ_FAILURE_SERVER;
+  stub.retry_after_ms = 20000;
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.backoff = MSGQ_BACKOFF_AUTOMATIC;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "hello");
+  put_timed(&scene, "b", "ben", wall_ms() + 30000, 0);
+  AWAIT(atomic_load(&stub.calls) == 1 && status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
+  CHECK(write(shifter.go, "", 1) == 1);
+  /* What goes by the wall clock is sent now, and so the engine has seen it. */
+  AWAIT(atomic_load(&stub.calls) == 2);
+  pause_ms(100);
+  CHECK_NUMBER(2, atomic_load(&stub.calls));
+  CHECK_NUMBER(1, attempts_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_REASON_RETRYING, reason_of(&scene, "a"));
+  close(shifter.stop);
+  REQUIRE(waitpid(shifter.pid, &status, 0) == shifter.pid);
+  CHECK_NUMBER(0, status);
+  scene_end(&scene);
+  close(shifter.go);
+}
+
 static bool write_offset(const char *text) {
   int file = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
   bool written = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
@@ -148,6 +180,7 @@ TEST(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran) { live_in_a
 
 const struct check_test clock_tests[] = {
   ROW_ALONE(X5_a_clock_that_is_set_is_noticed_at_once),
+  ROW_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after),
   ROW_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept),
   ROW_ALONE(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran),
   ROWS_END,

@@ -203,6 +203,52 @@ static void *turn_once(void *context) {
   return NULL;
 }
 
+/* A loop inside a callback that goes on until it is told to stop. */
+struct dialogue {
+  struct host *host;
+  atomic_bool inside, stopping;
+  atomic_int woken;
+};
+
+static msgq_verdict dialogue_when_sending(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct dialogue *dialogue = context;
+  int64_t end = steady_ms() + 5000;
+  if (atomic_exchange(&dialogue->inside, true)) return stub_send(&dialogue->host->stub, delivery, out);
+  while (!atomic_load(&dialogue->stopping) && steady_ms() < end) {
+    if (!epoll_says(dialogue->host, 10)) continue;
+    atomic_fetch_add(&dialogue->woken, 1);
+    CHECK_RESULT(MSGQ_OK, msgq_poll(dialogue->host->scene.queue, 0, NULL));
+  }
+  return MSGQ_VERDICT_SENT;
+}
+
+TEST(X7_a_loop_inside_a_callback_leaves_the_descriptor_to_other_threads) {
+  struct host host;
+  struct looper looper = { &host, 0, NULL };
+  struct dialogue dialogue = { .host = &host };
+  host_begin(&host, MSGQ_MODE_AUTO);
+  REQUIRE_OK(msgq_set_transport(host.scene.queue, dialogue_when_sending, &dialogue, NULL));
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, NULL, NULL, NULL));
+  put(&host.scene, "a", "ana", "hello");
+  REQUIRE(pthread_create(&looper.thread, NULL, turn_once, &looper) == 0);
+  AWAIT(atomic_load(&dialogue.inside));
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, journal_event, &host.scene.journal, NULL));
+  put(&host.scene, "b", "ben", "hello");
+  AWAIT(atomic_load(&dialogue.woken) > 0);
+  pause_ms(100);
+  /* This thread is in no callback: it is told, and tells the event. */
+  struct pollfd watched = { .fd = msgq_fd(host.scene.queue), .events = POLLIN };
+  CHECK_NUMBER(1, poll(&watched, 1, 2000));
+  CHECK_RESULT(MSGQ_OK, msgq_poll(host.scene.queue, 0, NULL));
+  CHECK(steps_told(&host.scene.journal) >= 1);
+  atomic_store(&dialogue.stopping, true);
+  pthread_join(looper.thread, NULL);
+  CHECK(atomic_load(&dialogue.woken) < 100);
+  turn_until_quiet(&host);
+  CHECK_NUMBER(2, counts_of(&host.scene, NULL).sent);
+  host_end(&host);
+}
+
 TEST(X7_a_loop_beside_a_callback_is_woken) {
   struct host host;
   struct looper looper = { &host, 0, NULL };
@@ -233,5 +279,6 @@ const struct check_test host_tests[] = {
   ROW(X7_two_threads_may_watch_one_descriptor),
   ROW(X7_a_loop_inside_a_callback_does_not_spin),
   ROW(X7_a_loop_beside_a_callback_is_woken),
+  ROW(X7_a_loop_inside_a_callback_leaves_the_descriptor_to_other_threads),
   ROWS_END,
 };

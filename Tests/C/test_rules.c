@@ -488,7 +488,9 @@ TEST(X1_a_pause_holds_one_conversation_or_all) {
   CHECK_TEXT("ana", entry.conversation);
   CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&post.scene, "m1"));
   CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "b"));
-  CHECK_NUMBER(1, drain(&post.scene).sent);
+  msgq_report report = drain(&post.scene);
+  CHECK_NUMBER(1, report.sent);
+  CHECK_NUMBER(MSGQ_STOP_PAUSED, report.stop);
   /* Whoever asks: a person, too. */
   CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m2"));
   pause_ms(50);

@@ -30,7 +30,7 @@ final class Alarm: @unchecked Sendable {
         platform_watch_clock(clock)
     }
 
-    /// `deadline` is monotonic, in milliseconds; Int64.max: never.
+    /// `deadline` is by `Ports.mono`, in milliseconds; Int64.max: never.
     func arm(_ deadline: Int64) {
         // The kernel counts nanoseconds.
         platform_arm_timer(timer, deadline < Int64.max / 2 ? max(deadline, 0) : -1)

@@ -18,6 +18,9 @@ package final class Engine: @unchecked Sendable {
     // Under the lock:
     let store: Store
     var scheduler: Scheduler
+    let opening: Opening
+    /// How long the machine had slept when that was looked at last.
+    var asleepBefore: Int64
     var phase = Phase.open
     /// This is a forked child, in which a callback came back.
     var isOrphan = false
@@ -45,7 +48,7 @@ package final class Engine: @unchecked Sendable {
     var flying: [UInt64: Row] = [:]
     /// Backups under way.
     var copies: [StoreCopy] = []
-    var drainWaiters: [@Sendable (Result<Report, QueueError>) -> Void] = []
+    var drainWaiters: [DrainWaiter] = []
     /// The scheduler has an attempt to start.
     var hasStart = false
     var timerDeadline: Int64? = Int64.max
@@ -94,7 +97,9 @@ package final class Engine: @unchecked Sendable {
         // Tokens of an earlier run must not be taken for one of this.
         firstToken = (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1
         nextToken = firstToken
-        scheduler = Scheduler(options)
+        opening = Opening(boot: ports.boot(), moment: ports.moment)
+        asleepBefore = ports.asleep()
+        scheduler = Scheduler(options, opening)
         statisticsKeeper = StatisticsKeeper(openedAt: ports.wall())
         store = try Store(path: path, options: options)
         do throws(QueueError) { alarm = try Alarm() } catch {
@@ -104,6 +109,10 @@ package final class Engine: @unchecked Sendable {
         do throws(QueueError) {
             noteOpening()
             try recover()
+            if let hold = store.hold {
+                let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
+                scheduler.limit(until: due.end(opening), opening.moment)
+            }
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
             if options.blocksOnFailure {
                 for conversation in try store.conversationsWithFailures() { refreshBlock(conversation) }
@@ -159,6 +168,7 @@ package final class Engine: @unchecked Sendable {
         guard phase != .closed else { return }
         let step = advance()
         commitFacts()
+        endDrainWaits(ports.mono())
         switch step {
         case .start:
             hasStart = true
@@ -175,7 +185,7 @@ package final class Engine: @unchecked Sendable {
             if poll == nil, !isDelivering { eventCondition.signal() }
         }
         if let poll {
-            poll.update(hasWork: hasPollWork)
+            poll.update(hasWork: hasPollWork, ports.mono())
             if hasPollWork, pollers > 0 { workCondition.broadcast() }
             if hasPollWork, drainers > 0 { quietCondition.broadcast() }
         }
@@ -184,7 +194,8 @@ package final class Engine: @unchecked Sendable {
 
     private func arm(_ deadline: Int64?) {
         if store.needsFlush, flushAt == Int64.max { flushAt = ports.mono() + Self.flushDelay }
-        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline, flushAt)
+        var deadline = min(deadline ?? Int64.max, maintenanceDeadline, monitorDeadline, drainDeadline, flushAt)
+        if let poll, poll.quietUntil > ports.mono() { deadline = min(deadline, poll.quietUntil) }
         let soon = ports.mono().addingClamped(1)
         if deadline < soon {
             // The timer has its turn, but never in a busy loop; and it is not put off while it is about to have it.

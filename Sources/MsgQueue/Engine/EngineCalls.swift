@@ -5,7 +5,7 @@ extension Engine {
     /// Runs the host's code, with the lock given up meanwhile.
     private func callingOut<T>(_ body: () -> T) -> T {
         // What this thread is about to do is no work for another any more.
-        if let poll, phase != .closed { poll.update(hasWork: hasPollWork) }
+        if let poll, phase != .closed { poll.update(hasWork: hasPollWork, ports.mono()) }
         lock.unlock()
         let value = ThreadContext.current.inCallback(of: self, body)
         guard getpid() == process else {
@@ -13,7 +13,7 @@ extension Engine {
             return value
         }
         lock.lock()
-        poll?.isHushed = false
+        poll?.endQuiet()
         return value
     }
 

@@ -124,7 +124,7 @@ extension Engine {
         quietCondition.broadcast()
         lock.unlock()
         for barrier in barriers { barrier() }
-        for waiter in waiters { waiter(.success(report)) }
+        for waiter in waiters { waiter.done(.success(report)) }
         // A thread that a callback keeps is not waited for; it ends when that returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
         // The first of them, the timer's, which is in no callback, slept on these.

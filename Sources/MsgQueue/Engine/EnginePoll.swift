@@ -6,17 +6,25 @@ final class PollState {
     /// An eventfd: readable while there is work.
     let descriptor: Int32
     private var isReadable = false
-    /// A loop inside a callback looks at it, and can run nothing: it stays quiet until the callback returns.
-    var isHushed = false
+    /// Not readable before this time (monotonic): a loop inside a callback looks at it, and can run nothing.
+    private(set) var quietUntil: Int64 = 0
+    private static let quietTime: Int64 = 50
 
     init() throws(QueueError) {
         descriptor = platform_eventfd()
         guard descriptor >= 0 else { throw QueueError(.storage, "no file descriptor left: \(Posix.lastError())") }
     }
 
+    func beQuiet(_ now: Int64) {
+        quietUntil = now + Self.quietTime
+        update(hasWork: false, now)
+    }
+
+    func endQuiet() { quietUntil = 0 }
+
     /// Level-triggered: readable as long as there is work.
-    func update(hasWork: Bool) {
-        let isWanted = hasWork && !isHushed
+    func update(hasWork: Bool, _ now: Int64) {
+        let isWanted = hasWork && now >= quietUntil
         guard isWanted != isReadable else { return }
         isReadable = isWanted
         var value: UInt64 = 1
@@ -44,7 +52,7 @@ extension Engine {
     package func runCallbacks(timeout: Int64?) throws(QueueError) -> Int {
         try checkProcess()
         if ThreadContext.current.isInCallback(of: self) {
-            hush()
+            restInsideCallback()
             return 0
         }
         lock.lock()
@@ -71,12 +79,19 @@ extension Engine {
         return ran
     }
 
-    private func hush() {
-        lock.withLock {
-            guard phase != .closed, let poll else { return }
-            poll.isHushed = true
-            poll.update(hasWork: false)
-        }
+    /// A loop inside a callback can run nothing, and would spin for as long as the descriptor is readable. It is one for all threads, so
+    /// that it is quiet for short times only: the others are woken between them.
+    private func restInsideCallback() {
+        lock.lock()
+        defer { lock.unlock() }
+        guard let poll, hasPollWork, ports.mono() >= poll.quietUntil else { return }
+        // A thread that waits for the descriptor, and was woken by it just now, must still find it readable.
+        lock.unlock()
+        usleep(1_000)
+        lock.lock()
+        guard phase != .closed, hasPollWork else { return }
+        poll.beQuiet(ports.mono())
+        settle()
     }
 
     /// Runs one callback: an event if there is one, else an attempt. Under the lock, which is given up meanwhile.

@@ -15,6 +15,7 @@ extension Engine {
     /// `commitFacts`.
     func advance() -> Step {
         while true {
+            noticeSleep()
             let now = ports.moment
             if !unsaved.isEmpty, now.mono >= scheduler.storageUntil { saveUnsaved() }
             let step = scheduler.next(now, queued: store.totals.queued)
@@ -40,6 +41,14 @@ extension Engine {
                 emit(.promptWithdrawn)
             }
         }
+    }
+
+    private func noticeSleep() {
+        let asleep = ports.asleep()
+        // The clocks are not read at one instant.
+        guard asleep - asleepBefore > 100 else { return }
+        scheduler.slept(asleep - asleepBefore)
+        asleepBefore = asleep
     }
 
     /// What the engine does by itself has no caller to tell its errors.
@@ -171,12 +180,13 @@ extension Engine {
             outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
-            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now.wall, random: ports.fraction)
+            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot, returnedAt: scheduler.returnedAt,
+            random: ports.fraction)
         var back: Head?
         if resolution.fate == .queued {
             back = row.head
-            back?.dueAt = resolution.progress.dueAt
-            back?.dueDelay = resolution.progress.dueDelay
+            back?.due = resolution.progress.due
+            back?.waitsForNetwork = resolution.progress.waitsForNetwork
             if row.expiresAt != 0 { nextExpiry = min(nextExpiry, row.expiresAt) }
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
@@ -185,7 +195,7 @@ extension Engine {
         if resolution.pausesQueue, flight.token >= resumedAt, scheduler.pause(nil, now) {
             emit(.paused(conversation: nil, isPaused: true, kind: .unauthorized))
         }
-        if let delay = Classification.queueDelay(outcome, now: now.wall) { scheduler.limit(until: now.mono + delay, now) }
+        let hold = hold(outcome, now)
         statisticsKeeper.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
         scheduler.count { report in
             switch resolution.fate {
@@ -198,14 +208,24 @@ extension Engine {
         record(
             Fact(
                 sequence: flight.sequence, isOutcome: true,
-                write: { [store] () throws(QueueError) in try store.end(row, resolution) },
+                write: { [store] () throws(QueueError) in
+                    try store.end(row, resolution)
+                    if let hold { store.setHold((hold.at, hold.delay, hold.boot, hold.uptime)) }
+                },
                 tell: { [self] in tell(resolution, of: row, flight.number, now.wall) }))
+    }
+
+    /// A receiver asked the whole queue to wait, and longer than before.
+    private func hold(_ outcome: Outcome, _ now: Moment) -> Due? {
+        guard let delay = Classification.queueDelay(outcome, now: now.wall) else { return nil }
+        let hold = Due(after: delay, now, boot: opening.boot)
+        return scheduler.limit(until: hold.uptime, now) ? hold : nil
     }
 
     private func tell(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) {
         countsChanged()
         refreshBlock(row.conversation)
-        if let session = scheduler.session { emit(.drainProgress(progress(session))) }
+        if scheduler.session != nil { emit(.drainProgress(reportSoFar())) }
         if resolution.fate == .sent, store.totals.history > options.keepSent { maintenanceAt = min(maintenanceAt, ports.mono()) }
         let failure = resolution.failure
         func change(_ to: MessageStatus) {
@@ -225,13 +245,6 @@ extension Engine {
             Log.warning("\(store.path): message \(row.id) is discarded after \(failure.attempts) attempts: \(failure.text)")
             emit(.discarded(id: row.id, conversation: row.conversation.text, failure: failure))
         }
-    }
-
-    private func progress(_ session: Scheduler.Session) -> Report {
-        var report = session.report
-        report.stop = .started
-        report.remaining = store.totals.queued
-        return report
     }
 
     private func timeOut(_ token: UInt64) {

@@ -28,7 +28,7 @@ package final class Mutex: @unchecked Sendable {
     }
 }
 
-/// A condition variable that waits by the monotonic clock.
+/// A condition variable. It waits by CLOCK_MONOTONIC, the only clock for it that nobody sets.
 package final class Condition: @unchecked Sendable {
     private let handle: UnsafeMutablePointer<pthread_cond_t>
 
@@ -57,15 +57,22 @@ package final class Condition: @unchecked Sendable {
 
     package func wait(_ mutex: Mutex) { pthread_cond_wait(handle, mutex.handle) }
 
-    /// Waits at most until `deadline` (monotonic, milliseconds; nil: without end). False when it has passed.
+    /// Waits at most until `deadline` (by `Ports.mono`, milliseconds; nil: without end). False when it has passed.
     @discardableResult
     package func wait(_ mutex: Mutex, until deadline: Int64?) -> Bool {
         guard let deadline, deadline < Int64.max / 2 else {
             wait(mutex)
             return true
         }
-        let positive = max(deadline, 0)
-        var time = timespec(tv_sec: Int(positive / 1000), tv_nsec: Int(positive % 1000) * 1_000_000)
+        let left = max(deadline.subtractingClamped(Ports.milliseconds(CLOCK_BOOTTIME)), 0)
+        // One more, because what is below a millisecond is cut off on both clocks. And what a sleep of the machine adds is found by whoever
+        // looks at the clock afterwards.
+        let end = Ports.milliseconds(CLOCK_MONOTONIC).addingClamped(left > 0 ? left.addingClamped(1) : 0)
+        guard end < Int64.max / 2 else {
+            wait(mutex)
+            return true
+        }
+        var time = timespec(tv_sec: Int(end / 1000), tv_nsec: Int(end % 1000) * 1_000_000)
         return pthread_cond_timedwait(handle, mutex.handle, &time) != ETIMEDOUT
     }
 

@@ -4,29 +4,38 @@ import Glibc
 package struct Ports: Sendable {
     /// Milliseconds since 1970.
     package var wall: @Sendable () -> Int64
-    /// Milliseconds that only go forward. The engine's threads sleep by the system's clock of this kind.
+    /// Milliseconds since the boot, also while the machine slept; nobody sets them. The engine's threads wait by the system's clock of this
+    /// kind.
     package var mono: @Sendable () -> Int64
+    /// How many of them the machine slept.
+    package var asleep: @Sendable () -> Int64
+    /// Names the boot that `mono` counts from; not 0.
+    package var boot: @Sendable () -> Int64
     package var random: @Sendable () -> UInt64
 
     package init(
-        wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64
+        wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, asleep: @escaping @Sendable () -> Int64 = { 0 },
+        boot: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64
     ) {
         self.wall = wall
         self.mono = mono
+        self.asleep = asleep
+        self.boot = boot
         self.random = random
     }
 
     package static let system = Ports(
-        wall: { milliseconds(CLOCK_REALTIME) }, mono: { milliseconds(CLOCK_MONOTONIC) },
+        wall: { milliseconds(CLOCK_REALTIME) }, mono: { milliseconds(CLOCK_BOOTTIME) },
+        asleep: { milliseconds(CLOCK_BOOTTIME) - milliseconds(CLOCK_MONOTONIC) }, boot: { Boot.current },
         random: { UInt64.random(in: 0...UInt64.max) })
 
-    private static func milliseconds(_ clock: clockid_t) -> Int64 {
+    static func milliseconds(_ clock: clockid_t) -> Int64 {
         var time = timespec()
         clock_gettime(clock, &time)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// Of the monotonic clock, for measuring.
+    /// Of the clock that stands still while the machine sleeps, for measuring short times.
     static func nanoseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)

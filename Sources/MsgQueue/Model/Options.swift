@@ -51,7 +51,8 @@ public struct Options: Sendable, Equatable {
     public var manualTimeout: Int64 = 3_000
     /// Milliseconds, 1 to 1 day.
     public var promptTimeout: Int64 = 10_000
-    /// Milliseconds that a link must stay before automatic sending and the prompt: 0 to 1 hour.
+    /// Milliseconds that a link must stay before automatic sending and the prompt, and before the delays of messages that failed for want
+    /// of a network end: 0 to 1 hour.
     public var settle: Int64 = 500
     /// Attempts started by one drain; 0: all.
     public var drainBatch = 0

@@ -13,7 +13,7 @@ public struct Report: Sendable, Equatable {
         case closed
         /// It goes on: it was called from inside a callback, or the task that waited was cancelled.
         case started
-        /// Paused, by the host or because the receiver did not know who it was.
+        /// Paused, by the host (the queue, or every conversation with queued messages) or because the receiver did not know who it was.
         case paused
     }
 

@@ -15,9 +15,14 @@ package struct Progress: Sendable, Equatable {
     /// That left.
     package var attempts: UInt32 = 0
     package var retriesUsed: Int = 0
-    /// Wall time; 0: none. With the delay that led to it, so that a clock that jumps back never makes it longer.
+    /// The end of a retry's delay (`due`): wall time, or 0 for none, and the whole delay ...
     package var dueAt: Int64 = 0
     package var dueDelay: Int64 = 0
+    /// ... and the same by the clock that counts from the boot: a name for that boot, and when it is due.
+    package var dueBoot: Int64 = 0
+    package var dueUptime: Int64 = 0
+    /// It failed for want of a network: the delay also ends when the network returns.
+    package var waitsForNetwork = false
     package var lastAttemptAt: Int64 = 0
     package var sentAt: Int64 = 0
     package var sentDuration: Int64 = 0
@@ -31,11 +36,18 @@ package struct Progress: Sendable, Equatable {
     /// When the receipts came, in wall time; 0: none did.
     package var deliveredAt: Int64 = 0
     package var readAt: Int64 = 0
-    /// In which run of the system the due time was set, as a number, and that system's time since its start when it is due; 0: not known.
-    package var dueBoot: Int64 = 0
-    package var dueUptime: Int64 = 0
 
     package init() {}
+
+    package var due: Due {
+        get { Due(at: dueAt, delay: dueDelay, boot: dueBoot, uptime: dueUptime) }
+        set { (dueAt, dueDelay, dueBoot, dueUptime) = (newValue.at, newValue.delay, newValue.boot, newValue.uptime) }
+    }
+
+    mutating func endDelay() {
+        due = Due()
+        waitsForNetwork = false
+    }
 }
 
 /// What becomes of a message after an attempt.
@@ -89,10 +101,11 @@ package struct Trial: Sendable, Equatable {
 }
 
 package enum OutcomeRule {
-    /// What an attempt's judgement makes of its message. `random` is in 0..<1.
+    /// What an attempt's judgement makes of its message. `boot` names the system's boot, `returnedAt` is when the network last returned
+    /// (monotonic), and `random` is in 0..<1.
     package static func resolve(
         _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
-        pauseOnUnauthorized: Bool = false, now: Int64, random: Double
+        pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min, random: Double
     ) -> Resolution {
         var progress = before
         progress.lastAttemptAt = trial.startedAt
@@ -107,12 +120,11 @@ package enum OutcomeRule {
             let unsent = fate != .sent && before.doomed
             return Resolution(fate: unsent ? .deleted : fate, progress: progress, attempt: attempt)
         }
-        progress.dueAt = 0
-        progress.dueDelay = 0
+        progress.endDelay()
         switch judgement {
         case .sent(let code):
             progress.attempts = trial.number
-            progress.sentAt = now
+            progress.sentAt = now.wall
             progress.sentDuration = trial.duration
             progress.sentCode = code
             return end(.sent, .sent, nil)
@@ -141,8 +153,9 @@ package enum OutcomeRule {
                 return end(discardExhausted ? .discarded : .failed, .failed, attempt)
             }
             progress.retriesUsed = before.retriesUsed + 1
-            progress.dueAt = now + delay
-            progress.dueDelay = delay
+            progress.due = Due(after: delay, now, boot: boot)
+            // What the receiver asked for stays. And one return of the network ends one delay.
+            progress.waitsForNetwork = (kind == .offline || kind == .network) && wish == nil && now.mono > returnedAt
             return end(.queued, .queued, attempt)
         }
     }
@@ -157,8 +170,7 @@ package enum OutcomeRule {
         progress.lastAttemptAt = startedAt
         progress.perhapsArrived = true
         progress.retriesUsed = before.retriesUsed + 1
-        progress.dueAt = 0
-        progress.dueDelay = 0
+        progress.endDelay()
         let attempt = Attempt(
             number: number, startedAt: startedAt, duration: nil, result: .unknown, kind: .unknown, code: 0,
             text: "the process ended during the attempt", arrival: .perhaps)
@@ -174,8 +186,7 @@ package enum OutcomeRule {
     package static func expire(_ before: Progress, expiresAt: Int64, now: Int64) -> (Progress, Attempt) {
         var progress = before
         progress.status = .failed
-        progress.dueAt = 0
-        progress.dueDelay = 0
+        progress.endDelay()
         let attempt = Attempt(
             number: before.attempts &+ 1, startedAt: now, duration: 0, result: .retry, kind: .expired, code: 0,
             text: "expired at \(expiresAt)", arrival: .no)
@@ -196,8 +207,7 @@ package enum OutcomeRule {
         progress.sentAt = now
         progress.sentDuration = trial.duration
         progress.sentCode = code
-        progress.dueAt = 0
-        progress.dueDelay = 0
+        progress.endDelay()
         return progress
     }
 }

@@ -5,9 +5,9 @@ package struct Flight: Sendable, Equatable {
     package let sequence: Int64
     package let number: UInt32
     package let hand: Hand
-    package let startedAt: Moment
+    package private(set) var startedAt: Moment
     /// Monotonic.
-    package let deadline: Int64
+    package private(set) var deadline: Int64
     /// The transport's call has not returned yet.
     package var isRunning = true
     /// Answered, or timed out: only the call's return is waited for.
@@ -27,6 +27,11 @@ package struct Flight: Sendable, Equatable {
         self.hand = hand
         self.startedAt = startedAt
         self.deadline = deadline
+    }
+
+    mutating func prolong(_ time: Int64) {
+        startedAt.mono = startedAt.mono.addingClamped(time)
+        deadline = deadline.addingClamped(time)
     }
 
     /// How long it took until `now`.

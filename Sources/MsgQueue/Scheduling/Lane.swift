@@ -1,48 +1,32 @@
-/// One moment on both clocks, in milliseconds: wall time for what people and receivers say, monotonic time for waiting.
-package struct Moment: Sendable, Equatable {
-    package var wall: Int64
-    package var mono: Int64
-
-    package init(wall: Int64, mono: Int64) {
-        self.wall = wall
-        self.mono = mono
-    }
-}
-
 /// What the scheduler needs to know of a queued message.
 package struct Head: Sendable, Equatable {
     package var sequence: Int64
-    /// After a retryable failure: wall time, and the delay that led to it. 0: none.
-    package var dueAt: Int64 = 0
-    package var dueDelay: Int64 = 0
+    /// After a retryable failure: the end of the delay.
+    package var due = Due()
+    /// It failed for want of a network: the delay also ends when the network returns.
+    package var waitsForNetwork = false
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
-    /// When its retry is due by the monotonic clock, which no change of the wall clock moves.
-    package var due: Int64?
+    /// The same by the monotonic clock, once the scheduler knows the message; no change of the wall clock moves it.
+    package var dueMono: Int64?
 
     package init(
-        sequence: Int64, dueAt: Int64 = 0, dueDelay: Int64 = 0, notBefore: Int64 = 0, expiresAt: Int64 = 0, unmeteredOnly: Bool = false
+        sequence: Int64, due: Due = Due(), waitsForNetwork: Bool = false, notBefore: Int64 = 0, expiresAt: Int64 = 0,
+        unmeteredOnly: Bool = false
     ) {
         self.sequence = sequence
-        self.dueAt = dueAt
-        self.dueDelay = dueDelay
+        self.due = due
+        self.waitsForNetwork = waitsForNetwork
         self.notBefore = notBefore
         self.expiresAt = expiresAt
         self.unmeteredOnly = unmeteredOnly
     }
 
-    /// Milliseconds to wait from `now`. A retry never waits longer than its own delay, whatever the wall clock did.
+    /// Milliseconds to wait from `now`.
     func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }
 
-    /// Until either clock says so: the wall clock also runs while the machine sleeps, the monotonic one is not set back.
-    func retryWait(_ now: Moment) -> Int64 {
-        guard dueAt != 0 else { return 0 }
-        let left = max(dueAt.subtractingClamped(now.wall), 0)
-        if let due { return min(max(0, due - now.mono), left) }
-        // A time beyond the delay that led to it was written by another clock: it is now.
-        return left > dueDelay ? 0 : left
-    }
+    func retryWait(_ now: Moment) -> Int64 { dueMono.map { max(0, $0.subtractingClamped(now.mono)) } ?? 0 }
 
     func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore.subtractingClamped(now.wall), 0) }
 
@@ -80,7 +64,10 @@ struct Lane {
     /// So many are kept in `deferred`; beyond that they hold their conversation.
     static let deferredCeiling = 1024
 
-    var isIdle: Bool { flight == nil && upcoming.isEmpty && deferred.isEmpty && !more }
+    /// Messages wait in it, or may.
+    var hasMessages: Bool { !upcoming.isEmpty || !deferred.isEmpty || more }
+
+    var isIdle: Bool { flight == nil && !hasMessages }
 
     /// Whether something here may go without a drain and without mode auto.
     var hasOwnLeave: Bool { directThrough != 0 || !asked.isEmpty }

@@ -29,8 +29,9 @@ package struct Scheduler {
 
     var lanes: [Name: Lane] = [:]
     package internal(set) var flights: [UInt64: Flight] = [:]
-    /// When retries of this run are due, by the monotonic clock.
-    var dues: [Int64: Int64] = [:]
+    let opening: Opening
+    /// When the network last returned (monotonic): retries that waited for it then wait no longer.
+    package internal(set) var returnedAt = Int64.min
     /// Messages that a person sends now, in the order of asking.
     var forced: [Forced] = []
     var ready = Heap<Ticket>()
@@ -88,7 +89,8 @@ package struct Scheduler {
         var hasBatchLeft: Bool { batch == 0 || started < batch }
     }
 
-    package init(_ options: Options) {
+    package init(_ options: Options, _ opening: Opening) {
+        self.opening = opening
         mode = options.mode
         direct = options.direct
         maxInFlight = options.maxInFlight

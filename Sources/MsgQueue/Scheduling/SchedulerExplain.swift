@@ -1,7 +1,9 @@
 /// Why a message does not start: the same questions as `next` asks, in the same order, with the answer instead of a step.
 extension Scheduler {
     /// For a queued message that is not in flight. `holder`: the first message before it that holds its conversation, if there is one.
-    package func explain(_ head: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64) {
+    package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
+    {
+        let head = anchored(stored)
         func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
         if now.mono < storageUntil { return (.storage, wall(storageUntil)) }
         if !hasTransport { return (.noTransport, 0) }
@@ -39,5 +41,5 @@ extension Scheduler {
     }
 
     /// Whether a queued message holds those behind it in its conversation.
-    package func holds(_ head: Head, _ now: Moment) -> Bool { !isKept(head, now) }
+    package func holds(_ head: Head, _ now: Moment) -> Bool { !isKept(anchored(head), now) }
 }

@@ -13,6 +13,9 @@ extension Scheduler {
             // Another link may be a way out.
             pausedUntil = 0
         } else {
+            // It had stayed for long enough.
+            if was.isOnline, settledAt != 0, settledAt <= now.mono { networkReturned(at: settledAt) }
+            settledAt = 0
             // What would have gone at once is backlog now.
             for conversation in Array(lanes.keys) {
                 lanes[conversation]?.endChain()
@@ -60,10 +63,13 @@ extension Scheduler {
         trigger(now)
     }
 
-    /// A receiver asked the whole queue to wait until then.
-    package mutating func limit(until: Int64, _ now: Moment) {
-        limitedUntil = max(limitedUntil, until)
+    /// A receiver asked the whole queue to wait until then. False: it waits longer already.
+    @discardableResult
+    package mutating func limit(until: Int64, _ now: Moment) -> Bool {
+        guard until > limitedUntil else { return false }
+        limitedUntil = until
         placeAll(now)
+        return true
     }
 
     /// A message failed for good where that holds its conversation.
@@ -162,12 +168,31 @@ extension Scheduler {
         sequence <= lane.last || lane.more || scanComplete || sequence <= scannedThrough
     }
 
-    /// With its delay by the monotonic clock: what this run knows of it, or what the disk says.
-    private func anchored(_ head: Head, _ now: Moment) -> Head {
-        guard head.dueAt != 0 else { return head }
+    /// With the end of its delay by the monotonic clock.
+    func anchored(_ head: Head) -> Head {
         var anchored = head
-        anchored.due = dues[head.sequence] ?? now.mono + head.retryWait(now)
+        anchored.dueMono = head.due.isNone ? nil : head.due.end(opening)
+        // The network returned after the delay began.
+        if head.waitsForNetwork, let end = anchored.dueMono, end.subtractingClamped(head.due.delay) <= returnedAt {
+            anchored.dueMono = nil
+        }
         return anchored
+    }
+
+    /// The network is back, and stayed: what failed for want of it is due.
+    mutating func networkReturned(at time: Int64) {
+        returnedAt = time
+        for conversation in Array(lanes.keys) {
+            guard var lane = lanes[conversation] else { continue }
+            lane.upcoming = lane.upcoming.map(anchored)
+            lane.deferred = lane.deferred.map(anchored)
+            lanes[conversation] = lane
+        }
+    }
+
+    /// The machine slept so long. Attempts under way did not get on meanwhile: it does not count against their time.
+    package mutating func slept(_ time: Int64) {
+        for token in Array(flights.keys) { flights[token]?.prolong(time) }
     }
 
     /// A person sends this message now.
@@ -180,14 +205,13 @@ extension Scheduler {
     package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
         // Where the scan has not been, it will find the message; what it has passed it would miss.
         guard knows(head.sequence, lanes[conversation] ?? Lane()) else { return }
-        let known = anchored(head, now)
+        let known = anchored(head)
         withLane(conversation, now) { $0.insert(known) }
     }
 
     /// A message is no longer queued: deleted, failed, sent.
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
-        dues[sequence] = nil
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { $0.remove(sequence) }
     }
@@ -195,7 +219,6 @@ extension Scheduler {
     /// Everything unsent of one conversation, or of all, is gone; what is under way stays.
     package mutating func cleared(_ conversation: Name?, _ now: Moment) {
         forced.removeAll { conversation == nil || $0.conversation == conversation }
-        if conversation == nil { dues = [:] }
         for name in conversation.map({ [$0] }) ?? Array(lanes.keys) where lanes[name] != nil {
             withLane(name, now) { lane in
                 lane.upcoming = []
@@ -215,7 +238,7 @@ extension Scheduler {
             var lane = lanes[conversation] ?? Lane()
             if let token = lane.flight, let flight = flights[token], flight.sequence == head.sequence, !flight.isEnded { continue }
             guard head.sequence > lane.last else { continue }
-            lane.append(anchored(head, now))
+            lane.append(anchored(head))
             lanes[conversation] = lane
             touched.insert(conversation)
         }
@@ -226,7 +249,7 @@ extension Scheduler {
     /// Queued messages of one conversation behind the last one known; `complete`: there are none behind them.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         guard lanes[conversation] != nil else { return }
-        let known = heads.map { anchored($0, now) }
+        let known = heads.map(anchored)
         withLane(conversation, now) { lane in
             lane.upcoming = known
             lane.more = !complete
@@ -239,7 +262,6 @@ extension Scheduler {
     /// An attempt is on disk and about to be made.
     package mutating func started(_ flight: Flight, _ now: Moment) {
         forced.removeAll { $0.sequence == flight.sequence }
-        dues[flight.sequence] = nil
         flights[flight.token] = flight
         if flight.hand == .none {
             if session != nil {
@@ -272,8 +294,7 @@ extension Scheduler {
         if !flight.isRunning { lane.flight = nil }
         lane.asked.remove(flight.sequence)
         if let back {
-            if back.dueAt != 0 { dues[back.sequence] = now.mono + back.dueDelay }
-            takeBack(back, into: &lane, now)
+            takeBack(back, into: &lane)
             if mode == .ask, !offline { lane.asked.insert(back.sequence) }
         }
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.endChain() }
@@ -282,8 +303,8 @@ extension Scheduler {
     }
 
     /// A message that was tried waits in its place; it has had its chance to go at once, and those behind it wait for it.
-    private func takeBack(_ head: Head, into lane: inout Lane, _ now: Moment) {
-        if knows(head.sequence, lane) { lane.insert(anchored(head, now)) }
+    private func takeBack(_ head: Head, into lane: inout Lane) {
+        if knows(head.sequence, lane) { lane.insert(anchored(head)) }
         guard lane.isDirect(head.sequence) else { return }
         if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
             lane.directThrough = head.sequence - 1

@@ -18,7 +18,7 @@ extension Scheduler {
             if slotsTaken < maxInFlight, let step = nextInOrder(now, queued: queued) { return step }
         }
         if session != nil, underWay == 0 {
-            return .finish(queued == 0 ? .empty : .waiting)
+            return .finish(queued == 0 ? .empty : isHeldByPauses ? .paused : .waiting)
         }
         if mayAsk(now, queued: queued) { return .raisePrompt }
         return .wait(until: soonest(now, nil))
@@ -40,6 +40,13 @@ extension Scheduler {
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
+    }
+
+    /// Whether all that is queued belongs to paused conversations.
+    private var isHeldByPauses: Bool {
+        guard scanComplete, !pausedConversations.isEmpty else { return false }
+        let held = lanes.filter { $0.value.hasMessages }
+        return !held.isEmpty && held.keys.allSatisfy(pausedConversations.contains)
     }
 
     /// What a person sends now goes before everything, as soon as its conversation is free.
@@ -86,6 +93,7 @@ extension Scheduler {
     /// What has come to its time: the settled link, the end of a pause, the timer, and lanes, which are placed anew.
     private mutating func wakeWaiting(_ now: Moment) {
         var isDue = false
+        if settledAt != 0, settledAt <= now.mono, network.isOnline { networkReturned(at: settledAt) }
         for time in [\Scheduler.settledAt, \.pausedUntil, \.limitedUntil] as [WritableKeyPath<Scheduler, Int64>]
         where self[keyPath: time] != 0 && self[keyPath: time] <= now.mono {
             self[keyPath: time] = 0
@@ -119,10 +127,10 @@ extension Scheduler {
         var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
         if let extra { times.append(extra) }
         if wakesLanes, let ticket = waiting.first { times.append(ticket.key) }
-        // The prompt is raised in the background, too.
-        if mode == .ask, settledAt > now.mono { times.append(settledAt) }
+        // In the background a drain goes on, and the prompt is raised.
+        if wakesLanes || mode == .ask, settledAt > now.mono { times.append(settledAt) }
         if mayWake {
-            times += [settledAt, pausedUntil, timerAt].filter { $0 > now.mono }
+            times += [pausedUntil, timerAt].filter { $0 > now.mono }
         }
         if limitedUntil > now.mono { times.append(limitedUntil) }
         if let deadline = session?.deadline { times.append(deadline) }

@@ -34,7 +34,7 @@ package struct Row {
 
     package var head: Head {
         Head(
-            sequence: sequence, dueAt: progress.dueAt, dueDelay: progress.dueDelay, notBefore: notBefore, expiresAt: expiresAt,
+            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore, expiresAt: expiresAt,
             unmeteredOnly: unmeteredOnly)
     }
 
@@ -80,7 +80,8 @@ package struct Row {
         var checksum = Checksum()
         let values: (Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64, Int64) = (
             sequence, Int64(progress.status.rawValue), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
-            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
+            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration,
+            Int64(progress.sentCode),
             flags(progress)
         )
         withUnsafeBytes(of: values) { checksum.add($0) }
@@ -91,6 +92,6 @@ package struct Row {
     }
 
     static func flags(_ progress: Progress) -> Int64 {
-        (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.isDamaged ? 8 : 0)
+        (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.waitsForNetwork ? 4 : 0) | (progress.isDamaged ? 8 : 0)
     }
 }

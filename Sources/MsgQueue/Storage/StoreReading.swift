@@ -22,6 +22,7 @@ extension Store {
         progress.sentCode = code
         progress.doomed = statement.int(19) & 1 != 0
         progress.perhapsArrived = statement.int(19) & 2 != 0
+        progress.waitsForNetwork = statement.int(19) & 4 != 0
         progress.isDamaged = statement.int(19) & 8 != 0
         progress.deliveredAt = statement.int(25)
         progress.readAt = statement.int(26)
@@ -121,9 +122,10 @@ extension Store {
     package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message INDEXED BY message_queued
-            WHERE indexed = 1 AND status = 0 AND seq > ?1
-            UNION ALL SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only, conversation FROM message NOT INDEXED
+            SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only, conversation
+            FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq > ?1
+            UNION ALL SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only, conversation
+            FROM message NOT INDEXED
             WHERE seq > max(?1, ?3) AND status = 0 ORDER BY seq LIMIT ?2
             """)
         statement.bind(1, sequence)
@@ -131,7 +133,7 @@ extension Store {
         statement.bind(3, foldedThrough)
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append((Name(statement.text(6)), head(statement)))
+            heads.append((Name(statement.text(9)), head(statement)))
             return true
         }
         return heads
@@ -141,9 +143,10 @@ extension Store {
     package func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message INDEXED BY message_waiting
-            WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2
-            UNION ALL SELECT seq, due_at, due_delay, not_before, expires_at, unmetered_only FROM message NOT INDEXED
+            SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only
+            FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2
+            UNION ALL SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only
+            FROM message NOT INDEXED
             WHERE seq > max(?2, ?4) AND status = 0 AND conversation = ?1 ORDER BY seq LIMIT ?3
             """)
         statement.bind(4, foldedThrough)
@@ -160,8 +163,11 @@ extension Store {
 
     private func head(_ statement: Statement) -> Head {
         Head(
-            sequence: statement.int(0), dueAt: max(statement.int(1), 0), dueDelay: max(statement.int(2), 0),
-            notBefore: max(statement.int(3), 0), expiresAt: max(statement.int(4), 0), unmeteredOnly: statement.bool(5))
+            sequence: statement.int(0),
+            due: Due(
+                at: max(statement.int(1), 0), delay: max(statement.int(2), 0), boot: statement.int(3), uptime: max(statement.int(4), 0)),
+            waitsForNetwork: statement.int(5) & 4 != 0, notBefore: max(statement.int(6), 0), expiresAt: max(statement.int(7), 0),
+            unmeteredOnly: statement.bool(8))
     }
 
     /// When the oldest queued message was enqueued; 0: there is none.

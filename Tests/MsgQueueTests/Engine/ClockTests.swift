@@ -64,13 +64,83 @@ import Testing
         #expect(try bench.engine.get(id).failure?.kind == .expired)
     }
 
+    @Test(arguments: jumps)
+    func M6_a_retry_after_is_neither_shortened_nor_lengthened_by_a_clock(jump: Int64) throws {
+        for restarts in [false, true] {
+            let bench = try EngineBench()
+            bench.answer(.http(503, retryAfter: "900"))
+            let id = try bench.enqueue()
+            try bench.poll()
+            bench.clock.shiftWall(jump)
+            try bench.hearOfClock()
+            if restarts { try bench.reopen() }
+            try bench.pass(899_999)
+            #expect(bench.deliveries.count == 1)
+            #expect(try bench.engine.explain(id).reason == .retrying)
+            try bench.pass(1)
+            #expect(try bench.status(id) == .sent)
+        }
+    }
+
+    @Test func M6_after_a_reboot_wall_time_counts_and_when_it_went_back_the_whole_delay_again() throws {
+        for (off, left) in [(Int64(300_000), Int64(600_000)), (-1, 900_000), (-Self.tenYears, 900_000)] {
+            let bench = try EngineBench()
+            bench.answer(.http(503, retryAfter: "900"))
+            let id = try bench.enqueue()
+            try bench.poll()
+            bench.clock.reboot(after: off)
+            try bench.reopen()
+            try bench.pass(left - 1)
+            #expect(bench.deliveries.count == 1)
+            try bench.pass(1)
+            #expect(try bench.status(id) == .sent)
+        }
+    }
+
+    @Test func M6_a_wait_of_the_whole_queue_survives_restarts_and_reboots() throws {
+        let bench = try EngineBench { $0.backoff = .ladder([1]) }
+        var outcome = Outcome.http(503, retryAfter: "900")
+        outcome.retryAfterIsForQueue = true
+        bench.answer(outcome)
+        try bench.enqueue("1", "ana")
+        let other = try bench.enqueue("2", "ben")
+        try bench.poll()
+        bench.clock.shiftWall(Self.tenYears)
+        try bench.reopen()
+        try bench.pass(100_000)
+        bench.clock.shiftWall(-Self.tenYears)
+        bench.clock.reboot(after: 100_000)
+        try bench.reopen()
+        #expect(try bench.engine.explain(other).reason == .holding)
+        try bench.pass(699_999)
+        #expect(bench.deliveries.count == 1)
+        try bench.pass(1)
+        #expect(try bench.status(other) == .sent)
+        try bench.reopen()
+        #expect(try bench.engine.counts(nil).queued == 0)
+    }
+
+    @Test func M9_after_a_restart_the_return_of_the_network_still_ends_a_delay() throws {
+        let bench = try EngineBench { $0.backoff = .ladder([3_600_000]) }
+        bench.answer(.retry(.network))
+        let id = try bench.enqueue()
+        try bench.poll()
+        try bench.reopen()
+        try bench.engine.setNetwork(Network(connectivity: .offline))
+        try bench.pass(1_000)
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        try bench.pass(499)
+        #expect(bench.deliveries.count == 1)
+        try bench.pass(1)
+        #expect(try bench.status(id) == .sent)
+    }
+
     @Test func M4_after_a_night_what_is_due_goes_in_the_morning() throws {
         let bench = try EngineBench { $0.backoff = .ladder([3_600_000]) }
         bench.answer(.retry(.server))
         let id = try bench.enqueue()
         try bench.poll()
-        // Eight hours in which the machine sleeps, and its monotonic clock with it.
-        bench.clock.shiftWall(8 * 3_600_000)
+        bench.clock.sleep(8 * 3_600_000)
         try bench.hearOfClock()
         #expect(try bench.status(id) == .sent)
     }
@@ -80,7 +150,7 @@ import Testing
         bench.answer(Outcome(verdict: .pending))
         let id = try bench.enqueue()
         try bench.poll()
-        bench.clock.shiftWall(8 * 3_600_000)
+        bench.clock.sleep(8 * 3_600_000)
         try bench.pass(1)
         let token = try #require(bench.deliveries.first).token
         try bench.engine.complete(token, .sent)

@@ -98,6 +98,26 @@ import Testing
         try await queue.close()
     }
 
+    @Test func A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time() async throws {
+        let transport = RecordingTransport()
+        transport.hold()
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.mode = .manual; $0.direct = false
+            }
+        ) {
+            await transport.send($0)
+        }
+        try queue.enqueue("1")
+        let endless = Task { try await queue.drain() }
+        #expect(await eventually { transport.deliveries.count == 1 })
+        #expect(try await queue.drain(timeout: 50) == Report(stop: .timeout, remaining: 1))
+        transport.release()
+        #expect(try await endless.value == Report(stop: .empty, sent: 1))
+        try await queue.close()
+    }
+
     @Test func Q5_a_task_that_is_cancelled_before_it_waits_is_told_at_once() async throws {
         let transport = RecordingTransport()
         transport.hold()

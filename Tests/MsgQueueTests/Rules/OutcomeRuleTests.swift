@@ -16,11 +16,12 @@ import Testing
     }
 
     private func resolve(
-        _ judgement: Judgement, _ trial: Trial, of before: Progress = Progress(), _ options: Options = Options()
+        _ judgement: Judgement, _ trial: Trial, of before: Progress = Progress(), _ options: Options = Options(),
+        returnedAt: Int64 = .min
     ) -> Resolution {
         OutcomeRule.resolve(
-            judgement, trial, of: before, policy: RetryPolicy(options), discardExhausted: options.discardExhausted, now: now,
-            random: 0.5)
+            judgement, trial, of: before, policy: RetryPolicy(options), discardExhausted: options.discardExhausted,
+            now: Moment(wall: now, mono: 7_000), boot: 3, returnedAt: returnedAt, random: 0.5)
     }
 
     private func server(_ after: Int64? = nil) -> Judgement { .retry(.server, code: 503, text: "busy", after: after) }
@@ -58,6 +59,23 @@ import Testing
         #expect(last.progress.status == .failed)
         #expect(last.progress.dueAt == 0)
         #expect(last.failure?.attempts == 4)
+    }
+
+    @Test func M4_the_delay_is_kept_by_both_clocks() {
+        let end = resolve(server(), trial())
+        #expect(end.progress.due == Due(at: now + 5_000, delay: 5_000, boot: 3, uptime: 12_000))
+        #expect(!end.progress.waitsForNetwork)
+    }
+
+    @Test func M9_what_failed_for_want_of_a_network_waits_for_it() {
+        func failed(_ kind: FailureKind, _ wish: Int64? = nil, returnedAt: Int64 = .min) -> Progress {
+            resolve(.retry(kind, code: 0, text: "", after: wish), trial(), returnedAt: returnedAt).progress
+        }
+        #expect(failed(.network).waitsForNetwork && failed(.offline).waitsForNetwork)
+        #expect(!failed(.timeout).waitsForNetwork && !failed(.rateLimit).waitsForNetwork)
+        #expect(!failed(.network, 1_000).waitsForNetwork, "what a receiver asked for stays")
+        #expect(!failed(.network, returnedAt: 7_000).waitsForNetwork, "one return ends one delay")
+        #expect(!resolve(.sent(code: 0), trial(2), of: failed(.network)).progress.waitsForNetwork)
     }
 
     @Test func M5_what_is_exhausted_is_kept_as_failed_or_discarded() {

@@ -120,6 +120,28 @@ import Testing
         #expect(simulation.status(1) == .sent)
     }
 
+    @Test func Q19_a_drain_of_what_only_paused_conversations_hold_says_paused() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.enqueue("a", count: 20)
+        simulation.pause("a")
+        simulation.drain()
+        try simulation.run()
+        simulation.enqueue("b")
+        simulation.drain()
+        try simulation.run()
+        #expect(
+            simulation.reports == [Report(stop: .paused, remaining: 20), Report(stop: .paused, sent: 1, remaining: 20)])
+        // What waits for a time of its own is another reason.
+        simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 60_000 }
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.reports.last?.stop == .waiting)
+        simulation.pause("c")
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.reports.last?.stop == .paused)
+    }
+
     @Test func Q7_a_drain_ends_at_its_timeout_with_what_it_did() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])

@@ -21,7 +21,7 @@ struct FakeMessage {
 
     var head: Head {
         Head(
-            sequence: sequence, dueAt: progress.dueAt, dueDelay: progress.dueDelay, notBefore: notBefore, expiresAt: expiresAt,
+            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore, expiresAt: expiresAt,
             unmeteredOnly: unmeteredOnly)
     }
 }

@@ -7,6 +7,8 @@ struct FakeStore {
     private(set) var lanes: [Name: [Int64]] = [:]
     private var nextSequence: Int64 = 1
     private(set) var enqueued = 0
+    /// A receiver asked the whole queue to wait.
+    var hold: Due?
 
     subscript(sequence: Int64) -> FakeMessage? { messages[sequence] }
 

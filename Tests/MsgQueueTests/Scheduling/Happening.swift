@@ -22,6 +22,7 @@ enum Happening: Equatable, CustomStringConvertible {
     case storageBroken
     case storageWell
     case restarted
+    case rebooted(Int64)
     case closing
     case paused(Name?, Bool)
     case background(Bool)
@@ -51,6 +52,7 @@ enum Happening: Equatable, CustomStringConvertible {
         case .storageBroken: "storage broken"
         case .storageWell: "storage well"
         case .restarted: "restarted"
+        case .rebooted(let time): "rebooted after \(time)"
         case .paused(let lane, let isPaused): "\(isPaused ? "paused" : "resumed") \(lane?.text ?? "all")"
         case .background(let isIt): isIt ? "background" : "foreground"
         case .closing: "closing"

@@ -26,9 +26,14 @@ struct Judge {
     /// Messages that failed and will be tried again, by the monotonic clock.
     var retries: [Int64: Retry] = [:]
 
+    /// When the network last came back and stayed.
+    var returnedAt = Int64.min
+
     struct Retry {
         let since: Int64
         let delay: Int64
+        /// It ends when the network returns.
+        let isForNetwork: Bool
     }
 
     struct Session {
@@ -53,10 +58,12 @@ struct Judge {
 
     mutating func networkChanged(_ new: Network, _ simulation: Simulation) {
         let wasOnline = isOnline
+        if wasOnline { look(simulation.now) }
         network = new
         guard isOnline else {
             direct = []
             asked = []
+            settledAt = 0
             return
         }
         pausedUntil = 0
@@ -65,11 +72,22 @@ struct Judge {
         hasPrompted = promptUntil != nil
     }
 
-    /// After a start: what is left of the delays, as the clock on the wall has it.
+    /// The network that came back has stayed.
+    mutating func look(_ now: Moment) {
+        guard settledAt != 0, settledAt <= now.mono, isOnline else { return }
+        returnedAt = max(returnedAt, settledAt)
+    }
+
+    /// After a start: what is left of the delays, exactly in the same boot, and else as the clock on the wall has it.
     mutating func opened(_ simulation: Simulation) {
         for message in simulation.store.all where message.progress.dueAt != 0 {
-            let left = min(max(message.progress.dueAt - simulation.now.wall, 0), message.progress.dueDelay)
-            retries[message.sequence] = Retry(since: simulation.now.mono, delay: left)
+            let progress = message.progress
+            let left =
+                progress.dueBoot == simulation.boot
+                ? max(progress.dueUptime - simulation.now.mono, 0)
+                : min(max(progress.dueAt - simulation.now.wall, 0), progress.dueDelay)
+            retries[message.sequence] = Retry(
+                since: simulation.now.mono, delay: left, isForNetwork: progress.waitsForNetwork)
         }
     }
 
@@ -94,7 +112,9 @@ struct Judge {
             asked.insert(message.sequence)
         }
         let delay = resolution.fate == .queued ? resolution.progress.dueDelay : 0
-        retries[message.sequence] = delay > 0 ? Retry(since: simulation.now.mono, delay: delay) : nil
+        retries[message.sequence] =
+            delay > 0
+            ? Retry(since: simulation.now.mono, delay: delay, isForNetwork: resolution.progress.waitsForNetwork) : nil
         switch resolution.fate {
         case .sent: session?.tally.sent += 1
         case .failed: session?.tally.failed += 1
@@ -134,20 +154,13 @@ struct Judge {
 
     // MARK: Messages
 
-    /// It may be attempted: its retry's delay is over, by either clock.
+    /// It may be attempted: its retry's delay is over, whatever was done to the wall clock.
     func isDue(_ message: FakeMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
 
     private func isDelayed(_ message: FakeMessage, _ now: Moment) -> Bool {
-        // A time in the future beyond its own delay is none: the clock was set back.
-        let left = message.progress.dueAt - now.wall
-        guard let retry = retries[message.sequence], left > 0, left <= message.progress.dueDelay else { return false }
+        guard message.progress.dueAt != 0, let retry = retries[message.sequence] else { return false }
+        if retry.isForNetwork, retry.since <= returnedAt { return false }
         return now.mono < retry.since + retry.delay
-    }
-
-    /// It must be attempted: a wall clock that jumps back never makes a message wait longer than its own delay.
-    func isOverdue(_ message: FakeMessage, _ now: Moment) -> Bool {
-        guard isDue(message, now), let retry = retries[message.sequence], wallJumpedAt >= retry.since else { return isDue(message, now) }
-        return now.mono >= retry.since + retry.delay
     }
 
     func hasExpired(_ message: FakeMessage, _ now: Moment) -> Bool { message.expiresAt != 0 && message.expiresAt <= now.wall }

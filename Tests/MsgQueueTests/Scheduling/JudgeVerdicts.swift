@@ -45,7 +45,7 @@ extension Judge {
         guard leave, hasBudget else { return }
         // Oldest first, of all that may go.
         for head in heads(simulation) where head.sequence < message.sequence {
-            guard !mayGo(head, now) || !isOverdue(head, now) || isAfterJump(now) else {
+            guard !mayGo(head, now) || isAfterJump(now) else {
                 throw fail("although \(head.sequence) of \(head.conversation.text) could go")
             }
         }
@@ -78,15 +78,21 @@ extension Judge {
         let isOver = slots(simulation).open == 0
         switch stop {
         case .empty: return isOver && simulation.store.queued.isEmpty
-        case .waiting: return isOver && !simulation.store.queued.isEmpty
+        case .waiting: return isOver && !simulation.store.queued.isEmpty && !isHeldByPauses(simulation)
         case .offline: return isOver && (!isOnline || session.isStopped)
         case .batch: return !session.hasBatchLeft && isOver
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
         case .storage: return simulation.now.mono < simulation.storageUntil
         case .closed: return isClosing
-        case .paused: return isOver && simulation.scheduler.isPaused
+        case .paused: return isOver && (simulation.scheduler.isPaused || isHeldByPauses(simulation))
         case .started: return false
         }
+    }
+
+    /// Everything that is queued is in paused conversations, and was found by the drain.
+    private func isHeldByPauses(_ simulation: Simulation) -> Bool {
+        !simulation.store.queued.isEmpty && mayStart(simulation) && !isLimited(simulation)
+            && Set(simulation.store.lanes.keys).isSubset(of: simulation.scheduler.pausedConversations)
     }
 
     // MARK: The prompt
@@ -135,7 +141,7 @@ extension Judge {
         guard slotsTaken(simulation) < options.maxInFlight, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         let leave = hasLeave(simulation) && hasBudget
         return heads(simulation).first { head in
-            mayGo(head, now) && isOverdue(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
+            mayGo(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
         }
     }
 
@@ -158,7 +164,7 @@ extension Judge {
         guard mayStart(simulation), hasLeave(simulation), hasBudget, session?.hasBatchLeft != false, !isAfterJump(now),
             slotsTaken(simulation) < options.maxInFlight
         else { return }
-        for head in heads(simulation) where hasExpired(head, now) && isOverdue(head, now) {
+        for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
             throw Violation("message \(head.sequence) has expired, but nothing happens")
         }
     }

@@ -127,7 +127,9 @@ struct RandomHost {
         var outcome: Outcome =
             switch random.int(0...99) {
             case 0..<62: .sent
-            case 62..<80: .retry(.server)
+            case 62..<72: .retry(.server)
+            case 72..<78: .retry(.network)
+            case 78..<80: .retry(.network, retryAfter: 2_000)
             case 80..<86: .reject()
             case 86..<88: .http(401)
             case 88..<90: .http(409)
@@ -163,7 +165,8 @@ struct RandomHost {
     private mutating func actRoughly() {
         switch random.int(0...9) {
         case 0: simulation.clear(random.chance(80) ? random.pick(conversations) : nil)
-        case 1 where isRough: simulation.restart()
+        case 1 where isRough:
+            random.chance(70) ? simulation.restart() : simulation.reboot(after: random.pick([-3_600_000, 1_000, 40_000, 3_600_000]))
         case 2: simulation.setTransport(random.chance(60))
         case 3 where isRough: simulation.breakStore()
         case 4, 5: simulation.mendStore()

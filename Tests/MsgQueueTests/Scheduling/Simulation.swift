@@ -9,6 +9,7 @@ final class Simulation {
     var scheduler: Scheduler
     var judge: Judge
     var now = Moment(wall: 1_700_000_000_000, mono: 5_000_000)
+    var boot: Int64 = 1
     var journal: [(at: Int64, what: Happening)] = []
     /// The transport answers in its call (false: later).
     var answersInCall = false
@@ -29,7 +30,7 @@ final class Simulation {
     init(_ options: Options = Options(), hasTransport: Bool = true) {
         self.options = options
         policy = RetryPolicy(options)
-        scheduler = Scheduler(options)
+        scheduler = Scheduler(options, Opening(boot: 1, moment: now))
         judge = Judge(options)
         if hasTransport {
             scheduler.transportChanged(present: true, now)
@@ -90,6 +91,7 @@ final class Simulation {
         var begun = 0
         for _ in 0..<stepLimit {
             saveUnsaved()
+            judge.look(now)
             let step = scheduler.next(now, queued: Int64(store.queued.count))
             switch step {
             case .start(let conversation, let sequence, let hand):
@@ -196,19 +198,23 @@ final class Simulation {
             outcome, now: now.wall, perhapsArrived: message.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: message.progress, policy: policy, discardExhausted: options.discardExhausted,
-            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now.wall, random: 0.5)
+            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: boot, returnedAt: scheduler.returnedAt, random: 0.5)
         var back: Head?
         if resolution.fate == .queued {
             back = message.head
-            back?.dueAt = resolution.progress.dueAt
-            back?.dueDelay = resolution.progress.dueDelay
+            back?.due = resolution.progress.due
+            back?.waitsForNetwork = resolution.progress.waitsForNetwork
         }
         note(.ended(flight.sequence, resolution.fate))
         judge.ended(message, resolution, self)
         if resolution.fate == .failed { scheduler.failed(flight.sequence, message.conversation, now) }
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
         if resolution.pausesQueue { pause() }
-        if let delay = Classification.queueDelay(outcome, now: now.wall) { scheduler.limit(until: now.mono + delay, now) }
+        var hold: Due?
+        if let delay = Classification.queueDelay(outcome, now: now.wall) {
+            let due = Due(after: delay, now, boot: boot)
+            if scheduler.limit(until: due.uptime, now) { hold = due }
+        }
         scheduler.count { report in
             switch resolution.fate {
             case .sent: report.sent += 1
@@ -218,6 +224,7 @@ final class Simulation {
             }
         }
         record(message, isOutcome: true) { store in
+            if let hold { store.hold = hold }
             switch resolution.fate {
             case .discarded, .deleted: store.delete(flight.sequence)
             case .sent, .queued, .failed:

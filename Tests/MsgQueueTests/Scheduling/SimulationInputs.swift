@@ -209,6 +209,14 @@ extension Simulation {
         if isTold { scheduler.clockSet(now) }
     }
 
+    /// The machine is switched off for so long by the wall clock, which may have been set meanwhile.
+    func reboot(after milliseconds: Int64) {
+        note(.rebooted(milliseconds))
+        now = Moment(wall: now.wall + milliseconds, mono: 1_000)
+        boot += 1
+        restart()
+    }
+
     func breakStore() {
         note(.storageBroken)
         storeIsBroken = true
@@ -241,7 +249,9 @@ extension Simulation {
         }
         (late, unsaved, storageUntil, storageDelay) = ([:], [], 0, 0)
         storeIsBroken = false
-        scheduler = Scheduler(options)
+        let opening = Opening(boot: boot, moment: now)
+        scheduler = Scheduler(options, opening)
+        if let hold = store.hold { scheduler.limit(until: hold.end(opening), now) }
         judge = Judge(options)
         judge.opened(self)
         for conversation in Set(store.all.map(\.conversation)) { refreshBlock(conversation) }

@@ -159,16 +159,169 @@ import Testing
         #expect(simulation.starts.count == 2)
     }
 
-    @Test func M4_a_wall_clock_that_jumps_forward_is_noticed_within_a_minute() throws {
+    @Test func M6_a_wall_clock_that_jumps_forward_does_not_end_a_retry_after() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
-        try simulation.answer(1, .http(503, retryAfter: "86400"))
+        try simulation.answer(1, .http(503, retryAfter: "900"))
         try simulation.settle()
-        simulation.jumpWallClock(315_360_000_000)
-        simulation.advance(60_000)
+        simulation.jumpWallClock(315_360_000_000, isTold: true)
+        simulation.advance(899_999)
+        try simulation.settle()
+        #expect(simulation.starts.count == 1)
+        simulation.advance(1)
         try simulation.settle()
         #expect(simulation.starts.count == 2)
+    }
+
+    @Test(arguments: [Int64(-3_600_000), 3_600_000])
+    func M6_a_retry_after_is_exact_over_a_restart_whatever_the_clock_says(jump: Int64) throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .http(503, retryAfter: "900"))
+        simulation.advance(100_000)
+        simulation.jumpWallClock(jump)
+        simulation.restart()
+        simulation.advance(799_999)
+        try simulation.settle()
+        #expect(simulation.starts.count == 1)
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    /// Milliseconds after a reboot, and what is left then of 900 seconds of which 100 were over.
+    @Test(arguments: [(Int64(50_000), Int64(750_000)), (-200_000, 900_000), (3_600_000, 0)])
+    func M6_after_a_reboot_wall_time_counts_and_one_that_went_back_begins_anew(off: Int64, left: Int64) throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .http(503, retryAfter: "900"))
+        simulation.advance(100_000)
+        simulation.reboot(after: off)
+        try simulation.settle()
+        #expect(simulation.starts.count == (left == 0 ? 2 : 1))
+        simulation.advance(max(left - 1, 0))
+        try simulation.settle()
+        #expect(simulation.starts.count == (left == 0 ? 2 : 1))
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    @Test(arguments: [Int64(-3_600_000), 3_600_000])
+    func M6_a_wait_of_the_whole_queue_survives_a_restart(jump: Int64) throws {
+        let simulation = Simulation(.auto, backoff: .ladder([1]))
+        simulation.enqueue("a")
+        simulation.enqueue("b")
+        try simulation.settle()
+        var outcome = Outcome.http(503, retryAfter: "60")
+        outcome.retryAfterIsForQueue = true
+        try simulation.answer(1, outcome)
+        try simulation.settle()
+        simulation.jumpWallClock(jump)
+        simulation.restart()
+        simulation.advance(59_999)
+        try simulation.settle()
+        #expect(simulation.starts == [1])
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    // MARK: The network returns
+
+    @Test func M9_the_return_of_the_network_ends_the_delay_of_what_failed_for_want_of_it() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([3_600_000, 3_600_000]), maxInFlight: 4)
+        simulation.enqueue(["a", "b", "c", "d"])
+        try simulation.settle()
+        try simulation.answer(1, .retry(.network))
+        try simulation.answer(2, .retry(.offline))
+        try simulation.answer(3, .retry(.server))
+        try simulation.answer(4, .retry(.network, retryAfter: 1_000))
+        try simulation.settle()
+        simulation.goOffline()
+        simulation.advance(10)
+        simulation.goOnline()
+        simulation.advance(499)
+        try simulation.settle()
+        #expect(simulation.starts.count == 4)
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        // Once per return.
+        try simulation.answer(1, .retry(.network))
+        simulation.goOnline(metered: true)
+        simulation.advance(60_000)
+        try simulation.settle()
+        #expect(simulation.starts.count == 6)
+    }
+
+    @Test func M9_a_return_that_does_not_last_ends_nothing() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([3_600_000]))
+        simulation.enqueue("a")
+        try simulation.settle()
+        try simulation.answer(1, .retry(.network))
+        simulation.goOffline()
+        for _ in 0..<100 {
+            simulation.goOnline()
+            simulation.advance(5)
+            try simulation.settle()
+            simulation.goOffline()
+            simulation.advance(5)
+            try simulation.settle()
+        }
+        #expect(simulation.starts.count == 1)
+    }
+
+    @Test func M9_what_waits_for_a_network_is_known_after_a_restart_and_beyond_the_window() throws {
+        let simulation = Simulation(.auto, direct: false, backoff: .ladder([3_600_000]))
+        simulation.goOffline()
+        simulation.preload(["a"]) { message in
+            message.progress.due = Due(at: 1_700_000_000_000 + 3_000_000, delay: 3_600_000, boot: 1, uptime: 8_000_000)
+            message.progress.waitsForNetwork = true
+        }
+        simulation.restart()
+        simulation.goOffline()
+        try simulation.settle()
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+    }
+
+    @Test func M9_in_manual_mode_the_next_drain_takes_it() throws {
+        let simulation = Simulation(.manual, direct: false, backoff: .ladder([3_600_000]))
+        simulation.enqueue("a")
+        simulation.drain()
+        try simulation.settle()
+        try simulation.answer(1, .retry(.network))
+        try simulation.settle()
+        simulation.drain()
+        try simulation.settle()
+        #expect(simulation.reports.last?.stop == .waiting)
+        simulation.goOffline()
+        simulation.goOnline()
+        simulation.advance(60_000)
+        try simulation.settle()
+        #expect(simulation.starts.count == 1)
+        simulation.drain()
+        try simulation.settle()
+        #expect(simulation.starts.count == 2)
+    }
+
+    @Test func X8_an_attempt_does_not_time_out_because_the_machine_slept() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a")
+        try simulation.settle()
+        simulation.advance(8 * 3_600_000)
+        simulation.scheduler.slept(8 * 3_600_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        simulation.advance(30_000)
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
     }
 
     @Test(arguments: [Int64(-3_600_000), 3_600_000])

@@ -28,6 +28,7 @@ import Testing
         "UPDATE message SET metadata = '{\"k\":\"Value\"}' WHERE seq = 2", "UPDATE message SET metadata = NULL WHERE seq = 2",
         "UPDATE message SET attempts = 1 WHERE seq = 2", "UPDATE message SET retries_used = 1 WHERE seq = 2",
         "UPDATE message SET due_at = 1 WHERE seq = 2", "UPDATE message SET due_delay = 1 WHERE seq = 2",
+        "UPDATE message SET due_boot = 1 WHERE seq = 2", "UPDATE message SET due_uptime = 1 WHERE seq = 2",
         "UPDATE message SET last_attempt_at = 1 WHERE seq = 2", "UPDATE message SET sent_at = 1 WHERE seq = 2",
         "UPDATE message SET sent_duration = 1 WHERE seq = 2", "UPDATE message SET sent_code = 1 WHERE seq = 2",
         "UPDATE message SET flags = 1 WHERE seq = 2", "UPDATE message SET flags = 2 WHERE seq = 2",

@@ -2,17 +2,21 @@ import Glibc
 
 @testable import MsgQueue
 
-/// Both clocks of an engine, moved by hand.
+/// The clocks of an engine, moved by hand.
 final class VirtualClock: @unchecked Sendable {
     private let mutex = Mutex()
     private var moment: Moment
+    private var asleep: Int64 = 0
+    private var boot: Int64 = 1
+    private let firstMono: Int64
     private var random = SeededGenerator(99)
 
     init() {
         var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
+        clock_gettime(CLOCK_BOOTTIME, &time)
         // Far ahead of the system's own, by which the engine's threads sleep: what is due here never wakes them.
-        moment = Moment(wall: 1_700_000_000_000, mono: Int64(time.tv_sec) * 1000 + 100 * Options.day)
+        firstMono = Int64(time.tv_sec) * 1000 + 100 * Options.day
+        moment = Moment(wall: 1_700_000_000_000, mono: firstMono)
     }
 
     var wall: Int64 { mutex.withLock { moment.wall } }
@@ -24,12 +28,29 @@ final class VirtualClock: @unchecked Sendable {
         }
     }
 
-    /// Somebody sets the wall clock, or the machine sleeps: only the wall clock goes on then.
+    /// Somebody sets the wall clock.
     func shiftWall(_ milliseconds: Int64) { mutex.withLock { moment.wall += milliseconds } }
+
+    /// The machine sleeps.
+    func sleep(_ milliseconds: Int64) {
+        advance(milliseconds)
+        mutex.withLock { asleep += milliseconds }
+    }
+
+    /// The machine was switched off for so long by the wall clock, which may have been set meanwhile.
+    func reboot(after milliseconds: Int64) {
+        mutex.withLock {
+            moment.wall += milliseconds
+            moment.mono = firstMono
+            asleep = 0
+            boot += 1
+        }
+    }
 
     var ports: Ports {
         Ports(
             wall: { [self] in mutex.withLock { moment.wall } }, mono: { [self] in mutex.withLock { moment.mono } },
+            asleep: { [self] in mutex.withLock { asleep } }, boot: { [self] in mutex.withLock { boot } },
             random: { [self] in mutex.withLock { random.next() } })
     }
 }

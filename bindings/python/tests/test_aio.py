@@ -586,6 +586,22 @@ def test_M8_a_drain_has_a_batch_and_a_timeout(store: Path, receiver: Receiver) -
     in_loop(test())
 
 
+def test_A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time(store: Path, receiver: Receiver) -> None:
+    async def test() -> None:
+        transport = AsyncHttpTransport(receiver.port)
+        async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
+            await queue.enqueue("hello")
+            with receiver.holding():
+                endless = asyncio.create_task(queue.drain())
+                await until(lambda: len(receiver.received) == 1)
+                report = await asyncio.wait_for(queue.drain(timeout=0.2), 5)
+                assert (report.stop, report.sent, report.remaining) == (Stop.TIMEOUT, 0, 1)
+                assert not endless.done()
+            assert (await endless).sent == 1
+
+    in_loop(test())
+
+
 def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
     async def test() -> None:
         reports: list[Report] = []

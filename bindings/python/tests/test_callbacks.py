@@ -167,6 +167,32 @@ def test_a_drain_that_nobody_else_serves_still_keeps_its_time(
     assert sorted(receiver.ids) == sorted([*ids, held])
 
 
+def test_Q7_a_drain_with_a_timeout_does_not_wait_for_a_blocked_handler_or_for_another_drain(opened: Opener) -> None:
+    release = threading.Event()
+
+    def transport(_: Delivery) -> Outcome:
+        release.wait(10)
+        return Outcome.sent()
+
+    queue = opened(transport=transport, mode=Mode.MANUAL, direct=False)
+    queue.enqueue("hello")
+    endless = threading.Thread(target=queue.drain)
+    endless.start()
+    wait_until(lambda: queue.counts().sending == 1)
+    start = time.monotonic()
+    report = queue.drain(timeout=0.2)
+    assert (report.stop, report.sent, report.remaining) == (Stop.TIMEOUT, 0, 1)
+    assert endless.is_alive()
+    release.set()
+    endless.join()
+    release.clear()
+    queue.set_event_handler(lambda _: release.wait(10))
+    report = queue.drain(timeout=0.2)
+    assert report.stop is Stop.TIMEOUT
+    assert time.monotonic() - start < 5
+    release.set()
+
+
 def test_a_transport_may_ask_for_a_drain_wherever_it_runs(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Service, "start", lambda _: None)
     reports: list[Stop] = []

@@ -24,6 +24,7 @@ from msgqueue import (
     Lifecycle,
     LockedError,
     MessageQueue,
+    Mode,
     Outcome,
     PermissionDeniedError,
     Status,
@@ -121,6 +122,43 @@ def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
     ):
         with pytest.raises(ClosedError):
             call()
+
+
+def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    close = queue._lib.msgq_close
+    seen: list[tuple[bool, bool]] = []
+
+    def look() -> None:
+        closed = queue.closed
+        try:
+            queue.enqueue("hello")
+        except ClosedError:
+            seen.append((closed, True))
+        else:
+            seen.append((closed, False))
+
+    def slow_close(pointer: int, timeout: int) -> int:
+        # Between the call of `close` and the library's.
+        look()
+        result: int = close(pointer, timeout)
+        look()
+        return result
+
+    monkeypatch.setattr(queue._handle, "_lib", Overlay(queue._lib, msgq_close=slow_close))
+    queue.close()
+    assert seen == [(False, False), (True, True)]
+
+
+class Overlay:
+    """A library with some functions replaced."""
+
+    def __init__(self, lib: object, **functions: object) -> None:
+        self._lib = lib
+        self.__dict__.update(functions)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._lib, name)
 
 
 def test_a_queue_is_closed_by_its_block(store: Path) -> None:

@@ -11,7 +11,7 @@ import threading
 import warnings
 from enum import Enum
 
-from . import _arguments, _logs
+from . import _abi, _arguments, _logs
 from ._callbacks import Callbacks
 from ._library import last_error
 from ._service import Service
@@ -78,6 +78,14 @@ class Handle:
     def is_open(self) -> bool:
         """Whether nobody began to close it."""
         return self._state is _State.OPEN
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the library refuses calls: not yet when somebody has only begun to close the queue."""
+        if self._state is _State.CLOSING:
+            counts = _abi.sized(_abi.Counts)
+            return bool(self._lib.msgq_counts(self._pointer, None, counts) == Result.CLOSED)
+        return self._state is _State.CLOSED
 
     def close(self, timeout: float | None, patience: float | None = None) -> None:
         """See `MessageQueue.close`. `patience`: seconds for another's closing, when not the same."""

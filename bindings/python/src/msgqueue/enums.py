@@ -193,7 +193,7 @@ class Stop(_Word):
     STARTED = 7
     """Called from inside a callback: it was started and goes on after the callback."""
     PAUSED = 8
-    """`pause`, or the receiver did not know who it was."""
+    """`pause`, of the queue or of every conversation with queued messages; or the receiver did not know who it was."""
 
 
 class Connectivity(_Word):

@@ -110,7 +110,8 @@ class MessageQueue(World, Polling):
         attempt_timeout  Seconds until an attempt without an answer ends as a time-out: 0.001 to 1 day.
         manual_timeout   The same for `retry` and `send_now`.
         prompt_timeout   Seconds that a prompt of mode ASK stands: 0.001 to 1 day.
-        settle           Seconds that a connection must last before sending starts by itself: 0 to 1 hour.
+        settle           Seconds that a connection must last before sending starts by itself, and before the delays of
+                         messages that failed for want of a network end: 0 to 1 hour.
         drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all.
         timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
@@ -191,8 +192,10 @@ class MessageQueue(World, Polling):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called; in a forked child always True."""
-        return self._handle.is_forked or not self._handle.is_open
+        """Whether the queue was closed, or is being closed: from then on every method raises ClosedError. In a forked
+        child always True.
+        """
+        return self._handle.is_forked or self._handle.is_closed
 
     def close(self, timeout: float | None = 5.0) -> None:
         """Starts nothing more, waits at most `timeout` seconds (None: without end) for attempts in flight, tells the
@@ -362,10 +365,12 @@ class MessageQueue(World, Polling):
 
         Only one drain runs at a time: a second call joins the first and gets the same report. From inside a
         callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes. On a polled queue the
-        callbacks run in here when no other thread polls.
+        callbacks run in here when no other thread polls; one that runs in here is waited for.
 
         batch    Attempts at most; 0: as the queue's option `drain_batch`.
-        timeout  Seconds after which it starts no more attempts (Stop.TIMEOUT); None: without end.
+        timeout  Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
+                 drain or an event handler does not return; the drain that it began starts no attempt after that.
+                 None: without end.
 
         Errors: NoTransportError.
         """

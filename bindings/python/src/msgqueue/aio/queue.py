@@ -146,7 +146,8 @@ class MessageQueue(Changing, Reading):
         waiting. From inside an attempt it only starts one (Stop.STARTED).
 
         batch    Attempts at most; 0: as the queue's option `drain_batch`.
-        timeout  Seconds after which it starts no more attempts (Stop.TIMEOUT); None: without end.
+        timeout  Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
+                 drain; the drain that it began starts no attempt after that. None: without end.
 
         Errors: NoTransportError.
         """
