@@ -24,6 +24,8 @@ static bool refuses(void) {
 static void *allocate(int size) { return refuses() ? NULL : system_methods.xMalloc(size); }
 static void *reallocate(void *old, int size) { return refuses() ? NULL : system_methods.xRealloc(old, size); }
 
+static bool has_failed(void) { return failing != 0 && atomic_load(&calls) >= failing; }
+
 struct alloc {
   unsigned length;
   unsigned long count; /* of calls when none fails */
@@ -49,7 +51,9 @@ static int play(void *context) {
   shim_watch(NULL);
   driver_begin(&driver, SCENE_MIX, run->path, settings.seed, run->journal, 0);
   driver.strict = run->nth == 0;
-  scene_play(&driver, SCENE_MIX, run->length);
+  driver.has_failed = has_failed;
+  scene_play_until(&driver, SCENE_MIX, run->length, 6);
+  driver_close(&driver);
   *run->told = atomic_load(&calls);
   return 0;
 }
@@ -89,7 +93,7 @@ int tool_alloc(void) {
   struct alloc run;
   char why[512] = "";
   memset(&run, 0, sizeof run);
-  run.length = settings.full ? 60 : 25;
+  run.length = settings.full ? 40 : 25;
   struct alloc *first = begin_worker(&run);
   if (!run_once(first, why, sizeof why)) {
     printf("  FAILED alloc: the undisturbed scene: %s\n", why);

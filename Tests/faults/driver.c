@@ -369,7 +369,8 @@ void scene_play_until(struct driver *driver, enum scene scene, unsigned length, 
   driver_open(driver);
   if (scene == SCENE_THREADS && driver->queue != NULL) play_threads(driver, length);
   for (unsigned index = 0; index < length && scene != SCENE_THREADS; index++) {
-    if (shim_fired() > 0 && after_fault-- == 0) return;
+    bool has_failed = driver->has_failed != NULL ? driver->has_failed() : shim_fired() > 0;
+    if (has_failed && after_fault-- == 0) return;
     step(driver, scene);
     if (scene == SCENE_VOLUME) {
       for (unsigned more = 0; more < 12 && driver->queue != NULL; more++) driver_enqueue(driver, more % 5, 200 + more * 30);

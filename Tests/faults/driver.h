@@ -34,6 +34,7 @@ struct driver {
   msgq_options options;
   bool strict;          /* every call must succeed */
   bool remember_unknown; /* enqueue again under the same id what was answered with UNKNOWN */
+  bool (*has_failed)(void); /* whether something was made to fail; NULL: what the shim says */
   uint32_t next, next_batch, backups;
   atomic_int storage_events; /* reports of trouble */
 };

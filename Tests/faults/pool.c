@@ -145,6 +145,7 @@ struct tally pool_run(const char *name, long count, int seconds, case_function r
     unlink(slot->log);
   }
   munmap(shared, sizeof *shared);
+  if (!settings.is_quiet) printf("  %s: %ld passed, %ld failed\n", name, tally.passed, tally.failed);
   return tally;
 }
 
