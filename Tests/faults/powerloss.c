@@ -157,7 +157,7 @@ static struct tally run_scene(enum scene scene, long total) {
 int tool_selftest(void) {
   struct tally tally = { 0, 0, 0 };
   char trace[4096], why[1024] = "";
-  unsigned truth[] = { 0, 3 };
+  unsigned truth[] = { 0, 2 };
   snprintf(trace, sizeof trace, "%s/selftest.trace", traces_directory());
   if (!record_scene(SCENE_MIX, 60, trace, why, sizeof why)) printf("  FAILED selftest: %s\n", why), tally.failed++;
   for (int index = 0; index < 2; index++) {
