@@ -44,7 +44,7 @@ package final class Store {
         let survey: StoreSurvey
         do throws(QueueError) {
             let view = try StoreView(path: path, database: lock.descriptor)
-            let reading = try Database(view: view, lengthLimit: Self.lengthLimit)
+            let reading = try Self.reading(view)
             do throws(QueueError) {
                 survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot)
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
@@ -73,6 +73,14 @@ package final class Store {
             database.rollback()
             close(clean: false)
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        }
+    }
+
+    /// What the view shows, with every protection on: a damaged schema is found here already.
+    private static func reading(_ view: StoreView) throws(QueueError) -> Database {
+        do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
+            guard error.code == .corrupt else { throw error }
+            throw StoreSurvey.asDamage(error, of: view.path)
         }
     }
 
