@@ -52,9 +52,11 @@ package final class Store {
                 if !options.readOnly, survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes {
                     try Self.rehearse(lock, reading, survey, currentBoot)
                 }
+                if let unread = view.readError { throw unread }
             } catch {
                 reading.close()
-                throw error
+                // What could not be read is not damaged: nothing that follows from it is true.
+                throw view.readError ?? error
             }
             if options.readOnly {
                 database = reading
@@ -79,8 +81,7 @@ package final class Store {
     /// What the view shows, with every protection on: a damaged schema is found here already.
     private static func reading(_ view: StoreView) throws(QueueError) -> Database {
         do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
-            guard error.code == .corrupt else { throw error }
-            throw StoreSurvey.asDamage(error, of: view.path)
+            throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
         }
     }
 
