@@ -62,10 +62,20 @@ atomic_bool fault_sync;
 atomic_int fault_syncs;
 atomic_int fault_syncs_to_fail;
 
+static atomic_int sync_number, sync_turn;
+
+bool fault_sync_at(int number) {
+  bool failed = atomic_load(&sync_number) > 0 && atomic_load(&sync_turn) >= atomic_load(&sync_number);
+  atomic_store(&sync_turn, 0);
+  atomic_store(&sync_number, number);
+  return failed;
+}
+
 static int sync_file(long call, int descriptor) {
   before_change(descriptor);
   atomic_fetch_add(&fault_syncs, 1);
   bool fails = atomic_load(&fault_sync);
+  if (atomic_fetch_add(&sync_turn, 1) + 1 == atomic_load(&sync_number)) fails = true;
   if (!fails && atomic_load(&fault_syncs_to_fail) > 0) fails = atomic_fetch_sub(&fault_syncs_to_fail, 1) > 0;
   if (!fails) return (int)syscall(call, descriptor);
   errno = EIO;

@@ -14,6 +14,9 @@ extern atomic_int fault_syncs;
 /* So many of the next calls fail with an I/O error, and what follows succeeds: as Linux does when a device failed to write. */
 extern atomic_int fault_syncs_to_fail;
 
+/* The n-th of the next calls fails, once; 0: none. Whether the one before has failed. */
+bool fault_sync_at(int number);
+
 /* While true every sync of this process, the library's too, fails with an I/O error. */
 extern atomic_bool fault_sync;
 
