@@ -26,7 +26,7 @@ public final class MessageQueue: Sendable {
     /// Throws `.invalid`, `.permission` (a directory, a link, an unsafe place), `.locked` (another owner), `.corrupt` (not a store),
     /// `.tooNew`, `.storage`.
     public init(path: String, options: Options = Options(), transport: Transport? = nil) throws(QueueError) {
-        engine = try Engine(path: path, options: options)
+        engine = try Engine.open(path: path, options: options)
         if let transport { try setTransport(transport) }
     }
 

@@ -32,7 +32,7 @@ public func msgq_open(
     status { () throws(QueueError) in
         let out = try require(out, "out")
         let path = try text(try require(path, "path"), "path")
-        let engine = try Engine(path: path, options: try options.map { pointer throws(QueueError) in try read(pointer) } ?? Options())
+        let engine = try Engine.open(path: path, options: try options.map { pointer throws(QueueError) in try read(pointer) } ?? Options())
         out.pointee = Handles.add(engine)
     }
 }

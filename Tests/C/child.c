@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,67 @@ static int role_hold(const char *path) {
   msgq_queue *queue = NULL;
   if (msgq_open(path, NULL, &queue) != MSGQ_OK) return 1;
   tell_and_wait("open");
+}
+
+/* Opens the store and says what came of it. */
+static int role_open(const char *path) {
+  msgq_queue *queue = NULL;
+  msgq_result result = msgq_open(path, NULL, &queue);
+  printf("%s: %s\n", msgq_result_name(result), msgq_error_detail());
+  fflush(stdout);
+  if (result == MSGQ_OK) msgq_close(queue, 0);
+  return (int)result;
+}
+
+/* Enqueues "m<first>" to "m<last>", and keeps the store. */
+static int role_write(const char *path, const char *range) {
+  msgq_queue *queue = NULL;
+  unsigned first = 0, last = 0;
+  if (sscanf(range, "%u-%u", &first, &last) != 2) return 1;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  options.mode = MSGQ_MODE_MANUAL;
+  options.direct = false;
+  if (msgq_open(path, &options, &queue) != MSGQ_OK) {
+    tell_and_wait(msgq_error_detail());
+  }
+  for (unsigned number = first; number <= last; number++) {
+    char id[16], body[32];
+    snprintf(id, sizeof id, "m%u", number);
+    snprintf(body, sizeof body, "body %u", number);
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.id = id;
+    draft.conversation = "ana";
+    draft.body = body;
+    draft.body_size = strlen(body);
+    if (msgq_enqueue(queue, &draft, NULL) != MSGQ_OK) tell_and_wait(msgq_error_detail());
+  }
+  tell_and_wait("written");
+}
+
+/* Opens the store, and forks a child that lives on after its parent's end; tells its process id. */
+static int role_fork_and_hold(const char *path) {
+  char line[32];
+  msgq_queue *queue = NULL;
+  if (msgq_open(path, NULL, &queue) != MSGQ_OK) return 1;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "a";
+  if (msgq_enqueue(queue, &draft, NULL) != MSGQ_OK) return 2;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    for (;;) pause();
+  }
+  snprintf(line, sizeof line, "%ld", (long)child);
+  tell_and_wait(line);
+}
+
+/* Reads the store by SQLite itself; its exit code is SQLite's. */
+static int role_read_by_sqlite(const char *path, const char *sql) {
+  sqlite3 *store = NULL;
+  int code = sqlite3_open(path, &store);
+  if (code == SQLITE_OK) code = sqlite3_exec(store, sql, NULL, NULL, NULL);
+  sqlite3_close(store);
+  return code;
 }
 
 /* Composes without end; tells each id only after its enqueue said OK. */
@@ -149,6 +211,10 @@ static int role_descriptors(void) {
 
 int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "hold") == 0) return role_hold(first);
+  if (strcmp(role, "open") == 0) return role_open(first);
+  if (strcmp(role, "write") == 0) return role_write(first, second);
+  if (strcmp(role, "fork-and-hold") == 0) return role_fork_and_hold(first);
+  if (strcmp(role, "read-by-sqlite") == 0) return role_read_by_sqlite(first, second);
   if (strcmp(role, "compose") == 0) return role_compose(first);
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
   if (strcmp(role, "converse") == 0) return role_converse(first, second);

@@ -79,3 +79,92 @@ void directory_remove(const char *path) {
   closedir(directory);
   CHECK(rmdir(path) == 0);
 }
+
+void file_copy_to(const char *from, const char *to) {
+  struct file_copy copy = file_read(from);
+  file_write(to, copy.bytes, copy.size);
+  file_copy_free(&copy);
+}
+
+static struct stat status_of_file(const char *path) {
+  struct stat status;
+  REQUIRE(lstat(path, &status) == 0);
+  return status;
+}
+
+int64_t file_size(const char *path) { return (int64_t)status_of_file(path).st_size; }
+uint64_t file_inode(const char *path) { return (uint64_t)status_of_file(path).st_ino; }
+
+void file_flip(const char *path, int64_t offset) {
+  struct file_copy copy = file_read(path);
+  size_t place = (size_t)(offset < 0 ? (int64_t)copy.size + offset : offset);
+  REQUIRE(place < copy.size);
+  copy.bytes[place] ^= 1;
+  file_write(path, copy.bytes, copy.size);
+  file_copy_free(&copy);
+}
+
+int64_t file_find(const char *path, const char *text, int64_t start) {
+  struct file_copy copy = file_read(path);
+  char *found = NULL;
+  if (start >= 0 && (size_t)start < copy.size) found = memmem(copy.bytes + start, copy.size - (size_t)start, text, strlen(text));
+  int64_t place = found != NULL ? found - copy.bytes : -1;
+  file_copy_free(&copy);
+  return place;
+}
+
+static bool is_entry(const struct dirent *entry) { return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0; }
+
+static const char *inside(const char *directory, const char *name) {
+  static char path[512];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return path;
+}
+
+void snapshot_take(struct snapshot *snapshot, const char *directory) {
+  snapshot->count = 0;
+  DIR *entries = opendir(directory);
+  REQUIRE(entries != NULL);
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    if (!is_entry(entry)) continue;
+    REQUIRE(snapshot->count < snapshot_room && strlen(entry->d_name) < sizeof snapshot->names[0]);
+    strcpy(snapshot->names[snapshot->count], entry->d_name);
+    snapshot->files[snapshot->count++] = file_read(inside(directory, entry->d_name));
+  }
+  closedir(entries);
+}
+
+bool snapshot_holds(const struct snapshot *snapshot, const char *directory) {
+  bool holds = directory_entries(directory) == snapshot->count;
+  if (!holds) fprintf(stderr, "  %zu files, and there were %zu\n", directory_entries(directory), snapshot->count);
+  for (size_t index = 0; index < snapshot->count; index++) {
+    const char *path = inside(directory, snapshot->names[index]);
+    bool is_there = file_exists(path);
+    if (is_there && file_is(path, &snapshot->files[index])) continue;
+    fprintf(stderr, "  %s %s\n", snapshot->names[index], is_there ? "was changed" : "is gone");
+    holds = false;
+  }
+  return holds;
+}
+
+void snapshot_restore(const struct snapshot *snapshot, const char *directory) {
+  char names[snapshot_room * 2][256];
+  size_t count = 0;
+  DIR *entries = opendir(directory);
+  REQUIRE(entries != NULL);
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL && count < snapshot_room * 2;) {
+    if (is_entry(entry)) snprintf(names[count++], sizeof names[0], "%s", entry->d_name);
+  }
+  closedir(entries);
+  for (size_t index = 0; index < count; index++) unlink(inside(directory, names[index]));
+  for (size_t index = 0; index < snapshot->count; index++) {
+    const char *path = inside(directory, snapshot->names[index]);
+    file_write(path, snapshot->files[index].bytes, snapshot->files[index].size);
+    CHECK(chmod(path, 0600) == 0);
+  }
+}
+
+void snapshot_free(struct snapshot *snapshot) {
+  for (size_t index = 0; index < snapshot->count; index++) file_copy_free(&snapshot->files[index]);
+  snapshot->count = 0;
+}

@@ -55,6 +55,8 @@ void journal_event(void *context, const msgq_event *event) {
   entry.connectivity = event->connectivity;
   entry.link = event->link;
   entry.metered = event->metered;
+  entry.result = event->result;
+  snprintf(entry.text, sizeof entry.text, "%s", event->text != NULL ? event->text : "");
   entry.thread = pthread_self();
   if (event->failure != NULL) entry.failure = event->failure->kind;
   if (event->failure != NULL) entry.code = event->failure->code;
@@ -98,6 +100,16 @@ bool journal_last(struct journal *journal, msgq_event_kind kind, struct entry *o
   for (size_t index = journal->count; index-- > 0 && !found;) {
     found = journal->entries[index].kind == kind;
     if (found) *out = journal->entries[index];
+  }
+  pthread_mutex_unlock(&journal->lock);
+  return found;
+}
+
+bool journal_says(struct journal *journal, msgq_event_kind kind, const char *text) {
+  bool found = false;
+  pthread_mutex_lock(&journal->lock);
+  for (size_t index = 0; index < journal->count && !found; index++) {
+    found = journal->entries[index].kind == kind && strstr(journal->entries[index].text, text) != NULL;
   }
   pthread_mutex_unlock(&journal->lock);
   return found;

@@ -27,6 +27,8 @@ struct entry {
   msgq_connectivity connectivity;
   msgq_link link;
   bool metered;
+  msgq_result result;
+  char text[512]; /* "": none */
   pthread_t thread;
 };
 
@@ -48,6 +50,8 @@ void journal_release(void *context);
 size_t journal_count(struct journal *journal, msgq_event_kind kind);
 /* The last event of the kind; false when there was none. */
 bool journal_last(struct journal *journal, msgq_event_kind kind, struct entry *out);
+/* Whether an event of the kind has this text in its own. */
+bool journal_says(struct journal *journal, msgq_event_kind kind, const char *text);
 /* Whether the message's last status event says this. */
 bool journal_reached(struct journal *journal, const char *id, msgq_status status);
 /* The message's statuses as "none>queued>sending>sent"; a step that does not begin where the last one ended shows

@@ -48,5 +48,10 @@ extern const struct check_test monitor_tests[];
 extern const struct check_test example_tests[];
 extern const struct check_test monitor_storm_tests[];
 extern const struct check_test log_tests[];
+extern const struct check_test owner_tests[];
+extern const struct check_test refusal_tests[];
+extern const struct check_test log_tie_tests[];
+extern const struct check_test flush_tests[];
+extern const struct check_test lost_tail_tests[];
 
 #endif

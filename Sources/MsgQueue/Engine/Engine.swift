@@ -126,6 +126,14 @@ package final class Engine: @unchecked Sendable {
         }
     }
 
+    /// Opens the store. What looks like damage is looked at twice: SQLite answers some reads that failed as if they had shown damage.
+    package static func open(path: String, options: Options) throws(QueueError) -> Engine {
+        do throws(QueueError) { return try Engine(path: path, options: options) } catch {
+            guard error.code == .corrupt else { throw error }
+            return try Engine(path: path, options: options)
+        }
+    }
+
     /// Runs `body` under the lock, unless the queue is closed, and lets the scheduler go on from there.
     func locked<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
         try checkProcess()

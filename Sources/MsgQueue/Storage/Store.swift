@@ -44,17 +44,19 @@ package final class Store {
         let survey: StoreSurvey
         do throws(QueueError) {
             let view = try StoreView(path: path, database: lock.descriptor)
-            let reading = try Database(view: view, lengthLimit: Self.lengthLimit)
+            let reading = try Self.reading(view)
             do throws(QueueError) {
-                survey = try Self.survey(view, reading, currentBoot)
+                survey = try StoreSurvey.take(view, reading, currentBoot: currentBoot)
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 loss = survey.loss
                 if !options.readOnly, survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes {
                     try Self.rehearse(lock, reading, survey, currentBoot)
                 }
+                if let unread = view.readError { throw unread }
             } catch {
                 reading.close()
-                throw error
+                // What could not be read is not damaged: nothing that follows from it is true.
+                throw view.readError ?? error
             }
             if options.readOnly {
                 database = reading
@@ -76,16 +78,11 @@ package final class Store {
         }
     }
 
-    /// What is found damaged is looked at once more: a page that could not be read once is no damage.
-    private static func survey(_ view: StoreView, _ database: Database, _ boot: String) throws(QueueError) -> StoreSurvey {
-        do throws(QueueError) {
-            let survey = try StoreSurvey.take(view, database, currentBoot: boot)
-            guard survey.needsIndexes || survey.state == nil else { return survey }
-        } catch {
-            guard error.code == .corrupt else { throw error }
+    /// What the view shows, with every protection on: a damaged schema is found here already.
+    private static func reading(_ view: StoreView) throws(QueueError) -> Database {
+        do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
+            throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
         }
-        database.forgetPages()
-        return try StoreSurvey.take(view, database, currentBoot: boot)
     }
 
     /// What will be done once the store is accepted, in a view that is thrown away: what fails in it is a reason to refuse the store.

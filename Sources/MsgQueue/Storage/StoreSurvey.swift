@@ -33,10 +33,15 @@ extension StoreSurvey {
         do throws(QueueError) {
             return try inspect(view, database, currentBoot)
         } catch {
-            // SQLite finds damage of a schema as an error of the statement, and of pages as many things.
-            guard error.code == .internal || error.code == .tooLarge else { throw error }
-            throw QueueError(.corrupt, "\(view.path) is damaged: \(error.detail)")
+            throw asDamage(error, of: view.path)
         }
+    }
+
+    /// SQLite finds damage of a schema as an error of the statement, and of pages as many things; and it does not name the file.
+    static func asDamage(_ error: QueueError, of path: String) -> QueueError {
+        let isNamed = error.detail.contains(path)
+        guard error.code == .internal || error.code == .tooLarge || (error.code == .corrupt && !isNamed) else { return error }
+        return QueueError(.corrupt, "\(path) is damaged: \(error.detail)")
     }
 
     private static func inspect(_ view: StoreView, _ database: Database, _ currentBoot: String) throws(QueueError) -> StoreSurvey {

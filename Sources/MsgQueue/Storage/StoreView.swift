@@ -18,6 +18,8 @@ final class StoreView: @unchecked Sendable {
     private var written: [Int64: [UInt8]] = [:]
     private var size: Int64
     private var number = 0
+    /// A read that failed. SQLite reports some of them as damage, which they are not.
+    private(set) var readError: QueueError?
 
     /// `database` is borrowed and must stay open.
     init(path: String, database: Int32) throws(QueueError) {
@@ -175,6 +177,7 @@ final class StoreView: @unchecked Sendable {
                 for index in count..<buffer.count { buffer[index] = 0 }
                 return SQLITE_IOERR | (2 << 8)  // SQLITE_IOERR_SHORT_READ
             } catch {
+                if view.readError == nil { view.readError = error }
                 return SQLITE_IOERR | (1 << 8)  // SQLITE_IOERR_READ
             }
         }
