@@ -425,4 +425,3 @@ extension StaticString {
         let length: Int
     }
 }
-

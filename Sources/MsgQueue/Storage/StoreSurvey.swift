@@ -228,7 +228,9 @@ extension LostTail {
         guard record.lastSequence > lastSequence else {
             return LostTail(
                 first: 0, last: 0,
-                text: "\(name) \(what): of \(record.frames) pages \(found) are whole. No message is missing, but changes to messages are lost")
+                text:
+                    "\(name) \(what): of \(record.frames) pages \(found) are whole. No message is missing, but changes to messages are lost"
+            )
         }
         return LostTail(
             first: lastSequence + 1, last: record.lastSequence,
