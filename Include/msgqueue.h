@@ -572,6 +572,47 @@ msgq_result msgq_stats_text(msgq_queue *queue, char **out);
 /* Frees a text that a function gave through `char **out`. NULL is fine. Since 0.1. */
 void msgq_text_free(char *text);
 
+/* ------------------------------------------------------------------ a damaged store */
+
+/* What msgq_check and msgq_salvage found. */
+typedef struct msgq_check_report {
+  uint32_t struct_size;
+  bool sound;             /* nothing is wrong with the store */
+  uint64_t whole;         /* messages, of every status, that are exactly what was written */
+  uint64_t damaged;       /* messages that are not, or that cannot be read; where no index and no count tells how many lie on a page
+                             that cannot be read, each sequence there counts as one */
+  uint64_t missing;       /* messages that were in a part of the log that is lost, as far as their number is known */
+  uint64_t first_missing; /* their first sequence; 0: none are missing */
+  uint64_t last_missing;  /* their last sequence; 0: it is not known how many are missing */
+  char text[512];         /* the findings in sentences, for a person */
+} msgq_check_report;
+
+#define MSGQ_CHECK_REPORT_INIT { sizeof(msgq_check_report), false, 0, 0, 0, 0, 0, "" }
+
+/*
+ * Reads the whole store in the file `path`, with the log that a crash left beside it, and reports what is wrong. Needs no open
+ * queue. Nothing is written and no file is made; while it runs, the store cannot be opened for writing (MSGQ_LOCKED). It takes
+ * as long as reading the file.
+ *
+ * MSGQ_OK means that there is a report, also of a damaged store: look at `sound`. It is given whenever the tables can be found:
+ * also for a store with pages that cannot be read, with a damaged header, or whose log belongs to another database (the database
+ * is then read without it, and the text says so), all of which msgq_open refuses. Every message is compared with its checksums.
+ * Errors: INVALID (also: there is no such file), PERMISSION, LOCKED (a queue has it open), CORRUPT (not a store: empty, text,
+ *   another program's database; or none of its tables can be found), TOO_NEW, STORAGE. `out` has its struct_size set.
+ * Threads: any. Since 0.1.
+ */
+msgq_result msgq_check(const char *path, msgq_check_report *out);
+
+/*
+ * Makes a new store, `to` (mode 0600), of every message of the store `from` that is whole, and reports as msgq_check does. Nothing
+ * is written to `from` and no file is made beside it. Messages keep their id, sequence, times, body, metadata, attempts and
+ * status, the history too; ids of messages that were sent and are gone are still refused as duplicates. A message that was being
+ * sent is found as cut by a crash when the new store is opened. The sequences of lost messages are not given out again. `to`
+ * appears when it is complete and durable; after an error there is no new file. `out` may be NULL.
+ * Errors: as msgq_check, CONFLICT (`to` exists), PERMISSION (the place is unsafe), STORAGE (no room). Threads: any. Since 0.1.
+ */
+msgq_result msgq_salvage(const char *from, const char *to, msgq_check_report *out);
+
 /* ------------------------------------------------------------------ sending */
 
 /* What the transport is given; valid until it returns. */

@@ -73,7 +73,7 @@ public func msgq_explain(
 }
 
 /// A text into a char array, cut to fit between two characters.
-private func copy<Field>(_ text: String, to field: inout Field) {
+func copy<Field>(_ text: String, to field: inout Field) {
     withUnsafeMutableBytes(of: &field) { bytes in
         var room = bytes.count - 1
         var offset = 0

@@ -86,6 +86,24 @@ final class Database {
         }
     }
 
+    /// A file that nobody else knows yet: without locks, without a log, and without a flush, for which its builder cares.
+    init(building file: String, lengthLimit: Int64) throws(QueueError) {
+        path = file
+        lock = nil
+        view = nil
+        watch = FileWatch(path: file, descriptor: -1)
+        hookFrames = .allocate(capacity: 1)
+        hookFrames.initialize(to: 0)
+        handle = try Self.connect(file, "unix-none")
+        do throws(QueueError) {
+            try harden(lengthLimit)
+            try set(["journal_mode=MEMORY", "synchronous=OFF", "cache_size=-65536"])
+        } catch {
+            close()
+            throw error
+        }
+    }
+
     deinit { hookFrames.deallocate() }
 
     private static func connect(_ name: String, _ vfs: String) throws(QueueError) -> OpaquePointer {
@@ -408,4 +426,3 @@ extension StaticString {
         let length: Int
     }
 }
-

@@ -111,7 +111,10 @@ enum Schema {
         ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"].map { add($0, to: "state") }
         + [add("priority", to: "message"), "ALTER TABLE message ADD COLUMN replace_key TEXT"]
         + ["delivered_at", "read_at", "due_boot", "due_uptime"].map { add($0, to: "message") }
-        + [add("proof", to: "conversation"), "UPDATE conversation SET proof = \(proof)", failedIndex, replaceIndex, "PRAGMA user_version = 2"]
+        + [
+            add("proof", to: "conversation"), "UPDATE conversation SET proof = \(proof)", failedIndex, replaceIndex,
+            "PRAGMA user_version = 2",
+        ]
 
     private static func add(_ column: String, to table: String) -> String {
         "ALTER TABLE \(table) ADD COLUMN \(column) INTEGER NOT NULL DEFAULT 0"

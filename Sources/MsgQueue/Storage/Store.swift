@@ -32,7 +32,7 @@ package final class Store {
     /// Messages that wait for the fold at most, so that it stays a short pause.
     static let foldEvery: Int64 = 512
     static let sequenceBlock: Int64 = 4096
-    private static let lengthLimit = Options.bodyCeiling + (64 << 20)
+    static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or makes it. Until the store is accepted nothing on disk is changed.
     package init(path given: String, options: Options) throws(QueueError) {
@@ -89,7 +89,7 @@ package final class Store {
     private static func rehearse(
         _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String
     ) throws(QueueError) {
-        let store = Store(rehearsing: view, lock, boot)
+        let store = Store(over: view, lock, boot)
         do throws(QueueError) {
             try store.start(survey)
             _ = try store.nextExpiry(after: 0)
@@ -106,8 +106,9 @@ package final class Store {
         }
     }
 
-    private init(rehearsing view: Database, _ lock: StoreLock, _ boot: String) {
-        database = view
+    /// Over a database that is not the store itself: nothing is written beside it.
+    init(over database: Database, _ lock: StoreLock, _ boot: String) {
+        self.database = database
         self.lock = lock
         side = SideFile(of: lock.path)
         currentBoot = boot
@@ -293,6 +294,12 @@ package final class Store {
         if nextSequence > state.sequenceCeiling { try reserveSequences() }
         defer { nextSequence += 1 }
         return nextSequence
+    }
+
+    /// Sequence numbers up to this one were given out elsewhere.
+    func giveOut(through sequence: Int64) {
+        nextSequence = max(nextSequence, sequence.addingClamped(1))
+        state.sequenceCeiling = max(state.sequenceCeiling, sequence)
     }
 
     private func reserveSequences() throws(QueueError) {

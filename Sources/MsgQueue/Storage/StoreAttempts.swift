@@ -92,13 +92,19 @@ extension Store {
     }
 
     private func line(_ statement: Statement, _ sequence: Int64) throws(QueueError) -> Attempt {
+        guard let attempt = Self.attempt(statement) else {
+            throw QueueError(.corrupt, "the ledger of message \(sequence) is damaged")
+        }
+        return attempt
+    }
+
+    /// The line that a statement shows; nil: a number in it cannot be.
+    static func attempt(_ statement: Statement) -> Attempt? {
         guard let number = UInt32(exactly: statement.int(0)), let code = Int32(exactly: statement.int(5)),
             let result = Int32(exactly: statement.int(3)).flatMap(Attempt.Result.init(rawValue:)),
             let kind = Int32(exactly: statement.int(4)).flatMap(FailureKind.init(rawValue:)),
             let arrival = Int32(exactly: statement.int(6)).flatMap(Attempt.Arrival.init(rawValue:))
-        else {
-            throw QueueError(.corrupt, "the ledger of message \(sequence) is damaged")
-        }
+        else { return nil }
         let duration = statement.int(2)
         return Attempt(
             number: number, startedAt: statement.int(1), duration: duration < 0 ? nil : duration, result: result, kind: kind,

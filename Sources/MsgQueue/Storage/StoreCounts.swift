@@ -6,6 +6,16 @@ extension Store {
     /// Puts the rows behind `folded_through` into the indexes and the counts by conversation. Inside the caller's transaction.
     func fold() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
+        try countRows(after: foldedThrough)
+        let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
+        rows.bind(1, foldedThrough)
+        try rows.run()
+        foldedThrough = nextSequence - 1
+        counters.folded()
+    }
+
+    /// Adds the rows behind a sequence to the counts by conversation.
+    func countRows(after sequence: Int64) throws(QueueError) {
         let counts = try database.statement(
             """
             INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof)
@@ -20,13 +30,8 @@ extension Store {
               unsent_bytes = unsent_bytes + excluded.unsent_bytes, last_seq = max(last_seq, excluded.last_seq),
               proof = proof + excluded.proof - 29 * excluded.last_seq + 29 * (max(last_seq, excluded.last_seq) - last_seq)
             """)
-        counts.bind(1, foldedThrough)
+        counts.bind(1, sequence)
         try counts.run()
-        let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
-        rows.bind(1, foldedThrough)
-        try rows.run()
-        foldedThrough = nextSequence - 1
-        counters.folded()
     }
 
     /// Folds in a transaction of its own, which needs no flush: after a power cut it is done again.

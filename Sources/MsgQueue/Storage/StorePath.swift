@@ -104,7 +104,9 @@ enum StorePath {
             guard status.st_nlink == 1 else { throw QueueError(.permission, "\(file) has \(status.st_nlink) names") }
             guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else { throw QueueError(.permission, "\(file) may be written by others") }
             // A queue of that name would be destroyed.
-            if try Posix.startsWithHeader(file) { throw QueueError(.permission, "\(file) is a database of its own, not a side file of \(path)") }
+            if try Posix.startsWithHeader(file) {
+                throw QueueError(.permission, "\(file) is a database of its own, not a side file of \(path)")
+            }
             if file == journal(of: path), status.st_size > 0 {
                 throw QueueError(
                     .corrupt, "\(file) is a rollback journal, which no store of this library has; if it is not needed, move it away")

@@ -3,7 +3,8 @@ extension Store {
     /// How much of the body a reader wants.
     package enum BodyPart { case whole, start, none }
 
-    private func read(_ statement: Statement, _ part: BodyPart) throws(QueueError) -> Row {
+    /// The row that a statement shows, with the columns of `readRow`.
+    func read(_ statement: Statement, _ part: BodyPart) throws(QueueError) -> Row {
         guard let status = Row.status(statement.int(1)), let attempts = UInt32(exactly: statement.int(11)),
             let retries = Int(exactly: statement.int(12)), retries < Int(Int32.max), let code = Int32(exactly: statement.int(18)),
             (0...Options.bodyCeiling).contains(statement.int(22))

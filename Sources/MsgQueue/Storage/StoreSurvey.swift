@@ -71,7 +71,7 @@ extension StoreSurvey {
             isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes)
     }
 
-    private static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) {
+    static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) {
         var names: [String] = []
         let statement = try database.statement("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
         try statement.forEach { () throws(QueueError) in
@@ -83,7 +83,7 @@ extension StoreSurvey {
         }
     }
 
-    private static func statePage(_ database: Database) throws(QueueError) -> UInt32 {
+    static func statePage(_ database: Database) throws(QueueError) -> UInt32 {
         let statement = try database.statement("SELECT rootpage FROM sqlite_schema WHERE name = 'state'")
         guard let page = try statement.first({ () throws(QueueError) in UInt32(exactly: statement.int(0)) }), let page else {
             throw QueueError(.corrupt, "\(database.path) is damaged: the table state has no page")
@@ -204,7 +204,7 @@ struct Ties {
 
 extension LostTail {
     /// What the side record tells of a log that is shorter than it was; nil: nothing is missing.
-    fileprivate static func find(
+    static func find(
         _ view: StoreView, _ ties: Ties, wasOpen: Bool, layout: Int64, lastSequence: Int64
     ) throws(QueueError) -> LostTail? {
         guard layout >= 2, wasOpen || view.log.map({ !$0.isEmpty }) ?? false else {
@@ -233,7 +233,9 @@ extension LostTail {
         guard record.lastSequence > lastSequence else {
             return LostTail(
                 first: 0, last: 0,
-                text: "\(name) \(what): of \(record.frames) pages \(found) are whole. No message is missing, but changes to messages are lost")
+                text:
+                    "\(name) \(what): of \(record.frames) pages \(found) are whole. No message is missing, but changes to messages are lost"
+            )
         }
         return LostTail(
             first: lastSequence + 1, last: record.lastSequence,

@@ -21,12 +21,13 @@ final class StoreView: @unchecked Sendable {
     /// A read that failed. SQLite reports some of them as damage, which they are not.
     private(set) var readError: QueueError?
 
-    /// `database` is borrowed and must stay open.
-    init(path: String, database: Int32) throws(QueueError) {
+    /// `database` is borrowed and must stay open. `ignoringLog`: shows the database file alone. `pageSize`: for a database whose header does
+    /// not say it.
+    init(path: String, database: Int32, ignoringLog: Bool = false, pageSize given: Int64? = nil) throws(QueueError) {
         self.path = path
         self.database = database
         let name = StorePath.log(of: path)
-        let isThere = try Posix.status(name) != nil
+        let isThere = ignoringLog ? false : try Posix.status(name) != nil
         logDescriptor = isThere ? try Posix.open(name, O_RDONLY) : -1
         do throws(QueueError) {
             log = isThere ? try LogImage(logDescriptor, path: name) : nil
@@ -35,7 +36,7 @@ final class StoreView: @unchecked Sendable {
             if logDescriptor >= 0 { close(logDescriptor) }
             throw error
         }
-        pageSize = log?.header.map { Int64($0.pageSize) } ?? Self.pageSize(database, path)
+        pageSize = log?.header.map { Int64($0.pageSize) } ?? given ?? Self.pageSize(database, path)
         if let log, let last = log.commits.last {
             for (index, page) in log.frames.enumerated() { frames[page] = index }
             size = Int64(last.pages) * pageSize
@@ -54,6 +55,13 @@ final class StoreView: @unchecked Sendable {
     /// A page as the file itself has it, without the log.
     func rawPage(_ page: UInt32) throws(QueueError) -> [UInt8] {
         try Posix.read(database, at: (Int64(page) - 1) * pageSize, count: Int(pageSize), path)
+    }
+
+    /// Shows other bytes in the place of a page.
+    func replace(page: UInt32, with bytes: [UInt8]) {
+        guard page >= 1, Int64(bytes.count) == pageSize else { return }
+        written[Int64(page) - 1] = bytes
+        size = max(size, Int64(page) * pageSize)
     }
 
     /// The versions of a page in the log, oldest first.

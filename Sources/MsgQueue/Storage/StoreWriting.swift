@@ -49,7 +49,7 @@ extension Store {
         return row
     }
 
-    private func insertLarge(_ sequence: Int64, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+    func insertLarge(_ sequence: Int64, _ body: UnsafeRawBufferPointer) throws(QueueError) {
         let statement = try database.statement("INSERT OR REPLACE INTO large_body(seq, body) VALUES(?1, ?2)")
         statement.bind(1, sequence)
         try statement.bind(2, borrowing: body)

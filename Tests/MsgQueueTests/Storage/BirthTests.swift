@@ -25,7 +25,8 @@ import Testing
     @Test func Q12_nothing_is_left_over_beside_the_store() throws {
         let bench = try StoreBench()
         try bench.add()
-        #expect(bench.directory.names == ["outbox.db", "outbox.db-tail", "outbox.db-wal"], "no index of the log that others could truncate")
+        #expect(
+            bench.directory.names == ["outbox.db", "outbox.db-tail", "outbox.db-wal"], "no index of the log that others could truncate")
         bench.close()
         #expect(bench.directory.names == ["outbox.db"])
         try bench.reopen()

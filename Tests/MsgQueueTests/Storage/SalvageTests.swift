@@ -1,0 +1,279 @@
+import Foundation
+import Testing
+
+@testable import MsgQueue
+
+/// Checking and salvaging stores, whatever is wrong with them.
+@Suite struct SalvageTests {
+    /// A store with messages of every kind, closed in order or as a crash leaves it.
+    private final class Scene {
+        let bench: StoreBench
+        /// What every message must be, by its id.
+        var expected: [String: Row] = [:]
+        var path: String { bench.directory.store }
+        var target: String { bench.directory.file("salvaged.db") }
+
+        init(_ count: Int, seed: UInt64 = 1, clean: Bool = true, folded: Bool = true) throws {
+            bench = try StoreBench()
+            var random = SeededGenerator(seed)
+            var rows: [Row] = []
+            for number in 1...count {
+                let body = random.bytes(random.chance(10) ? random.int(1_025...9_000) : random.int(0...400))
+                rows.append(
+                    try bench.add(
+                        Name("c\(number % 7)"), body, id: number % 3 == 0 ? "named-\(number)" : nil,
+                        metadata: number % 4 == 0 ? [("k", "v\(number)")] : []))
+            }
+            try bench.transaction { store in
+                for row in rows {
+                    guard let old = try store.row(at: row.sequence, .whole) else { continue }
+                    var progress = old.progress
+                    switch row.sequence % 5 {
+                    case 1:
+                        (progress.status, progress.attempts, progress.sentAt, progress.lastAttemptAt) = (.sent, 1, 7, 6)
+                    case 2:
+                        (progress.status, progress.attempts) = (.failed, 2)
+                        for number in [UInt32(1), 2] {
+                            try store.write(
+                                Attempt(
+                                    number: number, startedAt: 5, duration: 3, result: .rejected, kind: .rejected, code: 400, text: "no",
+                                    arrival: .no), of: row.sequence)
+                        }
+                    case 3: (progress.status, progress.attempts, progress.sentAt, progress.readAt) = (.read, 1, 7, 9)
+                    default: continue
+                    }
+                    try store.update(old, to: progress)
+                }
+                if folded { try store.fold() }
+            }
+            for row in rows { expected[row.id] = try bench.row(row.sequence) }
+            bench.close(clean: clean)
+        }
+
+        /// The files of the store and their bytes.
+        func files() throws -> [String: [UInt8]] {
+            var files: [String: [UInt8]] = [:]
+            for name in bench.directory.names { files[name] = try FileBytes.read(bench.directory.file(name)) }
+            return files
+        }
+
+        func change(_ name: String = "outbox.db", _ body: (inout [UInt8]) -> Void) throws {
+            var bytes = try FileBytes.read(bench.directory.file(name))
+            body(&bytes)
+            try FileBytes.write(bytes, to: bench.directory.file(name))
+        }
+
+        /// What the salvaged store holds; every message must be what was written.
+        func salvaged(ledgerToo: Bool = true) throws -> (ids: Set<String>, report: CheckReport) {
+            let before = try files()
+            let report = try MessageQueue.salvage(from: path, to: target)
+            defer { unlink(target) }
+            for (name, bytes) in before { #expect(try FileBytes.read(bench.directory.file(name)) == bytes) }
+            #expect(bench.directory.names == (before.keys + ["salvaged.db"]).sorted())
+            let after = try MessageQueue.check(path: target)
+            #expect(after.isSound, "\(after.text)")
+            #expect(after.whole == report.whole)
+            let store = try Store(path: target, options: Options())
+            defer { store.close(clean: true) }
+            var ids = Set<String>()
+            for (id, expected) in expected {
+                guard let sequence = try store.sequence(of: id) else { continue }
+                let row = try #require(try store.row(at: sequence, .whole))
+                #expect(Same(row) == Same(expected))
+                let attempts = try store.ledger(of: row).filter { $0.result == .rejected }.map(\.number)
+                #expect(attempts == (row.progress.status == .failed ? [1, 2] : []) || !ledgerToo)
+                ids.insert(id)
+            }
+            #expect(Int64(ids.count) == report.whole)
+            #expect(store.nextSequence > Int64(expected.count))
+            return (ids, report)
+        }
+    }
+
+    /// What of a row a user sees.
+    private struct Same: Equatable {
+        let sequence: Int64
+        let id: String
+        let conversation: Name
+        let body: [UInt8]
+        let metadata: String?
+        let status: MessageStatus
+        let hashes: [Int64]
+
+        init(_ row: Row) {
+            (sequence, id, conversation) = (row.sequence, row.id, row.conversation)
+            (body, metadata, status) = (row.body, row.metadataText, row.progress.status)
+            hashes = [row.stateHash, row.contentHash, row.createdAt, Int64(row.progress.attempts), row.progress.readAt]
+        }
+    }
+
+    @Test(arguments: [(true, true), (false, true), (false, false)])
+    func D15_a_sound_store_is_reported_sound_and_copied_whole(clean: Bool, folded: Bool) throws {
+        let scene = try Scene(120, clean: clean, folded: folded)
+        let before = try scene.files()
+        let report = try MessageQueue.check(path: scene.path)
+        #expect(report.isSound, "\(report.text)")
+        #expect((report.whole, report.damaged, report.missing) == (120, 0, 0))
+        #expect(report.text == "120 messages, no damage found.")
+        #expect(try scene.files() == before)
+        let (ids, salvage) = try scene.salvaged()
+        #expect(ids == Set(scene.expected.keys))
+        #expect(salvage == report)
+    }
+
+    /// What can be read by id from a store that nobody checked before.
+    private func readable(_ path: String, _ ids: some Sequence<String>) -> Set<String> {
+        guard let remains = try? StoreRemains(path) else { return [] }
+        defer { remains.close() }
+        var found = Set<String>()
+        for id in ids {
+            guard let sequence = try? remains.store.sequence(of: id), let row = try? remains.store.row(at: sequence, .whole) else {
+                continue
+            }
+            if row.id == id { found.insert(id) }
+        }
+        return found
+    }
+
+    @Test func D15_random_damage_costs_only_the_messages_that_it_hit() throws {
+        let seed = UInt64(ProcessInfo.processInfo.environment["MSGQ_SEED"] ?? "") ?? 20_261_122
+        let rounds = ProcessInfo.processInfo.environment["MSGQ_SOAK"] != nil ? 2_000 : 60
+        print("seed \(seed)")
+        var random = SeededGenerator(seed)
+        var (lost, readableCount, refused) = (0, 0, 0)
+        for shape in [(clean: true, folded: true), (clean: false, folded: true), (clean: true, folded: false)] {
+            let scene = try Scene(300, seed: seed, clean: shape.clean, folded: shape.folded)
+            let original = try FileBytes.read(scene.path)
+            for round in 0..<rounds / 3 {
+                try FileBytes.write(original, to: scene.path)
+                try scene.change { bytes in
+                    for _ in 0..<random.int(1...5) {
+                        let page = random.int(0...bytes.count / 4096 - 1) * 4096
+                        switch random.int(0...3) {
+                        case 0: for index in page..<page + 4096 { bytes[index] = 0 }
+                        case 1: bytes.replaceSubrange(page..<page + 4096, with: random.bytes(4096))
+                        case 2: bytes[page + random.int(0...4095)] ^= UInt8(1 << random.int(0...7))
+                        default:
+                            let from = random.int(0...bytes.count / 4096 - 1) * 4096
+                            bytes.replaceSubrange(page..<page + 4096, with: Array(bytes[from..<from + 4096]))
+                        }
+                    }
+                }
+                let wanted = readable(scene.path, scene.expected.keys)
+                do {
+                    let (ids, report) = try scene.salvaged(ledgerToo: false)
+                    let left = wanted.subtracting(ids)
+                    #expect(left.isEmpty, "seed \(seed), round \(round): \(left.count) were left behind")
+                    #expect(!report.isSound || ids.count == scene.expected.count)
+                    #expect(try MessageQueue.check(path: scene.path).whole == report.whole)
+                    lost += scene.expected.count - ids.count
+                    readableCount += wanted.count
+                } catch let error as QueueError {
+                    #expect([.corrupt, .tooNew].contains(error.code), "\(error)")
+                    #expect(wanted.isEmpty)
+                    refused += 1
+                }
+            }
+        }
+        print("\(rounds) stores: \(refused) refused, \(lost) messages lost, \(readableCount) readable by id")
+        #expect(refused <= rounds / 10)
+    }
+
+    @Test func D15_a_damaged_header_or_schema_is_replaced_by_the_usual_one() throws {
+        let scene = try Scene(60)
+        for range in [0..<100, 0..<4096] {
+            try scene.change { bytes in for index in range { bytes[index] = 0xa5 } }
+            let (ids, report) = try scene.salvaged()
+            #expect(ids == Set(scene.expected.keys))
+            #expect(!report.isSound)
+        }
+    }
+
+    @Test func D15_a_log_of_another_database_is_left_out_and_the_report_says_so() throws {
+        let scene = try Scene(30)
+        let other = try StoreBench()
+        for _ in 0..<9 { try other.add("x", [1, 2, 3]) }
+        other.close(clean: false)
+        try FileManager.default.copyItem(atPath: other.directory.file("outbox.db-wal"), toPath: scene.path + "-wal")
+        #expect(refusal { _ = try Store(path: scene.path, options: Options()) } == .corrupt)
+        let (ids, report) = try scene.salvaged()
+        #expect(ids == Set(scene.expected.keys))
+        #expect(!report.isSound)
+        #expect(report.text.contains("does not belong"))
+    }
+
+    @Test func D15_what_a_lost_log_held_is_told_and_its_sequences_are_not_used_again() throws {
+        let running = TemporaryDirectory()
+        let crashed = TemporaryDirectory()
+        let queue = try MessageQueue(path: running.store, options: Options(mode: .manual))
+        for number in 1...20 { try queue.enqueue("message \(number)") }
+        for name in running.names { try FileManager.default.copyItem(atPath: running.file(name), toPath: crashed.file(name)) }
+        try queue.close()
+        let log = crashed.file("outbox.db-wal")
+        let bytes = try FileBytes.read(log)
+        truncate(log, bytes.count / 2)
+        let report = try MessageQueue.check(path: crashed.store)
+        #expect((1..<20).contains(report.whole))
+        #expect((report.firstMissing, report.lastMissing) == (report.whole + 1, 20))
+        #expect(report.missing == 20 - report.whole)
+        #expect(!report.isSound)
+        #expect(try MessageQueue.salvage(from: crashed.store, to: crashed.file("new.db")) == report)
+        let salvaged = try MessageQueue(path: crashed.file("new.db"), options: Options(mode: .manual))
+        #expect(try salvaged.counts().queued == report.whole)
+        let id = try salvaged.enqueue("later")
+        #expect(try salvaged.get(id).sequence > 20)
+        try salvaged.close()
+        // Without the log nobody knows how many there were.
+        unlink(log)
+        unlink(crashed.file("outbox.db-tail"))
+        let blind = try MessageQueue.check(path: crashed.store)
+        #expect((blind.firstMissing, blind.lastMissing, blind.missing) == (blind.whole + 1, 0, 0))
+        #expect(!blind.isSound)
+    }
+
+    @Test func D15_what_was_being_sent_is_unknown_in_the_new_store_and_gone_ids_are_remembered() throws {
+        let scene = try Scene(10)
+        try scene.bench.reopen()
+        try scene.bench.transaction { store in
+            try store.begin(attempt: 1, of: 4, at: 99)
+            try store.remember("gone", isReceived: false, now: Int64.max / 2)
+        }
+        scene.bench.close(clean: false)
+        try MessageQueue.salvage(from: scene.path, to: scene.target)
+        let queue = try MessageQueue(path: scene.target, options: Options(mode: .manual))
+        defer { _ = try? queue.close() }
+        let id = try #require(scene.expected.first { $0.value.sequence == 4 }?.key)
+        #expect(try queue.get(id).status == .queued)
+        #expect(try queue.attempts(id).map(\.result) == [.unknown])
+        #expect(refusal { _ = try queue.enqueue("x", id: "gone") } == .duplicate)
+    }
+
+    @Test func D15_what_is_no_store_is_refused_and_nothing_is_made() throws {
+        let directory = TemporaryDirectory()
+        let names = ["empty", "text", "noise", "other"]
+        _ = FileManager.default.createFile(atPath: directory.file("empty"), contents: Data())
+        let text = String(repeating: "no store ", count: 9_000)
+        _ = FileManager.default.createFile(atPath: directory.file("text"), contents: Data(text.utf8))
+        var random = SeededGenerator(7)
+        _ = FileManager.default.createFile(atPath: directory.file("noise"), contents: Data(random.bytes(200_000)))
+        _ = FileManager.default.createFile(atPath: directory.file("other"), contents: nil)
+        do { try PlainDatabase(directory.file("other")).rows("CREATE TABLE message(seq INTEGER PRIMARY KEY, body)") }
+        for name in names {
+            chmod(directory.file(name), 0o600)
+            #expect(refusal { _ = try MessageQueue.check(path: directory.file(name)) } == .corrupt, "\(name)")
+            #expect(refusal { _ = try MessageQueue.salvage(from: directory.file(name), to: directory.file("new")) } == .corrupt, "\(name)")
+        }
+        #expect(refusal { _ = try MessageQueue.check(path: directory.file("none")) } == .invalid)
+        #expect(refusal { _ = try MessageQueue.salvage(from: directory.file("none"), to: directory.file("new")) } == .invalid)
+        #expect(directory.names == names.sorted())
+    }
+
+    @Test func D15_a_store_in_use_is_locked_and_an_existing_target_is_a_conflict() throws {
+        let scene = try Scene(3)
+        #expect(refusal { _ = try MessageQueue.salvage(from: scene.path, to: scene.path) } == .conflict)
+        try scene.bench.reopen()
+        #expect(refusal { _ = try MessageQueue.check(path: scene.path) } == .locked)
+        #expect(refusal { _ = try MessageQueue.salvage(from: scene.path, to: scene.target) } == .locked)
+        #expect(!scene.bench.directory.names.contains("salvaged.db"))
+    }
+}
