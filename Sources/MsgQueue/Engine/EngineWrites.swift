@@ -31,15 +31,23 @@ extension Engine {
         insert(again)
     }
 
+    /// A message that was inserted, and where its draft is: a batch may have a million of them.
+    private struct Inserted {
+        let sequence: Int64
+        let expiresAt: Int64
+        let command: Int
+        let draft: Int
+    }
+
     private func insert(_ commands: [WriteGate.Command]) {
         let now = ports.moment
-        var inserted: [Row] = []
+        var inserted: [Inserted] = []
         do throws(QueueError) {
             try checkWritable()
             try takeRoom(for: commands)
             try transaction(durable: true, makingRoom: false) { () throws(QueueError) in
                 inserted.removeAll(keepingCapacity: true)
-                for command in commands {
+                for (index, command) in commands.enumerated() {
                     do throws(QueueError) {
                         try checkRoom(command.drafts)
                         try checkDuplicates(command.drafts)
@@ -51,10 +59,10 @@ extension Engine {
                     }
                     var ids: [String] = []
                     ids.reserveCapacity(command.drafts.count)
-                    for draft in command.drafts {
+                    for (place, draft) in command.drafts.enumerated() {
                         let row = try store.insert(
                             draft, expiresAt: expiry(draft, now.wall), now: now.wall, random: ports.random)
-                        inserted.append(row)
+                        inserted.append(Inserted(sequence: row.sequence, expiresAt: row.expiresAt, command: index, draft: place))
                         ids.append(row.id)
                     }
                     command.result = .success(ids)
@@ -67,7 +75,7 @@ extension Engine {
             }
             return
         }
-        announce(inserted, now)
+        announce(inserted, commands, now)
         do throws(QueueError) { try store.foldIfMany() } catch { storageTrouble(error) }
     }
 
@@ -104,23 +112,28 @@ extension Engine {
     }
 
     /// Tells scheduler and host of messages that are on disk.
-    private func announce(_ rows: [Row], _ now: Moment) {
-        guard !rows.isEmpty else { return }
+    private func announce(_ inserted: [Inserted], _ commands: [WriteGate.Command], _ now: Moment) {
+        guard !inserted.isEmpty else { return }
         // Of this commit, not told yet: they do not stand before a message.
         var ahead: [Name: Int64] = [:]
-        if rows.count > 1 { for row in rows { ahead[row.conversation, default: 0] += 1 } }
-        for row in rows {
-            let direct = scheduler.goesDirect(row.conversation) ?? isFirst(row, of: ahead[row.conversation] ?? 1)
-            ahead[row.conversation, default: 1] -= 1
-            scheduler.enqueued(row.head, row.conversation, goesDirect: direct, now)
-            if row.expiresAt != 0 { nextExpiry = min(nextExpiry, row.expiresAt) }
+        if inserted.count > 1 { for place in inserted { ahead[commands[place.command].drafts[place.draft].conversation, default: 0] += 1 } }
+        for place in inserted {
+            let draft = commands[place.command].drafts[place.draft]
+            let direct = scheduler.goesDirect(draft.conversation) ?? isFirst(draft.conversation, of: ahead[draft.conversation] ?? 1)
+            ahead[draft.conversation, default: 1] -= 1
+            let head = Head(
+                sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+            scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
+            if place.expiresAt != 0 { nextExpiry = min(nextExpiry, place.expiresAt) }
+            guard handler != nil, case .success(let ids) = commands[place.command].result else { continue }
             emit(
                 .status(
                     StatusChange(
-                        id: row.id, conversation: row.conversation.text, from: nil, to: .queued, attempt: 0, failure: nil, at: now.wall)))
+                        id: ids[place.draft], conversation: draft.conversation.text, from: nil, to: .queued, attempt: 0, failure: nil,
+                        at: now.wall)))
         }
         countsChanged()
-        statisticsKeeper.enqueued(Int64(rows.count), now)
+        statisticsKeeper.enqueued(Int64(inserted.count), now)
     }
 
     /// A draft's own expiry, or the queue's.
@@ -130,10 +143,10 @@ extension Engine {
     }
 
     /// Whether nothing of its conversation waits before a message; `own`: so many queued ones are it and those behind it.
-    private func isFirst(_ row: Row, of own: Int64) -> Bool {
+    private func isFirst(_ conversation: Name, of own: Int64) -> Bool {
         do throws(QueueError) {
-            let sending = scheduler.flights.values.count { !$0.isEnded && $0.conversation == row.conversation }
-            return try store.counts(of: row.conversation).queued - Int64(sending) <= own
+            let sending = scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
+            return try store.counts(of: conversation).queued - Int64(sending) <= own
         } catch {
             storageTrouble(error)
             return false

@@ -36,7 +36,10 @@ package struct Flight: Sendable, Equatable {
 
     /// How long it took until `now`.
     package func trial(_ now: Moment) -> Trial {
-        Trial(number: number, hand: hand, startedAt: startedAt.wall, duration: max(0, now.mono - startedAt.mono))
+        var duration = max(0, now.mono - startedAt.mono)
+        // Two clocks that are cut to milliseconds may differ by one: it has not ended in the future.
+        if startedAt.wall.addingClamped(duration) == now.wall.addingClamped(1), duration > 0 { duration -= 1 }
+        return Trial(number: number, hand: hand, startedAt: startedAt.wall, duration: duration)
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - a child forked while a thread imports it (getaddrinfo does) hangs in the import lock
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
