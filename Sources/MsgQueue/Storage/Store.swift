@@ -194,6 +194,8 @@ package final class Store {
         state.sequenceCeiling = min(last.addingClamped(Self.sequenceBlock), MessageID.sequenceCeiling)
         nextSequence = state.sequenceCeiling + 1
         try begin()
+        // The row may be gone altogether.
+        try database.execute(Schema.firstState)
         try database.execute("DELETE FROM conversation")
         try database.execute("UPDATE message SET indexed = 0 WHERE indexed != 0")
         state.foldedThrough = 0
