@@ -228,7 +228,8 @@ package final class Store {
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
-        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk)
+        // What changes only the schema or indexes counts no row.
+        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || isUpgraded)
         do throws(QueueError) {
             try writeState(isFirst)
             try database.commit(durable: durable)
