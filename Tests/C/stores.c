@@ -97,9 +97,12 @@ void check_refused(const struct scene *scene, msgq_result expected, const char *
 void check_told(struct scene *scene, const char *text) {
   struct entry entry;
   REQUIRE_OK(msgq_set_event_handler(scene->queue, journal_event, &scene->journal, journal_release));
-  AWAIT(journal_count(&scene->journal, MSGQ_EVENT_STORAGE) > 0);
-  bool told = journal_says(&scene->journal, MSGQ_EVENT_STORAGE, text);
-  if (!CHECK(told) && journal_last(&scene->journal, MSGQ_EVENT_STORAGE, &entry)) fprintf(stderr, "  told: \"%s\"\n", entry.text);
+  int64_t end = steady_ms() + check_patience_ms();
+  while (!journal_says(&scene->journal, MSGQ_EVENT_STORAGE, text) && steady_ms() < end) pause_ms(1);
+  if (journal_says(&scene->journal, MSGQ_EVENT_STORAGE, text)) return;
+  bool told = journal_last(&scene->journal, MSGQ_EVENT_STORAGE, &entry);
+  fprintf(stderr, "  not \"%s\" but \"%s\"\n", text, told ? entry.text : "(nothing)");
+  CHECK(!"told");
 }
 
 static void run(const char *path, const char *sql, int keep_log) {

@@ -53,5 +53,9 @@ extern const struct check_test refusal_tests[];
 extern const struct check_test log_tie_tests[];
 extern const struct check_test flush_tests[];
 extern const struct check_test lost_tail_tests[];
+extern const struct check_test full_disk_tests[];
+extern const struct check_test damage_tests[];
+extern const struct check_test odd_file_tests[];
+extern const struct check_test restore_tests[];
 
 #endif

@@ -174,7 +174,8 @@ extension Engine {
             return try store.forgetInterrupted(attempt.sequence)
         }
         let resolution = OutcomeRule.recover(
-            number: attempt.number, startedAt: attempt.startedAt, of: row.progress, holdUnknown: options.holdUnknown,
+            // The message carries a checksum, the mark of its attempt none.
+            number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress, holdUnknown: options.holdUnknown,
             maxRetries: options.maxRetries)
         try store.end(row, resolution)
     }

@@ -342,6 +342,8 @@ final class Database {
     private var canReserve = true
     /// The reserve is whole. Without it no message is accepted.
     private(set) var hasReserve = true
+    /// Nothing is left of the reserve: it was given up. (One that is not whole, or of an earlier session, still helps.)
+    private var isReserveGone = false
     /// Bytes of new messages that the room taken last suffices for.
     private var growthLeft: Int64 = -1
 
@@ -363,6 +365,7 @@ final class Database {
         // Allocating it changed the file's times.
         watch.remember()
         hasReserve = true
+        isReserveGone = false
         growthLeft = Self.step
     }
 
@@ -376,8 +379,9 @@ final class Database {
 
     /// Gives the reserve up for what must be written now; false: there is none.
     func releaseReserve() -> Bool {
-        guard let lock, canReserve, hasReserve else { return false }
+        guard let lock, canReserve, !isReserveGone else { return false }
         hasReserve = false
+        isReserveGone = true
         guard let status = try? Posix.status(lock.descriptor, path) else { return false }
         defer { watch.remember() }
         return ftruncate(lock.descriptor, status.st_size) == 0

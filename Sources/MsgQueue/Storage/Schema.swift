@@ -98,9 +98,13 @@ enum Schema {
         // Ids of messages that were sent and are gone, so that they are still refused as duplicates for a while.
         "CREATE TABLE recent(id TEXT PRIMARY KEY, gone_at INTEGER NOT NULL, is_received INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX recent_gone ON recent(gone_at)",
-        "INSERT INTO state(only, sequence_ceiling, folded_through, is_clean, boot_id, queued, sent, delivered, \"read\", failed, received, "
-            + "unread, unsent_bytes) VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0, 0, 0)",
+        firstState,
     ]
+
+    static let firstState = """
+        INSERT OR IGNORE INTO state(only, sequence_ceiling, folded_through, is_clean, boot_id, queued, sent, delivered, "read", failed,
+          received, unread, unsent_bytes) VALUES(1, 0, 0, 1, '', 0, 0, 0, 0, 0, 0, 0, 0)
+        """
 
     private static let failedIndex = "CREATE INDEX message_failed_in ON message(conversation, seq) WHERE status = 5"
     private static let replaceIndex =

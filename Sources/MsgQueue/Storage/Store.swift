@@ -204,6 +204,8 @@ package final class Store {
         state.sequenceCeiling = min(last.addingClamped(Self.sequenceBlock), MessageID.sequenceCeiling)
         nextSequence = state.sequenceCeiling + 1
         try begin()
+        // The row may be gone altogether.
+        try database.execute(Schema.firstState)
         try database.execute("DELETE FROM conversation")
         try database.execute("UPDATE message SET indexed = 0 WHERE indexed != 0")
         state.foldedThrough = 0
@@ -236,7 +238,8 @@ package final class Store {
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
-        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk)
+        // What changes only the schema or indexes counts no row.
+        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || isUpgraded)
         do throws(QueueError) {
             try writeState(isFirst)
             try database.commit(durable: durable)

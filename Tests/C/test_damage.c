@@ -1,0 +1,283 @@
+/* What is damaged is never shown as whole: ids, counts, state, numbers that cannot be. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stores.h"
+#include "stub.h"
+#include "tests.h"
+
+static int64_t page_of(const struct scene *scene, const char *object) {
+  char sql[128];
+  snprintf(sql, sizeof sql, "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", object);
+  return (sql_number(scene->path, sql) - 1) * 4096;
+}
+
+/* In the index of ids, and nowhere else, "wanted-c" becomes "wanted-b": one bit. */
+static void flip_in_index(struct scene *scene) {
+  int64_t page = page_of(scene, "message_named");
+  int64_t place = file_find(scene->path, "wanted-c", page);
+  REQUIRE(place >= page && place < page + 4096);
+  file_flip(scene->path, place + 7);
+}
+
+static void check_ids(struct scene *scene) {
+  msgq_message *message = NULL;
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_get(scene->queue, "wanted-b", &message));
+  CHECK(message == NULL);
+  if (message != NULL) fprintf(stderr, "  wanted-b answers %s\n", message->id);
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(scene->queue, "wanted-b"));
+  REQUIRE_OK(msgq_get(scene->queue, "wanted-c", &message));
+  CHECK_TEXT("wanted-c", message->id);
+  CHECK(memcmp(message->body, "hello c", 7) == 0);
+  msgq_message_free(message);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "wanted-c";
+  CHECK_RESULT(MSGQ_DUPLICATE, msgq_enqueue(scene->queue, &draft, NULL));
+}
+
+TEST(D10_a_flipped_bit_in_the_index_of_ids_never_answers_another_message) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  put(&scene, "wanted-c", "ana", "hello c");
+  put(&scene, "other", "ana", "hello");
+  scene_close(&scene);
+  flip_in_index(&scene);
+  scene_open(&scene);
+  check_told(&scene, "index");
+  check_ids(&scene);
+  scene_close(&scene);
+  CHECK_NUMBER(1, sql_number(scene.path, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"));
+  scene_end(&scene);
+}
+
+/* A store that is too large to be checked whole at each opening. */
+TEST(D10_the_same_in_a_large_store) {
+  static char body[16384];
+  struct scene scene;
+  scene_begin_open(&scene);
+  put(&scene, "wanted-c", "ana", "hello c");
+  for (unsigned number = 0; number < 200; number++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.conversation = "ben";
+    draft.body = body;
+    draft.body_size = sizeof body;
+    REQUIRE_OK(msgq_enqueue(scene.queue, &draft, NULL));
+  }
+  scene_close(&scene);
+  REQUIRE(file_size(scene.path) > 2 << 20);
+  flip_in_index(&scene);
+  scene_open(&scene);
+  check_ids(&scene);
+  scene_end(&scene);
+}
+
+/* 4 queued and 1 failed in "ana", 2 sent in "ben", 1 received and unread in "cem"; closed. */
+static void begin_mixed(struct scene *scene) {
+  struct stub stub;
+  scene_begin_open(scene);
+  put(scene, "s1", "ben", "sent one");
+  put(scene, "s2", "ben", "sent two");
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(2, drain(scene).sent);
+  put(scene, "f1", "ana", "refused");
+  stub.verdict = MSGQ_VERDICT_REJECT;
+  CHECK_NUMBER(1, drain(scene).failed);
+  put_numbered(scene, 1, 4);
+  msgq_draft heard = MSGQ_DRAFT_INIT;
+  heard.id = "h1";
+  heard.conversation = "cem";
+  heard.body = "hello";
+  heard.body_size = 5;
+  REQUIRE_OK(msgq_record(scene->queue, &heard, "Cem", NULL));
+  REQUIRE_OK(msgq_set_transport(scene->queue, NULL, NULL, NULL));
+  scene_close(scene);
+}
+
+static void check_mixed_counts(struct scene *scene) {
+  struct msgq_counts all = counts_of(scene, NULL), ana = counts_of(scene, "ana"), ben = counts_of(scene, "ben"), cem = counts_of(scene, "cem");
+  CHECK(all.queued == 4 && all.failed == 1 && all.sent == 2 && all.received == 1 && all.unread == 1);
+  CHECK_NUMBER(4 * 6 + 7, all.unsent_bytes);
+  CHECK(ana.queued == 4 && ana.failed == 1 && ana.sent == 0);
+  CHECK(ben.queued == 0 && ben.sent == 2);
+  CHECK(cem.received == 1 && cem.unread == 1 && cem.queued == 0);
+}
+
+static void check_after_sql(const char *sql, const char *told) {
+  struct scene scene;
+  begin_mixed(&scene);
+  sql_run(scene.path, sql);
+  scene_open(&scene);
+  unsigned failures = check_failures();
+  check_mixed_counts(&scene);
+  if (told != NULL) check_told(&scene, told);
+  put(&scene, "new", "ana", "new");
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "new"));
+  scene_close(&scene);
+  /* Once: it is mended now. */
+  size_t before = journal_count(&scene.journal, MSGQ_EVENT_STORAGE);
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "new"));
+  scene_close(&scene);
+  CHECK_NUMBER(before, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
+  if (check_failures() > failures) fprintf(stderr, "  after %s\n", sql);
+  scene_end(&scene);
+}
+
+TEST(D10_a_damaged_state_is_made_anew_and_told) {
+  static const char *const changes[] = {
+    "UPDATE state SET queued = 77, unsent_bytes = 1",
+    "UPDATE state SET queued = -9223372036854775807 - 1",
+    "UPDATE state SET sequence_ceiling = 0",
+    "UPDATE state SET sequence_ceiling = 9223372036854775807",
+    "UPDATE state SET folded_through = 1000000",
+    "UPDATE state SET folded_through = -1",
+    "UPDATE state SET is_clean = 9",
+    "UPDATE state SET boot_id = 'another'",
+    "DELETE FROM state",
+  };
+  for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) check_after_sql(changes[index], "state");
+}
+
+TEST(D10_altered_counts_of_a_conversation_are_counted_anew) {
+  check_after_sql("UPDATE conversation SET queued = 99 WHERE name = 'ana'", NULL);
+  check_after_sql("UPDATE conversation SET sent = sent + 1, unsent_bytes = 7", NULL);
+  check_after_sql("UPDATE conversation SET queued = -9223372036854775807 - 1, failed = 9223372036854775807", NULL);
+}
+
+/* No number is given out again when the state that knew it is gone. */
+TEST(D10_a_state_made_anew_gives_out_no_number_twice) {
+  struct scene scene;
+  msgq_message *message = NULL;
+  begin_mixed(&scene);
+  int64_t last = sql_number(scene.path, "SELECT max(seq) FROM message");
+  sql_run(scene.path, "UPDATE state SET sequence_ceiling = 1");
+  scene_open(&scene);
+  put(&scene, "new", "ana", "new");
+  REQUIRE_OK(msgq_get(scene.queue, "new", &message));
+  CHECK((int64_t)message->sequence > last);
+  msgq_message_free(message);
+  scene_end(&scene);
+}
+
+/* A damaged message may be known by its place alone. */
+static bool is_answer(msgq_result result, const char *id) {
+  return result == MSGQ_OK || result == MSGQ_CORRUPT || result == MSGQ_NOT_FOUND || (result == MSGQ_INVALID && id[0] == '\0');
+}
+
+/* Every reading call, on a store in which a number cannot be: an answer, and no wrong one. */
+static void read_all(struct scene *scene) {
+  static const char *const bodies[] = { "sent one", "sent two", "refused", "body 1", "body 2", "body 3", "body 4", "hello" };
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  struct msgq_list *list = NULL;
+  struct msgq_conversations *page = NULL;
+  filter.statuses = MSGQ_STATUSES_ALL;
+  msgq_result result = msgq_list(scene->queue, &filter, &list);
+  CHECK(result == MSGQ_OK || result == MSGQ_CORRUPT);
+  for (size_t index = 0; index < msgq_list_size(list); index++) {
+    const msgq_message *message = msgq_list_at(list, index);
+    bool is_whole = false;
+    for (size_t number = 0; number < 8; number++) {
+      is_whole = is_whole || (message->body_size == strlen(bodies[number]) && memcmp(message->body, bodies[number], message->body_size) == 0);
+    }
+    bool is_shown_damaged = message->status == MSGQ_STATUS_FAILED && message->failure != NULL && strstr(message->failure->text, "damaged") != NULL;
+    if (!CHECK(is_whole || is_shown_damaged)) fprintf(stderr, "  %s has %zu bytes\n", message->id, message->body_size);
+    CHECK(message->attempts < 1000);
+    msgq_message *again = NULL;
+    msgq_ledger *ledger = NULL;
+    msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
+    result = msgq_get(scene->queue, message->id, &again);
+    CHECK(is_answer(result, message->id));
+    msgq_message_free(again);
+    result = msgq_attempts(scene->queue, message->id, &ledger);
+    CHECK(is_answer(result, message->id));
+    msgq_ledger_free(ledger);
+    result = msgq_explain(scene->queue, message->id, &explanation);
+    CHECK(is_answer(result, message->id));
+  }
+  msgq_list_free(list);
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_counts(scene->queue, NULL, &counts));
+  CHECK(counts.queued <= 8 && counts.failed <= 8 && counts.sent <= 8 && counts.received <= 8 && counts.unsent_bytes < 1 << 20);
+  result = msgq_conversations(scene->queue, 0, 0, &page);
+  CHECK(result == MSGQ_OK || result == MSGQ_CORRUPT);
+  msgq_conversations_free(page);
+}
+
+TEST(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged) {
+  static const char *const changes[] = {
+    "UPDATE message SET body_size = 9223372036854775807 WHERE id = 'm1'",
+    "UPDATE message SET body_size = -1 WHERE id = 'm1'",
+    "UPDATE message SET body_size = 7 WHERE id = 'm1'",
+    "UPDATE message SET attempts = 9223372036854775807 WHERE id = 'm1'",
+    "UPDATE message SET attempts = -1 WHERE id = 'm1'",
+    "UPDATE message SET retries_used = 9223372036854775807 WHERE id = 'm1'",
+    "UPDATE message SET status = 1 WHERE id = 'm1'",
+    "UPDATE message SET status = 2 WHERE id = 'm1'",
+    "UPDATE message SET status = 99 WHERE id = 'm1'",
+    "UPDATE message SET created_at = -9223372036854775807 - 1 WHERE id = 'm1'",
+    "UPDATE message SET due_at = 9223372036854775807, due_delay = -9223372036854775807 - 1 WHERE id = 'm1'",
+    "UPDATE message SET not_before = 9223372036854775807 WHERE id = 'm1'",
+    "UPDATE message SET expires_at = -9223372036854775807 - 1 WHERE id = 'm1'",
+    "UPDATE message SET sent_at = 9223372036854775807, sent_duration = -9223372036854775807 - 1 WHERE id = 's1'",
+    "UPDATE message SET sent_code = 9223372036854775807 WHERE id = 's1'",
+    "UPDATE message SET flags = 9223372036854775807 WHERE id = 'm1'",
+    "UPDATE message SET conversation = 'ben' WHERE id = 'm1'",
+    "UPDATE message SET body = NULL WHERE id = 'm1'",
+    "UPDATE message SET body = x'00' WHERE id = 'm1'",
+    "UPDATE message SET metadata = '{\"a\":' WHERE id = 'm1'",
+    "UPDATE message SET seq = 9223372036854775807 WHERE id = 'm1'",
+    "UPDATE message SET seq = -9223372036854775807 - 1 WHERE id = 'm1'",
+    "UPDATE message SET seq = 0 WHERE id = 'm1'",
+    "UPDATE message SET id = '' WHERE id = 'm1'",
+    "UPDATE message SET indexed = 0 WHERE id = 'm1'",
+    "UPDATE attempt SET number = 9223372036854775807, duration = -9223372036854775807 - 1",
+    "UPDATE attempt SET outcome = 99, kind = 99, code = 9223372036854775807, arrival = 99",
+    "INSERT INTO in_flight VALUES(9223372036854775807, 1, 1)",
+    "INSERT INTO in_flight VALUES((SELECT seq FROM message WHERE id = 'm1'), 9223372036854775807, -9223372036854775807 - 1)",
+    "INSERT INTO in_flight VALUES((SELECT seq FROM message WHERE id = 's1'), -1, 0)",
+    "UPDATE conversation SET last_seq = 9223372036854775807",
+    "INSERT INTO conversation(name, queued, sent, delivered, \"read\", failed, received, unread, unsent_bytes, last_seq) "
+    "VALUES('none', 9223372036854775807, 9223372036854775807, 1, 1, 1, 1, 1, 1, 1)",
+    "INSERT INTO recent VALUES('x', 9223372036854775807, 9)",
+    "UPDATE state SET hold_until = 9223372036854775807, hold_delay = 9223372036854775807",
+    "PRAGMA user_version = -1",
+    "PRAGMA user_version = 0",
+  };
+  for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) {
+    struct scene scene;
+    unsigned failures = check_failures();
+    begin_mixed(&scene);
+    sql_run(scene.path, changes[index]);
+    msgq_result result = msgq_open(scene.path, &scene.options, &scene.queue);
+    CHECK(result == MSGQ_OK || result == MSGQ_CORRUPT || result == MSGQ_TOO_NEW);
+    if (scene.queue != NULL) {
+      struct stub stub;
+      read_all(&scene);
+      stub_begin(&stub, MSGQ_VERDICT_SENT);
+      CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+      msgq_report report = MSGQ_REPORT_INIT;
+      msgq_drain_options soon = MSGQ_DRAIN_OPTIONS_INIT;
+      soon.timeout_ms = 2000;
+      result = msgq_drain(scene.queue, &soon, &report);
+      CHECK(result == MSGQ_OK);
+      read_all(&scene);
+      msgq_close(scene.queue, 1000);
+      scene.queue = NULL;
+    }
+    if (check_failures() > failures) fprintf(stderr, "  after %s\n", changes[index]);
+    scene_end(&scene);
+  }
+}
+
+const struct check_test damage_tests[] = {
+  ROW(D10_a_flipped_bit_in_the_index_of_ids_never_answers_another_message),
+  ROW(D10_the_same_in_a_large_store),
+  ROW(D10_a_damaged_state_is_made_anew_and_told),
+  ROW(D10_altered_counts_of_a_conversation_are_counted_anew),
+  ROW(D10_a_state_made_anew_gives_out_no_number_twice),
+  ROW_ALONE(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged),
+  ROWS_END,
+};

@@ -1,0 +1,206 @@
+/* A full disk: enqueue refuses, everything that sends or frees space works, and nothing is sent twice. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "faults.h"
+#include "stores.h"
+#include "stub.h"
+#include "tests.h"
+
+/* The scene's directory becomes a disk of its own, which goes with the process. */
+static void begin_small_disk(struct scene *scene, const char *size) {
+  char options[64];
+  snprintf(options, sizeof options, "size=%s,mode=0700", size);
+  scene_begin(scene);
+  bool mounted = unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                 mount("small", scene->directory, "tmpfs", 0, options) == 0;
+  if (!mounted) {
+    scene_end(scene);
+    SKIP("mounting a small disk needs root");
+  }
+}
+
+static void end_small_disk(struct scene *scene) {
+  if (scene->queue != NULL) scene_close(scene);
+  CHECK(umount2(scene->directory, MNT_DETACH) == 0);
+  scene_end(scene);
+}
+
+/* Takes all room that is left, byte by byte in the end. */
+static void fill_disk(struct scene *scene) {
+  static char block[4096];
+  int file = open(scene_file(scene, "filler"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  REQUIRE(file >= 0);
+  for (size_t size = sizeof block; size > 0; size /= 2) {
+    while (write(file, block, size) == (ssize_t)size) continue;
+  }
+  close(file);
+}
+
+static void empty_disk(struct scene *scene) { CHECK(unlink(scene_file(scene, "filler")) == 0); }
+
+static msgq_result enqueue(struct scene *scene, const char *id, size_t size) {
+  static const char body[16384];
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.conversation = "ana";
+  draft.body = body;
+  draft.body_size = size;
+  return msgq_enqueue(scene->queue, &draft, NULL);
+}
+
+/* Enqueues until the disk takes no more; how many it took. */
+static unsigned enqueue_until_full(struct scene *scene) {
+  for (unsigned number = 1;; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%u", number);
+    msgq_result result = enqueue(scene, id, 2000);
+    if (result == MSGQ_OK) continue;
+    CHECK_NUMBER(MSGQ_STORAGE, result);
+    CHECK(strstr(msgq_error_detail(), "full") != NULL);
+    return number - 1;
+  }
+}
+
+static size_t listed(struct scene *scene) {
+  size_t total = 0;
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  filter.limit = 1000;
+  struct msgq_list *list = NULL;
+  CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, &filter, &list));
+  total = msgq_list_size(list);
+  msgq_list_free(list);
+  return total;
+}
+
+static void check_full(struct scene *scene) {
+  CHECK_RESULT(MSGQ_STORAGE, enqueue(scene, "too much", 2000));
+  CHECK_NUMBER(-1, status_of(scene, "too much"));
+}
+
+TEST(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
+  struct scene scene;
+  struct stub stub;
+  begin_small_disk(&scene, "768k");
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene_open(&scene);
+  unsigned count = enqueue_until_full(&scene);
+  CHECK(count >= 20);
+  fill_disk(&scene);
+  check_full(&scene);
+  CHECK_NUMBER(count, listed(&scene));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "m1"));
+  CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "m2", "shorter", 7));
+  CHECK_NUMBER(count - 1, listed(&scene));
+  /* Closing and opening, too. */
+  scene_close(&scene);
+  fill_disk(&scene); /* without its log it took less */
+  scene_open(&scene);
+  check_full(&scene);
+  CHECK_NUMBER(count - 1, listed(&scene));
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(count - 1, drain(&scene).sent);
+  CHECK_NUMBER(count - 1, atomic_load(&stub.calls));
+  scene_close(&scene);
+  /* Nothing was forgotten, so nothing is sent again. */
+  empty_disk(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(count - 1, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(0, drain(&scene).sent);
+  CHECK_NUMBER(count - 1, atomic_load(&stub.calls));
+  REQUIRE_OK(enqueue(&scene, "after", 2000));
+  end_small_disk(&scene);
+}
+
+TEST(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room) {
+  struct scene scene;
+  begin_small_disk(&scene, "768k");
+  scene_open(&scene);
+  put_numbered(&scene, 1001, 1003);
+  fill_disk(&scene);
+  unsigned count = enqueue_until_full(&scene); /* what is reserved already may still be used */
+  check_full(&scene);
+  empty_disk(&scene);
+  REQUIRE_OK(enqueue(&scene, "again", 2000));
+  CHECK_NUMBER(count + 4, listed(&scene));
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(count + 4, listed(&scene));
+  end_small_disk(&scene);
+}
+
+/* Emptying a full disk by clearing, conversation by conversation. */
+TEST(D9_a_full_disk_can_be_cleared) {
+  struct scene scene;
+  begin_small_disk(&scene, "768k");
+  scene_open(&scene);
+  CHECK(enqueue_until_full(&scene) >= 20);
+  fill_disk(&scene);
+  CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, "ana"));
+  CHECK_NUMBER(0, listed(&scene));
+  REQUIRE_OK(enqueue(&scene, "in the room of the others", 2000));
+  end_small_disk(&scene);
+}
+
+TEST(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
+  struct scene scene;
+  struct stub stub;
+  begin_small_disk(&scene, "768k");
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  crash_after(&scene, 1, 40);
+  fill_disk(&scene);
+  scene_open(&scene);
+  check_numbered(&scene, 1, 40);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(40, drain(&scene).sent);
+  scene_close(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(0, drain(&scene).sent);
+  CHECK_NUMBER(40, atomic_load(&stub.calls));
+  end_small_disk(&scene);
+}
+
+/* For everybody: files that may not grow. */
+TEST(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  put_numbered(&scene, 1, 5);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  struct rlimit before = forbid_growth(&scene);
+  msgq_result enqueued = enqueue(&scene, "x", 8000);
+  size_t count = listed(&scene);
+  msgq_report report = MSGQ_REPORT_INIT;
+  msgq_result drained = msgq_drain(scene.queue, NULL, &report);
+  int calls = atomic_load(&stub.calls);
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(enqueued == MSGQ_STORAGE || enqueued == MSGQ_UNKNOWN);
+  CHECK(count == 5 || (enqueued == MSGQ_UNKNOWN && count == 6));
+  CHECK_NUMBER(MSGQ_OK, drained);
+  CHECK_NUMBER(MSGQ_STOP_STORAGE, report.stop);
+  CHECK_NUMBER(0, calls);
+  scene_close(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(count, drain(&scene).sent);
+  CHECK_NUMBER(count, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+const struct check_test full_disk_tests[] = {
+  ROW_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works),
+  ROW_ALONE(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room),
+  ROW_ALONE(D9_a_full_disk_can_be_cleared),
+  ROW_ALONE(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice),
+  ROW_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing),
+  ROWS_END,
+};
