@@ -336,8 +336,8 @@ final class Database {
 
     /// What is kept for outcomes, deletions and closing when the disk is full: blocks behind the database's end.
     private static let reserve: Int64 = 64 << 10
-    /// Room for messages that is taken at a time.
-    private static let step: Int64 = 64 << 10
+    /// Room for messages that is taken at a time; on a disk that is nearly full, less.
+    private static let steps: [Int64] = [512 << 10, 64 << 10]
     /// Whether the file system can allocate blocks behind a file's end.
     private var canReserve = true
     /// The reserve is whole. Without it no message is accepted.
@@ -353,20 +353,20 @@ final class Database {
         guard let lock, canReserve, growthLeft < 0 || !hasReserve else { return }
         let end = Int64(try Posix.status(lock.descriptor, path).st_size)
         let grown = max(0, try pageCount() * 4096 - end)
-        let wanted = Self.step + bytes
-        guard platform_allocate(lock.descriptor, end, Self.reserve + grown + wanted) == 0 else {
+        for step in Self.steps {
+            if platform_allocate(lock.descriptor, end, Self.reserve + grown + bytes + step) == 0 {
+                // Allocating it changed the file's times.
+                watch.rememberTimes()
+                (hasReserve, isReserveGone, growthLeft) = (true, false, step)
+                return
+            }
             guard errno == ENOSPC || errno == EDQUOT else {
                 canReserve = false
                 return
             }
-            hasReserve = false
-            throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
         }
-        // Allocating it changed the file's times.
-        watch.remember()
-        hasReserve = true
-        isReserveGone = false
-        growthLeft = Self.step
+        hasReserve = false
+        throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
     }
 
     /// Takes the reserve again, if there is room for it.

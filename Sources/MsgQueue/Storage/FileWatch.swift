@@ -42,6 +42,12 @@ struct FileWatch {
         }
     }
 
+    /// The file's times changed and its content did not.
+    mutating func rememberTimes() {
+        guard database != nil else { return }
+        do throws(QueueError) { database = Known(try Posix.status(descriptor, path)) } catch { Log.warning(error.detail) }
+    }
+
     private func fingerprint() throws(QueueError) -> UInt64 {
         try Posix.read(descriptor, at: 0, count: 3 * 4096, path).withUnsafeBytes { Checksum.hash($0, seed: 0) }
     }
