@@ -92,7 +92,7 @@ def test_D1_reading_copying_and_sqlite3_in_the_process_keep_the_lock(store: Path
         with closing(sqlite3.connect(store)) as connection, pytest.raises(sqlite3.OperationalError, match="locked"):
             connection.execute("SELECT count(*) FROM message").fetchall()
         answer = elsewhere(store)
-        assert answer.startswith("MSGQ_LOCKED") or answer.startswith("LOCKED")
+        assert answer.startswith(("MSGQ_LOCKED", "LOCKED"))
         assert str(os.getpid()) in answer
         with pytest.raises(LockedError):
             opened(store)
@@ -118,7 +118,9 @@ def test_D2_D4_a_refused_opening_changes_no_byte(store: Path) -> None:
         assert numbers(queue) == [str(number) for number in range(1, 7)]
 
 
-def test_D3_D17_a_backup_over_a_crashed_store_is_refused_until_its_log_is_moved_away(store: Path, tmp_path: Path) -> None:
+def test_D3_D17_a_backup_over_a_crashed_store_is_refused_until_its_log_is_moved_away(
+    store: Path, tmp_path: Path
+) -> None:
     backup = tmp_path / "backup.db"
     with opened(store) as queue:
         queue.enqueue("body 1")
@@ -132,7 +134,7 @@ def test_D3_D17_a_backup_over_a_crashed_store_is_refused_until_its_log_is_moved_
     assert beside(store) == before
     for suffix in ("-wal", "-tail"):
         assert f"{store}{suffix}" in str(refused.value)
-        os.rename(f"{store}{suffix}", f"{store}.old{suffix}")
+        Path(f"{store}{suffix}").rename(f"{store}.old{suffix}")
     with opened(store) as queue:
         assert numbers(queue) == ["1"]
 
@@ -159,7 +161,7 @@ def test_D7_a_lost_tail_is_told_with_the_missing_sequences(store: Path, what: st
         told = events.wait_for(EventKind.STORAGE)
         assert told.result is Result.CORRUPT
         assert f"Messages with the sequences {count + 1} to 12 are missing" in (told.text or "")
-        assert told.text == refused.value.detail if hasattr(refused.value, "detail") else told.text in str(refused.value)
+        assert (told.text or "?") in str(refused.value)
 
 
 def test_D10_damaged_rows_are_listed_as_damaged(store: Path) -> None:
@@ -183,7 +185,8 @@ def test_D10_damaged_rows_are_listed_as_damaged(store: Path) -> None:
             assert messages["m2"].text == "body 2", change
             damaged = messages["m1"]
             assert damaged.status is Status.FAILED, change
-            assert damaged.failure is not None and "damaged" in damaged.failure.text, change
+            assert damaged.failure is not None, change
+            assert "damaged" in damaged.failure.text, change
             assert damaged.failure.kind is FailureKind.UNKNOWN, change
             queue.delete("m1")  # a person can remove it
             assert [message.id for message in queue.list(status=Status)] == ["m2"], change
