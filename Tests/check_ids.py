@@ -12,14 +12,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The rows of the acceptance list: Q offline queue, R retry, H history, M background sync, A automatic queue, X beyond.
-LAST = {"Q": 18, "R": 13, "H": 8, "M": 11, "A": 11, "X": 12}
+# The rows of the acceptance list: Q offline queue, R retry, H history, M background sync, A automatic queue, X beyond, D disk and
+# operator, F flow after an outage, I installation and inspection, B batches and brokers.
+LAST = {"Q": 20, "R": 15, "H": 9, "M": 13, "A": 12, "X": 12, "D": 17, "F": 8, "I": 6, "B": 9}
 IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 
 # What is not promised yet, with the reason. It is shown as open, whatever tests there are of a part of it.
 OPEN = {
     "X10": "the simulation kit is not public yet",
     "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
+    "Q19": "sending, the banner and the pause of one conversation are not complete yet",
+    "Q20": "the state of the queue cannot be read in one call yet",
+    "R14": "there is no call to retry all yet",
+    "R15": "a retry while offline is kept in memory only",
+    "H9": "unread messages are pruned like others, and the times of receipts cannot be read yet",
+    "M12": "due retries still count against a batch",
+    "M13": "final failures cannot be discarded yet",
+    "A12": "there is no table of the defaults of each mode yet",
+    **{f"F{number}": "flow after an outage is not built yet" for number in range(1, 9)},
+    **{f"I{number}": "packages, the control socket and the command line are not built yet" for number in range(1, 7)},
+    **{f"B{number}": "batches and broker transports are not built yet" for number in range(1, 10)},
 }
 
 # Language, where its tests are, and what a test's name looks like in the source.
@@ -40,7 +52,7 @@ def tests() -> Iterator[tuple[str, str]]:
 
 def ids_of(name: str) -> list[str]:
     """The ids that a test's name begins with."""
-    prefix = re.match(r"(?:test_)?((?:[QRHMAX]\d+_)*)", name)
+    prefix = re.match(r"(?:test_)?((?:[QRHMAXDFIB]\d+_)*)", name)
     return prefix.group(1).split("_")[:-1] if prefix else []
 
 

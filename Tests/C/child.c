@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "faults.h"
 #include "role_ending.h"
 #include "role_log.h"
 #include "sender.h"
@@ -100,6 +101,18 @@ static int role_write(const char *path, const char *range) {
     if (msgq_enqueue(queue, &draft, NULL) != MSGQ_OK) tell_and_wait(msgq_error_detail());
   }
   tell_and_wait("written");
+}
+
+/* Opens and closes the store, and is killed before the n-th change to its files; 0: it came to its end before. */
+static int role_open_until(const char *path, const char *number) {
+  msgq_queue *queue = NULL;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  options.mode = MSGQ_MODE_MANUAL;
+  options.keep_sent_ms = -1;
+  fault_change(path, atoi(number));
+  msgq_result result = msgq_open(path, &options, &queue);
+  if (result != MSGQ_OK) return (int)result;
+  return (int)msgq_close(queue, 1000);
 }
 
 /* Opens the store, and forks a child that lives on after its parent's end; tells its process id. */
@@ -213,6 +226,7 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "hold") == 0) return role_hold(first);
   if (strcmp(role, "open") == 0) return role_open(first);
   if (strcmp(role, "write") == 0) return role_write(first, second);
+  if (strcmp(role, "open-until") == 0) return role_open_until(first, second);
   if (strcmp(role, "fork-and-hold") == 0) return role_fork_and_hold(first);
   if (strcmp(role, "read-by-sqlite") == 0) return role_read_by_sqlite(first, second);
   if (strcmp(role, "compose") == 0) return role_compose(first);

@@ -16,7 +16,7 @@ int main(int count, char **arguments) {
     bad_place_tests, host_tests, async_drain_tests, thread_tests, hang_tests, many_hung_tests, closing_tests, ending_tests, fork_tests,
     idle_tests, rest_tests, clock_tests, monitor_tests, monitor_storm_tests, example_tests, log_tests,
     owner_tests, refusal_tests, log_tie_tests, flush_tests, lost_tail_tests, full_disk_tests, damage_tests,
-    odd_file_tests, restore_tests,
+    odd_file_tests, restore_tests, layout_tests,
   };
   const size_t group_count = sizeof groups / sizeof groups[0];
   child_program = arguments[0];

@@ -272,12 +272,42 @@ TEST(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged) {
   }
 }
 
+TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
+  static const char *const changes[] = {
+    "UPDATE message SET body = x'626f64792039' WHERE id = 'm2'", /* "body 9" */
+    "UPDATE message SET attempts = 3 WHERE id = 'm2'",
+    "UPDATE message SET conversation = 'ben' WHERE id = 'm2'",
+    "UPDATE message SET id = 'm9' WHERE id = 'm2'",
+  };
+  for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) {
+    struct scene scene;
+    struct stub stub;
+    unsigned failures = check_failures();
+    scene_begin(&scene);
+    close_after(&scene, 1, 4);
+    sql_run(scene.path, changes[index]);
+    scene_open(&scene);
+    stub_begin(&stub, MSGQ_VERDICT_SENT);
+    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+    CHECK_NUMBER(3, drain(&scene).sent);
+    CHECK_NUMBER(3, atomic_load(&stub.calls));
+    CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m1"));
+    CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m3"));
+    CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m4"));
+    CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
+    AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) > 0); /* and it is told */
+    if (check_failures() > failures) fprintf(stderr, "  after %s\n", changes[index]);
+    scene_end(&scene);
+  }
+}
+
 const struct check_test damage_tests[] = {
   ROW(D10_a_flipped_bit_in_the_index_of_ids_never_answers_another_message),
   ROW(D10_the_same_in_a_large_store),
   ROW(D10_a_damaged_state_is_made_anew_and_told),
   ROW(D10_altered_counts_of_a_conversation_are_counted_anew),
   ROW(D10_a_state_made_anew_gives_out_no_number_twice),
+  ROW(D10_a_damaged_message_is_never_sent_and_the_others_are),
   ROW_ALONE(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged),
   ROWS_END,
 };

@@ -57,5 +57,6 @@ extern const struct check_test full_disk_tests[];
 extern const struct check_test damage_tests[];
 extern const struct check_test odd_file_tests[];
 extern const struct check_test restore_tests[];
+extern const struct check_test layout_tests[];
 
 #endif

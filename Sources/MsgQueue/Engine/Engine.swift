@@ -129,6 +129,8 @@ package final class Engine: @unchecked Sendable {
     /// Opens the store. What looks like damage is looked at twice: SQLite answers some reads that failed as if they had shown damage.
     package static func open(path: String, options: Options) throws(QueueError) -> Engine {
         do throws(QueueError) { return try Engine(path: path, options: options) } catch {
+            // Nothing was asked for but to open: what a flush that failed left open, the next opening finds.
+            guard error.code != .unknown else { throw QueueError(.storage, error.detail, isFull: error.isFull) }
             guard error.code == .corrupt else { throw error }
             return try Engine(path: path, options: options)
         }

@@ -45,6 +45,7 @@ struct PageQuery {
         return mask & ~2
     }
 
+    /// A status that cannot be is damage, and such a message is shown as failed.
     private var text: StaticString {
         let isUnsentOnly = filter.statuses.isSubset(of: .unsent)
         switch (filter.conversation != nil, isUnsentOnly, filter.newestFirst) {
@@ -69,16 +70,16 @@ struct PageQuery {
         case (true, false, false):
             return """
                 SELECT seq, status FROM message INDEXED BY message_conversation
-                WHERE indexed = 1 AND conversation = ?4 AND seq > ?1 AND (1 << status) & ?2
+                WHERE indexed = 1 AND conversation = ?4 AND seq > ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2
                 UNION ALL SELECT seq, status FROM message NOT INDEXED
-                WHERE seq > max(?1, ?3) AND conversation = ?4 AND (1 << status) & ?2 ORDER BY 1
+                WHERE seq > max(?1, ?3) AND conversation = ?4 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY 1
                 """
         case (true, false, true):
             return """
                 SELECT seq, status FROM message INDEXED BY message_conversation
-                WHERE indexed = 1 AND conversation = ?4 AND seq < ?1 AND (1 << status) & ?2
+                WHERE indexed = 1 AND conversation = ?4 AND seq < ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2
                 UNION ALL SELECT seq, status FROM message NOT INDEXED
-                WHERE seq > ?3 AND seq < ?1 AND conversation = ?4 AND (1 << status) & ?2 ORDER BY 1 DESC
+                WHERE seq > ?3 AND seq < ?1 AND conversation = ?4 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY 1 DESC
                 """
         case (false, true, false):
             return """
@@ -94,8 +95,16 @@ struct PageQuery {
                 UNION ALL SELECT seq, 0 FROM message NOT INDEXED
                 WHERE seq > ?3 AND seq < ?1 AND status = 0 AND ?2 & 1 ORDER BY 1 DESC
                 """
-        case (false, false, false): return "SELECT seq, status FROM message WHERE seq > ?1 AND (1 << status) & ?2 ORDER BY seq"
-        case (false, false, true): return "SELECT seq, status FROM message WHERE seq < ?1 AND (1 << status) & ?2 ORDER BY seq DESC"
+        case (false, false, false):
+            return """
+                SELECT seq, status FROM message
+                WHERE seq > ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY seq
+                """
+        case (false, false, true):
+            return """
+                SELECT seq, status FROM message
+                WHERE seq < ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY seq DESC
+                """
         }
     }
 }
