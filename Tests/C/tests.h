@@ -48,5 +48,7 @@ extern const struct check_test monitor_tests[];
 extern const struct check_test example_tests[];
 extern const struct check_test monitor_storm_tests[];
 extern const struct check_test log_tests[];
+extern const struct check_test salvage_tests[];
+extern const struct check_test read_only_tests[];
 
 #endif
