@@ -200,8 +200,11 @@ typedef struct msgq_options {
      server, because 409 may mean "a request with this key is still being processed"; true counts it as sent, for receivers
      that answer 409 only when they have the message. Without such an attempt 409 is final (rejected) in both cases. */
   bool conflict_is_sent;
-  /* Opens a closed store, a backup, or a store on a full or read-only disk for reading only: list, get, explain, counts;
-     nothing is written, nothing is sent; changes answer PERMISSION. Default false. */
+  /* Opens a closed store, one that a crash left, a backup, or a store on a full or read-only disk for reading only. Nothing is
+     written, no file is made beside it, and nothing is sent. Everything that reads works, msgq_backup too; of a crashed store it
+     shows what msgq_open would show. Changes, sending, msgq_pause, msgq_resume and msgq_set_transport answer PERMISSION. Several
+     readers may have a store open at the same time, but no reader beside an owner: the second to come gets LOCKED. A path where
+     there is no file is INVALID. Default false. */
   bool read_only;
   /* Refuses a store whose log lost its end (CORRUPT) instead of opening what is whole and telling what is missing. Default
      false. */

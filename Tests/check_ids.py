@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The rows of the acceptance list: Q offline queue, R retry, H history, M background sync, A automatic queue, X beyond, D disk and
-# operator, F flow after an outage, I installation and inspection, B batches and brokers.
+# The rows of the acceptance list: Q offline queue, R retry, H history, M background sync, A automatic queue, X beyond,
+# D disk and operator, F flow after an outage, I installation and inspection, B batches and brokers.
 LAST = {"Q": 20, "R": 15, "H": 9, "M": 13, "A": 12, "X": 12, "D": 17, "F": 8, "I": 6, "B": 9}
 IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 

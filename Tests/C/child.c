@@ -208,6 +208,19 @@ static int role_open_as_nobody(const char *path) {
   return (int)result;
 }
 
+/* Opens for reading only, as somebody who is not root when `user` says so; tells what is queued, and keeps the store. */
+static int role_read(const char *path, const char *user) {
+  msgq_queue *queue = NULL;
+  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  options.read_only = true;
+  char line[32];
+  if (strcmp(user, "nobody") == 0 && geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) return 125;
+  if (msgq_open(path, &options, &queue) != MSGQ_OK || msgq_counts(queue, NULL, &counts) != MSGQ_OK) return 1;
+  snprintf(line, sizeof line, "%u queued", (unsigned)counts.queued);
+  tell_and_wait(line);
+}
+
 /* Prints where its descriptors lead, but for input, output, errors and the list's own. */
 static int role_descriptors(void) {
   DIR *directory = opendir("/proc/self/fd");
@@ -233,6 +246,7 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
   if (strcmp(role, "converse") == 0) return role_converse(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
+  if (strcmp(role, "read") == 0) return role_read(first, second);
   if (strcmp(role, "end-while-sending") == 0) return role_end_while_sending(first, second);
   if (strcmp(role, "log") == 0) return role_log(first, second);
   if (strcmp(role, "descriptors") == 0) return role_descriptors();

@@ -17,6 +17,7 @@ int main(int count, char **arguments) {
     idle_tests, rest_tests, clock_tests, monitor_tests, monitor_storm_tests, example_tests, log_tests,
     owner_tests, refusal_tests, log_tie_tests, flush_tests, lost_tail_tests, full_disk_tests, damage_tests,
     odd_file_tests, restore_tests, layout_tests,
+    salvage_tests, read_only_tests,
   };
   const size_t group_count = sizeof groups / sizeof groups[0];
   child_program = arguments[0];

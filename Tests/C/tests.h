@@ -58,5 +58,7 @@ extern const struct check_test damage_tests[];
 extern const struct check_test odd_file_tests[];
 extern const struct check_test restore_tests[];
 extern const struct check_test layout_tests[];
+extern const struct check_test salvage_tests[];
+extern const struct check_test read_only_tests[];
 
 #endif

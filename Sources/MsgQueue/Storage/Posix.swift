@@ -150,12 +150,13 @@ enum Posix {
     /// Removes unfinished files beside `path` that a process left when it ended: those on which nobody holds a lock.
     static func removeUnfinished(of path: String) {
         let directory = StorePath.directory(of: path)
-        guard let entries = opendir(directory) else { return }
+        guard let start = MemoryLayout<dirent>.offset(of: \.d_name), let entries = opendir(directory) else { return }
         defer { closedir(entries) }
         let prefix = "\(path.split(separator: "/").last ?? "")\(mark)"
         var found: [String] = []
         while let entry = readdir(entries) {
-            let name = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            // Read where it lies: the entry ends behind its name, not where the struct does.
+            let name = String(cString: (UnsafeRawPointer(entry) + start).assumingMemoryBound(to: CChar.self))
             if name.hasPrefix(prefix) { found.append("\(directory)/\(name)") }
         }
         for file in found {

@@ -201,8 +201,9 @@ package final class StoreCheck {
             found.append(error.detail)
         }
         guard found != ["ok"] else { return }
-        let first = found.first ?? "the check gave no answer"
-        findings.append("SQLite reports: " + first.split(separator: "\n").joined(separator: " "))
+        let lines = found.joined(separator: "\n").split(separator: "\n").filter { !$0.hasPrefix("***") }
+        let first = lines.first.map { String($0.prefix(120)) } ?? "the check gave no answer"
+        findings.append("SQLite reports: \(first)\(lines.count > 1 ? ", and more" : "")")
     }
 
     /// Compares the counts by conversation with the messages.

@@ -19,6 +19,7 @@ from __future__ import annotations
 from ._arguments import Body, Time
 from ._callbacks import EventHandler, Transport
 from ._library import library_version
+from .checking import check, salvage
 from .enums import (
     Arrival,
     AttemptOutcome,
@@ -59,7 +60,19 @@ from .errors import (
     UnknownError,
 )
 from .events import Event
-from .models import Attempt, Conversation, Counts, Delivery, Draft, Explanation, Failure, Message, Prompt, Report
+from .models import (
+    Attempt,
+    CheckReport,
+    Conversation,
+    Counts,
+    Delivery,
+    Draft,
+    Explanation,
+    Failure,
+    Message,
+    Prompt,
+    Report,
+)
 from .outcome import Outcome
 from .queue import MessageQueue
 from .retry import RetryPolicy
@@ -74,6 +87,7 @@ __all__ = [
     "AttemptOutcome",
     "Body",
     "BusyError",
+    "CheckReport",
     "ClosedError",
     "ConflictError",
     "Connectivity",
@@ -124,6 +138,8 @@ __all__ = [
     "UnknownError",
     "Verdict",
     "__version__",
+    "check",
     "library_version",
     "relative_time",
+    "salvage",
 ]

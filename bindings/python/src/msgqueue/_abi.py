@@ -271,6 +271,21 @@ class Outcome(Structure):
     ]
 
 
+class CheckReport(Structure):
+    """msgq_check_report."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("sound", c_bool),
+        ("whole", c_uint64),
+        ("damaged", c_uint64),
+        ("missing", c_uint64),
+        ("first_missing", c_uint64),
+        ("last_missing", c_uint64),
+        ("text", c_char * 512),
+    ]
+
+
 class DrainOptions(Structure):
     """msgq_drain_options."""
 
@@ -345,6 +360,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_statistics": Statistics,
     "msgq_delivery": Delivery,
     "msgq_outcome": Outcome,
+    "msgq_check_report": CheckReport,
     "msgq_drain_options": DrainOptions,
     "msgq_report": Report,
     "msgq_prompt": Prompt,
@@ -402,6 +418,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),
     "msgq_stats_text": (c_int, [_queue, _out]),
     "msgq_text_free": (None, [_owned]),
+    "msgq_check": (c_int, [c_char_p, POINTER(CheckReport)]),
+    "msgq_salvage": (c_int, [c_char_p, c_char_p, POINTER(CheckReport)]),
     "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
     "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
     "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),

@@ -20,7 +20,7 @@ from .enums import (
     Stop,
 )
 from .events import Event
-from .models import Attempt, Conversation, Counts, Delivery, Explanation, Failure, Message, Prompt, Report
+from .models import Attempt, CheckReport, Conversation, Counts, Delivery, Explanation, Failure, Message, Prompt, Report
 from .statistics import LATENCY_BOUNDS, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -154,6 +154,19 @@ def statistics(source: _abi.Statistics) -> Statistics:
 def owned_text(source: ctypes.c_void_p) -> str:
     """A text that C gave through `char **out`, and that the caller frees."""
     return "" if not source else ctypes.string_at(source).decode()
+
+
+def check_report(source: _abi.CheckReport) -> CheckReport:
+    """What is wrong with a store."""
+    return CheckReport(
+        sound=source.sound,
+        whole=source.whole,
+        damaged=source.damaged,
+        missing=source.missing,
+        first_missing=source.first_missing,
+        last_missing=source.last_missing,
+        text=_text(source.text),
+    )
 
 
 def report(source: _abi.Report) -> Report:

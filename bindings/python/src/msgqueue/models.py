@@ -169,6 +169,26 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class CheckReport:
+    """What `check` and `salvage` found in a store."""
+
+    sound: bool
+    """Nothing is wrong with the store."""
+    whole: int
+    """Messages, of every status, that are exactly what was written."""
+    damaged: int
+    """Messages that are not, or that cannot be read."""
+    missing: int
+    """Messages that were in a part of the log that is lost, as far as their number is known."""
+    first_missing: int
+    """Their first sequence; 0: none are missing."""
+    last_missing: int
+    """Their last sequence; 0: it is not known how many are missing."""
+    text: str
+    """The findings in sentences, for a person."""
+
+
+@dataclass(frozen=True)
 class Report:
     """What a drain did."""
 

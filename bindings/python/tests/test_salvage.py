@@ -1,0 +1,294 @@
+"""Stores that are checked and salvaged: D15."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import msgqueue
+from conftest import Opener
+from msgqueue import (
+    ConflictError,
+    CorruptError,
+    Error,
+    InvalidError,
+    LockedError,
+    Message,
+    MessageQueue,
+    Mode,
+    Outcome,
+    RetryPolicy,
+    Status,
+    TooNewError,
+)
+
+PAGE = 4096
+MESSAGES = 240
+
+
+def answer(delivery: msgqueue.Delivery) -> Outcome:
+    return Outcome.reject(code=400, text="no") if delivery.body.startswith(b"bad") else Outcome.sent()
+
+
+def fill(path: Path, count: int = MESSAGES) -> dict[str, Message]:
+    """A closed store with messages of every kind, and what they are."""
+    with MessageQueue(path, answer, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(max_retries=0)) as queue:
+        ids = []
+        for number in range(count):
+            body = ("bad " if number % 6 == 0 else "") + f"message {number} " * (
+                400 if number % 11 == 0 else number % 9
+            )
+            if number == count // 2:
+                queue.drain()
+            ids.append(
+                queue.enqueue(
+                    body,
+                    conversation=f"c{number % 5}",
+                    metadata={"n": str(number)} if number % 4 == 0 else None,
+                    id=f"mine-{number}" if number % 3 == 0 else None,
+                )
+            )
+            if number % 10 == 0:
+                ids.append(queue.record(f"heard {number}", conversation="c1", sender="Ana"))
+        queue.mark(ids[1], Status.READ)
+        return {id: queue.get(id) for id in ids}
+
+
+def crash(path: Path, target: Path) -> None:
+    """Copies a store that is in use as a crash leaves it."""
+    for name in path.parent.iterdir():
+        if name.name.startswith(path.name):
+            shutil.copy(name, target.parent / name.name.replace(path.name, target.name))
+
+
+def state(directory: Path) -> dict[str, tuple[bytes, int, int]]:
+    """The files of a directory: bytes, time of change, mode."""
+    return {
+        file.name: (file.read_bytes(), file.stat().st_mtime_ns, file.stat().st_mode)
+        for file in directory.iterdir()
+        if file.is_file()
+    }
+
+
+def readable(path: Path, ids: list[str]) -> dict[str, Message]:
+    """What a read-only queue still shows, by id and by list."""
+    found: dict[str, Message] = {}
+    with MessageQueue(path, read_only=True) as queue:
+        for id in ids:
+            try:
+                found[id] = queue.get(id)
+            except Error:
+                continue
+        after: int | None = None
+        try:
+            while page := queue.list(status=Status, limit=100, after=after):
+                found.update(
+                    {
+                        message.id: message
+                        for message in page
+                        if message.failure is None or "damaged" not in message.failure.text
+                    }
+                )
+                after = page[-1].sequence
+        except Error:
+            pass
+    return found
+
+
+def test_D15_a_sound_store_is_found_sound_and_copied_whole(store: Path, tmp_path: Path) -> None:
+    messages = fill(store)
+    before = state(tmp_path)
+    report = msgqueue.check(store)
+    assert (report.sound, report.whole, report.damaged, report.missing) == (True, len(messages), 0, 0)
+    assert (report.first_missing, report.last_missing) == (0, 0)
+    assert report.text == f"{len(messages)} messages, no damage found."
+    assert state(tmp_path) == before
+    target = tmp_path / "salvaged.db"
+    assert msgqueue.salvage(store, target) == report
+    assert {name: bytes for name, bytes in state(tmp_path).items() if name != target.name} == before
+    assert target.stat().st_mode & 0o777 == 0o600
+    with MessageQueue(target, mode=Mode.MANUAL) as queue, MessageQueue(store, mode=Mode.MANUAL) as original:
+        assert {id: queue.get(id) for id in messages} == messages
+        assert queue.counts() == original.counts()
+        assert [queue.attempts(id) for id in messages] == [original.attempts(id) for id in messages]
+        assert queue.conversations() == original.conversations()
+        assert queue.get(queue.enqueue("next")).sequence > max(message.sequence for message in messages.values())
+
+
+def test_D15_a_crashed_store_is_salvaged_with_its_log(store: Path, tmp_path: Path, opened: Opener) -> None:
+    crashed = tmp_path / "crashed" / "outbox.db"
+    crashed.parent.mkdir()
+    queue = opened(mode=Mode.MANUAL)
+    ids = [queue.enqueue(f"message {number}") for number in range(50)]
+    with pytest.raises(LockedError):
+        msgqueue.check(store)
+    with pytest.raises(LockedError):
+        msgqueue.salvage(store, tmp_path / "new.db")
+    crash(store, crashed)
+    before = state(crashed.parent)
+    assert msgqueue.check(crashed).sound
+    assert msgqueue.salvage(crashed, tmp_path / "new.db").whole == 50
+    assert state(crashed.parent) == before
+    with MessageQueue(tmp_path / "new.db", mode=Mode.MANUAL) as salvaged:
+        assert [message.id for message in salvaged.list(limit=100)] == ids
+
+
+def test_D15_a_lost_end_of_the_log_is_told_and_its_sequences_stay_unused(
+    tmp_path: Path, store: Path, opened: Opener
+) -> None:
+    crashed = tmp_path / "crashed" / "outbox.db"
+    crashed.parent.mkdir()
+    queue = opened(mode=Mode.MANUAL)
+    for number in range(50):
+        queue.enqueue(f"message {number}")
+    crash(store, crashed)
+    log = Path(f"{crashed}-wal")
+    os.truncate(log, log.stat().st_size // 2)
+    report = msgqueue.check(crashed)
+    assert 0 < report.whole < 50
+    assert (report.missing, report.first_missing, report.last_missing) == (50 - report.whole, report.whole + 1, 50)
+    assert not report.sound
+    assert f"{report.whole + 1} to 50 are missing" in report.text
+    assert msgqueue.salvage(crashed, tmp_path / "new.db") == report
+    with MessageQueue(tmp_path / "new.db", mode=Mode.MANUAL) as salvaged:
+        assert salvaged.get(salvaged.enqueue("later")).sequence > 50
+
+
+def test_D15_random_damage_costs_only_what_it_hit(store: Path, tmp_path: Path) -> None:
+    seed = int(os.environ.get("MSGQ_SEED", "0")) or random.randrange(1 << 30)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    messages = fill(store)
+    original = store.read_bytes()
+    target = tmp_path / "salvaged.db"
+    for _ in range(400 if os.environ.get("MSGQ_SOAK") else 25):
+        damaged = bytearray(original)
+        for _ in range(dice.randrange(1, 4)):
+            page = dice.randrange(len(damaged) // PAGE) * PAGE
+            kind = dice.randrange(3)
+            if kind == 0:
+                damaged[page : page + PAGE] = dice.randbytes(PAGE)
+            elif kind == 1:
+                damaged[page : page + PAGE] = bytes(PAGE)
+            else:
+                damaged[page + dice.randrange(PAGE)] ^= 1 << dice.randrange(8)
+        store.write_bytes(damaged)
+        try:
+            found = readable(store, list(messages))
+        except Error:
+            found = {}
+        before = state(tmp_path)
+        try:
+            report = msgqueue.salvage(store, target)
+        except (CorruptError, TooNewError):
+            assert not found
+            continue
+        assert {name: file for name, file in state(tmp_path).items() if name != target.name} == before
+        assert msgqueue.check(store).whole == report.whole
+        assert msgqueue.check(target).sound
+        salvaged = readable(target, list(messages))
+        assert len(salvaged) == report.whole
+        assert found.keys() <= salvaged.keys()
+        for id, message in salvaged.items():
+            assert (message.body, message.sequence, message.metadata, message.status) == (
+                messages[id].body,
+                messages[id].sequence,
+                messages[id].metadata,
+                messages[id].status,
+            )
+        assert report.sound == (len(salvaged) == len(messages) and msgqueue.check(store).sound)
+        target.unlink()
+
+
+def test_D15_a_message_that_does_not_fit_its_checksum_is_left_out_and_named(store: Path, tmp_path: Path) -> None:
+    messages = fill(store, 20)
+    victim = next(message for message in messages.values() if message.sequence == 7)
+    with sqlite3.connect(store) as plain:
+        plain.execute("UPDATE message SET body = CAST('forged' AS BLOB), body_size = 6 WHERE seq = 7")
+    plain.close()
+    report = msgqueue.check(store)
+    assert (report.sound, report.whole, report.damaged) == (False, len(messages) - 1, 1)
+    assert "damaged sequences: 7" in report.text
+    assert msgqueue.salvage(store, tmp_path / "new.db").damaged == 1
+    assert readable(tmp_path / "new.db", list(messages)).keys() == messages.keys() - {victim.id}
+
+
+@pytest.mark.parametrize("content", [b"", b"no store " * 5000, bytes(range(256)) * 600], ids=["empty", "text", "noise"])
+def test_D15_what_is_no_store_is_corrupt(content: bytes, store: Path, tmp_path: Path) -> None:
+    store.write_bytes(content)
+    store.chmod(0o600)
+    with pytest.raises(CorruptError):
+        msgqueue.check(store)
+    with pytest.raises(CorruptError):
+        msgqueue.salvage(store, tmp_path / "new.db")
+    assert [file.name for file in tmp_path.iterdir()] == [store.name]
+
+
+def test_D15_another_programs_database_is_corrupt_and_a_later_version_too_new(store: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as plain:
+        plain.execute("CREATE TABLE message(seq INTEGER PRIMARY KEY, body)")
+    plain.close()
+    other.chmod(0o600)
+    with pytest.raises(CorruptError):
+        msgqueue.check(other)
+    fill(store, 3)
+    with sqlite3.connect(store) as plain:
+        plain.execute("PRAGMA user_version = 99")
+    plain.close()
+    with pytest.raises(TooNewError):
+        msgqueue.check(store)
+    with pytest.raises(TooNewError):
+        msgqueue.salvage(store, tmp_path / "new.db")
+
+
+@pytest.mark.parametrize("call", [msgqueue.check, lambda path: msgqueue.salvage(path, path.parent / "new.db")])
+def test_D15_wrong_places_are_refused(call: Callable[[Path], object], store: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError):
+        call(store)
+    with pytest.raises(InvalidError):
+        call(tmp_path / "none" / "outbox.db")
+    with pytest.raises(msgqueue.PermissionDeniedError):
+        call(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_D15_a_target_that_exists_is_a_conflict(store: Path, tmp_path: Path) -> None:
+    fill(store, 3)
+    before = state(tmp_path)
+    with pytest.raises(ConflictError):
+        msgqueue.salvage(store, store)
+    assert state(tmp_path) == before
+
+
+def make_layout_1(path: Path) -> None:
+    """Takes everything from a closed store that layout 2 added."""
+    columns = {
+        "state": ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"],
+        "message": ["priority", "replace_key", "delivered_at", "read_at", "due_boot", "due_uptime"],
+        "conversation": ["proof"],
+    }
+    with sqlite3.connect(path) as plain:
+        plain.execute("DROP INDEX message_failed_in")
+        plain.execute("DROP INDEX message_replace")
+        for table, names in columns.items():
+            for name in names:
+                plain.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
+        plain.execute("PRAGMA user_version = 1")
+    plain.close()
+
+
+def test_D15_a_store_of_the_first_layout_is_checked_and_salvaged(store: Path, tmp_path: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        ids = [queue.enqueue(f"message {number}") for number in range(20)]
+    make_layout_1(store)
+    report = msgqueue.check(store)
+    assert (report.sound, report.whole) == (True, 20), report.text
+    assert msgqueue.salvage(store, tmp_path / "new.db") == report
+    assert list(readable(tmp_path / "new.db", ids)) == ids
