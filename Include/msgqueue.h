@@ -268,10 +268,14 @@ void msgq_options_init(msgq_options *options);
  * as soon as there is a transport.
  *
  * `options` may be NULL: the defaults. `out` receives the handle.
- * Ownership: close it with msgq_close. Beside `path` there is `path`-wal while the queue is open.
- * Errors: INVALID, PERMISSION (a directory, FIFO, symbolic or hard link, another user's file, an unsafe directory,
- *   read-only), LOCKED, CORRUPT (not a store: empty, text, another program's database; damaged beyond opening; or `path`-wal
- *   without its database), TOO_NEW, STORAGE.
+ * A refused open changes no file. A store that lost the end of its log, and one of which an index or a count had to be made
+ * anew, is opened, and MSGQ_EVENT_STORAGE tells it once a handler is set.
+ * Ownership: close it with msgq_close. Beside `path` there are `path`-wal and `path`-tail while the queue is open and after
+ * a crash; they belong together. A closed store is one file.
+ * Errors: INVALID (also: a name that ends in -wal, -journal, -shm or -tail), PERMISSION (a directory, FIFO, symbolic or hard
+ *   link, mount point, another user's file, a file that others may write, an unsafe directory, read-only), LOCKED, CORRUPT
+ *   (not a store: empty, text, another program's database; damaged beyond opening; `path`-wal without its database or of
+ *   another one; a rollback journal), TOO_NEW, STORAGE.
  * Threads: any. Since 0.1.
  */
 msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue **out);
@@ -281,8 +285,9 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  * flight, tells the events that are left (a handler that does not come back within a second ends that), runs the
  * release functions, closes the store.
  * NULL is fine. MSGQ_TIMEOUT: closed all the same, but an attempt had not ended; after the next open it is "outcome
- * unknown", and its release function runs when the callback returns.
- * Errors: INVALID, CLOSED, CONFLICT (from inside a callback), FORKED, TIMEOUT. Threads: any. Since 0.1.
+ * unknown", and its release function runs when the callback returns. MSGQ_STORAGE: closed all the same, but the store took no
+ * more writes, and outcomes of attempts are not saved; after the next open they are "outcome unknown".
+ * Errors: INVALID, CLOSED, CONFLICT (from inside a callback), FORKED, TIMEOUT, STORAGE. Threads: any. Since 0.1.
  */
 msgq_result msgq_close(msgq_queue *queue, int64_t timeout_ms);
 

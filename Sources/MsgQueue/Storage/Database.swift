@@ -336,8 +336,9 @@ final class Database {
 
     /// What is kept for outcomes, deletions and closing when the disk is full: blocks behind the database's end.
     private static let reserve: Int64 = 64 << 10
-    /// Room for messages that is taken at a time; on a disk that is nearly full, less.
-    private static let steps: [Int64] = [512 << 10, 64 << 10]
+    /// Room for messages that is taken at a time: more where there is plenty, so that the log does not want for it.
+    private static let (step, longStep): (Int64, Int64) = (64 << 10, 512 << 10)
+    private static let plenty: UInt64 = 256 << 20
     /// Whether the file system can allocate blocks behind a file's end.
     private var canReserve = true
     /// The reserve is whole. Without it no message is accepted.
@@ -353,20 +354,25 @@ final class Database {
         guard let lock, canReserve, growthLeft < 0 || !hasReserve else { return }
         let end = Int64(try Posix.status(lock.descriptor, path).st_size)
         let grown = max(0, try pageCount() * 4096 - end)
-        for step in Self.steps {
-            if platform_allocate(lock.descriptor, end, Self.reserve + grown + bytes + step) == 0 {
-                // Allocating it changed the file's times.
-                watch.rememberTimes()
-                (hasReserve, isReserveGone, growthLeft) = (true, false, step)
-                return
-            }
+        let step = freeBytes(lock) > Self.plenty ? Self.longStep : Self.step
+        guard platform_allocate(lock.descriptor, end, Self.reserve + grown + bytes + step) == 0 else {
             guard errno == ENOSPC || errno == EDQUOT else {
                 canReserve = false
                 return
             }
+            hasReserve = false
+            throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
         }
-        hasReserve = false
-        throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
+        // Allocating it changed the file's times.
+        watch.rememberTimes()
+        (hasReserve, isReserveGone, growthLeft) = (true, false, step)
+    }
+
+    /// Of the file system; 0 when it does not tell.
+    private func freeBytes(_ lock: StoreLock) -> UInt64 {
+        var status = statvfs()
+        guard fstatvfs(lock.descriptor, &status) == 0 else { return 0 }
+        return UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue
     }
 
     /// Takes the reserve again, if there is room for it.
