@@ -271,7 +271,7 @@ package final class Engine: @unchecked Sendable {
 
     /// Runs `body` and commits; after an error nothing is changed. `makingRoom`: when the disk is full, with the room that is kept.
     func transaction<T>(durable: Bool, makingRoom: Bool = true, _ body: () throws(QueueError) -> T) throws(QueueError) -> T {
-        var mayMakeRoom = makingRoom
+        var (mayMakeRoom, mayMakeIndexes) = (makingRoom, true)
         while true {
             do throws(QueueError) {
                 try store.begin()
@@ -283,10 +283,29 @@ package final class Engine: @unchecked Sendable {
                 store.rollback()
                 if error.isFull, mayMakeRoom, store.makeRoom() { continue }
                 mayMakeRoom = false
+                if error.isIndex, mayMakeIndexes, mendIndexes(error) {
+                    mayMakeIndexes = false
+                    continue
+                }
                 if error.code == .storage || error.code == .unknown { storageTrouble(error) }
                 throw error
             }
         }
+    }
+
+    /// An index that does not fit the messages is made anew from them, and the host is told. False: it could not be.
+    func mendIndexes(_ error: QueueError) -> Bool {
+        guard store.remakeIndexes() else { return false }
+        Log.error("\(store.path): an index was damaged and was made anew from the messages: \(error.detail)")
+        emit(.storage(QueueError(.corrupt, "an index was damaged and was made anew from the messages")))
+        return true
+    }
+
+    /// A drain ends with messages left. Those that no index knows would wait for ever.
+    func checkIndexes(_ now: Moment) {
+        guard store.totals.queued > 0, !store.checkQueuedIndex() else { return }
+        guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }
+        scheduler.forgetBacklog(now)
     }
 
     // MARK: What is not durable yet

@@ -106,6 +106,7 @@ extension Engine {
         var report = reportSoFar()
         report.stop = stop
         scheduler.finished(now)
+        if stop == .waiting { checkIndexes(now) }
         emit(.drainFinished(report))
         tell(drainWaiters, report)
         drainWaiters = []

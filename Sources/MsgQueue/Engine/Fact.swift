@@ -47,6 +47,12 @@ extension Engine {
         unsaved += staged
         if let fact { unsaved.append(fact) }
         staged = []
+        if error.isIndex, !isMakingRoom, mendIndexes(error) {
+            isMakingRoom = true
+            defer { isMakingRoom = false }
+            saveUnsaved()
+            if unsaved.isEmpty { return }
+        }
         // With the room that is kept for it, at once.
         if error.isFull, !isMakingRoom {
             isMakingRoom = true

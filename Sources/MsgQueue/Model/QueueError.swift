@@ -29,13 +29,16 @@ public struct QueueError: Error, Sendable, Equatable, CustomStringConvertible {
     public let detail: String
     /// The disk, or the quota, has no room left: the store may have a way to make some.
     package let isFull: Bool
+    /// An index does not fit the messages: it can be made anew from them.
+    package let isIndex: Bool
 
     public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }
 
-    package init(_ code: Code, _ detail: String, isFull: Bool) {
+    package init(_ code: Code, _ detail: String, isFull: Bool = false, isIndex: Bool = false) {
         self.code = code
         self.detail = detail
         self.isFull = isFull
+        self.isIndex = isIndex
     }
 
     public var description: String { "\(code): \(detail)" }

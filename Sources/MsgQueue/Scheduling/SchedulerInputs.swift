@@ -121,6 +121,17 @@ extension Scheduler {
         placeAll(now)
     }
 
+    /// What is known of the backlog is wrong: the store is read anew.
+    package mutating func forgetBacklog(_ now: Moment) {
+        for (conversation, lane) in lanes where lane.flight == nil { lanes[conversation] = nil }
+        scannedThrough = 0
+        scanComplete = false
+        placeAll(now)
+    }
+
+    /// The store was read to its end, and nothing waits in it that is known here.
+    package var knowsOfNothing: Bool { scanComplete && lanes.isEmpty && flights.isEmpty }
+
     package mutating func count(_ change: (inout Report) -> Void) {
         guard var current = session else { return }
         change(&current.report)

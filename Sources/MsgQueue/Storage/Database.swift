@@ -356,7 +356,7 @@ final class Database {
         let grown = max(0, try pageCount() * 4096 - end)
         let step = freeBytes(lock) > Self.plenty ? Self.longStep : Self.step
         guard platform_allocate(lock.descriptor, end, Self.reserve + grown + bytes + step) == 0 else {
-            guard errno == ENOSPC || errno == EDQUOT else {
+            guard Posix.isFull(errno) else {
                 canReserve = false
                 return
             }
@@ -375,11 +375,18 @@ final class Database {
         return UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue
     }
 
-    /// Takes the reserve again, if there is room for it.
+    /// Takes the reserve again, or as much of it as there is room for.
     func restoreReserve() {
         growthLeft = -1
         do throws(QueueError) { try takeRoom(for: 0) } catch {
             // The next message asks again, and is told.
+            guard let lock, let end = try? Posix.status(lock.descriptor, path).st_size else { return }
+            for bytes in [Self.reserve, Self.reserve / 2, Self.reserve / 4, Self.reserve / 8]
+            where platform_allocate(lock.descriptor, Int64(end), bytes) == 0 {
+                watch.rememberTimes()
+                isReserveGone = false
+                return
+            }
         }
     }
 
@@ -418,11 +425,12 @@ final class Database {
         switch code & 0xff {
         case SQLITE_BUSY, SQLITE_LOCKED: return QueueError(.locked, message)
         case SQLITE_FULL: return QueueError(.storage, message, isFull: true)
-        case SQLITE_IOERR: return QueueError(.storage, message, isFull: system == ENOSPC || system == EDQUOT)
+        case SQLITE_IOERR: return QueueError(.storage, message, isFull: Posix.isFull(system))
         case SQLITE_CANTOPEN:
-            return QueueError([EACCES, EPERM, EROFS].contains(system) ? .permission : .storage, message, isFull: system == ENOSPC)
+            return QueueError([EACCES, EPERM, EROFS].contains(system) ? .permission : .storage, message, isFull: Posix.isFull(system))
         case SQLITE_NOMEM, SQLITE_READONLY, SQLITE_PROTOCOL: return QueueError(.storage, message)
-        case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT: return QueueError(.corrupt, message)
+        case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT:
+            return QueueError(.corrupt, message, isIndex: code == SQLITE_CORRUPT | (3 << 8))  // SQLITE_CORRUPT_INDEX
         case SQLITE_PERM, SQLITE_AUTH: return QueueError(.permission, message)
         case SQLITE_TOOBIG: return QueueError(.tooLarge, message)
         default: return QueueError(.internal, message)

@@ -13,10 +13,13 @@ enum Posix {
         }
     }
 
+    /// No room on the disk, in the quota, or up to the limit of a file's size.
+    static func isFull(_ code: Int32) -> Bool { code == ENOSPC || code == EDQUOT || code == EFBIG }
+
     /// An error of a system call as the caller is told of it.
     static func error(_ code: Int32, _ what: String) -> QueueError {
         let isForbidden = [EACCES, EPERM, EROFS, ENOTDIR].contains(code)
-        return QueueError(isForbidden ? .permission : .storage, "\(what): \(describe(code))", isFull: code == ENOSPC || code == EDQUOT)
+        return QueueError(isForbidden ? .permission : .storage, "\(what): \(describe(code))", isFull: isFull(code))
     }
 
     /// What lies under a path, symbolic links not followed; nil: nothing.
@@ -37,15 +40,26 @@ enum Posix {
 
     // MARK: Descriptors
 
+    /// A descriptor above those of standard input, output and error, which a host may have closed: what it then prints must not go into a
+    /// file of the store.
+    static func aboveStandard(_ descriptor: Int32) -> Int32 {
+        guard (0...2).contains(descriptor) else { return descriptor }
+        let moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+        let code = errno
+        close(descriptor)
+        errno = code
+        return moved
+    }
+
     static func open(_ path: String, _ flags: Int32) throws(QueueError) -> Int32 {
-        let descriptor = Glibc.open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        let descriptor = aboveStandard(Glibc.open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))
         guard descriptor >= 0 else { throw error(errno, path) }
         return descriptor
     }
 
     /// Makes a new empty file that only its owner can read.
     static func makeFile(_ path: String) throws(QueueError) -> Int32 {
-        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        let descriptor = aboveStandard(Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600))
         guard descriptor >= 0 else { throw error(errno, path) }
         return descriptor
     }
@@ -119,7 +133,7 @@ enum Posix {
 
     // MARK: New files
 
-    private static let mark = ".new-"
+    private static let mark = ".msgq-new-"
 
     /// Beside `path`, for a file that is built before it gets that name.
     static func temporaryName(for path: String) -> String { "\(path)\(mark)\(getpid())-\(UInt32.random(in: 0...UInt32.max))" }
@@ -157,14 +171,22 @@ enum Posix {
         while let entry = readdir(entries) {
             // Read where it lies: the entry ends behind its name, not where the struct does.
             let name = String(cString: (UnsafeRawPointer(entry) + start).assumingMemoryBound(to: CChar.self))
-            if name.hasPrefix(prefix) { found.append("\(directory)/\(name)") }
+            // Nothing but what `temporaryName` makes, of a process that is gone.
+            guard name.hasPrefix(prefix) else { continue }
+            let parts = name.dropFirst(prefix.count).split(separator: "-", omittingEmptySubsequences: false)
+            guard parts.count == 2, let process = pid_t(parts[0]), process > 0, UInt32(parts[1]) != nil, kill(process, 0) != 0,
+                errno == ESRCH
+            else { continue }
+            found.append("\(directory)/\(name)")
         }
         for file in found {
             let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
             guard descriptor >= 0 else { continue }
             var status = stat()
             // One that was made just now may not be locked yet.
-            if fstat(descriptor, &status) == 0, time(nil) - status.st_mtim.tv_sec > 1, flock(descriptor, LOCK_EX | LOCK_NB) == 0 {
+            if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1,
+                time(nil) - status.st_mtim.tv_sec > 1, flock(descriptor, LOCK_EX | LOCK_NB) == 0
+            {
                 unlink(file)
             }
             close(descriptor)

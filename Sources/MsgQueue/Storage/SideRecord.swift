@@ -83,7 +83,7 @@ final class SideFile {
     var isOpen: Bool { descriptor >= 0 }
 
     func open() throws(QueueError) {
-        let opened = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        let opened = Posix.aboveStandard(Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
         guard opened >= 0 else { throw Posix.error(errno, path) }
         descriptor = opened
     }

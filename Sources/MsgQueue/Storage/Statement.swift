@@ -93,6 +93,8 @@ final class Statement {
 
     func int(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
 
+    func double(_ column: Int32) -> Double { sqlite3_column_double(handle, column) }
+
     func bool(_ column: Int32) -> Bool { sqlite3_column_int64(handle, column) != 0 }
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }

@@ -95,10 +95,11 @@ package final class Store {
             _ = try store.nextExpiry(after: 0)
             _ = try store.conversationsWithFailures()
             _ = try store.queued(after: 0, limit: 1)
-            for attempt in try store.interrupted() {
-                do throws(QueueError) { _ = try store.row(at: attempt.sequence, .none) } catch {
-                    guard error.code == .corrupt else { throw error }
-                }
+            do throws(QueueError) { try store.rehearseRecovery() } catch {
+                guard error.isIndex else { throw error }
+                store.rollback()
+                guard store.remakeIndexes() else { throw error }
+                try store.rehearseRecovery()
             }
         } catch {
             store.rollback()
@@ -156,11 +157,11 @@ package final class Store {
 
     /// Takes over where the last owner left off.
     private func start(_ survey: StoreSurvey) throws(QueueError) {
+        if let found = survey.state { (state, stateOnDisk) = (found, found) }
         if survey.logFrames > 0, !isReadOnly {
             try openSideFile()
             if !checkpoint() { Log.warning("\(path): the log that was left behind could not be copied yet") }
         }
-        if let found = survey.state { (state, stateOnDisk) = (found, found) }
         if survey.layout < Schema.version { try upgrade() }
         if survey.needsIndexes { try makeIndexes() }
         if survey.state == nil { try rebuild() }
@@ -184,6 +185,59 @@ package final class Store {
     }
     /// The row of `state` must be written whatever is in it.
     private var isUpgraded = false
+
+    /// The writes by which an owner takes over what was under way.
+    private func rehearseRecovery() throws(QueueError) {
+        try begin()
+        for attempt in try interrupted() {
+            do throws(QueueError) {
+                guard let row = try row(at: attempt.sequence, .none) else { continue }
+                let number = row.progress.attempts &+ 1
+                try end(
+                    row,
+                    OutcomeRule.recover(
+                        number: number, startedAt: max(attempt.startedAt, 0), of: row.progress, holdUnknown: false, maxRetries: 1000))
+            } catch {
+                guard error.code == .corrupt, !error.isIndex else { throw error }
+            }
+        }
+        rollback()
+    }
+
+    /// Makes the indexes anew because a statement found one that does not fit; false: that is not possible.
+    package func remakeIndexes() -> Bool {
+        guard !isInTransaction, !isPoisoned else { return false }
+        do throws(QueueError) {
+            try makeIndexes()
+            return true
+        } catch {
+            rollback()
+            Log.error("\(path): \(error.detail)")
+            return false
+        }
+    }
+
+    /// Whether the index of queued messages holds those that are queued; not more often than once a session.
+    package func checkQueuedIndex() -> Bool {
+        guard !isQueuedIndexChecked, !isInTransaction else { return true }
+        isQueuedIndexChecked = true
+        do throws(QueueError) {
+            let indexed = try database.statement(
+                "SELECT count(*), total(seq) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0")
+            let kept = try database.statement("SELECT count(*), total(seq) FROM message NOT INDEXED WHERE +indexed = 1 AND +status = 0")
+            let waiting = try database.statement(
+                "SELECT count(*), total(seq) FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0")
+            var sums: [(Int64, Double)] = []
+            for statement in [indexed, kept, waiting] {
+                sums.append(try statement.first { () throws(QueueError) in (statement.int(0), statement.double(1)) } ?? (0, 0))
+            }
+            return sums[0] == sums[1] && sums[2] == sums[1]
+        } catch {
+            Log.warning("\(path): \(error.detail)")
+            return !error.isIndex
+        }
+    }
+    private var isQueuedIndexChecked = false
 
     private func makeIndexes() throws(QueueError) {
         note("an index was damaged and was made anew from the messages")

@@ -61,7 +61,12 @@ final class StoreLock: @unchecked Sendable {
             }
             guard platform_lock_database(descriptor, shared ? 0 : 1) == 0 else {
                 guard errno == EAGAIN || errno == EACCES else { throw QueueError(.storage, "lock of \(path): \(Posix.lastError())") }
-                let owner = Self.owner(of: file).map { $0 == getpid() ? "this process (\($0))" : "process \($0)" } ?? "another process"
+                let owner =
+                    Self.owner(of: file).map { owner in
+                        if owner == getpid() { return "this process (\(owner))" }
+                        let isGone = kill(owner, 0) != 0 && errno == ESRCH
+                        return isGone ? "a process that was forked by process \(owner)" : "process \(owner)"
+                    } ?? "another process"
                 throw QueueError(.locked, "\(path) is open in \(owner)")
             }
             // It may have been replaced before the lock was taken.

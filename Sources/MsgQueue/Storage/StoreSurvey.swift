@@ -198,7 +198,9 @@ struct Ties {
     /// Whether a side record was written for this database.
     func includes(_ record: SideRecord) -> Bool {
         guard let rawGeneration else { return false }
+        // The record of the log before may be there still, when this one was copied and the record was not written yet.
         return record.generation == rawGeneration || record.base == rawGeneration || generations.contains(record.generation)
+            || record.generation == first?.base
     }
 }
 
@@ -210,6 +212,8 @@ extension LostTail {
         guard layout >= 2, wasOpen || view.log.map({ !$0.isEmpty }) ?? false else {
             // A closed store needs no log; what is there and is none was made by somebody else.
             if layout >= 2, let log = view.log, log.size > 0, log.header == nil {
+                // Unless it was being begun when the power failed.
+                if let record = try SideRecord.read(of: view.path), ties.includes(record) { return nil }
                 throw QueueError(
                     .corrupt, "\(log.path) is not the log of \(view.path), which was closed in order; if it is not needed, move it away")
             }
@@ -218,7 +222,15 @@ extension LostTail {
         let name = StorePath.log(of: view.path)
         let record = try SideRecord.read(of: view.path)
         guard let record, ties.includes(record) else {
-            guard view.log == nil, wasOpen else { return nil }
+            guard wasOpen, view.log == nil || ties.rawGeneration != nil else { return nil }
+            guard view.log == nil else {
+                return LostTail(
+                    first: lastSequence + 1, last: 0,
+                    text: """
+                        \(StorePath.tail(of: view.path)) is missing or damaged: whether \(name) is whole is not known. Messages after \
+                        sequence \(lastSequence) and changes that were only in the log may be lost
+                        """)
+            }
             return LostTail(
                 first: lastSequence + 1, last: 0,
                 text: """

@@ -75,7 +75,7 @@ import Testing
             return refusal { try queue.backup(to: path) }
         }
         #expect(await eventually { began.isSet })
-        #expect(await eventually { directory.names.contains { $0.contains(".new-") } })
+        #expect(await eventually { directory.names.contains { $0.contains(".msgq-new-") } })
         try await queue.close()
         #expect(try await code == .closed)
         #expect(directory.names == ["outbox.db"])

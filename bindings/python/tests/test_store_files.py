@@ -12,6 +12,7 @@ import pytest
 
 from msgqueue import (
     CorruptError,
+    Draft,
     EventKind,
     FailureKind,
     LockedError,
@@ -237,3 +238,73 @@ def test_D17_backup_copy_and_restore(store: Path, tmp_path: Path) -> None:
         assert numbers(queue) == ["1"]
         assert queue.drain().sent == 1
     assert sent == ["m1", "m2", "m1"]  # again, under its id
+
+
+PRINT = """
+    import os, sys
+    from msgqueue import MessageQueue, Mode
+    descriptor = int(sys.argv[2])
+    os.close(descriptor)
+    with MessageQueue(sys.argv[1], mode=Mode.MANUAL, direct=False) as queue:
+        queue.enqueue("first", id="a")
+        try:
+            os.write(descriptor, b"an ordinary line of the host\\n")
+        except OSError:
+            pass  # nothing is open there
+        queue.enqueue("second", id="b")
+"""
+
+
+@pytest.mark.parametrize("descriptor", [0, 1, 2])
+def test_Q12_what_a_host_writes_to_a_closed_standard_descriptor_is_not_written_to_its_store(
+    store: Path, descriptor: int
+) -> None:
+    fill(store, 1, 1)
+    with program(PRINT, store, descriptor) as host:
+        host.wait()
+    with opened(store) as queue:
+        assert [message.id for message in queue.list()] == ["m1", "a", "b"]
+
+
+def test_D12_files_whose_names_only_look_like_unfinished_ones_stay(store: Path) -> None:
+    others = [store.with_name(f"{store.name}.new-2025"), store.with_name(f"{store.name}.msgq-new-notes.txt")]
+    for other in others:
+        other.write_text("somebody's")
+        os.utime(other, (1, 1))
+    fill(store, 1, 1)
+    assert [other.read_text() for other in others] == ["somebody's", "somebody's"]
+
+
+def test_D7_a_side_record_that_is_missing_beside_a_log_is_told(store: Path) -> None:
+    crash(store, 1, 3)
+    copy = store.with_name("copy.db")
+    shutil.copy(store, copy)
+    shutil.copy(f"{store}-wal", f"{copy}-wal")
+    with pytest.raises(CorruptError, match=r"copy\.db-tail is missing"):
+        opened(copy, refuse_lost_tail=True)
+    events = Events()
+    with opened(copy, on_event=events) as queue:
+        assert queue.counts().queued == 3
+        assert "-tail is missing" in (events.wait_for(EventKind.STORAGE).text or "")
+
+
+def test_D10_an_index_that_misses_messages_of_a_large_store_is_made_anew(store: Path) -> None:
+    count = 9000
+    with opened(store) as queue:
+        queue.enqueue_batch([Draft("x" * 256, conversation=f"c{number % 20}") for number in range(count)])
+    assert store.stat().st_size > 2 << 20
+    with closing(sqlite3.connect(store)) as plain:
+        sql = plain.execute("SELECT sql FROM sqlite_schema WHERE name = 'message_queued'").fetchone()[0]
+        plain.execute("DROP INDEX message_queued")
+        plain.execute(f"{sql} AND seq % 2 = 0")
+        plain.execute("PRAGMA writable_schema = ON")
+        plain.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'message_queued'", [sql])
+        plain.commit()
+    events = Events()
+    with opened(store, on_event=events) as queue:
+        queue.set_transport(lambda delivery: Outcome.sent())
+        for _ in range(3):
+            queue.drain()
+        assert queue.counts().queued == 0
+        assert queue.counts().sent == count
+        assert "index" in (events.wait_for(EventKind.STORAGE).text or "")

@@ -203,8 +203,8 @@ class MessageQueue(World, Polling):
         another thread closes waits for that.
 
         Errors: TimedOutError: closed all the same, but an attempt had not ended; after the next open its outcome is
-        unknown. StorageError: closed all the same, but outcomes could not be saved; after the next open they are unknown.
-        ConflictError: called from inside a callback.
+        unknown. StorageError: closed all the same, but outcomes could not be saved; after the next open they are
+        unknown. ConflictError: called from inside a callback.
         """
         try:
             self._handle.close(timeout)
