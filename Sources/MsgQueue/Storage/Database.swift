@@ -400,6 +400,26 @@ final class Database {
         return ftruncate(lock.descriptor, status.st_size) == 0
     }
 
+    /// A file of which more than half is unused, and so much at least, is made smaller when it is closed; a larger rest takes too long.
+    private static let (unused, rest): (Int64, Int64) = (256, 8192)
+
+    /// Gives unused pages back to the file system, if that is worth it. What fails costs nothing but their room. Outside a transaction.
+    func shrink() {
+        guard lock != nil, !isInTransaction, !isPoisoned else { return }
+        do throws(QueueError) {
+            let statement = try statement("PRAGMA freelist_count")
+            let free = try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+            let used = try pageCount() - free
+            guard free > Self.unused, free > used, used <= Self.rest else { return }
+            // It attaches a database in memory.
+            sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)
+            defer { sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0) }
+            try execute("VACUUM")
+        } catch {
+            Log.warning("\(path): unused room was not given back: \(error.detail)")
+        }
+    }
+
     // MARK: The end
 
     /// Closes the connection, whatever its state. Neither log nor database is written by this.

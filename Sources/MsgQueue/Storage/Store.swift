@@ -462,6 +462,7 @@ package final class Store {
     private func finish() -> Bool {
         guard !database.isPoisoned else { return false }
         guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
+        database.shrink()
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()

@@ -308,3 +308,20 @@ def test_D10_an_index_that_misses_messages_of_a_large_store_is_made_anew(store: 
         assert queue.counts().queued == 0
         assert queue.counts().sent == count
         assert "index" in (events.wait_for(EventKind.STORAGE).text or "")
+
+
+def test_H1_a_store_that_was_emptied_is_small_again_when_it_is_closed(store: Path) -> None:
+    count = 6000
+    with opened(store) as queue:
+        queue.enqueue_batch([Draft("x" * 500, id=f"n{number}", conversation="ana") for number in range(count)])
+    before = store.stat().st_size
+    with opened(store) as queue:
+        queue.clear()
+        queue.enqueue("the one that is left", id="left")
+    assert before > 3 << 20
+    assert store.stat().st_size < 1 << 20
+    with closing(sqlite3.connect(store)) as plain:
+        assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with opened(store) as queue:
+        assert [message.id for message in queue.list()] == ["left"]
+        queue.enqueue("another", id="another")
