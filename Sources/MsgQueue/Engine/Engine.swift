@@ -90,6 +90,7 @@ package final class Engine: @unchecked Sendable {
     package init(path: String, options: Options, ports: Ports = .system) throws(QueueError) {
         try options.validate()
         Log.prepare()
+        ThreadContext.prepare()
         self.options = options
         self.ports = ports
         policy = RetryPolicy(options)

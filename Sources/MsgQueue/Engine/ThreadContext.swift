@@ -21,6 +21,10 @@ package final class ThreadContext {
         return key
     }()
 
+    /// Makes the key, before there are threads that could want it at one time. (Swift's runtime locks what is made at first use by the
+    /// number of the thread, which it keeps: in a forked child that is the parent's, and a second thread would wait for ever.)
+    static func prepare() { _ = current }
+
     package static var current: ThreadContext {
         if let context = pthread_getspecific(key) {
             return Unmanaged<ThreadContext>.fromOpaque(context).takeUnretainedValue()
