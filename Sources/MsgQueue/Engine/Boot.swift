@@ -6,18 +6,11 @@ enum Boot {
     /// kernel tells none, a random one, which holds for this process.
     static var current: Int64 {
         var checksum = Checksum()
-        guard let id = kernelName else { return Int64.random(in: 1...Int64.max) }
+        let id = SystemBoot.id()
+        guard !id.isEmpty else { return Int64.random(in: 1...Int64.max) }
         checksum.add(id)
         var space = stat()
         if stat("/proc/self/ns/time", &space) == 0 { checksum.add(Int64(truncatingIfNeeded: space.st_ino)) }
         return max(checksum.stored & Int64.max, 1)
-    }
-
-    private static var kernelName: String? {
-        guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return nil }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 36)
-        guard fread(&bytes, 1, bytes.count, file) == bytes.count else { return nil }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }
