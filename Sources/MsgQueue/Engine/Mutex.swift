@@ -84,3 +84,27 @@ package final class Condition: @unchecked Sendable {
         return pthread_cond_timedwait(handle, mutex.handle, &time) != ETIMEDOUT
     }
 }
+
+/// A semaphore that begins at zero. It may be let go as soon as the last `wait` has returned.
+final class Semaphore: @unchecked Sendable {
+    private let handle: UnsafeMutablePointer<sem_t>
+
+    init() {
+        handle = .allocate(capacity: 1)
+        handle.initialize(to: sem_t())
+        sem_init(handle, 0, 0)
+    }
+
+    deinit {
+        sem_destroy(handle)
+        handle.deallocate()
+    }
+
+    func post() { sem_post(handle) }
+
+    /// Waits for a `post`.
+    func wait() {
+        // A signal handler may interrupt it.
+        while sem_wait(handle) != 0, errno == EINTR {}
+    }
+}

@@ -1,42 +1,40 @@
 /// Flat combining: of all threads that want to write, one runs what all of them wait for, in one transaction with one flush. A thread
 /// alone pays no hand-over.
 final class WriteGate: @unchecked Sendable {
-    /// One thread's wish, run by itself or by another.
+    /// What one thread wants to write; run by that thread or by another.
     final class Command {
-        /// Valid while the owner waits, which it does until `isDone`.
+        /// Valid while the owner waits, which it does until the command was run.
         let drafts: UnsafeBufferPointer<BorrowedDraft>
         var result: Result<[String], QueueError> = .failure(QueueError(.internal, "the command was not run"))
-        fileprivate var isDone = false
         fileprivate var leads = false
+        /// Posted once: when the command was run, or when its owner is to run the next round.
+        fileprivate let woken = Semaphore()
 
         init(_ drafts: UnsafeBufferPointer<BorrowedDraft>) { self.drafts = drafts }
     }
 
     private let mutex = Mutex()
-    private let changed = Condition()
+    /// As many are waiting as the leader lingers for.
+    private let gathered = Condition()
+    private var isGathering = false
     private var waiting: [Command] = []
     private var hasLeader = false
     /// How many the last round served: so many may come back at once.
     private var lastRound = 1
     private var lastDuration: UInt64 = 0
 
-    /// Runs the command. `run` executes several with the engine's lock held, and answers how long that took in nanoseconds;
-    /// `collect` gives it
-    /// those that came in the meantime.
+    /// Runs the command. `run` executes several with the engine's lock held; `collect` gives it those that came in the meantime.
     func submit(_ command: Command, _ run: (_ collect: () -> [Command]) -> Void) {
         mutex.lock()
+        waiting.append(command)
         if hasLeader {
-            waiting.append(command)
-            changed.broadcast()
-            while !command.isDone, !command.leads { changed.wait(mutex) }
-            guard !command.isDone else {
-                mutex.unlock()
-                return
-            }
-        } else {
-            hasLeader = true
-            waiting.append(command)
+            if isGathering, waiting.count >= lastRound { gathered.signal() }
+            mutex.unlock()
+            command.woken.wait()
+            guard command.leads else { return }
+            mutex.lock()
         }
+        hasLeader = true
         linger()
         mutex.unlock()
 
@@ -52,25 +50,24 @@ final class WriteGate: @unchecked Sendable {
         let duration = Ports.nanoseconds() &- began
 
         mutex.lock()
-        for command in round { command.isDone = true }
         (lastRound, lastDuration) = (round.count, duration)
-        if let next = waiting.first {
-            next.leads = true
-        } else {
-            hasLeader = false
-        }
-        // A thread that was alone has nobody to wake.
-        if round.count > 1 || !waiting.isEmpty { changed.broadcast() }
+        let next = waiting.first
+        next?.leads = true
+        hasLeader = next != nil
         mutex.unlock()
+        next?.woken.post()
+        for served in round where served !== command { served.woken.post() }
     }
 
     /// Those whom the last round released come back in a moment: waiting for them, a quarter of a commit at most, lets them share this one.
     private func linger() {
         guard lastRound > 1, waiting.count < lastRound else { return }
+        isGathering = true
+        defer { isGathering = false }
         let deadline = Ports.nanoseconds() &+ min(lastDuration / 4, 2_000_000)
         while waiting.count < lastRound {
             let now = Ports.nanoseconds()
-            guard now < deadline, changed.wait(mutex, nanoseconds: deadline &- now) else { return }
+            guard now < deadline, gathered.wait(mutex, nanoseconds: deadline &- now) else { return }
         }
     }
 }
