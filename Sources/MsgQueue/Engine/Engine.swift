@@ -29,6 +29,7 @@ package final class Engine: @unchecked Sendable {
     var transport: Registration<TransportFunction>?
     var handler: Registration<EventFunction>?
     var nextToken: UInt64
+    var idBits: RandomBits
     let firstToken: UInt64
     /// The first token of an attempt that may begin after the last resume.
     var resumedAt: UInt64 = 0
@@ -98,6 +99,7 @@ package final class Engine: @unchecked Sendable {
         // Tokens of an earlier run must not be taken for one of this.
         firstToken = (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1
         nextToken = firstToken
+        idBits = RandomBits(seed: ports.random())
         opening = Opening(boot: ports.boot(), moment: ports.moment)
         asleepBefore = ports.asleep()
         scheduler = Scheduler(options, opening)

@@ -21,7 +21,7 @@ extension Engine {
             let now = ports.moment
             try store.takeRoom(messages: 1, bytes: Int64(draft.body.count))
             let row = try transaction(durable: true, makingRoom: false) { () throws(QueueError) in
-                try store.insert(draft, sender: sender, now: now.wall, random: ports.random)
+                try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
             }
             countsChanged()
             maintenanceAt = min(maintenanceAt, store.totals.history > options.keepSent ? now.mono : maintenanceAt)

@@ -61,7 +61,7 @@ extension Engine {
                     ids.reserveCapacity(command.drafts.count)
                     for (place, draft) in command.drafts.enumerated() {
                         let row = try store.insert(
-                            draft, expiresAt: expiry(draft, now.wall), now: now.wall, random: ports.random)
+                            draft, expiresAt: expiry(draft, now.wall), now: now.wall, random: idBits.next())
                         inserted.append(Inserted(sequence: row.sequence, expiresAt: row.expiresAt, command: index, draft: place))
                         ids.append(row.id)
                     }

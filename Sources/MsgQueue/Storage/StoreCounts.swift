@@ -79,16 +79,21 @@ extension Store {
     }
 
     func bind(_ counts: Counts, to statement: Statement, from first: Int32) {
-        for (index, value) in Self.numbers(counts).enumerated() { statement.bind(first + Int32(index), value) }
-    }
-
-    private static func numbers(_ counts: Counts) -> [Int64] {
-        [counts.queued, counts.sent, counts.delivered, counts.read, counts.failed, counts.received, counts.unread, counts.unsentBytes]
+        statement.bind(first, counts.queued)
+        statement.bind(first + 1, counts.sent)
+        statement.bind(first + 2, counts.delivered)
+        statement.bind(first + 3, counts.read)
+        statement.bind(first + 4, counts.failed)
+        statement.bind(first + 5, counts.received)
+        statement.bind(first + 6, counts.unread)
+        statement.bind(first + 7, counts.unsentBytes)
     }
 
     /// What shows that a row of `conversation` is what was written: linear, so that it can be kept with every change.
     private static func proof(_ counts: Counts, last: Int64) -> Int64 {
-        zip(numbers(counts) + [last], [3, 5, 7, 11, 13, 17, 19, 23, 29] as [Int64]).reduce(0) { $0 &+ $1.0 &* $1.1 }
+        var proof = 3 &* counts.queued &+ 5 &* counts.sent &+ 7 &* counts.delivered
+        proof = proof &+ 11 &* counts.read &+ 13 &* counts.failed &+ 17 &* counts.received
+        return proof &+ 19 &* counts.unread &+ 23 &* counts.unsentBytes &+ 29 &* last
     }
 
     /// Of all messages; those being sent count as queued.

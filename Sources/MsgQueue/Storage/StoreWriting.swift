@@ -5,13 +5,13 @@ extension Store {
 
     /// Puts one message behind all others; gives its id and place. With a `sender` it is somebody else's, for the history.
     package func insert(
-        _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: () -> UInt64
+        _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
         let sequence = try takeSequence()
         var progress = Progress()
         if sender != nil { progress.status = .delivered }
         var row = Row(
-            sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random()),
+            sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random),
             isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
             metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
             expiresAt: expiresAt ?? draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress,
@@ -65,14 +65,21 @@ extension Store {
               due_boot = ?15, due_uptime = ?16 WHERE seq = ?1
             """)
         statement.bind(1, row.sequence)
-        for (index, value) in [
-            Row.number(progress.status, isReceived: row.isReceived), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
-            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
-            Row.flags(progress),
-            Row.hash(row.sequence, progress), progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime,
-        ].enumerated() {
-            statement.bind(Int32(index + 2), value)
-        }
+        statement.bind(2, Row.number(progress.status, isReceived: row.isReceived))
+        statement.bind(3, Int64(progress.attempts))
+        statement.bind(4, Int64(progress.retriesUsed))
+        statement.bind(5, progress.dueAt)
+        statement.bind(6, progress.dueDelay)
+        statement.bind(7, progress.lastAttemptAt)
+        statement.bind(8, progress.sentAt)
+        statement.bind(9, progress.sentDuration)
+        statement.bind(10, Int64(progress.sentCode))
+        statement.bind(11, Row.flags(progress))
+        statement.bind(12, Row.hash(row.sequence, progress))
+        statement.bind(13, progress.deliveredAt)
+        statement.bind(14, progress.readAt)
+        statement.bind(15, progress.dueBoot)
+        statement.bind(16, progress.dueUptime)
         try statement.run()
         // A row that is gone by now is in no count any more.
         guard database.changes == 1, progress.status != row.progress.status else { return }

@@ -61,7 +61,7 @@ final class StoreBench {
             let draft = BorrowedDraft(
                 id: id, conversation: conversation, body: bytes, metadata: metadata, notBefore: notBefore, expiresAt: expiresAt,
                 unmeteredOnly: unmeteredOnly)
-            return try store.insert(draft, now: now, random: { number })
+            return try store.insert(draft, now: now, random: number)
         }
     }
 

@@ -1,0 +1,15 @@
+/// The random bits of the ids that one open queue makes (SplitMix64). The seed comes from the system's generator, which costs a system
+/// call each time; ids of one store differ by their sequence numbers.
+package struct RandomBits {
+    private var state: UInt64
+
+    package init(seed: UInt64) { state = seed }
+
+    package mutating func next() -> UInt64 {
+        state = state &+ 0x9E37_79B9_7F4A_7C15
+        var bits = state
+        bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        bits = (bits ^ (bits >> 27)) &* 0x94D0_49BB_1331_11EB
+        return bits ^ (bits >> 31)
+    }
+}
