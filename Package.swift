@@ -27,7 +27,7 @@ let package = Package(
                 .unsafeFlags(
                     [
                         "-Xlinker", "--version-script=\(include)/msgqueue.map",
-                        "-Xlinker", "-soname=libmsgqueue.so.1",
+                        "-Xlinker", "-soname=libmsgqueue.so.0",
                         // Unloading would take the code from under threads that still end.
                         "-Xlinker", "-z", "-Xlinker", "nodelete",
                     ],

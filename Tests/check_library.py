@@ -13,6 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 10 * 1024 * 1024
+NEWEST_GLIBC = (2, 34)
+VERSION_NODE = "MSGQUEUE_0"
 
 
 def output(*command: str) -> str:
@@ -33,7 +35,20 @@ def header_functions() -> set[str]:
 def exported(library: str) -> set[str]:
     # The table may name local symbols, too: nobody can link to those.
     lines = output("nm", "-D", "--defined-only", "--extern-only", library).splitlines()
-    return {line.split()[-1].split("@")[0] for line in lines if line.strip()}
+    # The version node itself is an absolute symbol.
+    return {line.split()[-1].split("@")[0] for line in lines if line.strip() and line.split()[-2] != "A"}
+
+
+def symbol_versions(library: str) -> set[str]:
+    """The version nodes of what the library exports."""
+    lines = output("nm", "-D", "--defined-only", "--extern-only", "--with-symbol-versions", library).splitlines()
+    names = [line.split()[-1] for line in lines if line.split()[-2] != "A"]
+    return {name.rpartition("@")[2] for name in names}
+
+
+def newest_glibc(library: str) -> tuple[int, int]:
+    found = re.findall(r"@GLIBC_(\d+)\.(\d+)", output("nm", "-D", "--undefined-only", library))
+    return max((int(major), int(minor)) for major, minor in found)
 
 
 def python_functions() -> set[str]:
@@ -74,8 +89,12 @@ def main() -> int:
     problems = differences("exported by the library, against the header", header, exported(library))
     problems += differences("Python's FUNCTIONS, against the header", header, python_functions())
     problems += differences("called by the C tests, against the header", header, called_by_the_c_tests() & header)
-    if sonames != ["libmsgqueue.so.1"]:
-        problems.append(f"the soname is {sonames}, not libmsgqueue.so.1")
+    if sonames != ["libmsgqueue.so.0"]:
+        problems.append(f"the soname is {sonames}, not libmsgqueue.so.0")
+    if symbol_versions(library) != {VERSION_NODE}:
+        problems.append(f"the functions have the versions {sorted(symbol_versions(library))}, not {VERSION_NODE}")
+    if newest_glibc(library) > NEWEST_GLIBC:
+        problems.append(f"needs glibc {newest_glibc(library)}, newer than {NEWEST_GLIBC}")
     swift = [name for name in needed if name.startswith(("libswift", "lib_Swift", "libFoundation", "libdispatch"))]
     if swift:
         problems.append(f"needs {', '.join(swift)}: the Swift runtime is to be inside")

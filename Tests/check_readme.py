@@ -71,7 +71,7 @@ def run_c(example: Example, directory: Path) -> str:
     source, program = directory / f"{example.name}.c", directory / example.name
     source.write_text(example.code)
     # The soname is what a linked program asks for at run time.
-    for name in ("libmsgqueue.so", "libmsgqueue.so.1"):
+    for name in ("libmsgqueue.so", "libmsgqueue.so.0"):
         (directory / name).unlink(missing_ok=True)
         (directory / name).symlink_to(LIBRARY / "libmsgqueue.so")
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", f"-I{ROOT / 'Include'}"]

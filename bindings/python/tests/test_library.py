@@ -32,11 +32,11 @@ def test_another_library_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_missing_library_names_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MSGQUEUE_LIBRARY", raising=False)
-    monkeypatch.setattr(_library, "_candidates", lambda: iter(["/no/such/libmsgqueue.so", "libno-such-msgqueue.so.1"]))
+    monkeypatch.setattr(_library, "_candidates", lambda: iter(["/no/such/libmsgqueue.so", "libno-such-msgqueue.so.0"]))
     with pytest.raises(LibraryError) as caught:
         _library._load()
     assert isinstance(caught.value, ImportError)
-    for named in ("MSGQUEUE_LIBRARY", "/no/such/libmsgqueue.so", "libno-such-msgqueue.so.1"):
+    for named in ("MSGQUEUE_LIBRARY", "/no/such/libmsgqueue.so", "libno-such-msgqueue.so.0"):
         assert named in str(caught.value)
 
 
@@ -46,11 +46,11 @@ def test_the_search_goes_from_the_package_outwards(tmp_path: Path, monkeypatch: 
     beside, built = package / "libmsgqueue.so", tmp_path / "tree" / ".build" / "release" / "libmsgqueue.so"
     built.parent.mkdir(parents=True)
     monkeypatch.setattr(_library, "__file__", str(package / "_library.py"))
-    assert list(_library._candidates()) == ["libmsgqueue.so.1"]
+    assert list(_library._candidates()) == ["libmsgqueue.so.0"]
     built.touch()
-    assert list(_library._candidates()) == [str(built), "libmsgqueue.so.1"]
+    assert list(_library._candidates()) == [str(built), "libmsgqueue.so.0"]
     beside.touch()
-    assert list(_library._candidates()) == [str(beside), str(built), "libmsgqueue.so.1"]
+    assert list(_library._candidates()) == [str(beside), str(built), "libmsgqueue.so.0"]
 
 
 @pytest.mark.parametrize(("number", "fits"), [(100, True), (101, True), (99, False), (200, False), (10000, False)])

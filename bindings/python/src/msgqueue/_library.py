@@ -11,7 +11,7 @@ from . import _abi
 from .errors import Error, LibraryError, from_result
 
 ENVIRONMENT = "MSGQUEUE_LIBRARY"
-_SONAME = "libmsgqueue.so.1"
+_SONAME = "libmsgqueue.so.0"
 _FILE = "libmsgqueue.so"
 
 # No lock guards this: a lock held by another thread at a fork would never be released in the child, and loading
