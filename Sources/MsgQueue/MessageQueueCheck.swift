@@ -5,8 +5,7 @@ extension MessageQueue {
     /// Throws `.invalid` (there is no such file), `.permission`, `.locked` (a queue has it open), `.corrupt` (not a store), `.tooNew`,
     /// `.storage`.
     public static func check(path: String) throws(QueueError) -> CheckReport {
-        Log.prepare()
-        return try StoreCheck.run(path)
+        try Engine.check(path)
     }
 
     /// Makes a new store at `target` of every whole message of the store at `source`, which is not changed. Messages keep id, place, times,
@@ -15,7 +14,6 @@ extension MessageQueue {
     /// Throws as `check`, `.conflict` (`target` exists), and `.storage` (no room); then there is no new store.
     @discardableResult
     public static func salvage(from source: String, to target: String) throws(QueueError) -> CheckReport {
-        Log.prepare()
-        return try StoreSalvage.run(from: source, to: target)
+        try Engine.salvage(from: source, to: target)
     }
 }

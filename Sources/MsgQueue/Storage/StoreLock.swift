@@ -15,6 +15,7 @@ final class StoreLock: @unchecked Sendable {
     private static let registry: Mutex = {
         let lock = Mutex()
         ForkGuard.protect(lock, reset: { StoreLock.closeInChild() })
+        ForkGuard.protectInnermost(lock: SharedLocks.lockAll, unlock: SharedLocks.unlockAll)
         return lock
     }()
     nonisolated(unsafe) private static var held: [StoreLock] = []

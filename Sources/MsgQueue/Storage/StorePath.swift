@@ -30,7 +30,7 @@ enum StorePath {
         for suffix in reservedSuffixes where name.hasSuffix(suffix) {
             throw QueueError(.invalid, "\(path): a store's name must not end in \(suffix), the name of another store's side file")
         }
-        let given = slash == nil ? "." : directory(of: path)
+        let given = slash == nil ? "." : Posix.directory(of: path)
         guard let real = realpath(given, nil) else {
             throw QueueError(errno == ENOENT || errno == ENAMETOOLONG ? .invalid : .permission, "\(given): \(Posix.lastError())")
         }
@@ -39,14 +39,9 @@ enum StorePath {
         return directory == "/" ? "/" + name : directory + "/" + name
     }
 
-    static func directory(of path: String) -> String {
-        guard let slash = path.utf8.lastIndex(of: 0x2f) else { return "." }
-        return slash == path.startIndex ? "/" : String(path[..<slash])
-    }
-
     /// Throws when the place is not safe. nil: there is nothing yet.
     static func inspect(_ path: String) throws(QueueError) -> FileIdentity? {
-        let folder = directory(of: path)
+        let folder = Posix.directory(of: path)
         guard let place = try Posix.status(folder) else { throw QueueError(.invalid, "\(folder) does not exist") }
         guard place.st_uid == geteuid() || place.st_uid == 0 else {
             throw QueueError(.permission, "\(folder) belongs to another user, who could replace the files in it")
@@ -104,7 +99,7 @@ enum StorePath {
             guard status.st_nlink == 1 else { throw QueueError(.permission, "\(file) has \(status.st_nlink) names") }
             guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else { throw QueueError(.permission, "\(file) may be written by others") }
             // A queue of that name would be destroyed.
-            if try Posix.startsWithHeader(file) {
+            if try startsWithHeader(file) {
                 throw QueueError(.permission, "\(file) is a database of its own, not a side file of \(path)")
             }
             if file == journal(of: path), status.st_size > 0 {
@@ -112,5 +107,11 @@ enum StorePath {
                     .corrupt, "\(file) is a rollback journal, which no store of this library has; if it is not needed, move it away")
             }
         }
+    }
+
+    private static func startsWithHeader(_ path: String) throws(QueueError) -> Bool {
+        let descriptor = try Posix.open(path, O_RDONLY)
+        defer { Glibc.close(descriptor) }
+        return try Posix.read(descriptor, at: 0, count: header.count, path) == header
     }
 }

@@ -91,13 +91,6 @@ enum Posix {
         return done
     }
 
-    /// Whether a file begins as a SQLite database does.
-    static func startsWithHeader(_ path: String) throws(QueueError) -> Bool {
-        let descriptor = try open(path, O_RDONLY)
-        defer { close(descriptor) }
-        return try read(descriptor, at: 0, count: StorePath.header.count, path) == StorePath.header
-    }
-
     static func write(_ descriptor: Int32, at offset: Int64, _ bytes: UnsafeRawBufferPointer, _ path: String) throws(QueueError) {
         var done = 0
         while done < bytes.count, let base = bytes.baseAddress {
@@ -124,11 +117,16 @@ enum Posix {
 
     /// Makes the names in a directory durable. SQLite ignores it when this fails; a store must not.
     static func syncDirectory(of path: String) throws(QueueError) {
-        let directory = StorePath.directory(of: path)
+        let directory = directory(of: path)
         let descriptor = Glibc.open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw error(errno, directory) }
         defer { close(descriptor) }
         guard fsync(descriptor) == 0 else { throw QueueError(.storage, "flush of \(directory): \(lastError())") }
+    }
+
+    static func directory(of path: String) -> String {
+        guard let slash = path.utf8.lastIndex(of: 0x2f) else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
     }
 
     // MARK: New files
@@ -163,7 +161,7 @@ enum Posix {
 
     /// Removes unfinished files beside `path` that a process left when it ended: those on which nobody holds a lock.
     static func removeUnfinished(of path: String) {
-        let directory = StorePath.directory(of: path)
+        let directory = directory(of: path)
         guard let start = MemoryLayout<dirent>.offset(of: \.d_name), let entries = opendir(directory) else { return }
         defer { closedir(entries) }
         let prefix = "\(path.split(separator: "/").last ?? "")\(mark)"

@@ -2,7 +2,7 @@ import Glibc
 
 /// What belongs to a thread: in whose callbacks it is right now, and what its last failed call said.
 package final class ThreadContext {
-    /// Engines whose callbacks this thread is in, innermost last.
+    /// The owners whose callbacks this thread is in, innermost last.
     private var callbacks: [ObjectIdentifier] = []
     /// For `msgq_error_detail`; a C string that stays where it is until the next failure.
     package var detail: UnsafeMutablePointer<CChar>?
@@ -34,10 +34,10 @@ package final class ThreadContext {
         return context
     }
 
-    func isInCallback(of engine: Engine) -> Bool { callbacks.contains(ObjectIdentifier(engine)) }
+    func isInCallback(of owner: AnyObject) -> Bool { callbacks.contains(ObjectIdentifier(owner)) }
 
-    func inCallback<T>(of engine: Engine, _ body: () -> T) -> T {
-        callbacks.append(ObjectIdentifier(engine))
+    func inCallback<T>(of owner: AnyObject, _ body: () -> T) -> T {
+        callbacks.append(ObjectIdentifier(owner))
         defer { callbacks.removeLast() }
         return body()
     }

@@ -5,6 +5,8 @@ import Glibc
 package enum ForkGuard {
     nonisolated(unsafe) private static var locks: [Mutex] = []
     nonisolated(unsafe) private static var resets: [() -> Void] = []
+    /// Locks of a library below this one.
+    nonisolated(unsafe) private static var innermost: (lock: () -> Void, unlock: () -> Void)?
     private static let isInstalled: Bool = {
         pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.resetAll() }) == 0
     }()
@@ -18,12 +20,18 @@ package enum ForkGuard {
         _ = isInstalled
     }
 
+    /// Locks of a library below this one, which are taken after all others.
+    package static func protectInnermost(lock: @escaping () -> Void, unlock: @escaping () -> Void) {
+        registry.withLock { innermost = (lock, unlock) }
+        _ = isInstalled
+    }
+
     private static let registry = Mutex()
 
     private static func lockAll() {
         registry.lock()
         for lock in locks { lock.lock() }
-        SharedLocks.lockAll()
+        innermost?.lock()
     }
 
     private static func resetAll() {
@@ -32,7 +40,7 @@ package enum ForkGuard {
     }
 
     private static func unlockAll() {
-        SharedLocks.unlockAll()
+        innermost?.unlock()
         for lock in locks.reversed() { lock.unlock() }
         registry.unlock()
     }

@@ -14,3 +14,15 @@ enum Boot {
         return max(checksum.stored & Int64.max, 1)
     }
 }
+
+/// This run of the system.
+enum SystemBoot {
+    /// Its name; "" where that is not known, which counts as another one.
+    static func id() -> String {
+        guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return "" }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 36)
+        guard fread(&bytes, 1, bytes.count, file) == bytes.count else { return "" }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

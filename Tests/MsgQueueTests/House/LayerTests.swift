@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// The house: who may know whom.
-@Suite struct ImportTests {
+/// Dependencies between the layers run one way.
+@Suite struct LayerTests {
     /// Above this file: House, MsgQueueTests, Tests, the package.
     private let sources: URL = {
         var root = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
@@ -27,35 +27,37 @@ import Testing
             }
         }
 
-        /// Without comments.
+        /// Without lines that are comments.
         var code: [Substring] { lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") } }
+
+        /// Without comments and string literals.
+        var text: String {
+            code.map { line in
+                line.replacing(/"(?:\\.|[^"\\])*"/, with: "").replacing(/\/\/.*/, with: "")
+            }.joined(separator: "\n")
+        }
     }
 
-    private func files(_ room: String) throws -> [Source] {
-        let folder = sources.appendingPathComponent(room)
+    private func files(_ layer: String) throws -> [Source] {
+        let folder = sources.appendingPathComponent(layer)
         let found = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
         var files: [Source] = []
         for case let file as URL in found where file.pathExtension == "swift" {
             let text = try String(contentsOf: file, encoding: .utf8)
-            files.append(Source(name: "\(room)/\(file.lastPathComponent)", lines: text.split(separator: "\n")))
+            files.append(Source(name: "\(layer)/\(file.lastPathComponent)", lines: text.split(separator: "\n")))
         }
-        try #require(!files.isEmpty, "\(room) has files")
+        try #require(!files.isEmpty, "\(layer) has files")
         return files
     }
 
     @Test(
         arguments: [
-            ("MsgQueue/Model", []), ("MsgQueue/Rules", []), ("MsgQueue/Scheduling", []),
-            ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
+            ("MsgQueue/Model", []), ("MsgQueue/Rules", []), ("MsgQueue/Scheduling", []), ("MsgQueue/Async", ["Glibc"]),
+            ("MsgQueue/Platform", ["CPlatform", "Glibc"]), ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
             ("MsgQueue/Engine", ["CPlatform", "Glibc"]), ("MsgQueue/Connectivity", ["CPlatform", "Glibc"]),
         ] as [(String, Set<String>)])
-    func each_room_imports_only_what_it_may(room: String, allowed: Set<String>) throws {
-        // A room that is not built yet.
-        guard FileManager.default.fileExists(atPath: sources.appendingPathComponent(room).path) else {
-            #expect(room == "MsgQueue/Connectivity", "\(room) is there")
-            return
-        }
-        for file in try files(room) {
+    func each_layer_imports_only_what_it_may(layer: String, allowed: Set<String>) throws {
+        for file in try files(layer) {
             for module in file.imports { #expect(allowed.contains(module), "\(file.name) imports \(module)") }
         }
     }
@@ -88,14 +90,14 @@ import Testing
         }
     }
 
-    /// No clock, no randomness, no lock, no thread in the pure rooms: what they need of the world is a parameter.
-    @Test func the_pure_rooms_ask_nobody() throws {
+    /// No clock, no randomness, no lock, no thread in the pure layers: such values are parameters.
+    @Test func the_pure_layers_have_no_effects() throws {
         let words = [
             ".random(", "SystemRandomNumberGenerator", "clock_gettime", "ContinuousClock", "SuspendingClock", "Date(", "getenv", "print(",
             "pthread_", "Mutex", "Task {", "Task.", "await ", "nonisolated(unsafe)", "static var ",
         ]
-        for room in ["MsgQueue/Model", "MsgQueue/Rules", "MsgQueue/Scheduling"] {
-            for file in try files(room) {
+        for layer in ["MsgQueue/Model", "MsgQueue/Rules", "MsgQueue/Scheduling"] {
+            for file in try files(layer) {
                 for line in file.code {
                     for word in words where line.contains(word) {
                         // A computed property holds nothing.
@@ -105,6 +107,53 @@ import Testing
                 }
             }
         }
+    }
+
+    /// Which layers each layer may use. The Swift API is what lies in no folder.
+    private static let allowed: [String: Set<String>] = [
+        "Model": [], "Rules": ["Model"], "Scheduling": ["Model", "Rules"], "Platform": ["Model", "Rules"],
+        "Storage": ["Model", "Rules", "Scheduling", "Platform"], "Connectivity": ["Model", "Rules", "Platform"],
+        "Engine": ["Model", "Rules", "Scheduling", "Platform", "Storage", "Connectivity"],
+        "Async": ["Model", "Platform", "Engine"], "API": ["Model", "Rules", "Platform", "Engine", "Async"],
+    ]
+
+    @Test func each_layer_uses_only_types_of_the_layers_below_it() throws {
+        var code: [(layer: String, name: String, text: String)] = []
+        for layer in Self.allowed.keys.sorted() where layer != "API" {
+            for file in try files("MsgQueue/\(layer)") { code.append((layer, file.name, file.text)) }
+        }
+        let known = Set(code.map(\.name.lastWord))
+        for file in try files("MsgQueue") where !known.contains(file.name.lastWord) { code.append(("API", file.name, file.text)) }
+
+        var home: [Substring: Set<String>] = [:]
+        for file in code { for type in Self.declaredTypes(file.text) { home[type, default: []].insert(file.layer) } }
+        try #require(home["Scheduler"] == ["Scheduling"] && home["Store"] == ["Storage"] && home["Engine"] == ["Engine"])
+
+        for file in code {
+            for type in Self.usedTypes(file.text) {
+                guard let layers = home[type], !layers.contains(file.layer) else { continue }
+                let isAllowed = !layers.isDisjoint(with: Self.allowed[file.layer] ?? [])
+                #expect(isAllowed, "\(file.name) uses \(type) of \(layers.sorted().joined(separator: ", "))")
+            }
+        }
+    }
+
+    /// Types that are declared outside of any other.
+    private static func declaredTypes(_ text: String) -> [Substring] {
+        let pattern =
+            /^(?:(?:@\w+(?:\([^)]*\))?|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|actor|typealias) (\w+)/
+        return text.split(separator: "\n").compactMap { line in line.firstMatch(of: pattern)?.1 }
+    }
+
+    /// Names that begin with a capital letter and are not members of something.
+    private static func usedTypes(_ text: String) -> Set<Substring> {
+        Set(text.matches(of: /(?:^|[^.\w])([A-Z]\w*)/).map(\.1))
+    }
+
+    @Test func this_test_can_see_a_type() {
+        let text = "final class Hidden {\n    let store: Store\n    let place = .Member\n    enum Inner {}\n}"
+        #expect(Self.declaredTypes(text) == ["Hidden"])
+        #expect(Self.usedTypes(text) == ["Hidden", "Store", "Inner"])
     }
 
     @Test func this_test_can_see_an_import() {
