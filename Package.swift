@@ -10,6 +10,7 @@ let package = Package(
     products: [
         .library(name: "MsgQueue", targets: ["MsgQueue"]),
         .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
+        .executable(name: "msgqueue-bench", targets: ["MsgQueueBench"]),
     ],
     targets: [
         .systemLibrary(
@@ -35,6 +36,7 @@ let package = Package(
                 )
             ]
         ),
+        .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "CSQLite"]),
         .testTarget(name: "MsgQueueTests", dependencies: ["MsgQueue", "CSQLite"], path: "Tests/MsgQueueTests"),
     ],
     swiftLanguageModes: [.v6]

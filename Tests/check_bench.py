@@ -1,0 +1,39 @@
+"""Runs the benchmark product for a moment and checks its report: each contender has a figure for each work it can do.
+
+python3 Tests/check_bench.py PROGRAM
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+STORING = {"queue", "SQLite", "SQLite, group commit", "raw file", "raw file, group commit"}
+REMOVING = {name for name in STORING if "file" not in name}
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.argv[1], "--seconds", "0.05", "--rounds", "1", "--json", "--directory", directory]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        report = json.loads(done.stdout)
+        left = subprocess.run(["ls", "-A", directory], check=True, capture_output=True, text=True).stdout
+    problems = [f"left in the directory: {left}"] if left else []
+    for work in ("W1", "W2", "W3", "W4"):
+        rows = {row["contender"]: row for row in report["results"] if row["work"] == work}
+        if set(rows) != (REMOVING if work == "W4" else STORING):
+            problems.append(f"{work} has figures of {sorted(rows)}")
+        problems += [
+            f"{work} {name}: {row}" for name, row in rows.items() if row["per_second"] <= 0 or not row["samples"]
+        ]
+    refused = subprocess.run([sys.argv[1], "--rounds", "0"], capture_output=True, text=True)
+    if refused.returncode != 2 or "--rounds" not in refused.stderr:
+        problems.append(f"--rounds 0 ended with {refused.returncode}: {refused.stderr}")
+    for problem in problems:
+        print(f"FAIL {problem}")
+    print(f"{len(report['results'])} figures; {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
