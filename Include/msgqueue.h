@@ -159,6 +159,12 @@ typedef enum msgq_exhausted {
   MSGQ_EXHAUSTED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
 } msgq_exhausted;
 
+/* What becomes of a message that its receiver refuses for good: MSGQ_VERDICT_REJECT, or a final HTTP status. */
+typedef enum msgq_refused {
+  MSGQ_REFUSED_KEEP = 0, /* it is `failed` and waits for a person */
+  MSGQ_REFUSED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
+} msgq_refused;
+
 /* What a message that failed for good does to its conversation. */
 typedef enum msgq_final_failure {
   MSGQ_FINAL_STEP_ASIDE = 0, /* those behind it go on */
@@ -253,11 +259,15 @@ typedef struct msgq_options {
   /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
   uint64_t limit_metadata;
 } msgq_options;
+  /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_unknown holds, and a failed msgq_retry are never discarded.
+     With pause_on_unauthorized 401 and 403 pause the queue, and the message stays queued. */
+  msgq_refused refused;
 
 #define MSGQ_OPTIONS_INIT                                                                                          \
   { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
     MSGQ_FINAL_STEP_ASIDE, true, false, false, false, true, false, false, false, false, false, 1, 5, NULL, 0, 5000, \
-    2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536 }
+    2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536,        \
+    MSGQ_REFUSED_KEEP }
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT. NULL is ignored. Any thread. Since 0.1. */
 void msgq_options_init(msgq_options *options);
@@ -808,7 +818,7 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
-  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: retries used up, and it is gone */
+  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (options exhausted, refused) */
   MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized when an answer did it */

@@ -62,6 +62,8 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
         try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
     options.discardExhausted =
         try one(of: [MSGQ_EXHAUSTED_KEEP.rawValue, MSGQ_EXHAUSTED_DISCARD.rawValue], given.exhausted.rawValue, "exhausted") == 1
+    options.discardRefused =
+        try one(of: [MSGQ_REFUSED_KEEP.rawValue, MSGQ_REFUSED_DISCARD.rawValue], given.refused.rawValue, "refused") == 1
     options.blocksOnFailure =
         try one(of: [MSGQ_FINAL_STEP_ASIDE.rawValue, MSGQ_FINAL_BLOCK.rawValue], given.final_failure.rawValue, "final_failure") == 1
     options.strictOrder = given.strict_order

@@ -180,7 +180,8 @@ extension Engine {
             outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
-            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot, returnedAt: scheduler.returnedAt,
+            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
+            returnedAt: scheduler.returnedAt,
             random: ports.fraction)
         var back: Head?
         if resolution.fate == .queued {
@@ -242,7 +243,7 @@ extension Engine {
         case .deleted: emit(.deleted(id: row.id, conversation: row.conversation.text))
         case .discarded:
             guard let failure else { return }
-            Log.warning("\(store.path): message \(row.id) is discarded after \(failure.attempts) attempts: \(failure.text)")
+            Log.warning("\(store.path): \(LogText.discarded(row.id, failure))")
             emit(.discarded(id: row.id, conversation: row.conversation.text, failure: failure))
         }
     }

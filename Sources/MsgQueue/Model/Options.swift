@@ -45,6 +45,9 @@ public struct Options: Sendable, Equatable {
     public var jitter = 0.0
     /// A message whose retries are used up is deleted instead of kept as `failed`.
     public var discardExhausted = false
+    /// A message that its receiver refuses for good is deleted instead of kept as `failed`. Not one that expired, not one whose interrupted
+    /// attempt is held, and not after a retry by hand; with `pauseOnUnauthorized` not for 401 and 403.
+    public var discardRefused = false
     /// Milliseconds, 1 to 1 day.
     public var attemptTimeout: Int64 = 30_000
     /// The same for `retry` and `sendNow`.

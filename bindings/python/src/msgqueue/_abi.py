@@ -84,6 +84,7 @@ class Options(Structure):
         ("limit_bytes", c_uint64),
         ("limit_body", c_uint64),
         ("limit_metadata", c_uint64),
+        ("refused", c_int),
     ]
 
 

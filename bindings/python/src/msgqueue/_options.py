@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from . import _abi, _arguments
-from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode
+from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, Refused
 from .retry import RetryPolicy
 
 
@@ -16,6 +16,7 @@ def build(
     final_failure: object,
     strict_order: object,
     pause_on_unauthorized: object,
+    refused: object,
     unmetered_only: object,
     background_timers: object,
     direct: object,
@@ -47,6 +48,7 @@ def build(
     options.final_failure = _arguments.member("final_failure", final_failure, FinalFailure)
     options.strict_order = _arguments.flag("strict_order", strict_order)
     options.pause_on_unauthorized = _arguments.flag("pause_on_unauthorized", pause_on_unauthorized)
+    options.refused = _arguments.member("refused", refused, Refused)
     options.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
     options.background_timers = _arguments.flag("background_timers", background_timers)
     options.direct = _arguments.flag("direct", direct)

@@ -18,7 +18,7 @@ from ._polling import Polling
 from ._service import Service
 from ._wiring import Wiring, require_callable
 from ._world import World
-from .enums import FinalFailure, Mode, Result, Status, Stop, Verdict
+from .enums import FinalFailure, Mode, Refused, Result, Status, Stop, Verdict
 from .errors import Error, InvalidError, StorageError
 from .models import Draft, Report
 from .outcome import Outcome
@@ -56,6 +56,7 @@ class MessageQueue(World, Polling):
         retry: RetryPolicy | None = None,
         on_event: EventHandler | None = None,
         final_failure: FinalFailure = FinalFailure.STEP_ASIDE,
+        refused: Refused = Refused.KEEP,
         strict_order: bool = True,
         pause_on_unauthorized: bool = False,
         unmetered_only: bool = False,
@@ -90,6 +91,8 @@ class MessageQueue(World, Polling):
         retry            The delays after a failure; None is RetryPolicy().
         on_event         Is told what happens; see `set_event_handler`.
         final_failure    What a message that failed for good does to its conversation.
+        refused          What becomes of a message that its receiver refuses for good: DISCARD deletes it with an event and
+                         a line in the log, except after `retry`. What expired or is held is never discarded.
         strict_order     A message that waits for its retry holds its conversation; False: others pass it.
         pause_on_unauthorized  HTTP 401 and 403 (kind UNAUTHORIZED) pause the queue until `resume` instead of failing
                          message after message; the message stays queued and uses up no retry.
@@ -133,6 +136,7 @@ class MessageQueue(World, Polling):
             retry=RetryPolicy() if retry is None else retry,
             final_failure=final_failure,
             strict_order=strict_order,
+            refused=refused,
             pause_on_unauthorized=pause_on_unauthorized,
             unmetered_only=unmetered_only,
             background_timers=background_timers,
