@@ -245,8 +245,9 @@ typedef struct msgq_options {
   int64_t timer_ms;
   /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
   int64_t expiry_ms;
-  /* History: sent and recorded messages are kept, so many at most (default 10,000) and so long at most (default 30
-     days; negative: no limit). What is queued or failed is never pruned. */
+  /* History: sent and recorded messages are kept, so many at most (default 10,000; UINT64_MAX: no limit) and so long at most after
+     they were sent, or recorded and read (default 30 days; negative: no limit). What is queued or failed is never pruned. What is
+     recorded and not marked as read is not pruned either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
   /* Ids of messages that were sent and pruned or deleted are refused as duplicates for this long: default 7 days; 0: not. */
@@ -258,10 +259,10 @@ typedef struct msgq_options {
   uint64_t limit_body;
   /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
   uint64_t limit_metadata;
-} msgq_options;
   /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_unknown holds, and a failed msgq_retry are never discarded.
      With pause_on_unauthorized 401 and 403 pause the queue, and the message stays queued. */
   msgq_refused refused;
+} msgq_options;
 
 #define MSGQ_OPTIONS_INIT                                                                                          \
   { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
@@ -374,6 +375,11 @@ typedef struct msgq_message {
   uint32_t attempts;       /* that left, the one under way included */
   bool unmetered_only;
   const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
+  /* When msgq_mark was told, never before sent_ms; 0: not told. A message marked as read at once has no delivered_ms. A receipt that
+     comes twice or late changes neither. Of a recorded message: when it was recorded, and when it was marked as read. */
+  int64_t delivered_ms;
+  int64_t read_ms;
+  uint32_t retries_used; /* of max_retries; msgq_retry begins anew */
 } msgq_message;
 
 /* One message by id. Free it with msgq_message_free. Errors: INVALID, NOT_FOUND, CORRUPT, STORAGE, CLOSED, FORKED.

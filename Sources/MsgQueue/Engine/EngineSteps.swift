@@ -227,7 +227,7 @@ extension Engine {
         countsChanged()
         refreshBlock(row.conversation)
         if scheduler.session != nil { emit(.drainProgress(reportSoFar())) }
-        if resolution.fate == .sent, store.totals.history > options.keepSent { maintenanceAt = min(maintenanceAt, ports.mono()) }
+        if resolution.fate == .sent { pruneIfMany() }
         let failure = resolution.failure
         func change(_ to: MessageStatus) {
             emit(

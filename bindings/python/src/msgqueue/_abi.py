@@ -144,6 +144,9 @@ class Message(Structure):
         ("attempts", c_uint32),
         ("unmetered_only", c_bool),
         ("failure", POINTER(Failure)),
+        ("delivered_ms", c_int64),
+        ("read_ms", c_int64),
+        ("retries_used", c_uint32),
     ]
 
 

@@ -75,7 +75,7 @@ class MessageQueue(World, Polling):
         drain_batch: int = 0,
         timer: float | None = None,
         expiry: float | None = None,
-        keep_sent: int = 10_000,
+        keep_sent: int | None = 10_000,
         keep_sent_for: float | None = 30 * _DAY,
         remember_ids: float = 7 * _DAY,
         limit_messages: int = 0,
@@ -118,8 +118,9 @@ class MessageQueue(World, Polling):
         drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all.
         timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
-        keep_sent        Sent and recorded messages are kept as history, so many at most ...
-        keep_sent_for    ... and so many seconds at most; None: without end. What is queued or failed is always kept.
+        keep_sent        Sent and recorded messages are kept as history, so many at most; None: no limit ...
+        keep_sent_for    ... and so many seconds at most; None: no limit. What is queued or failed is always kept, and so
+                         is what is recorded and not marked as read, which does not count against keep_sent.
         remember_ids     Seconds for which ids of messages that were sent and are gone are refused as duplicates.
         limit_messages   Unsent messages; 0: no limit. Over it: FullError.
         limit_bytes      Bytes of unsent bodies; 0: no limit. Over it: FullError.
@@ -135,8 +136,8 @@ class MessageQueue(World, Polling):
             mode=mode,
             retry=RetryPolicy() if retry is None else retry,
             final_failure=final_failure,
-            strict_order=strict_order,
             refused=refused,
+            strict_order=strict_order,
             pause_on_unauthorized=pause_on_unauthorized,
             unmetered_only=unmetered_only,
             background_timers=background_timers,

@@ -33,7 +33,7 @@ class Options(TypedDict, total=False):
     drain_batch: int
     timer: float | None
     expiry: float | None
-    keep_sent: int
+    keep_sent: int | None
     keep_sent_for: float | None
     remember_ids: float
     limit_messages: int
