@@ -181,8 +181,7 @@ extension Engine {
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
             discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
-            returnedAt: scheduler.returnedAt,
-            random: ports.fraction)
+            returnedAt: scheduler.returnedAt, random: ports.fraction)
         var back: Head?
         if resolution.fate == .queued {
             back = row.head

@@ -91,8 +91,8 @@ class MessageQueue(World, Polling):
         retry            The delays after a failure; None is RetryPolicy().
         on_event         Is told what happens; see `set_event_handler`.
         final_failure    What a message that failed for good does to its conversation.
-        refused          What becomes of a message that its receiver refuses for good: DISCARD deletes it with an event and
-                         a line in the log, except after `retry`. What expired or is held is never discarded.
+        refused          What becomes of a message that its receiver refuses for good: DISCARD deletes it with an event
+                         and a line in the log, except after `retry`. What expired or is held is never discarded.
         strict_order     A message that waits for its retry holds its conversation; False: others pass it.
         pause_on_unauthorized  HTTP 401 and 403 (kind UNAUTHORIZED) pause the queue until `resume` instead of failing
                          message after message; the message stays queued and uses up no retry.
@@ -119,8 +119,8 @@ class MessageQueue(World, Polling):
         timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
         keep_sent        Sent and recorded messages are kept as history, so many at most; None: no limit ...
-        keep_sent_for    ... and so many seconds at most; None: no limit. What is queued or failed is always kept, and so
-                         is what is recorded and not marked as read, which does not count against keep_sent.
+        keep_sent_for    ... and so many seconds at most; None: no limit. What is queued or failed is always kept, and
+                         so is what is recorded and not marked as read, which does not count against keep_sent.
         remember_ids     Seconds for which ids of messages that were sent and are gone are refused as duplicates.
         limit_messages   Unsent messages; 0: no limit. Over it: FullError.
         limit_bytes      Bytes of unsent bodies; 0: no limit. Over it: FullError.
