@@ -25,6 +25,7 @@ extern const struct check_test prompt_tests[];
 extern const struct check_test history_tests[];
 extern const struct check_test receipt_tests[];
 extern const struct check_test long_tests[];
+extern const struct check_test figure_tests[];
 extern const struct check_test trigger_tests[];
 extern const struct check_test rule_tests[];
 extern const struct check_test time_tests[];
