@@ -218,7 +218,7 @@ typedef struct msgq_options {
   /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. Beside them up to 4 by hand (msgq_retry,
      msgq_send_now), which do not wait for the engine's own, only for their conversation. */
   uint32_t max_in_flight;
-  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier. Default 5. */
+  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter, as MSGQ_BACKOFF_AUTOMATIC's, ends earlier. Default 5. */
   uint32_t max_retries;
   /* For MSGQ_BACKOFF_LADDER: 0 to 64 delays, each 0 to 7 days. Copied by msgq_open. */
   const int64_t *ladder_ms;

@@ -38,7 +38,7 @@ public struct Options: Sendable, Equatable {
     package var polled = false
     /// 1 to 64.
     public var maxInFlight = 1
-    /// Retries after the first attempt: 0 to 1000.
+    /// Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier.
     public var maxRetries = 5
     public var backoff: Backoff = .automatic
     /// Each delay is varied by plus or minus this share: 0 to 1.
