@@ -159,6 +159,12 @@ typedef enum msgq_exhausted {
   MSGQ_EXHAUSTED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
 } msgq_exhausted;
 
+/* What becomes of a message that its receiver refuses for good: MSGQ_VERDICT_REJECT, or a final HTTP status. */
+typedef enum msgq_refused {
+  MSGQ_REFUSED_KEEP = 0, /* it is `failed` and waits for a person */
+  MSGQ_REFUSED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
+} msgq_refused;
+
 /* What a message that failed for good does to its conversation. */
 typedef enum msgq_final_failure {
   MSGQ_FINAL_STEP_ASIDE = 0, /* those behind it go on */
@@ -212,7 +218,7 @@ typedef struct msgq_options {
   /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. Beside them up to 4 by hand (msgq_retry,
      msgq_send_now), which do not wait for the engine's own, only for their conversation. */
   uint32_t max_in_flight;
-  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier. Default 5. */
+  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter, as MSGQ_BACKOFF_AUTOMATIC's, ends earlier. Default 5. */
   uint32_t max_retries;
   /* For MSGQ_BACKOFF_LADDER: 0 to 64 delays, each 0 to 7 days. Copied by msgq_open. */
   const int64_t *ladder_ms;
@@ -239,8 +245,9 @@ typedef struct msgq_options {
   int64_t timer_ms;
   /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
   int64_t expiry_ms;
-  /* History: sent and recorded messages are kept, so many at most (default 10,000) and so long at most (default 30
-     days; negative: no limit). What is queued or failed is never pruned. */
+  /* History: sent and recorded messages are kept, so many at most (default 10,000; UINT64_MAX: no limit) and so long at most after
+     they were sent, or recorded and read (default 30 days; negative: no limit). What is queued or failed is never pruned. What is
+     recorded and not marked as read is not pruned either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
   /* Ids of messages that were sent and pruned or deleted are refused as duplicates for this long: default 7 days; 0: not. */
@@ -252,12 +259,16 @@ typedef struct msgq_options {
   uint64_t limit_body;
   /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
   uint64_t limit_metadata;
+  /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_unknown holds, and a failed msgq_retry are never discarded.
+     With pause_on_unauthorized 401 and 403 pause the queue, and the message stays queued. */
+  msgq_refused refused;
 } msgq_options;
 
 #define MSGQ_OPTIONS_INIT                                                                                          \
   { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
     MSGQ_FINAL_STEP_ASIDE, true, false, false, false, true, false, false, false, false, false, 1, 5, NULL, 0, 5000, \
-    2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536 }
+    2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536,        \
+    MSGQ_REFUSED_KEEP }
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT. NULL is ignored. Any thread. Since 0.1. */
 void msgq_options_init(msgq_options *options);
@@ -364,6 +375,11 @@ typedef struct msgq_message {
   uint32_t attempts;       /* that left, the one under way included */
   bool unmetered_only;
   const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
+  /* When msgq_mark was told, never before sent_ms; 0: not told. A message marked as read at once has no delivered_ms. A receipt that
+     comes twice or late changes neither. Of a recorded message: when it was recorded, and when it was marked as read. */
+  int64_t delivered_ms;
+  int64_t read_ms;
+  uint32_t retries_used; /* of max_retries; msgq_retry begins anew */
 } msgq_message;
 
 /* One message by id. Free it with msgq_message_free. Errors: INVALID, NOT_FOUND, CORRUPT, STORAGE, CLOSED, FORKED.
@@ -808,7 +824,7 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
-  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: retries used up, and it is gone */
+  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (options exhausted, refused) */
   MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized when an answer did it */

@@ -77,7 +77,8 @@ struct Block {
                 metadata_count: message.pairs.count, sequence: UInt64(bitPattern: message.sequence), created_ms: message.createdAt,
                 edited_ms: message.editedAt, not_before_ms: message.notBefore, expires_at_ms: message.expiresAt,
                 next_attempt_ms: message.nextAttemptAt, last_attempt_ms: message.lastAttemptAt, sent_ms: message.sentAt,
-                attempts: message.attempts, unmetered_only: message.unmeteredOnly, failure: failure))
+                attempts: message.attempts, unmetered_only: message.unmeteredOnly, failure: failure, delivered_ms: message.deliveredAt,
+                read_ms: message.readAt, retries_used: message.retriesUsed))
     }
 }
 

@@ -18,8 +18,8 @@ public func msgq_options_init(_ options: UnsafeMutablePointer<msgq_options>!) {
     options.pointee.prompt_timeout_ms = defaults.promptTimeout
     options.pointee.settle_ms = defaults.settle
     options.pointee.strict_order = defaults.strictOrder
-    options.pointee.keep_sent = UInt64(defaults.keepSent)
-    options.pointee.keep_sent_ms = defaults.keepSentFor
+    options.pointee.keep_sent = defaults.keepSent.map { UInt64(clamping: $0) } ?? UInt64.max
+    options.pointee.keep_sent_ms = defaults.keepSentFor ?? -1
     options.pointee.remember_ids_ms = defaults.rememberIDs
     options.pointee.limit_body = UInt64(defaults.limitBody)
     options.pointee.limit_metadata = UInt64(defaults.limitMetadata)
@@ -62,6 +62,8 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
         try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
     options.discardExhausted =
         try one(of: [MSGQ_EXHAUSTED_KEEP.rawValue, MSGQ_EXHAUSTED_DISCARD.rawValue], given.exhausted.rawValue, "exhausted") == 1
+    options.discardRefused =
+        try one(of: [MSGQ_REFUSED_KEEP.rawValue, MSGQ_REFUSED_DISCARD.rawValue], given.refused.rawValue, "refused") == 1
     options.blocksOnFailure =
         try one(of: [MSGQ_FINAL_STEP_ASIDE.rawValue, MSGQ_FINAL_BLOCK.rawValue], given.final_failure.rawValue, "final_failure") == 1
     options.strictOrder = given.strict_order
@@ -70,8 +72,8 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.backgroundTimers = given.background_timers
     options.timer = given.timer_ms
     options.expiry = given.expiry_ms
-    options.keepSent = Int64(clamping: given.keep_sent)
-    options.keepSentFor = given.keep_sent_ms < 0 ? Int64.max : given.keep_sent_ms
+    options.keepSent = given.keep_sent == UInt64.max ? nil : Int64(clamping: given.keep_sent)
+    options.keepSentFor = given.keep_sent_ms < 0 ? nil : given.keep_sent_ms
     options.rememberIDs = given.remember_ids_ms
     options.direct = given.direct
     options.holdUnknown = given.hold_unknown

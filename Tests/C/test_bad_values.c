@@ -33,6 +33,7 @@ TEST(bad_options_out_of_range) {
   REFUSE(callbacks, (msgq_callbacks)2);
   REFUSE(backoff, (msgq_backoff)3);
   REFUSE(exhausted, (msgq_exhausted)2);
+  REFUSE(refused, (msgq_refused)2);
   REFUSE(max_in_flight, 0);
   REFUSE(max_in_flight, 65);
   REFUSE(max_retries, 1001);

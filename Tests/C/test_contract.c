@@ -85,6 +85,7 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(limit_bytes);
   SAME(limit_body);
   SAME(limit_metadata);
+  SAME(refused);
 #undef SAME
 }
 
@@ -102,7 +103,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK_NUMBER(10000, options.keep_sent);
   CHECK_NUMBER(30 * INT64_C(86400000), options.keep_sent_ms);
   CHECK_NUMBER(7 * INT64_C(86400000), options.remember_ids_ms);
-  CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail);
+  CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail && options.refused == MSGQ_REFUSED_KEEP);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
 }
 

@@ -96,6 +96,30 @@ static void check_everything(struct scene *scene, bool crashed) {
   CHECK_NUMBER(-1, status_of(scene, "deleted-1"));
 }
 
+static msgq_message *message_of(struct scene *scene, const char *id) {
+  msgq_message *message = NULL;
+  REQUIRE_OK(msgq_get(scene->queue, id, &message));
+  return message;
+}
+
+/* Layout 1 kept no times of receipts; those that come now are kept, beside what was there. */
+static void check_receipts(struct scene *scene) {
+  static const char *const ids[] = { "delivered-1", "read-1" };
+  for (size_t index = 0; index < 2; index++) {
+    msgq_message *message = message_of(scene, ids[index]);
+    CHECK(message->sent_ms > 0 && message->delivered_ms == 0 && message->read_ms == 0);
+    msgq_message_free(message);
+  }
+  int64_t before = wall_ms();
+  CHECK_RESULT(MSGQ_OK, msgq_mark(scene->queue, "delivered-1", MSGQ_STATUS_READ));
+  CHECK_RESULT(MSGQ_OK, msgq_mark(scene->queue, "read-1", MSGQ_STATUS_READ)); /* it was, nobody knows when */
+  msgq_message *now_read = message_of(scene, "delivered-1"), *was_read = message_of(scene, "read-1");
+  CHECK(now_read->status == MSGQ_STATUS_READ && now_read->delivered_ms == 0 && now_read->read_ms >= before);
+  CHECK(was_read->status == MSGQ_STATUS_READ && was_read->read_ms == 0);
+  msgq_message_free(now_read);
+  msgq_message_free(was_read);
+}
+
 static void upgrade(bool crashed) {
   struct scene scene;
   struct stub stub;
@@ -109,6 +133,7 @@ static void upgrade(bool crashed) {
   CHECK_NUMBER(1, sql_number(scene.path, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"));
   scene_open(&scene);
   check_everything(&scene, crashed);
+  check_receipts(&scene);
   /* It is a store like any other: it sends, in order, and takes more. */
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));

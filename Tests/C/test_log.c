@@ -203,7 +203,7 @@ TEST(D13_log_function_receives_level_and_text_and_is_released_once) {
   warn(&scene, 3);
   AWAIT(atomic_load(&sink.lines) == 3);
   CHECK(sink.level == MSGQ_LOG_WARNING && !pthread_equal(sink.thread, pthread_self()));
-  CHECK(ends_with(sink.text, " attempts: r\xc3\xa9""fus\xc3\xa9 2"));
+  CHECK(ends_with(sink.text, " 1 attempt (unknown, code 0): r\xc3\xa9""fus\xc3\xa9 2"));
   CHECK(strstr(sink.text, scene.path) == sink.text);
   CHECK_NUMBER(0, atomic_load(&sink.released));
   /* The same again is another registration. */

@@ -24,7 +24,6 @@ extension Engine {
                 try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
             }
             countsChanged()
-            maintenanceAt = min(maintenanceAt, store.totals.history > options.keepSent ? now.mono : maintenanceAt)
             return row.id
         }
     }
@@ -68,7 +67,7 @@ extension Engine {
             let before = store.totals
             let hasMore = try transaction(durable: false) { () throws(QueueError) in
                 try store.prune(
-                    keepCount: options.keepSent, keepSince: now.wall.subtractingClamped(options.keepSentFor),
+                    keepCount: options.keepSent, keepSince: options.keepSentFor.map { now.wall.subtractingClamped($0) },
                     forgetBefore: rememberedSince, now: now.wall)
             }
             if scheduler.knowsOfNothing { checkIndexes(now) }
@@ -79,6 +78,12 @@ extension Engine {
             maintenanceRestsUntil = maintenanceAt
             storageTrouble(error)
         }
+    }
+
+    /// After the history has grown: what is beyond its limit goes at the timer's next look.
+    func pruneIfMany() {
+        guard let keep = options.keepSent, store.totals.prunable > keep else { return }
+        maintenanceAt = min(maintenanceAt, ports.mono())
     }
 
     /// What the store did not take yet comes first: its rows are not what they will be.

@@ -50,7 +50,9 @@ extension Engine {
             status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
             sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
-            sentAt: progress.sentAt, attempts: flight?.number ?? progress.attempts, unmeteredOnly: row.unmeteredOnly, failure: failure)
+            sentAt: progress.sentAt, deliveredAt: row.isReceived ? row.createdAt : progress.deliveredAt, readAt: progress.readAt,
+            attempts: flight?.number ?? progress.attempts, retriesUsed: UInt32(clamping: progress.retriesUsed),
+            unmeteredOnly: row.unmeteredOnly, failure: failure)
     }
 
     /// The ledger of one message, oldest first.

@@ -180,8 +180,8 @@ extension Engine {
             outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
-            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot, returnedAt: scheduler.returnedAt,
-            random: ports.fraction)
+            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
+            returnedAt: scheduler.returnedAt, random: ports.fraction)
         var back: Head?
         if resolution.fate == .queued {
             back = row.head
@@ -226,7 +226,7 @@ extension Engine {
         countsChanged()
         refreshBlock(row.conversation)
         if scheduler.session != nil { emit(.drainProgress(reportSoFar())) }
-        if resolution.fate == .sent, store.totals.history > options.keepSent { maintenanceAt = min(maintenanceAt, ports.mono()) }
+        if resolution.fate == .sent { pruneIfMany() }
         let failure = resolution.failure
         func change(_ to: MessageStatus) {
             emit(
@@ -242,7 +242,7 @@ extension Engine {
         case .deleted: emit(.deleted(id: row.id, conversation: row.conversation.text))
         case .discarded:
             guard let failure else { return }
-            Log.warning("\(store.path): message \(row.id) is discarded after \(failure.attempts) attempts: \(failure.text)")
+            Log.warning("\(store.path): \(LogText.discarded(row.id, failure))")
             emit(.discarded(id: row.id, conversation: row.conversation.text, failure: failure))
         }
     }

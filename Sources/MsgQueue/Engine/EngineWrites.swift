@@ -224,16 +224,17 @@ extension Engine {
         try changing { () throws(QueueError) in
             let row = try find(id, nil, .none)
             let status = sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
-            guard let new = try StatusRule.receipt(receipt, on: status) else { return }
-            var progress = row.progress
-            progress.status = new
+            let earliest = row.isReceived ? row.createdAt : row.progress.sentAt
+            let now = ports.wall()
+            guard let progress = try StatusRule.receipt(receipt, on: status, of: row.progress, earliest: earliest, now: now) else { return }
             try transaction(durable: true) { () throws(QueueError) in try store.update(row, to: progress) }
+            if row.isReceived { pruneIfMany() }
             countsChanged()
             emit(
                 .status(
                     StatusChange(
-                        id: row.id, conversation: row.conversation.text, from: status, to: new, attempt: 0, failure: nil, at: ports.wall()))
-            )
+                        id: row.id, conversation: row.conversation.text, from: status, to: progress.status, attempt: 0, failure: nil,
+                        at: now)))
         }
     }
 

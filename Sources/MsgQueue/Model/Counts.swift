@@ -22,6 +22,9 @@ public struct Counts: Sendable, Equatable {
     /// What is kept as history.
     public var history: Int64 { sent &+ delivered &+ read &+ received }
 
+    /// What of it a limit applies to: received messages that are not read yet stay.
+    package var prunable: Int64 { history &- unread }
+
     /// Adds `amount` messages of `bytes` bytes together to what is counted under `status`. Those of others count apart.
     package mutating func add(_ status: MessageStatus, isReceived: Bool = false, amount: Int64, bytes: Int64) {
         guard !isReceived else {

@@ -23,8 +23,14 @@ public struct Message: Sendable {
     public let nextAttemptAt: Int64
     public internal(set) var lastAttemptAt: Int64
     public let sentAt: Int64
+    /// When the receipt came, never before `sentAt`; 0: none came before the message was read. Of a recorded message: when it was recorded.
+    public let deliveredAt: Int64
+    /// When the receipt came, never before `deliveredAt`. Of a recorded message: when it was marked as read.
+    public let readAt: Int64
     /// Attempts that left, the one under way included.
     public internal(set) var attempts: UInt32
+    /// Retries that count against the options' `maxRetries`; a retry by hand begins anew.
+    public let retriesUsed: UInt32
     public let unmeteredOnly: Bool
     /// Of the last attempt, when that failed.
     public let failure: Failure?

@@ -38,13 +38,16 @@ public struct Options: Sendable, Equatable {
     package var polled = false
     /// 1 to 64.
     public var maxInFlight = 1
-    /// Retries after the first attempt: 0 to 1000.
+    /// Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier.
     public var maxRetries = 5
     public var backoff: Backoff = .automatic
     /// Each delay is varied by plus or minus this share: 0 to 1.
     public var jitter = 0.0
     /// A message whose retries are used up is deleted instead of kept as `failed`.
     public var discardExhausted = false
+    /// A message that its receiver refuses for good is deleted instead of kept as `failed`. Not one that expired, not one whose interrupted
+    /// attempt is held, and not after a retry by hand; with `pauseOnUnauthorized` not for 401 and 403.
+    public var discardRefused = false
     /// Milliseconds, 1 to 1 day.
     public var attemptTimeout: Int64 = 30_000
     /// The same for `retry` and `sendNow`.
@@ -70,10 +73,10 @@ public struct Options: Sendable, Equatable {
     public var timer: Int64 = 0
     /// For drafts that say nothing: milliseconds after which they expire, 0 to 10 years; 0: never.
     public var expiry: Int64 = 0
-    /// Messages kept as history: so many at most ...
-    public var keepSent: Int64 = 10_000
-    /// ... and so long at most, in milliseconds. Int64.max: no limit.
-    public var keepSentFor: Int64 = 30 * day
+    /// Messages kept as history: so many at most, nil: no limit ...
+    public var keepSent: Int64? = 10_000
+    /// ... and so long at most, in milliseconds, nil: no limit. Received messages that are not read do not count, and stay.
+    public var keepSentFor: Int64? = 30 * day
     /// Milliseconds for which the ids of messages that were sent and pruned are still refused as duplicates.
     public var rememberIDs: Int64 = week
     /// Unsent messages; 0: no limit.
@@ -109,8 +112,8 @@ public struct Options: Sendable, Equatable {
         try Self.check(drainBatch, in: 0...Int(Int32.max), "drain batch")
         try Self.check(timer, in: 0...Self.day, "timer (ms)")
         try Self.check(expiry, in: 0...(3_653 * Self.day), "expiry (ms)")
-        try Self.check(keepSent, in: 0...Int64.max, "messages kept")
-        try Self.check(keepSentFor, in: 0...Int64.max, "time that messages are kept (ms)")
+        try Self.check(keepSent ?? 0, in: 0...Int64.max, "messages kept")
+        try Self.check(keepSentFor ?? 0, in: 0...Int64.max, "time that messages are kept (ms)")
         try Self.check(rememberIDs, in: 0...Int64.max, "time that ids are remembered (ms)")
         try Self.check(limitMessages, in: 0...Int64.max, "limit of messages")
         try Self.check(limitBytes, in: 0...Int64.max, "limit of bytes")

@@ -35,6 +35,13 @@ package enum LogText {
             })
     }
 
+    /// A message that was removed for its failure. The kind and the code tell why where the receiver said nothing.
+    package static func discarded(_ id: String, _ failure: Failure) -> String {
+        let attempts = failure.attempts == 1 ? "1 attempt" : "\(failure.attempts) attempts"
+        let text = failure.text.isEmpty ? "" : ": \(failure.text)"
+        return "message \(id) is discarded after \(attempts) (\(failure.kind.word), code \(failure.code))\(text)"
+    }
+
     private static func append(_ character: Character, to line: inout [UInt8]) {
         for scalar in character.unicodeScalars {
             if let escape = escape(scalar.value) { line += Array(escape.utf8) } else { line += Array(String(scalar).utf8) }

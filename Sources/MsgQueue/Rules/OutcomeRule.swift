@@ -105,7 +105,8 @@ package enum OutcomeRule {
     /// (monotonic), and `random` is in 0..<1.
     package static func resolve(
         _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
-        pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min, random: Double
+        discardRefused: Bool = false, pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min,
+        random: Double
     ) -> Resolution {
         var progress = before
         progress.lastAttemptAt = trial.startedAt
@@ -144,7 +145,8 @@ package enum OutcomeRule {
             return resolution
         case .reject(let kind, let code, let text):
             progress.attempts = trial.number
-            return end(.failed, .failed, line(.rejected, kind, code, text))
+            let discards = discardRefused && trial.hand != .retry
+            return end(discards ? .discarded : .failed, .failed, line(.rejected, kind, code, text))
         case .retry(let kind, let code, let text, let wish):
             progress.attempts = trial.number
             let attempt = line(.retry, kind, code, text)

@@ -42,6 +42,20 @@ package enum StatusRule {
         return rank(receipt) > rank(status) ? receipt : nil
     }
 
+    /// The same for all that is known of the message: the time of the receipt is kept with it, not before `earliest`, when it was sent or
+    /// recorded. What was written once stays.
+    package static func receipt(
+        _ receipt: MessageStatus, on status: MessageStatus, of before: Progress, earliest: Int64, now: Int64
+    ) throws(QueueError) -> Progress? {
+        guard let new = try Self.receipt(receipt, on: status) else { return nil }
+        var progress = before
+        progress.status = new
+        // 0 is no time, whatever a clock says.
+        let time = max(now, earliest, before.deliveredAt, 1)
+        if new == .delivered { progress.deliveredAt = time } else { progress.readAt = time }
+        return progress
+    }
+
     /// Throws unless a person may do this to a message of that status.
     package static func check(_ action: PersonalAction, on status: MessageStatus) throws(QueueError) {
         if status == .sending { throw QueueError(.busy, "the message is being sent") }

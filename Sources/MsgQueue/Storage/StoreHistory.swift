@@ -95,16 +95,25 @@ extension Store {
     private static let pruneWindow: Int64 = 4_000
     private static let pruneLimit = 100
 
-    /// One step of pruning, in the caller's transaction. Only what was sent or recorded goes, the oldest in order first: what is beyond
-    /// `keepCount`, and what is older than `keepSince`. True when there is more to do.
-    package func prune(keepCount: Int64, keepSince: Int64, forgetBefore: Int64, now: Int64) throws(QueueError) -> Bool {
-        var excess = totals.history - keepCount
+    /// One step of pruning, in the caller's transaction. Only what was sent, or recorded and read, goes, the oldest in order first: what is
+    /// beyond `keepCount`, and what is older than `keepSince` (nil: no limit). True when there is more to do.
+    package func prune(keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64) throws(QueueError) -> Bool {
+        let forgot = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit)) == Self.pruneLimit
+        let excess = keepCount.map { totals.prunable &- $0 } ?? 0
+        // Without anything to look for, the history is not read.
+        guard keepSince != nil || excess > 0 else { return forgot }
+        return try prune(excess: excess, keepSince: keepSince ?? Int64.min, now: now) || forgot
+    }
+
+    private func prune(excess total: Int64, keepSince: Int64, now: Int64) throws(QueueError) -> Bool {
+        var excess = total
         let end = min(pruneCursor + Self.pruneWindow, nextSequence - 1)
         let statement = try database.statement(
             """
-            SELECT seq, status, conversation, body_size, sender, id, CASE WHEN sender IS NULL THEN sent_at ELSE created_at END FROM message
-            WHERE seq > ?1 AND seq <= ?2 AND status IN (2, 3, 4, 6, 7) AND (?3 > 0 OR
-              (CASE WHEN sender IS NULL THEN sent_at ELSE created_at END) < ?4) ORDER BY seq LIMIT ?5
+            SELECT seq, status, conversation, body_size, sender, id,
+              CASE WHEN sender IS NULL THEN sent_at ELSE max(created_at, read_at) END FROM message
+            WHERE seq > ?1 AND seq <= ?2 AND status IN (2, 3, 4, 7) AND (?3 > 0 OR
+              (CASE WHEN sender IS NULL THEN sent_at ELSE max(created_at, read_at) END) < ?4) ORDER BY seq LIMIT ?5
             """)
         statement.bind(1, pruneCursor)
         statement.bind(2, end)
@@ -124,10 +133,9 @@ extension Store {
             excess -= 1
         }
         if rows.count == Self.pruneLimit, let last = rows.last { reached = last.row.sequence }
-        let forgot = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit))
         pruneCursor = reached
         let isAtEnd = reached >= nextSequence - 1
         if isAtEnd { pruneCursor = 0 }
-        return !isAtEnd || excess > 0 && !rows.isEmpty || forgot == Self.pruneLimit
+        return !isAtEnd || excess > 0 && !rows.isEmpty
     }
 }

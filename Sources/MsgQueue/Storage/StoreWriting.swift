@@ -84,7 +84,7 @@ extension Store {
         // A row that is gone by now is in no count any more.
         guard database.changes == 1, progress.status != row.progress.status else { return }
         // The pruning goes through the history in order: what joins it behind its back makes it begin anew.
-        if progress.status == .sent { pruneCursor = min(pruneCursor, row.sequence - 1) }
+        if progress.status == .sent || row.isReceived { pruneCursor = min(pruneCursor, row.sequence - 1) }
         try count(row, row.change(to: progress.status))
     }
 

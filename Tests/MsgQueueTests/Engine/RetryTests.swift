@@ -90,6 +90,46 @@ import Testing
         }
     }
 
+    @Test func M13_what_is_refused_for_good_is_kept_or_discarded_with_an_event() throws {
+        for discards in [false, true] {
+            let bench = try EngineBench { $0.discardRefused = discards }
+            bench.answer(.http(404), .sent)
+            let (id, next) = (try bench.enqueue("refused"), try bench.enqueue("next"))
+            try bench.poll()
+            let discarded = bench.events.compactMap { if case .discarded(id, _, let failure) = $0 { failure } else { nil } }
+            if discards {
+                #expect(refusal { _ = try bench.engine.get(id) } == .notFound)
+                #expect(discarded.map(\.code) == [404])
+                #expect(discarded.map(\.kind) == [.notFound])
+            } else {
+                #expect(try bench.status(id) == .failed)
+                #expect(discarded.isEmpty)
+            }
+            #expect(try bench.status(next) == .sent)
+        }
+    }
+
+    @Test func M13_what_expires_or_is_held_after_a_crash_is_kept() throws {
+        let bench = try EngineBench {
+            $0.discardRefused = true
+            $0.holdUnknown = true
+            $0.mode = .manual
+            $0.direct = false
+        }
+        let expired = try bench.enqueue("expires", expiresAt: bench.clock.wall + 1_000)
+        try bench.pass(1_000)
+        try bench.hearOfClock()
+        #expect(try bench.status(expired) == .failed)
+        bench.answer(.pending)
+        let held = try bench.enqueue("held", "ben")
+        try bench.engine.sendNow(held)
+        try bench.poll()
+        try bench.reopen()
+        #expect(try bench.status(held) == .failed)
+        #expect(try bench.engine.get(held).failure?.kind == .unknown)
+        #expect(try bench.engine.counts(nil).failed == 2)
+    }
+
     @Test func A2_a_message_that_waits_holds_its_own_conversation_through_a_restart() throws {
         let bench = try EngineBench()
         bench.answer(.http(503))

@@ -21,6 +21,7 @@ import Testing
     ) -> Resolution {
         OutcomeRule.resolve(
             judgement, trial, of: before, policy: RetryPolicy(options), discardExhausted: options.discardExhausted,
+            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized,
             now: Moment(wall: now, mono: 7_000), boot: 3, returnedAt: returnedAt, random: 0.5)
     }
 
@@ -94,6 +95,48 @@ import Testing
         let discarding = options { $0.discardExhausted = true }
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(), discarding).fate == .failed)
         #expect(resolve(server(), trial(), discarding).fate == .queued)
+    }
+
+    @Test func M13_only_a_refusal_for_good_is_discarded_by_its_option() {
+        let discarding = options { $0.discardRefused = true }
+        let end = resolve(.reject(.notFound, code: 404, text: ""), trial(3), discarding)
+        #expect(end.fate == .discarded)
+        #expect(end.failure == Failure(kind: .notFound, code: 404, text: "", at: now, retryable: false, attempts: 3))
+        let none = options {
+            $0.discardRefused = true
+            $0.maxRetries = 0
+        }
+        #expect(resolve(server(), trial(), none).fate == .failed, "its retries are used up: another option")
+        #expect(resolve(.offline(text: ""), trial(), discarding).fate == .queued)
+        #expect(resolve(.sent(code: 0), trial(), discarding).fate == .sent)
+        #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(by: .sendNow), discarding).fate == .discarded)
+        #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(by: .retry), discarding).fate == .failed)
+    }
+
+    @Test func M13_M7_a_pause_for_unauthorized_wins_over_discarding() {
+        let both = options {
+            $0.discardRefused = true
+            $0.pauseOnUnauthorized = true
+        }
+        let end = resolve(.reject(.unauthorized, code: 401, text: ""), trial(), both)
+        #expect(end.fate == .queued)
+        #expect(end.pausesQueue)
+        #expect(resolve(.reject(.notFound, code: 404, text: ""), trial(), both).fate == .discarded)
+    }
+
+    @Test func M13_a_message_cleared_in_mid_attempt_is_deleted_not_discarded() {
+        var before = Progress()
+        before.doomed = true
+        let discarding = options { $0.discardRefused = true }
+        #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(), of: before, discarding).fate == .deleted)
+    }
+
+    @Test func M13_M5_the_log_line_of_a_discarded_message_has_kind_and_code() {
+        func line(_ text: String, attempts: UInt32) -> String {
+            LogText.discarded("a", Failure(kind: .rateLimit, code: 429, text: text, at: now, retryable: true, attempts: attempts))
+        }
+        #expect(line("", attempts: 1) == "message a is discarded after 1 attempt (rate_limit, code 429)")
+        #expect(line("slow down", attempts: 6) == "message a is discarded after 6 attempts (rate_limit, code 429): slow down")
     }
 
     @Test func Q10_a_failure_for_good_is_failed_at_once_with_its_reason() {

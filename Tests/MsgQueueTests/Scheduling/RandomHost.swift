@@ -22,6 +22,7 @@ struct RandomHost {
             .automatic, .ladder([]), .ladder([1, 20, 300]), .ladder([0, 0]), .exponential(base: 100, factor: 2, cap: 90_000),
         ])
         options.discardExhausted = random.chance(15)
+        options.discardRefused = random.chance(15)
         options.holdUnknown = random.chance(15)
         options.conflictIsSent = random.chance(30)
         options.strictOrder = random.chance(80)

@@ -198,7 +198,8 @@ final class Simulation {
             outcome, now: now.wall, perhapsArrived: message.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: message.progress, policy: policy, discardExhausted: options.discardExhausted,
-            pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: boot, returnedAt: scheduler.returnedAt, random: 0.5)
+            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: boot,
+            returnedAt: scheduler.returnedAt, random: 0.5)
         var back: Head?
         if resolution.fate == .queued {
             back = message.head

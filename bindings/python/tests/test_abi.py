@@ -26,6 +26,7 @@ PREFIXES: dict[str, type[IntEnum]] = {
     "MSGQ_EXHAUSTED_": enums.Exhausted,
     "MSGQ_CALLBACKS_": enums.Callbacks,
     "MSGQ_FINAL_": enums.FinalFailure,
+    "MSGQ_REFUSED_": enums.Refused,
     "MSGQ_LIFECYCLE_": enums.Lifecycle,
     "MSGQ_REASON_": enums.Reason,
     "MSGQ_ARRIVAL_": enums.Arrival,

@@ -57,7 +57,7 @@ def test_H1_old_history_is_pruned_and_what_is_queued_or_failed_never(
     for text in ("sent", "failed"):
         queue.enqueue(text)
     queue.drain()
-    queue.record("received", sender="ben")
+    queue.mark(queue.record("received", sender="ben"), Status.READ)
     queue.enqueue("queued")
     queue.close()
     time.sleep(0.05)

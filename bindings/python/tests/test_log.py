@@ -223,5 +223,5 @@ FORK = """
 def test_D13_a_forked_child_logs_its_own_lines_and_not_its_parents(store: Path) -> None:
     ended = run(code(FORK), store, PYTHONWARNINGS="ignore::DeprecationWarning", PYTHONUNBUFFERED="1")
     assert (ended.returncode, ended.stderr) == (0, "")
-    said = sorted(line.partition("attempts: ")[2] or line for line in ended.stdout.splitlines())
+    said = sorted(line.partition("code 0): ")[2] or line for line in ended.stdout.splitlines())
     assert said == ["0", "child", "parent 1", "parent 2"]

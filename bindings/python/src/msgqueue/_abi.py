@@ -84,6 +84,7 @@ class Options(Structure):
         ("limit_bytes", c_uint64),
         ("limit_body", c_uint64),
         ("limit_metadata", c_uint64),
+        ("refused", c_int),
     ]
 
 
@@ -143,6 +144,9 @@ class Message(Structure):
         ("attempts", c_uint32),
         ("unmetered_only", c_bool),
         ("failure", POINTER(Failure)),
+        ("delivered_ms", c_int64),
+        ("read_ms", c_int64),
+        ("retries_used", c_uint32),
     ]
 
 

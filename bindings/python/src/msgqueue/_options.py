@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 
 from . import _abi, _arguments
-from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode
+from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, Refused
 from .retry import RetryPolicy
+
+_NO_LIMIT = 2**64 - 1
 
 
 def build(
@@ -14,6 +16,7 @@ def build(
     mode: object,
     retry: RetryPolicy,
     final_failure: object,
+    refused: object,
     strict_order: object,
     pause_on_unauthorized: object,
     unmetered_only: object,
@@ -45,6 +48,7 @@ def build(
     options.callbacks = Callbacks.POLL
     options.mode = _arguments.member("mode", mode, Mode)
     options.final_failure = _arguments.member("final_failure", final_failure, FinalFailure)
+    options.refused = _arguments.member("refused", refused, Refused)
     options.strict_order = _arguments.flag("strict_order", strict_order)
     options.pause_on_unauthorized = _arguments.flag("pause_on_unauthorized", pause_on_unauthorized)
     options.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
@@ -63,7 +67,7 @@ def build(
     options.drain_batch = _arguments.unsigned("drain_batch", drain_batch)
     options.timer_ms = 0 if timer is None else _arguments.milliseconds("timer", timer)
     options.expiry_ms = 0 if expiry is None else _arguments.milliseconds("expiry", expiry)
-    options.keep_sent = _arguments.unsigned("keep_sent", keep_sent, bits=64)
+    options.keep_sent = _NO_LIMIT if keep_sent is None else _arguments.unsigned("keep_sent", keep_sent, bits=64)
     options.keep_sent_ms = _arguments.timeout("keep_sent_for", keep_sent_for)
     options.remember_ids_ms = _arguments.milliseconds("remember_ids", remember_ids)
     options.limit_messages = _arguments.unsigned("limit_messages", limit_messages, bits=64)

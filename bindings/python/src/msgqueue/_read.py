@@ -58,6 +58,9 @@ def message(source: _abi.Message) -> Message:
         last_attempt=_optional_moment(source.last_attempt_ms),
         sent=_optional_moment(source.sent_ms),
         unmetered_only=source.unmetered_only,
+        delivered_at=_optional_moment(source.delivered_ms),
+        read_at=_optional_moment(source.read_ms),
+        retries_used=source.retries_used,
     )
 
 

@@ -124,6 +124,15 @@ class Exhausted(_Word):
     """It is deleted, with an event of kind DISCARDED."""
 
 
+class Refused(_Word):
+    """What becomes of a message that its receiver refuses for good."""
+
+    KEEP = 0
+    """It is failed and waits for a person."""
+    DISCARD = 1
+    """It is deleted, with an event of kind DISCARDED."""
+
+
 class FinalFailure(_Word):
     """What a message that failed for good does to its conversation."""
 

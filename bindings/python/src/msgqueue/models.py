@@ -75,6 +75,12 @@ class Message:
     """When the last attempt started."""
     sent: datetime | None
     unmetered_only: bool
+    delivered_at: datetime | None = None
+    """When the receipt came, never before `sent`; None: none came before the message was read."""
+    read_at: datetime | None = None
+    """When the receipt came, or when a recorded message was marked as read."""
+    retries_used: int = 0
+    """Retries that count against `max_retries`; `MessageQueue.retry` begins anew."""
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ from ._polling import Polling
 from ._service import Service
 from ._wiring import Wiring, require_callable
 from ._world import World
-from .enums import FinalFailure, Mode, Result, Status, Stop, Verdict
+from .enums import FinalFailure, Mode, Refused, Result, Status, Stop, Verdict
 from .errors import Error, InvalidError, StorageError
 from .models import Draft, Report
 from .outcome import Outcome
@@ -56,6 +56,7 @@ class MessageQueue(World, Polling):
         retry: RetryPolicy | None = None,
         on_event: EventHandler | None = None,
         final_failure: FinalFailure = FinalFailure.STEP_ASIDE,
+        refused: Refused = Refused.KEEP,
         strict_order: bool = True,
         pause_on_unauthorized: bool = False,
         unmetered_only: bool = False,
@@ -74,7 +75,7 @@ class MessageQueue(World, Polling):
         drain_batch: int = 0,
         timer: float | None = None,
         expiry: float | None = None,
-        keep_sent: int = 10_000,
+        keep_sent: int | None = 10_000,
         keep_sent_for: float | None = 30 * _DAY,
         remember_ids: float = 7 * _DAY,
         limit_messages: int = 0,
@@ -90,6 +91,8 @@ class MessageQueue(World, Polling):
         retry            The delays after a failure; None is RetryPolicy().
         on_event         Is told what happens; see `set_event_handler`.
         final_failure    What a message that failed for good does to its conversation.
+        refused          What becomes of a message that its receiver refuses for good: DISCARD deletes it with an event
+                         and a line in the log, except after `retry`. What expired or is held is never discarded.
         strict_order     A message that waits for its retry holds its conversation; False: others pass it.
         pause_on_unauthorized  HTTP 401 and 403 (kind UNAUTHORIZED) pause the queue until `resume` instead of failing
                          message after message; the message stays queued and uses up no retry.
@@ -115,8 +118,9 @@ class MessageQueue(World, Polling):
         drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all.
         timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
-        keep_sent        Sent and recorded messages are kept as history, so many at most ...
-        keep_sent_for    ... and so many seconds at most; None: without end. What is queued or failed is always kept.
+        keep_sent        Sent and recorded messages are kept as history, so many at most; None: no limit ...
+        keep_sent_for    ... and so many seconds at most; None: no limit. What is queued or failed is always kept, and
+                         so is what is recorded and not marked as read, which does not count against keep_sent.
         remember_ids     Seconds for which ids of messages that were sent and are gone are refused as duplicates.
         limit_messages   Unsent messages; 0: no limit. Over it: FullError.
         limit_bytes      Bytes of unsent bodies; 0: no limit. Over it: FullError.
@@ -132,6 +136,7 @@ class MessageQueue(World, Polling):
             mode=mode,
             retry=RetryPolicy() if retry is None else retry,
             final_failure=final_failure,
+            refused=refused,
             strict_order=strict_order,
             pause_on_unauthorized=pause_on_unauthorized,
             unmetered_only=unmetered_only,

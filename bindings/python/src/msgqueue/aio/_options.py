@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ..enums import FinalFailure, Mode
+from ..enums import FinalFailure, Mode, Refused
 from ..retry import RetryPolicy
 
 
@@ -14,6 +14,7 @@ class Options(TypedDict, total=False):
     mode: Mode
     retry: RetryPolicy | None
     final_failure: FinalFailure
+    refused: Refused
     strict_order: bool
     pause_on_unauthorized: bool
     unmetered_only: bool
@@ -32,7 +33,7 @@ class Options(TypedDict, total=False):
     drain_batch: int
     timer: float | None
     expiry: float | None
-    keep_sent: int
+    keep_sent: int | None
     keep_sent_for: float | None
     remember_ids: float
     limit_messages: int

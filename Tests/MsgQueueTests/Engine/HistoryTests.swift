@@ -1,0 +1,138 @@
+import Testing
+
+@testable import MsgQueue
+
+/// History in virtual time: what stays, and the times of receipts.
+@Suite struct HistoryTests {
+    private func record(_ id: String, in bench: EngineBench) throws {
+        let body = Array("hello".utf8)
+        _ = try body.withUnsafeBytes { bytes in
+            try bench.engine.record(
+                BorrowedDraft(
+                    id: id, conversation: "ana", body: bytes, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false),
+                sender: "Ana")
+        }
+    }
+
+    private func ids(_ bench: EngineBench) throws -> [String] {
+        try bench.engine.list(Filter(statuses: .all, limit: 1000)).map(\.id)
+    }
+
+    /// So much later the history was looked at, to its end.
+    private func prune(_ bench: EngineBench, after milliseconds: Int64 = 60_000) throws {
+        bench.clock.advance(milliseconds)
+        for _ in 0..<3 { try bench.hearOfClock() }
+    }
+
+    @Test func H9_without_limits_history_is_never_pruned() throws {
+        let bench = try EngineBench {
+            $0.keepSent = nil
+            $0.keepSentFor = nil
+        }
+        for number in 0..<120 {
+            try bench.enqueue(id: "m\(number)")
+            try record("r\(number)", in: bench)
+            try bench.engine.mark("r\(number)", .read)
+        }
+        try bench.poll()
+        try prune(bench, after: 100 * 365 * Options.day)
+        #expect(try ids(bench).count == 240)
+        #expect(try bench.engine.counts(nil).sent == 120)
+    }
+
+    @Test func H9_each_limit_holds_without_the_other() throws {
+        let byCount = try EngineBench {
+            $0.keepSent = 3
+            $0.keepSentFor = nil
+        }
+        for number in 0..<5 { try byCount.enqueue(id: "m\(number)") }
+        try byCount.poll()
+        try prune(byCount, after: 100 * 365 * Options.day)
+        #expect(try ids(byCount) == ["m2", "m3", "m4"])
+
+        let byAge = try EngineBench {
+            $0.keepSent = nil
+            $0.keepSentFor = Options.day
+        }
+        try byAge.enqueue(id: "old")
+        try byAge.poll()
+        try byAge.pass(Options.day)
+        try byAge.enqueue(id: "new")
+        try byAge.poll()
+        try prune(byAge)
+        #expect(try ids(byAge) == ["new"])
+    }
+
+    @Test func H9_unread_messages_stay_at_any_age_and_age_from_when_they_are_read() throws {
+        let bench = try EngineBench { $0.keepSentFor = Options.day }
+        try record("r1", in: bench)
+        try record("r2", in: bench)
+        try prune(bench, after: 1_000 * Options.day)
+        #expect(try ids(bench) == ["r1", "r2"])
+        try bench.engine.mark("r1", .read)
+        try prune(bench)
+        #expect(try ids(bench) == ["r1", "r2"], "a person who reads it now can read it again")
+        try prune(bench, after: Options.day)
+        #expect(try ids(bench) == ["r2"])
+        #expect(try bench.engine.counts(nil).unread == 1)
+    }
+
+    @Test func H9_the_times_of_receipts_never_go_back() throws {
+        let bench = try EngineBench()
+        let id = try bench.enqueue()
+        try bench.poll()
+        let sentAt = try bench.engine.get(id).sentAt
+        #expect(try bench.engine.get(id).deliveredAt == 0)
+        // Somebody sets the clock back before each receipt.
+        bench.clock.shiftWall(-3_600_000)
+        try bench.engine.mark(id, .delivered)
+        #expect(try bench.engine.get(id).deliveredAt == sentAt)
+        bench.clock.shiftWall(7_200_000)
+        try bench.engine.mark(id, .delivered)
+        #expect(try bench.engine.get(id).deliveredAt == sentAt, "a receipt that comes twice changes nothing")
+        bench.clock.shiftWall(-7_200_000)
+        try bench.engine.mark(id, .read)
+        let message = try bench.engine.get(id)
+        #expect((message.sentAt, message.deliveredAt, message.readAt) == (sentAt, sentAt, sentAt))
+    }
+
+    @Test func H9_receipts_of_every_order_leave_their_times() throws {
+        for order: [MessageStatus] in [[.delivered, .read], [.read, .delivered], [.delivered, .delivered, .read, .read, .delivered]] {
+            let bench = try EngineBench()
+            let id = try bench.enqueue()
+            try bench.poll()
+            var first: [MessageStatus: Int64] = [:]
+            for receipt in order {
+                try bench.pass(1_000)
+                if first[receipt] == nil { first[receipt] = bench.clock.wall }
+                try bench.engine.mark(id, receipt)
+            }
+            let message = try bench.engine.get(id)
+            #expect(message.status == .read)
+            #expect(message.readAt == first[.read])
+            #expect(message.deliveredAt == (order.first == .read ? 0 : first[.delivered]))
+            try bench.reopen()
+            #expect(try bench.engine.get(id).readAt == message.readAt)
+        }
+    }
+
+    @Test func H9_the_public_api_tells_times_and_retries() async throws {
+        let directory = TemporaryDirectory()
+        var options = Options(mode: .manual, backoff: .ladder([600_000]))
+        options.direct = false
+        options.keepSent = nil
+        options.keepSentFor = nil
+        let queue = try MessageQueue(path: directory.store, options: options) { delivery in
+            delivery.text == "refused" ? .retry(.server, code: 503) : .sent
+        }
+        let (sent, refused) = (try queue.enqueue("sent"), try queue.enqueue("refused", conversation: "ben"))
+        try await queue.drain()
+        try queue.mark(sent, .delivered)
+        try queue.mark(sent, .read)
+        let message = try queue.get(sent)
+        #expect(message.sentAt > 0 && message.deliveredAt >= message.sentAt && message.readAt >= message.deliveredAt)
+        #expect(message.retriesUsed == 0)
+        #expect(try queue.get(refused).retriesUsed == 1)
+        try await queue.close()
+    }
+}

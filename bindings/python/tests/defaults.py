@@ -1,0 +1,166 @@
+"""The README's table of defaults, made from what the library does and says.
+
+python tests/defaults.py    writes it into the README; MSGQUEUE_LIBRARY names the library
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+README = TESTS.parents[2] / "README.md"
+if __name__ == "__main__":
+    sys.path[:0] = [str(TESTS.parent / "src")]
+
+from msgqueue import (  # noqa: E402 - where it is, was just told
+    Connectivity,
+    Delivery,
+    Event,
+    EventKind,
+    FailureKind,
+    MessageQueue,
+    Mode,
+    Outcome,
+    Reason,
+    Status,
+    _abi,
+)
+from msgqueue._library import library  # noqa: E402 - as above
+
+BEGIN, END = "<!-- defaults: written by bindings/python/tests/defaults.py -->\n\n", "\n<!-- end of the defaults -->\n"
+_UNITS = ((86_400_000, "days"), (60_000, "min"), (1000, "s"), (1, "ms"))
+
+
+class _Bench:
+    """A queue with the defaults of a mode, which does everything on this thread."""
+
+    def __init__(self, directory: str, mode: Mode) -> None:
+        self.answer = Outcome.sent()
+        self.events: list[Event] = []
+        # What is shown here does not wait for the connection to prove itself.
+        self.queue = MessageQueue(
+            Path(directory) / f"{mode.name}.db",
+            self._send,
+            mode=mode,
+            on_event=self.events.append,
+            settle=0,
+            polled=True,
+        )
+
+    def _send(self, _: Delivery) -> Outcome:
+        return self.answer
+
+    def settle(self) -> None:
+        """Everything that is to happen now has happened."""
+        while self.queue.poll(0):
+            pass
+
+    def starts(self) -> str:
+        """Who sends what was written offline."""
+        self.queue.set_connectivity(Connectivity.OFFLINE)
+        id = self.queue.enqueue("hello", conversation="backlog")
+        self.queue.set_connectivity(Connectivity.ONLINE)
+        self.settle()
+        if self.queue.get(id).status is Status.SENT:
+            return "the engine"
+        assert self.queue.explain(id).code is Reason.PERSON
+        asked = any(event.kind is EventKind.PROMPT for event in self.events)
+        return "the person, after a prompt" if asked else "the person, by `drain` or `send_now`"
+
+    def goes_direct(self) -> str:
+        """Whether what is enqueued online, with nothing before it, is sent at once."""
+        id = self.queue.enqueue("hello", conversation="direct")
+        self.settle()
+        return "yes" if self.queue.get(id).status is Status.SENT else "no"
+
+    def ladder(self) -> list[int]:
+        """The delays after failures that may pass, in milliseconds, cut to seconds."""
+        self.answer = Outcome.retry(FailureKind.SERVER, code=503)
+        id = self.queue.enqueue("hello", conversation="ladder")
+        self.queue.send_now(id)
+        delays: list[int] = []
+        while True:
+            self.settle()
+            message = self.queue.get(id)
+            if message.status is Status.FAILED:
+                assert message.retries_used == len(delays) == message.attempts - 1
+                return delays
+            assert message.next_attempt is not None
+            assert message.last_attempt is not None
+            delays.append((message.next_attempt - message.last_attempt) // timedelta(seconds=1) * 1000)
+            self.queue.send_now(id)
+
+
+def _duration(milliseconds: int) -> str:
+    unit, name = next((unit, name) for unit, name in _UNITS if milliseconds % unit == 0)
+    return f"{milliseconds // unit} {name}"
+
+
+def _limit(number: int) -> str:
+    return f"{number:,}" if number else "none"
+
+
+# The options that are the same in every mode, and how their values are written.
+_SAME: tuple[tuple[str, str, Callable[[int], str]], ...] = (
+    ("`max_retries`, for delays of your own", "max_retries", str),
+    ("`max_in_flight`", "max_in_flight", str),
+    ("`attempt_timeout`", "attempt_timeout_ms", _duration),
+    ("`manual_timeout`", "manual_timeout_ms", _duration),
+    ("`prompt_timeout`", "prompt_timeout_ms", _duration),
+    ("`settle`", "settle_ms", _duration),
+    ("`drain_batch`", "drain_batch", lambda number: _limit(number) if number else "all"),
+    ("`keep_sent`", "keep_sent", _limit),
+    ("`keep_sent_for`", "keep_sent_ms", _duration),
+    ("`remember_ids`", "remember_ids_ms", _duration),
+    ("`expiry`", "expiry_ms", lambda number: _duration(number) if number else "none"),
+    ("`limit_messages`, `limit_bytes`", "limit_messages", _limit),
+    ("`exhausted`", "exhausted", lambda number: ("keep", "discard")[number]),
+    ("`refused`", "refused", lambda number: ("keep", "discard")[number]),
+    ("`final_failure`", "final_failure", lambda number: ("step aside", "block")[number]),
+)
+
+
+def table() -> str:
+    """The table in Markdown."""
+    columns: list[list[str]] = []
+    for mode in Mode:
+        with tempfile.TemporaryDirectory() as directory:
+            bench = _Bench(directory, mode)
+            starts, direct, ladder = bench.starts(), bench.goes_direct(), bench.ladder()
+            bench.queue.close()
+        delays = ", ".join(_duration(delay) for delay in ladder) or "none"
+        columns.append([f"`{mode.name}`", starts, direct, delays, f"{len(ladder) + 1}"])
+    names = [
+        "",
+        "starts sending what was written offline",
+        "a message enqueued online goes out at once (`direct`)",
+        "delays after failures that may pass",
+        "attempts, then `failed`",
+    ]
+    rows = [list(row) for row in zip(names, *columns)]
+    rows.insert(1, ["---"] * (len(columns) + 1))
+    options = _abi.sized(_abi.Options)
+    library().msgq_options_init(options)
+    assert options.limit_bytes == options.limit_messages
+    rows += [[name, *[write(getattr(options, field))] * len(columns)] for name, field, write in _SAME]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows).replace("| --- ", "|---").replace("--- |", "---|")
+
+
+def written() -> str:
+    """The table as it stands in the README."""
+    _, _, rest = README.read_text().partition(BEGIN)
+    found, _, _ = rest.partition(END)
+    return found
+
+
+if __name__ == "__main__":
+    text = README.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit("the README has no place for the table")
+    README.write_text(before + begin + table() + end + after)

@@ -1,0 +1,163 @@
+"""H9: history without a limit, unread messages that stay, the times of receipts, and the retries that are used up."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msgqueue
+from async_sender import in_loop
+from conftest import Opener
+from msgqueue import ConflictError, MessageQueue, Mode, Outcome, RetryPolicy, Status, aio
+from support import wait_until
+
+
+def send(_: object) -> Outcome:
+    return Outcome.sent()
+
+
+def ids(queue: MessageQueue) -> list[str]:
+    return [message.id for message in queue.list(status=Status, limit=1000)]
+
+
+def now() -> datetime:
+    """The clock as the queue counts it: whole milliseconds, cut."""
+    return datetime.fromtimestamp(int(time.time() * 1000) / 1000, timezone.utc)
+
+
+def test_H9_history_has_no_limit_where_asked_for(opened: Opener) -> None:
+    count = 10_100
+    options: dict[str, Any] = {"transport": send, "mode": Mode.MANUAL, "direct": False}
+    queue = opened(keep_sent=None, keep_sent_for=None, **options)
+    queue.enqueue_batch({"body": ""} for _ in range(count))
+    assert queue.drain().sent == count
+    queue.close()
+    queue = opened(keep_sent=None, keep_sent_for=None, **options)
+    time.sleep(0.05)
+    assert queue.counts().sent == count
+    queue.close()
+    queue = opened(**options)  # what happens with the default
+    wait_until(lambda: queue.counts().sent == 10_000)
+
+
+def test_H9_what_is_received_and_unread_is_never_pruned(opened: Opener) -> None:
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False, keep_sent=0, keep_sent_for=0)
+    for id in ("r1", "r2", "r3"):
+        queue.record("hello", sender="ana", id=id)
+    queue.enqueue("mine", id="mine")
+    assert queue.drain().sent == 1
+    wait_until(lambda: ids(queue) == ["r1", "r2", "r3"])
+    queue.mark("r2", Status.READ)
+    wait_until(lambda: ids(queue) == ["r1", "r3"])
+    assert queue.counts().unread == 2
+
+
+def test_H9_what_is_unread_counts_against_no_limit(opened: Opener) -> None:
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False, keep_sent=2)
+    for number in range(5):
+        queue.record("hello", sender="ana", id=f"r{number}")
+    for number in range(3):
+        queue.enqueue("hello", id=f"m{number}")
+    assert queue.drain().sent == 3
+    wait_until(lambda: ids(queue) == ["r0", "r1", "r2", "r3", "r4", "m1", "m2"])
+
+
+def test_H9_receipts_keep_their_times(opened: Opener) -> None:
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False)
+    id = queue.enqueue("hello")
+    with pytest.raises(ConflictError):
+        queue.mark(id, Status.DELIVERED)
+    queue.drain()
+    sent = queue.get(id)
+    assert sent.sent is not None
+    assert (sent.delivered_at, sent.read_at) == (None, None)
+    time.sleep(0.002)
+    before = now()
+    queue.mark(id, Status.DELIVERED)
+    delivered = queue.get(id).delivered_at
+    assert delivered is not None
+    assert before <= delivered <= now()
+    time.sleep(0.002)
+    before = now()
+    queue.mark(id, Status.READ)
+    read = queue.get(id).read_at
+    assert read is not None
+    assert before <= read <= now()
+    time.sleep(0.002)
+    for receipt in (Status.READ, Status.DELIVERED):  # once more, and late
+        queue.mark(id, receipt)
+    queue.close()
+    message = opened().get(id)
+    assert (message.sent, message.delivered_at, message.read_at) == (sent.sent, delivered, read)
+
+
+def test_H9_read_without_delivered_has_one_time(opened: Opener) -> None:
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False)
+    id = queue.enqueue("hello")
+    queue.drain()
+    queue.mark(id, Status.READ)
+    read = queue.get(id)
+    assert read.delivered_at is None
+    assert read.read_at is not None
+    queue.mark(id, Status.DELIVERED)
+    assert queue.get(id) == read
+    theirs = queue.record("hello", sender="ana")
+    recorded = queue.get(theirs)
+    assert (recorded.delivered_at, recorded.read_at) == (recorded.created, None)
+    queue.mark(theirs, Status.READ)
+    message = queue.get(theirs)
+    assert message.read_at is not None
+    assert message.read_at >= recorded.created
+
+
+def test_H9_the_times_survive_a_backup_and_a_salvage(opened: Opener, store: Path, tmp_path: Path) -> None:
+    queue = opened(transport=send, mode=Mode.MANUAL, direct=False)
+    id = queue.enqueue("hello")
+    queue.drain()
+    queue.mark(id, Status.DELIVERED)
+    queue.mark(id, Status.READ)
+    before = queue.get(id)
+    queue.backup(tmp_path / "backup.db")
+    queue.close()
+    assert msgqueue.salvage(store, tmp_path / "salvaged.db").sound
+    for copy in ("backup.db", "salvaged.db"):
+        assert opened(tmp_path / copy, read_only=True).get(id) == before
+
+
+def test_H9_M11_retries_used_tells_what_counts_against_max_retries(opened: Opener) -> None:
+    answers = [Outcome.offline(), Outcome.retry(), Outcome.retry(), Outcome.retry()]
+    options: dict[str, Any] = {"mode": Mode.MANUAL, "direct": False, "retry": RetryPolicy(ladder=[600])}
+    queue = opened(transport=lambda _: answers.pop(0), **options)
+    id = queue.enqueue("hello")
+    queue.drain()
+    assert queue.get(id).retries_used == 0
+    queue.drain()
+    assert queue.get(id).retries_used == 1
+    queue.send_now(id)
+    wait_until(lambda: queue.get(id).status is Status.FAILED)
+    assert (queue.get(id).retries_used, queue.get(id).attempts) == (1, 2)
+    queue.retry(id)  # by hand: it begins anew
+    wait_until(lambda: queue.get(id).attempts == 3 and queue.get(id).status is Status.FAILED)
+    assert queue.get(id).retries_used == 0
+
+
+def test_H9_the_same_for_asyncio(store: Path) -> None:
+    async def send(_: object) -> Outcome:
+        return Outcome.sent()
+
+    async def test() -> None:
+        async with aio.MessageQueue(
+            store, send, mode=Mode.MANUAL, direct=False, keep_sent=None, keep_sent_for=None
+        ) as queue:
+            id = await queue.enqueue("hello")
+            await queue.drain()
+            await queue.mark(id, Status.READ)
+            message = await queue.get(id)
+            assert message.read_at is not None
+            assert (message.delivered_at, message.retries_used) == (None, 0)
+
+    in_loop(test())
