@@ -148,7 +148,7 @@ typedef enum msgq_mode {
 
 /* The delays between attempts after a retryable failure. */
 typedef enum msgq_backoff {
-  MSGQ_BACKOFF_AUTOMATIC = 0, /* 5 s, 30 s, 2 min; in manual mode none: a failure is told at once */
+  MSGQ_BACKOFF_AUTOMATIC = 0, /* mode auto: 5 s, 30 s, 2 min; modes ask and manual: none, the message is `failed` at once */
   MSGQ_BACKOFF_LADDER,        /* ladder_ms: one delay per retry; without any: no retry */
   MSGQ_BACKOFF_EXPONENTIAL    /* base * factor^n, at most cap, max_retries times */
 } msgq_backoff;
@@ -239,7 +239,7 @@ typedef struct msgq_options {
      of messages that failed with kind offline or network end, except those that a receiver asked for: 0 to 1 hour. Default 500 ms. */
   int64_t settle_ms;
   /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
-     resume): 0 (default) all. */
+     resume): 0 (default) all. Retries of the ladder that are due do not count, and in mode auto need no trigger. */
   uint32_t drain_batch;
   /* A trigger by the clock: 0 (default) none, or 1 ms to 1 day. */
   int64_t timer_ms;
@@ -397,14 +397,20 @@ msgq_result msgq_edit(msgq_queue *queue, const char *id, const void *body, size_
 msgq_result msgq_delete(msgq_queue *queue, const char *id);
 
 /* Tries a failed message again, now, under the same id, in its old place; ends within manual_timeout_ms as sent or
-   failed again. While offline it stays failed and is tried first when online. Returns at once; an event tells the
-   outcome. Errors: INVALID, NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
-   STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+   failed again. Returns at once; an event tells the outcome. While offline (also: when it goes offline before the attempt
+   starts) the transport is not called. Modes ask and manual: the message stays `failed`, with a failure of kind offline, a
+   line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. Mode auto: it is `queued` again, with
+   all of its retries, on disk when this returns, and is sent in its turn when online.
+   Errors: INVALID, NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
+   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_retry(msgq_queue *queue, const char *id);
 
-/* Sends one queued message now, whatever stands before it or its mode says; while offline, when online. Returns at
-   once. Errors: INVALID, NOT_FOUND, CONFLICT (not queued), BUSY (being sent, or asked for already), NO_TRANSPORT,
-   CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Sends one queued message now, whatever stands before it or its mode says. Returns at once. While offline (also: when it
+   goes offline before the attempt starts) the transport is not called: the message stays `queued`, with a failure of kind
+   offline, a line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. It uses up no retry, and a
+   retry's delay that it waited for ends. In mode auto it is sent in its turn when online.
+   Errors: INVALID, NOT_FOUND, CONFLICT (not queued), BUSY (being sent, or asked for already), NO_TRANSPORT,
+   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_send_now(msgq_queue *queue, const char *id);
 
 /* A receipt: the message was delivered or read. Statuses only move forward: a receipt that comes twice or late is
@@ -559,6 +565,21 @@ void msgq_conversations_free(struct msgq_conversations *page);
    removed when its attempt ends, unless that succeeds. Errors: INVALID, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 
+/* Puts all `failed` messages of one conversation or (NULL) of all back to `queued`, in their places and with all of their
+   retries, and sends them, in any mode, without what was queued before. `count`, which may be NULL, receives how many.
+   Returns when all of them are on disk as `queued`, without waiting for an attempt; each has its MSGQ_EVENT_STATUS, but no
+   drain is told. Those that had expired are sent all the same.
+   They go in order, as ordinary attempts: the ladder and attempt_timeout_ms count. In the modes ask and manual they pass
+   messages of their conversation that were queued already, except one that waits for its retry; in mode auto they go after
+   these. What is paused is queued and goes after the resume. When it goes offline, or the process ends, before all of them
+   were sent, those left stay `queued` like any other message.
+   While offline: in the modes ask and manual nothing changes, and `count` is 0; in mode auto they are queued and sent when
+   online. Each message is put back as a whole, but not all of them together: other calls run meanwhile, and after an error
+   or a crash those put back until then are queued, the others `failed`; call it again. A message that is damaged stays
+   `failed` and is not counted.
+   Errors: INVALID, NO_TRANSPORT, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_retry_all(msgq_queue *queue, const char *conversation, uint64_t *count);
+
 /* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue goes on; what is enqueued
    meanwhile may be in it. Errors: INVALID, CONFLICT (the file exists), PERMISSION, STORAGE, CLOSED (also: the queue was
    closed before the copy was complete), FORKED. Threads: any. Since 0.1. */
@@ -698,11 +719,12 @@ msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome 
 
 typedef struct msgq_drain_options {
   uint32_t struct_size;
-  uint32_t batch;     /* attempts at most; 0: as the queue's option drain_batch */
+  uint32_t batch;     /* attempts at most, without due retries; 0: as the queue's option drain_batch */
   int64_t timeout_ms; /* How long the caller waits at most; negative: without end. The drain that it begins starts no attempt after that. */
+  const char *conversation; /* only messages of this conversation are sent and counted; NULL (default): all */
 } msgq_drain_options;
 
-#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1 }
+#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1, NULL }
 
 /* Why a drain stopped. */
 typedef enum msgq_stop {
@@ -724,14 +746,17 @@ typedef struct msgq_report {
   uint64_t sent;
   uint64_t failed; /* became `failed` */
   uint64_t discarded;
-  uint64_t remaining; /* queued or being sent when it ended */
+  uint64_t remaining;        /* queued or being sent when it ended */
+  uint64_t remaining_failed; /* `failed` when it ended; a drain leaves them alone, msgq_retry_all sends them again */
 } msgq_report;
 
-#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0 }
+#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0, 0 }
 
 /*
- * Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins the first
- * and gets the same report (of its own options only the timeout counts: for itself). `options` may be NULL. `out` may be NULL; it has its struct_size set.
+ * Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time. A second call that asks for the
+ * same, or for one conversation while all are drained, joins the first and gets the same report (of its own options only the timeout
+ * counts: for itself). Any other call, for all or for another conversation while one conversation is drained, begins its drain when
+ * that one has ended. `options` may be NULL. `out` may be NULL; it has its struct_size set.
  * When it returns before its timeout, the events of what it did have been told; so do not hold a lock that your handler takes. At its
  * timeout it returns TIMEOUT with what was done until then, also when an event handler does not return; only a callback that runs on
  * this thread (a polled queue that nobody else polls) is waited for. From inside a callback it only starts the drain.

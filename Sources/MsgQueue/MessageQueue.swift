@@ -133,11 +133,12 @@ public final class MessageQueue: Sendable {
     /// Removes one message for good. Throws `.notFound`, `.busy` (being sent).
     public func delete(_ id: String) throws(QueueError) { try engine.delete(id) }
 
-    /// Tries a failed message again, now, in its old place; while offline, when online. Throws `.notFound`, `.conflict` (not failed),
-    /// `.busy`, `.noTransport`.
+    /// Tries a failed message again, now, in its old place. While offline it fails again at once as offline (modes ask and manual), or is
+    /// queued, to be sent when online (mode auto). Throws `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
     public func retry(_ id: String) throws(QueueError) { try engine.retry(id) }
 
-    /// Sends one queued message now, whatever stands before it. Throws as `retry`.
+    /// Sends one queued message now, whatever stands before it. While offline the attempt ends at once as offline: the message stays queued.
+    /// Throws as `retry`.
     public func sendNow(_ id: String) throws(QueueError) { try engine.sendNow(id) }
 
     /// A receipt: delivered or read. One that comes twice or late changes nothing. Throws `.notFound`, `.conflict` (not sent yet).
@@ -174,17 +175,26 @@ public final class MessageQueue: Sendable {
     /// Writes a consistent copy of the store to a new file. Throws `.conflict` when that exists.
     public func backup(to path: String) throws(QueueError) { try engine.backup(to: path) }
 
+    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places, with all of their retries, and sends them
+    /// in any mode; returns their number at once. While offline nothing changes in the modes ask and manual. Not atomic as a whole: after an
+    /// error those put back until then are queued. Throws `.noTransport`, `.storage`.
+    @discardableResult
+    public func retryAll(conversation: String? = nil) throws(QueueError) -> Int64 { try engine.retryAll(conversation) }
+
     // MARK: Sending
 
-    /// Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time: a second call joins it.
+    /// Sends what is due, of one conversation or of all, in order, and returns when nothing is due any more. Only one drain runs at a time: a
+    /// second call joins it if it asks for no more than that, and otherwise begins its drain after it.
     ///
-    /// `batch`: attempts at most (0: as the options say); `timeout`: milliseconds after which this returns what was done until then (stop
+    /// `batch`: attempts at most (0: as the options say), without the retries that are due; `timeout`: milliseconds after which this returns what was done until then (stop
     /// `.timeout`), also when another began the drain; the drain that it begins starts no attempt after that. When the waiting task is cancelled, and when a transport
     /// asks, this returns at once, with a report that says `.started`: the drain goes on. Throws `.noTransport`, `.closed`.
     @discardableResult
-    public func drain(batch: Int = 0, timeout: Int64? = nil) async throws(QueueError) -> Report {
+    public func drain(
+        conversation: String? = nil, batch: Int = 0, timeout: Int64? = nil
+    ) async throws(QueueError) -> Report {
         let wait = DrainWait()
-        try engine.drain(batch: batch, timeout: timeout) { wait.end(.drained($0)) }
+        try engine.drain(conversation, batch: batch, timeout: timeout) { wait.end(.drained($0)) }
         // The drain waits for the attempt whose transport asks for it.
         if senders.isCurrent { wait.end(.abandoned) }
         let ending = await withTaskCancellationHandler {
@@ -194,7 +204,7 @@ public final class MessageQueue: Sendable {
         }
         switch ending {
         case .drained(let result): return try result.get()
-        case .abandoned: return try engine.startedReport()
+        case .abandoned: return try engine.startedReport(conversation)
         }
     }
 

@@ -101,7 +101,7 @@ public func msgq_drain(
         if let out { _ = try Structs.check(out, of: MemoryLayout<msgq_report>.stride, "msgq_report") }
         let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
         let report = try engine.drainAndWait(
-            batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
+            try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
         if let out { Structs.write(msgq_report(report), to: out) }
         guard report.stop != .timeout else { throw QueueError(.timeout, "the drain's time ran out; its report tells what it did") }
     }
@@ -115,11 +115,28 @@ public func msgq_drain_async(
     return status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
-        try engine.drain(batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
+        try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
             guard let done, case .success(let report) = result else { return }
             var told = msgq_report(report)
             done(host.pointer, &told)
         }
+    }
+}
+
+/// The conversation that is to be drained alone.
+private func scope(_ options: msgq_drain_options?) throws(QueueError) -> String? {
+    try options?.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") }
+}
+
+@_cdecl("msgq_retry_all") @implementation
+public func msgq_retry_all(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ count: UnsafeMutablePointer<UInt64>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        let scope = try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") }
+        let put = try engine.retryAll(scope)
+        if let count { count.pointee = UInt64(clamping: put) }
     }
 }
 
@@ -128,6 +145,6 @@ extension msgq_report {
         self.init(
             struct_size: UInt32(MemoryLayout<msgq_report>.stride), stop: msgq_stop(UInt32(bitPattern: report.stop.rawValue)),
             sent: UInt64(clamping: report.sent), failed: UInt64(clamping: report.failed), discarded: UInt64(clamping: report.discarded),
-            remaining: UInt64(clamping: report.remaining))
+            remaining: UInt64(clamping: report.remaining), remaining_failed: UInt64(clamping: report.remainingFailed))
     }
 }

@@ -77,6 +77,10 @@ static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_counts(queue, NULL, &counts));
   CHECK_NUMBER(4711, counts.queued);
   CHECK_RESULT(expected, msgq_clear(queue, NULL));
+  uint64_t count = 4711;
+  CHECK_RESULT(expected, msgq_retry_all(queue, NULL, &count));
+  CHECK_RESULT(expected, msgq_retry_all(queue, "ana", NULL));
+  CHECK_NUMBER(4711, count);
   CHECK_RESULT(expected, msgq_backup(queue, "no-such-directory/backup.db"));
 }
 

@@ -203,6 +203,13 @@ TEST(bad_strings_in_other_calls) {
     CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, text, &ledger));
     CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, text, &counts));
     CHECK_RESULT(MSGQ_INVALID, msgq_clear(scene.queue, text));
+    uint64_t count = 4711;
+    CHECK_RESULT(MSGQ_INVALID, msgq_retry_all(scene.queue, text, &count));
+    CHECK_NUMBER(4711, count);
+    msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+    options.conversation = text;
+    CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, &options, NULL));
+    CHECK_RESULT(MSGQ_INVALID, msgq_drain_async(scene.queue, &options, NULL, NULL));
     CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, text));
     CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, text, NULL));
     CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, text, &explanation));

@@ -97,28 +97,6 @@ TEST(R8_a_retry_by_hand_ends_in_its_time) {
   scene_end(&scene);
 }
 
-TEST(R3_a_retry_while_offline_is_made_first_when_online) {
-  struct post post;
-  char order[64];
-  post_begin(&post);
-  post.scene.options.mode = MSGQ_MODE_AUTO;
-  use_ladder(&post.scene, NULL, 0);
-  post_open(&post);
-  receiver_answer(post.receiver, "a", 400, 1, NULL);
-  put(&post.scene, "a", "ana", "hello");
-  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_FAILED);
-  REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false));
-  put(&post.scene, "b", "ana", "hello");
-  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
-  CHECK_RESULT(MSGQ_BUSY, msgq_retry(post.scene.queue, "a")); /* asked for already */
-  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "a"));
-  REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
-  AWAIT(counts_of(&post.scene, NULL).sent == 2);
-  receiver_order(post.receiver, NULL, order, sizeof order);
-  CHECK_TEXT("a b", order);
-  post_end(&post);
-}
-
 TEST(M4_the_ladder_begins_at_its_first_step) {
   static const int64_t ladder[] = { 600000, 1200000, 2400000 };
   struct scene scene;
@@ -256,7 +234,6 @@ const struct check_test retry_tests[] = {
   ROW(R11_retrying_what_has_not_failed_is_a_clear_error),
   ROW(R11_ten_quick_retries_make_one_attempt),
   ROW(R8_a_retry_by_hand_ends_in_its_time),
-  ROW(R3_a_retry_while_offline_is_made_first_when_online),
   ROW(M4_the_ladder_begins_at_its_first_step),
   ROW(M4_delays_can_grow_by_a_factor_to_a_cap),
   ROW(M4_each_step_is_waited_for),

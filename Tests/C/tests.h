@@ -14,6 +14,8 @@ extern const struct check_test answer_tests[];
 extern const struct check_test order_tests[];
 extern const struct check_test retry_tests[];
 extern const struct check_test refused_tests[];
+extern const struct check_test again_tests[];
+extern const struct check_test part_tests[];
 extern const struct check_test schedule_tests[];
 extern const struct check_test async_tests[];
 extern const struct check_test callback_tests[];

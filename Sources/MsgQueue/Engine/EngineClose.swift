@@ -116,7 +116,7 @@ extension Engine {
         let stuck = callsRunning > 0 || isDelivering
         let threads = services + workers.values
         (workers, services) = ([:], [])
-        let report = Report(stop: .closed, remaining: store.totals.queued)
+        let report = Report(stop: .closed, remaining: store.totals.queued, remainingFailed: store.totals.failed)
         poll?.close()
         workCondition.broadcast()
         eventCondition.broadcast()

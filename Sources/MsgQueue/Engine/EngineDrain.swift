@@ -4,13 +4,17 @@ import Glibc
 final class DrainWaiter: @unchecked Sendable {
     /// Monotonic; nil: waits without end.
     let deadline: Int64?
+    /// What it asked for: the messages of one conversation, or (nil) all.
+    let conversation: Name?
+    /// The drain that it waits for.
+    var drain = 0
     /// Called once, where events are told.
     let done: @Sendable (Result<Report, QueueError>) -> Void
     /// What came of the drain, once that is known; `done` is told it after the events of it.
     var report: Report?
 
-    init(deadline: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void) {
-        (self.deadline, self.done) = (deadline, done)
+    init(deadline: Int64?, conversation: Name?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void) {
+        (self.deadline, self.conversation, self.done) = (deadline, conversation, done)
     }
 }
 
@@ -19,38 +23,43 @@ extension Engine {
     /// How long beyond its time a caller waits for the events of its drain to be told, in milliseconds.
     private static let tellingPatience: Int64 = 100
 
-    /// Asks for a drain; `done` is called with its report after the events of it were told. A second request joins the first; when its own
-    /// time runs out before the drain is over, `done` is called with what was done until then.
+    /// Asks for a drain of one conversation or (nil) of all; `done` is called with its report after the events of it were told. A request
+    /// joins a drain that does the same already; one of another scope waits for its end. When its own time runs out before its drain is
+    /// over, `done` is called with what was done until then.
     package func drain(
-        batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
+        _ conversation: String? = nil, batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) {
-        _ = try startDrain(batch: batch, timeout: timeout, done: done)
+        _ = try startDrain(conversation, batch: batch, timeout: timeout, done: done)
     }
 
     private func startDrain(
-        batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
+        _ conversation: String?, batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) -> DrainWaiter {
         guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "a batch has no \(batch) messages") }
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        let name = conversation.map { Name($0) }
         return try changing { () throws(QueueError) in
             guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
             // A person who asks does not wait until the store is tried again.
             if storageTrouble != nil { scheduler.storageFailed(until: 0) }
             let now = ports.moment
-            let waiter = DrainWaiter(deadline: timeout.map { now.mono.addingClamped(max($0, 0)) }, done: done)
+            let waiter = DrainWaiter(deadline: timeout.map { now.mono.addingClamped(max($0, 0)) }, conversation: name, done: done)
+            let (number, begins) = scheduler.drain(name, batch: batch, timeout: timeout, now)
+            waiter.drain = number
             drainWaiters.append(waiter)
-            if scheduler.drain(batch: batch, timeout: timeout, now) { emit(.drainStarted(counts)) }
+            if begins { drainStarted() }
             return waiter
         }
     }
 
     /// As `drain`, but waits for it, at most until the timeout. From inside a callback it only starts the drain.
-    package func drainAndWait(batch: Int, timeout: Int64?) throws(QueueError) -> Report {
+    package func drainAndWait(_ conversation: String? = nil, batch: Int, timeout: Int64?) throws(QueueError) -> Report {
         if ThreadContext.current.isInCallback(of: self) {
-            try drain(batch: batch, timeout: timeout) { _ in }
-            return try startedReport()
+            try drain(conversation, batch: batch, timeout: timeout) { _ in }
+            return try startedReport(conversation)
         }
         let answer = DrainAnswer()
-        let waiter = try startDrain(batch: batch, timeout: timeout) { [lock, quietCondition] result in
+        let waiter = try startDrain(conversation, batch: batch, timeout: timeout) { [lock, quietCondition] result in
             lock.withLock { answer.result = result }
             quietCondition.broadcast()
         }
@@ -78,23 +87,52 @@ extension Engine {
     /// The events of the drain are not told in time: a handler does not come back.
     private func giveUp(_ waiter: DrainWaiter) -> Report {
         drainWaiters.removeAll { $0 === waiter }
-        var report = waiter.report ?? reportSoFar()
+        var report = waiter.report ?? reportSoFar(for: waiter)
         report.stop = .timeout
         return report
     }
 
+    private func drainStarted() {
+        guard let session = scheduler.session else { return }
+        emit(.drainStarted(left(in: session, sendingApart: true)))
+    }
+
     /// What the drain under way has done; what is left counts what is being sent, too.
     func reportSoFar() -> Report {
-        var report = scheduler.session?.report ?? Report()
+        guard let session = scheduler.session else { return Report(stop: .started) }
+        var report = session.report
         report.stop = .started
-        report.remaining = store.totals.queued
+        let left = left(in: session)
+        (report.remaining, report.remainingFailed) = (left.queued, left.failed)
         return report
     }
 
+    /// The same for one who waits, whose drain may not have begun.
+    private func reportSoFar(for waiter: DrainWaiter) -> Report {
+        if let session = scheduler.session, session.number == waiter.drain { return reportSoFar() }
+        let left = left(of: waiter.conversation)
+        return Report(stop: .started, remaining: left.queued, remainingFailed: left.failed)
+    }
+
+    /// How many messages there are in a drain's scope; those being sent count as queued.
+    func left(in session: Scheduler.Session, sendingApart: Bool = false) -> Counts {
+        let counts = left(of: session.conversation)
+        guard sendingApart else { return counts }
+        return session.conversation.map { withSending(counts, $0) } ?? self.counts
+    }
+
+    private func left(of conversation: Name?) -> Counts {
+        guard let conversation else { return store.totals }
+        do throws(QueueError) { return try store.counts(of: conversation) } catch {
+            storageTrouble(error)
+            return store.totals
+        }
+    }
+
     /// What is known of a drain that nobody waits for.
-    package func startedReport() throws(QueueError) -> Report {
-        let counts = try counts(nil)
-        return Report(stop: .started, remaining: counts.queued + counts.sending)
+    package func startedReport(_ conversation: String? = nil) throws(QueueError) -> Report {
+        let counts = try counts(conversation)
+        return Report(stop: .started, remaining: counts.queued + counts.sending, remainingFailed: counts.failed)
     }
 
     /// Whether somebody else runs the callbacks: a thread is in `poll`, or was a moment ago and will be back.
@@ -103,13 +141,16 @@ extension Engine {
     /// The scheduler says that the drain is over.
     func finishDrain(_ stop: Report.Stop, _ now: Moment) {
         commitFacts()
+        guard let drain = scheduler.session?.number else { return }
         var report = reportSoFar()
         report.stop = stop
-        scheduler.finished(now)
+        let another = scheduler.finished(now)
         if stop == .waiting { checkIndexes(now) }
         emit(.drainFinished(report))
-        tell(drainWaiters, report)
-        drainWaiters = []
+        let waiters = drainWaiters.filter { $0.drain == drain }
+        drainWaiters.removeAll { $0.drain == drain }
+        tell(waiters, report)
+        if another { drainStarted() }
     }
 
     /// When the time of the next one who waits for a drain runs out (monotonic).
@@ -118,11 +159,13 @@ extension Engine {
     /// Those whose own time ran out wait no longer; the drain, which another asked for, goes on.
     func endDrainWaits(_ now: Int64) {
         guard drainDeadline <= now else { return }
-        var report = reportSoFar()
-        report.stop = .timeout
         let late = drainWaiters.filter { $0.deadline.map { $0 <= now } ?? false }
         drainWaiters.removeAll { waiter in late.contains { $0 === waiter } }
-        tell(late, report)
+        for waiter in late {
+            var report = reportSoFar(for: waiter)
+            report.stop = .timeout
+            tell([waiter], report)
+        }
     }
 
     private func tell(_ waiters: [DrainWaiter], _ report: Report) {

@@ -18,7 +18,7 @@ extension Engine {
             noticeSleep()
             let now = ports.moment
             if !unsaved.isEmpty, now.mono >= scheduler.storageUntil { saveUnsaved() }
-            let step = scheduler.next(now, queued: store.totals.queued)
+            let step = scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
             switch step {
             case .start, .wait: return step
             case .scan(let after, let limit):
@@ -33,6 +33,13 @@ extension Engine {
                 }
             case .expire(let conversation, let sequence):
                 attempt { () throws(QueueError) in try expire(conversation, sequence, now) }
+            case .seek(let after, let limit):
+                attempt { () throws(QueueError) in
+                    let rows = try store.queued(after: after, limit: limit)
+                    scheduler.sought(rows, complete: rows.count < limit, now)
+                }
+            case .endUnreachable(let conversation, let sequence, let hand):
+                attempt { () throws(QueueError) in try endUnreachable(conversation, sequence, hand, now) }
             case .timeOut(let token): timeOut(token)
             case .finish(let stop): finishDrain(stop, now)
             case .raisePrompt: attempt { () throws(QueueError) in try raisePrompt(now) }
@@ -41,6 +48,12 @@ extension Engine {
                 emit(.promptWithdrawn)
             }
         }
+    }
+
+    /// Messages that are queued in the conversation that is drained alone; nil: none is.
+    private var queuedInSession: Int64? {
+        guard let session = scheduler.session, session.conversation != nil else { return nil }
+        return left(in: session).queued
     }
 
     private func noticeSleep() {
@@ -99,7 +112,7 @@ extension Engine {
             setAside(damaged: sequence, conversation, error, now)
             return nil
         }
-        let timeout = hand == .none ? options.attemptTimeout : options.manualTimeout
+        let timeout = hand.isOutOfTurn ? options.manualTimeout : options.attemptTimeout
         let flight = Flight(
             token: nextToken, conversation: conversation, sequence: sequence, number: row.progress.attempts &+ 1, hand: hand,
             startedAt: now, deadline: now.mono + timeout)
@@ -145,7 +158,7 @@ extension Engine {
         Log.error("\(store.path): \(error.detail)")
         scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)
-        scheduler.count { $0.failed += 1 }
+        scheduler.count(conversation) { $0.failed += 1 }
         record(
             Fact(
                 sequence: sequence, isOutcome: false,
@@ -197,7 +210,7 @@ extension Engine {
         }
         let hold = hold(outcome, now)
         statisticsKeeper.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
-        scheduler.count { report in
+        scheduler.count(row.conversation) { report in
             switch resolution.fate {
             case .sent: report.sent += 1
             case .failed: report.failed += 1
@@ -225,7 +238,7 @@ extension Engine {
     private func tell(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) {
         countsChanged()
         refreshBlock(row.conversation)
-        if scheduler.session != nil { emit(.drainProgress(reportSoFar())) }
+        if scheduler.session?.serves(row.conversation) == true { emit(.drainProgress(reportSoFar())) }
         if resolution.fate == .sent { pruneIfMany() }
         let failure = resolution.failure
         func change(_ to: MessageStatus) {
@@ -272,7 +285,7 @@ extension Engine {
         let (progress, attempt) = OutcomeRule.expire(row.progress, expiresAt: row.expiresAt, now: now.wall)
         scheduler.failed(sequence, conversation, now)
         scheduler.removed(sequence, conversation, now)
-        scheduler.count { $0.failed += 1 }
+        scheduler.count(conversation) { $0.failed += 1 }
         statisticsKeeper.expired()
         record(
             Fact(

@@ -215,7 +215,11 @@ extension Engine {
             let row = try find(id, action, .none)
             guard !scheduler.isForced(row.sequence) else { throw QueueError(.busy, "that was asked for already") }
             guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
-            scheduler.force(row.sequence, row.conversation, hand)
+            guard !scheduler.network.isOnline else { return scheduler.force(row.sequence, row.conversation, hand) }
+            let now = ports.moment
+            let resolution = unreachable(row, hand, now)
+            try transaction(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
+            tellUnreachable(row, resolution, now)
         }
     }
 

@@ -10,7 +10,7 @@ public enum Mode: Int32, Sendable, CaseIterable {
 
 /// The delays between attempts after a retryable failure, in milliseconds.
 public enum Backoff: Sendable, Equatable {
-    /// 5 s, 30 s, 2 min; in manual mode none.
+    /// Mode auto: 5 s, 30 s, 2 min. Modes ask and manual: none.
     case automatic
     /// One delay per retry, each 0 to 7 days, at most 64 of them.
     case ladder([Int64])
@@ -57,7 +57,7 @@ public struct Options: Sendable, Equatable {
     /// Milliseconds that a link must stay before automatic sending and the prompt, and before the delays of messages that failed for want
     /// of a network end: 0 to 1 hour.
     public var settle: Int64 = 500
-    /// Attempts started by one drain; 0: all.
+    /// Attempts started by one drain, and by the engine itself between two triggers; 0: all. Retries that are due do not count.
     public var drainBatch = 0
     /// A message that waits for its retry holds its conversation. Relaxed: others pass it.
     public var strictOrder = true

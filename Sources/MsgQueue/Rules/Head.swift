@@ -8,12 +8,14 @@ package struct Head: Sendable, Equatable {
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
-    /// The same by the monotonic clock, once the scheduler knows the message; no change of the wall clock moves it.
+    /// The call that put it back with others (`retryAll`); 0: none.
+    package var round: UInt32 = 0
+    /// The end of the delay by the monotonic clock, once the scheduler knows the message; no change of the wall clock moves it.
     package var dueMono: Int64?
 
     package init(
         sequence: Int64, due: Due = Due(), waitsForNetwork: Bool = false, notBefore: Int64 = 0, expiresAt: Int64 = 0,
-        unmeteredOnly: Bool = false
+        unmeteredOnly: Bool = false, round: UInt32 = 0
     ) {
         self.sequence = sequence
         self.due = due
@@ -21,7 +23,11 @@ package struct Head: Sendable, Equatable {
         self.notBefore = notBefore
         self.expiresAt = expiresAt
         self.unmeteredOnly = unmeteredOnly
+        self.round = round
     }
+
+    /// It failed in a way that may pass, and is to be tried again.
+    var isRetry: Bool { !due.isNone }
 
     /// Milliseconds to wait from `now`.
     func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }

@@ -6,6 +6,11 @@ package enum Hand: Sendable, Equatable {
     case sendNow
     /// A person's `retry`: sent, or failed again.
     case retry
+    /// A person's `retryAll`: an ordinary attempt, for which no other leave is needed.
+    case retryAll
+
+    /// Out of turn, in the time of an attempt by hand.
+    package var isOutOfTurn: Bool { self == .sendNow || self == .retry }
 }
 
 /// What the attempts have made of a message so far.
@@ -33,6 +38,10 @@ package struct Progress: Sendable, Equatable {
     package var perhapsArrived = false
     /// What stood here did not fit its checksum: the message failed for that.
     package var isDamaged = false
+    /// A person put it back after it had expired: its expiry does not count any more.
+    package var ignoresExpiry = false
+    /// The `retryAll` that put it back, until an attempt has ended; 0: none.
+    package var round: UInt32 = 0
     /// When the receipts came, in wall time; 0: none did.
     package var deliveredAt: Int64 = 0
     package var readAt: Int64 = 0
@@ -122,6 +131,7 @@ package enum OutcomeRule {
             return Resolution(fate: unsent ? .deleted : fate, progress: progress, attempt: attempt)
         }
         progress.endDelay()
+        progress.round = 0
         switch judgement {
         case .sent(let code):
             progress.attempts = trial.number
@@ -130,11 +140,10 @@ package enum OutcomeRule {
             progress.sentCode = code
             return end(.sent, .sent, nil)
         case .offline(let text):
-            // It never left: nothing is counted. A person who retried is told why; the next attempt takes that line's number.
+            // It never left: nothing is counted. A person who asked for it is told why; the next attempt takes that line's number.
             progress.lastAttemptAt = before.lastAttemptAt
-            var resolution =
-                trial.hand == .retry
-                ? end(.failed, .failed, line(.retry, .offline, 0, text)) : end(.queued, .queued, nil)
+            let attempt = trial.hand.isOutOfTurn ? line(.retry, .offline, 0, text) : nil
+            var resolution = trial.hand == .retry ? end(.failed, .failed, attempt) : end(.queued, .queued, attempt)
             resolution.isOffline = true
             return resolution
         case .reject(.unauthorized, let code, let text) where pauseOnUnauthorized:
@@ -173,6 +182,7 @@ package enum OutcomeRule {
         progress.perhapsArrived = true
         progress.retriesUsed = before.retriesUsed + 1
         progress.endDelay()
+        progress.round = 0
         let attempt = Attempt(
             number: number, startedAt: startedAt, duration: nil, result: .unknown, kind: .unknown, code: 0,
             text: "the process ended during the attempt", arrival: .perhaps)
@@ -184,11 +194,38 @@ package enum OutcomeRule {
         return Resolution(fate: held ? .failed : .queued, progress: progress, attempt: attempt)
     }
 
+    /// What `retry` and `sendNow` make of a message while there is no connection: in mode auto a failed message is queued again, for the
+    /// engine to send; otherwise it is as if the transport had said so.
+    package static func unreachable(
+        _ hand: Hand, of before: Progress, expiresAt: Int64, options: Options, policy: RetryPolicy, now: Moment, boot: Int64
+    ) -> Resolution {
+        guard options.mode != .auto || hand != .retry else {
+            return Resolution(fate: .queued, progress: putBack(before, expiresAt: expiresAt, now: now.wall))
+        }
+        let trial = Trial(number: before.attempts &+ 1, hand: hand, startedAt: now.wall, duration: 0)
+        return resolve(
+            .offline(text: "not connected"), trial, of: before, policy: policy, discardExhausted: options.discardExhausted, now: now,
+            boot: boot, random: 0)
+    }
+
+    /// A failed message that is queued again in its place, with all of its retries. One that had expired is sent all the same.
+    package static func putBack(_ before: Progress, expiresAt: Int64, round: UInt32 = 0, now: Int64) -> Progress {
+        var progress = before
+        progress.status = .queued
+        progress.retriesUsed = 0
+        progress.isDamaged = false
+        progress.ignoresExpiry = expiresAt != 0 && expiresAt <= now
+        progress.round = round
+        progress.endDelay()
+        return progress
+    }
+
     /// What an expiry makes of a message that waits.
     package static func expire(_ before: Progress, expiresAt: Int64, now: Int64) -> (Progress, Attempt) {
         var progress = before
         progress.status = .failed
         progress.endDelay()
+        progress.round = 0
         let attempt = Attempt(
             number: before.attempts &+ 1, startedAt: now, duration: 0, result: .retry, kind: .expired, code: 0,
             text: "expired at \(expiresAt)", arrival: .no)

@@ -9,7 +9,7 @@ package struct RetryPolicy: Sendable, Equatable {
         jitter = options.jitter
         switch options.backoff {
         case .automatic:
-            let ladder: [Int64] = options.mode == .manual ? [] : [5_000, 30_000, 120_000]
+            let ladder: [Int64] = options.mode == .auto ? [5_000, 30_000, 120_000] : []
             backoff = .ladder(ladder)
             steps = min(ladder.count, options.maxRetries)
         case .ladder(let ladder):

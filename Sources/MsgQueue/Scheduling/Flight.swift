@@ -49,12 +49,16 @@ package enum Step: Equatable, Sendable {
     case start(conversation: Name, sequence: Int64, hand: Hand)
     /// The message's time ran out: make it failed, then `removed`.
     case expire(conversation: Name, sequence: Int64)
+    /// A person asked for it, and there is no connection: it ends at once, then `endedUnreachable`.
+    case endUnreachable(conversation: Name, sequence: Int64, hand: Hand)
     /// The attempt's time ran out: it ends as a time-out.
     case timeOut(token: UInt64)
     /// Read queued messages behind this sequence, in order: then `scanned`.
     case scan(after: Int64, limit: Int)
     /// Read queued messages of the conversation behind this sequence: then `loaded`.
     case load(conversation: Name, after: Int64, limit: Int)
+    /// Read queued messages behind this sequence, in order, for a retry of many: then `sought`.
+    case seek(after: Int64, limit: Int)
     /// The drain is over: then `finished`.
     case finish(Report.Stop)
     case raisePrompt

@@ -45,6 +45,11 @@ package struct Scheduler {
     package internal(set) var hasTransport = false
     package internal(set) var isClosing = false
     package internal(set) var session: Session?
+    /// Drains of another scope, asked for while one was under way: they begin after it, in this order.
+    var pending: [Session] = []
+    var drains = 0
+    /// What a person retries together.
+    var round: Round?
     /// Monotonic times; automatic sending starts after both.
     var settledAt: Int64 = 0
     var pausedUntil: Int64 = 0
@@ -81,12 +86,21 @@ package struct Scheduler {
 
     /// One drain, from its request to its report.
     package struct Session: Sendable {
+        package let number: Int
+        /// Only messages of this conversation; nil: of all.
+        package let conversation: Name?
         package let deadline: Int64?
         package let batch: Int
         package internal(set) var started = 0
         package internal(set) var report = Report()
         var stop: Report.Stop?
         var hasBatchLeft: Bool { batch == 0 || started < batch }
+        var isOpen: Bool { stop == nil && hasBatchLeft }
+
+        package func serves(_ conversation: Name) -> Bool { self.conversation == nil || self.conversation == conversation }
+
+        /// Whether it does what a drain of that scope would do.
+        func covers(_ scope: Name?) -> Bool { conversation == nil || conversation == scope }
     }
 
     package init(_ options: Options, _ opening: Opening) {
@@ -119,9 +133,19 @@ package struct Scheduler {
     /// Whether the backlog may go: by itself, or because a drain was asked for.
     func hasLeave(_ now: Moment) -> Bool {
         guard mayStart, now.mono >= limitedUntil else { return false }
-        if let session, session.stop == nil, session.hasBatchLeft { return true }
-        return mode == .auto && budget > 0 && mayWake && now.mono >= settledAt && now.mono >= pausedUntil
+        if let session, session.conversation == nil, session.isOpen { return true }
+        return budget > 0 && goesByItself(now)
     }
+
+    /// The same for one conversation, for which alone a drain may have been asked.
+    func hasLeave(_ now: Moment, in conversation: Name) -> Bool {
+        if hasLeave(now) { return true }
+        guard mayStart, now.mono >= limitedUntil, let session else { return false }
+        return session.conversation == conversation && session.isOpen
+    }
+
+    /// Whether the engine sends by itself now. Retries that are due then go without a budget.
+    func goesByItself(_ now: Moment) -> Bool { mode == .auto && mayWake && now.mono >= settledAt && now.mono >= pausedUntil }
 
     /// Attempts that count against the limit: those that timed out only keep their conversation and a thread.
     var slotsTaken: Int {
@@ -135,6 +159,8 @@ package struct Scheduler {
 
     /// Attempts that a drain waits for: one that was answered keeps its conversation until its call returns, and that is soon.
     var underWay: Int { flights.values.count { !$0.isHung } }
+
+    func underWay(in session: Session) -> Int { flights.values.count { !$0.isHung && session.serves($0.conversation) } }
 
     /// The attempt that a message is in, unless that has ended.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
@@ -150,7 +176,8 @@ package struct Scheduler {
     /// Puts a lane where it belongs: among the ready, the waiting, or nowhere.
     mutating func place(_ conversation: Name, _ now: Moment) {
         guard var lane = lanes[conversation] else { return }
-        let isForgotten = mode != .auto && session == nil && lane.flight == nil && !lane.hasOwnLeave
+        let isDrained = session?.serves(conversation) ?? false
+        let isForgotten = mode != .auto && !isDrained && lane.flight == nil && !lane.hasOwnLeave
         if lane.isIdle || isForgotten {
             // Without leave the backlog stays on disk and the scan has not begun: nothing is lost by not knowing.
             lanes[conversation] = nil
@@ -166,7 +193,7 @@ package struct Scheduler {
             } else if mayGo(head, lane, conversation, now) {
                 ready.insert(Ticket(key: head.sequence, conversation: conversation))
             }
-        } else if mayLoad(lane, now) {
+        } else if mayLoad(lane, conversation, now) {
             ready.insert(Ticket(key: lane.last + 1, conversation: conversation))
         }
         if let wake {
@@ -195,12 +222,12 @@ package struct Scheduler {
         guard !isMetered(head), now.mono >= limitedUntil else { return false }
         if let block = blocks[conversation], block < head.sequence { return false }
         let isAsked = lane.asked.contains(head.sequence) && now.mono >= pausedUntil && mayWake
-        return hasLeave(now) || lane.isDirect(head.sequence) || isAsked
+        return hasLeave(now, in: conversation) || lane.isDirect(head.sequence) || isAsked || (head.isRetry && goesByItself(now))
     }
 
     /// Whether there is a reason to read on in the lane.
-    func mayLoad(_ lane: Lane, _ now: Moment) -> Bool {
-        lane.more && (hasLeave(now) || lane.directThrough > lane.last)
+    func mayLoad(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
+        lane.more && (hasLeave(now, in: conversation) || lane.directThrough > lane.last)
     }
 
     /// After a change that concerns every lane.

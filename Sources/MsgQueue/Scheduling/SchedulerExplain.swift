@@ -11,6 +11,9 @@ extension Scheduler {
         if isPaused || pausedConversations.contains(conversation) { return (.paused, 0) }
         if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
         if lanes[conversation]?.flight != nil { return (.behind, 0) }
+        if isInRound(head, conversation, now), now.mono >= limitedUntil {
+            return (isBehindInRound(head, conversation) ? .behind : .next, 0)
+        }
         // The failed one is what a person can do something about, whoever else stands between.
         if let block = blocks[conversation], block < head.sequence { return (.blocked, 0) }
         if holder != nil { return (.behind, 0) }
@@ -27,8 +30,8 @@ extension Scheduler {
     private func leave(_ head: Head, _ conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64) {
         func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
         // A drain's batch that is used up ends the drain before anything else goes.
-        if let session, !session.hasBatchLeft { return (.trigger, 0) }
-        if hasLeave(now) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
+        if let session, session.serves(conversation), !session.hasBatchLeft { return (.trigger, 0) }
+        if hasLeave(now, in: conversation) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
         let isAsked = lanes[conversation]?.asked.contains(head.sequence) == true
         if isAsked || mode == .auto {
             if now.mono < pausedUntil { return (.holding, wall(pausedUntil)) }
@@ -37,7 +40,7 @@ extension Scheduler {
         if isAsked { return (.next, 0) }
         guard mode == .auto else { return (.person, 0) }
         if now.mono < settledAt { return (.holding, wall(settledAt)) }
-        return (budget > 0 ? .next : .trigger, timerAt > now.mono ? wall(timerAt) : 0)
+        return (budget > 0 || head.isRetry ? .next : .trigger, timerAt > now.mono ? wall(timerAt) : 0)
     }
 
     /// Whether a queued message holds those behind it in its conversation.

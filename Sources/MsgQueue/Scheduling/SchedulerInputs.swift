@@ -12,6 +12,7 @@ extension Scheduler {
         } else if network.isOnline {
             // Another link may be a way out.
             pausedUntil = 0
+            round?.seekAgain()
         } else {
             // It had stayed for long enough.
             if was.isOnline, settledAt != 0, settledAt <= now.mono { networkReturned(at: settledAt) }
@@ -21,6 +22,7 @@ extension Scheduler {
                 lanes[conversation]?.endChain()
                 lanes[conversation]?.asked = []
             }
+            round = nil
         }
         placeAll(now)
     }
@@ -37,7 +39,10 @@ extension Scheduler {
 
     /// Nothing starts until `resume`: in one conversation, or (nil) at all. False: so it was already.
     package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
-        if let conversation { return pausedConversations.insert(conversation).inserted }
+        if let conversation {
+            round?.setAside(conversation)
+            return pausedConversations.insert(conversation).inserted
+        }
         defer { isPaused = true }
         return !isPaused
     }
@@ -46,6 +51,7 @@ extension Scheduler {
         let was: Bool
         if let conversation {
             was = pausedConversations.remove(conversation) != nil
+            if was { round?.seekAgain() }
         } else {
             was = isPaused
             isPaused = false
@@ -99,26 +105,48 @@ extension Scheduler {
 
     // MARK: The drain
 
-    /// A drain was asked for; false when one is under way, which the request then joins.
-    package mutating func drain(batch: Int, timeout: Int64?, _ now: Moment) -> Bool {
-        guard session == nil else { return false }
-        let deadline = timeout.map { now.mono.addingClamped($0) }
-        session = Session(deadline: deadline, batch: batch == 0 ? defaultBatch : batch)
-        pausedUntil = 0
-        // It is the answer to a question that was not asked yet, too.
-        if prompt == .armed { prompt = .disarmed }
-        placeAll(now)
-        return true
+    /// A drain was asked for, of one conversation or (nil) of all. It joins one that does the same already; one of another scope begins when
+    /// the one under way has ended. The number of the drain that answers the request, and whether that begins now.
+    package mutating func drain(_ conversation: Name? = nil, batch: Int, timeout: Int64?, _ now: Moment) -> (number: Int, begins: Bool) {
+        if let session, session.covers(conversation) { return (session.number, false) }
+        if let other = pending.first(where: { $0.covers(conversation) }) { return (other.number, false) }
+        drains += 1
+        let new = Session(
+            number: drains, conversation: conversation, deadline: timeout.map { now.mono.addingClamped($0) },
+            batch: batch == 0 ? defaultBatch : batch)
+        guard session == nil else {
+            pending.append(new)
+            return (drains, false)
+        }
+        begin(new, now)
+        return (drains, true)
     }
 
-    /// The drain is over and reported. Without leave of its own the engine forgets the backlog again: it is on disk.
-    package mutating func finished(_ now: Moment) {
+    private mutating func begin(_ new: Session, _ now: Moment) {
+        session = new
+        if let conversation = new.conversation {
+            // What of it is on disk is read beside the scan.
+            lanes[conversation, default: Lane()].more = true
+        } else {
+            pausedUntil = 0
+            // It is the answer to a question that was not asked yet, too.
+            if prompt == .armed { prompt = .disarmed }
+        }
+        placeAll(now)
+    }
+
+    /// The drain is over and reported. Without leave of its own the engine forgets the backlog again: it is on disk. True: another one,
+    /// which waited for its end, begins.
+    package mutating func finished(_ now: Moment) -> Bool {
         session = nil
         if mode != .auto {
             scannedThrough = 0
             scanComplete = false
         }
         placeAll(now)
+        guard !pending.isEmpty else { return false }
+        begin(pending.removeFirst(), now)
+        return true
     }
 
     /// What is known of the backlog is wrong: the store is read anew.
@@ -132,8 +160,9 @@ extension Scheduler {
     /// The store was read to its end, and nothing waits in it that is known here.
     package var knowsOfNothing: Bool { scanComplete && lanes.isEmpty && flights.isEmpty }
 
-    package mutating func count(_ change: (inout Report) -> Void) {
-        guard var current = session else { return }
+    /// Something of this conversation counts in the report of the drain under way.
+    package mutating func count(_ conversation: Name, _ change: (inout Report) -> Void) {
+        guard var current = session, current.serves(conversation) else { return }
         change(&current.report)
         session = current
     }
@@ -212,6 +241,12 @@ extension Scheduler {
         forced.append(Forced(conversation: conversation, sequence: sequence, hand: hand))
     }
 
+    /// A wish of a person ended for want of a connection; `back`: the message waits in its place.
+    package mutating func endedUnreachable(_ sequence: Int64, _ conversation: Name, back: Head?, _ now: Moment) {
+        forced.removeAll { $0.sequence == sequence }
+        if let back { returned(back, conversation, now) }
+    }
+
     /// A message became queued again in its old place, or its times changed.
     package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
         // Where the scan has not been, it will find the message; what it has passed it would miss.
@@ -223,6 +258,7 @@ extension Scheduler {
     /// A message is no longer queued: deleted, failed, sent.
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
+        round?.remove(sequence)
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { $0.remove(sequence) }
     }
@@ -230,6 +266,7 @@ extension Scheduler {
     /// Everything unsent of one conversation, or of all, is gone; what is under way stays.
     package mutating func cleared(_ conversation: Name?, _ now: Moment) {
         forced.removeAll { conversation == nil || $0.conversation == conversation }
+        round?.cleared(conversation)
         for name in conversation.map({ [$0] }) ?? Array(lanes.keys) where lanes[name] != nil {
             withLane(name, now) { lane in
                 lane.upcoming = []
@@ -274,8 +311,9 @@ extension Scheduler {
     package mutating func started(_ flight: Flight, _ now: Moment) {
         forced.removeAll { $0.sequence == flight.sequence }
         flights[flight.token] = flight
-        if flight.hand == .none {
-            if session != nil {
+        round?.remove(flight.sequence)
+        if flight.hand == .none, !isRetry(flight) {
+            if session?.serves(flight.conversation) == true {
                 session?.started += 1
             } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
                 budget -= 1
@@ -290,6 +328,11 @@ extension Scheduler {
         }
     }
 
+    /// Whether the ladder has led to the attempt: no batch counts it.
+    private func isRetry(_ flight: Flight) -> Bool {
+        lanes[flight.conversation]?.upcoming.first { $0.sequence == flight.sequence }?.isRetry ?? false
+    }
+
     /// The attempt has an outcome; `back`: its message is queued again and waits in its place.
     package mutating func ended(_ token: UInt64, back: Head?, offline: Bool, timedOut: Bool, _ now: Moment) {
         guard var flight = flights[token] else { return }
@@ -297,7 +340,8 @@ extension Scheduler {
         flight.timedOut = timedOut
         flights[token] = flight
         if offline {
-            if session != nil { session!.stop = .offline }
+            if session?.serves(flight.conversation) == true { session?.stop = .offline }
+            round = nil
             pausedUntil = now.mono + Self.offlinePause
         }
         if !flight.isRunning { flights[token] = nil }
@@ -305,6 +349,7 @@ extension Scheduler {
         if !flight.isRunning { lane.flight = nil }
         lane.asked.remove(flight.sequence)
         if let back {
+            if isStrict { round?.hold(flight.conversation, behind: flight.sequence) }
             takeBack(back, into: &lane)
             if mode == .ask, !offline { lane.asked.insert(back.sequence) }
         }

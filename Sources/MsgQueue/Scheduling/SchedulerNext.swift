@@ -1,7 +1,8 @@
 /// What to do next.
 extension Scheduler {
-    /// The next step. `queued` counts the messages in the store that wait or are being sent.
-    package mutating func next(_ now: Moment, queued: Int64) -> Step {
+    /// The next step. `queued` counts the messages in the store that wait or are being sent; `inSession`: those of the conversation that
+    /// is drained alone.
+    package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil) -> Step {
         if let token = overdue(now) { return .timeOut(token: token) }
         if let step = nextOfPrompt(now, queued: queued) { return step }
         guard now.mono >= storageUntil else {
@@ -10,15 +11,18 @@ extension Scheduler {
             let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline)
             return .wait(until: min(storageUntil, deadlines.min() ?? storageUntil))
         }
+        if !network.isOnline, let entry = forced.first {
+            return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
+        }
         if let stop = endOfSession(now) { return .finish(stop) }
         wakeWaiting(now)
         if mayStart {
             // What a person asks for does not wait for the engine's own attempts.
             if slotsTaken < maxInFlight + Self.slotsByHand, let step = nextByHand() { return step }
-            if slotsTaken < maxInFlight, let step = nextInOrder(now, queued: queued) { return step }
+            if slotsTaken < maxInFlight, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued) { return step }
         }
-        if session != nil, underWay == 0 {
-            return .finish(queued == 0 ? .empty : isHeldByPauses ? .paused : .waiting)
+        if let session, isDone(session) {
+            return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
         if mayAsk(now, queued: queued) { return .raisePrompt }
         return .wait(until: soonest(now, nil))
@@ -35,15 +39,21 @@ extension Scheduler {
         if isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
         // What is under way belongs to the drain.
-        guard underWay == 0 else { return nil }
+        guard underWay(in: session) == 0 else { return nil }
         if !network.isOnline { return .offline }
         if isPaused { return .paused }
         if let stop = session.stop { return stop }
         return session.hasBatchLeft ? nil : .batch
     }
 
+    /// Whether nothing of it is under way, or only waits for attempts of other conversations to end.
+    private func isDone(_ session: Session) -> Bool {
+        underWay(in: session) == 0 && (slotsTaken < maxInFlight || underWay == 0)
+    }
+
     /// Whether all that is queued belongs to paused conversations.
-    private var isHeldByPauses: Bool {
+    private func isHeldByPauses(_ session: Session) -> Bool {
+        if let conversation = session.conversation { return pausedConversations.contains(conversation) }
         guard scanComplete, !pausedConversations.isEmpty else { return false }
         let held = lanes.filter { $0.value.hasMessages }
         return !held.isEmpty && held.keys.allSatisfy(pausedConversations.contains)
@@ -81,7 +91,7 @@ extension Scheduler {
             return nil
         }
         guard let head = lane.upcoming.first else {
-            guard mayLoad(lane, now) else { return nil }
+            guard mayLoad(lane, ticket.conversation, now) else { return nil }
             return .load(conversation: ticket.conversation, after: lane.last, limit: Lane.window)
         }
         guard head.sequence == ticket.key else { return nil }
@@ -133,6 +143,7 @@ extension Scheduler {
             times += [pausedUntil, timerAt].filter { $0 > now.mono }
         }
         if limitedUntil > now.mono { times.append(limitedUntil) }
+        if let rest = round?.restsUntil, rest > now.mono { times.append(rest) }
         if let deadline = session?.deadline { times.append(deadline) }
         if prompt == .raised { times.append(promptUntil) }
         return times.min()
@@ -144,7 +155,8 @@ extension Scheduler {
         switch prompt {
         case .disarmed: return nil
         case .raised:
-            let stands = network.isOnline && queued > 0 && session == nil && !isClosing && now.mono < promptUntil
+            // A drain of one conversation is no answer to it.
+            let stands = network.isOnline && queued > 0 && (session == nil || session?.conversation != nil) && !isClosing && now.mono < promptUntil
             return stands ? nil : .withdrawPrompt
         case .armed: return nil
         }
@@ -152,7 +164,8 @@ extension Scheduler {
 
     /// Whether a person is to be asked: there is a backlog that does not go by itself.
     private func mayAsk(_ now: Moment, queued: Int64) -> Bool {
-        guard mode == .ask, prompt == .armed, mayStart, session == nil, now.mono >= settledAt, underWay == 0 else { return false }
+        guard mode == .ask, prompt == .armed, mayStart, session == nil, round?.isBusy != true, now.mono >= settledAt, underWay == 0
+        else { return false }
         let own = lanes.values.reduce(0) { sum, lane in
             sum + (lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.asked.contains($0.sequence) }
         }

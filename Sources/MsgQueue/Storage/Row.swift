@@ -34,8 +34,8 @@ package struct Row {
 
     package var head: Head {
         Head(
-            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore, expiresAt: expiresAt,
-            unmeteredOnly: unmeteredOnly)
+            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
+            expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly, round: progress.round)
     }
 
     /// Throws when the row is not what was written.
@@ -93,5 +93,11 @@ package struct Row {
 
     static func flags(_ progress: Progress) -> Int64 {
         (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.waitsForNetwork ? 4 : 0) | (progress.isDamaged ? 8 : 0)
+            | (progress.ignoresExpiry ? 16 : 0) | Int64(progress.round) << 8
+    }
+
+    /// The part of `flags` that names a round.
+    static func round(_ flags: Int64) -> UInt32 {
+        UInt32(truncatingIfNeeded: flags >> 8)
     }
 }

@@ -8,6 +8,8 @@ package final class Store {
     private let lock: StoreLock
     private let side: SideFile
     private(set) var nextSequence: Int64 = 1
+    /// Nothing is stored behind it.
+    package var lastSequence: Int64 { nextSequence - 1 }
     /// As the table has it, or will have it with the next commit.
     private var state = StoreState()
     private var stateOnDisk = StoreState()

@@ -25,6 +25,8 @@ extension Store {
         progress.perhapsArrived = statement.int(19) & 2 != 0
         progress.waitsForNetwork = statement.int(19) & 4 != 0
         progress.isDamaged = statement.int(19) & 8 != 0
+        progress.ignoresExpiry = statement.int(19) & 16 != 0
+        progress.round = Row.round(statement.int(19))
         progress.deliveredAt = statement.int(25)
         progress.readAt = statement.int(26)
         progress.dueBoot = statement.int(27)
@@ -167,8 +169,9 @@ extension Store {
             sequence: statement.int(0),
             due: Due(
                 at: max(statement.int(1), 0), delay: max(statement.int(2), 0), boot: statement.int(3), uptime: max(statement.int(4), 0)),
-            waitsForNetwork: statement.int(5) & 4 != 0, notBefore: max(statement.int(6), 0), expiresAt: max(statement.int(7), 0),
-            unmeteredOnly: statement.bool(8))
+            waitsForNetwork: statement.int(5) & 4 != 0, notBefore: max(statement.int(6), 0),
+            expiresAt: statement.int(5) & 16 != 0 ? 0 : max(statement.int(7), 0), unmeteredOnly: statement.bool(8),
+            round: Row.round(statement.int(5)))
     }
 
     /// When the oldest queued message was enqueued; 0: there is none.
@@ -182,7 +185,7 @@ extension Store {
         let statement = try database.statement(
             """
             SELECT seq, conversation FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 AND seq NOT IN (SELECT seq FROM in_flight)
+            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 AND flags & 16 = 0 AND seq NOT IN (SELECT seq FROM in_flight)
             ORDER BY expires_at LIMIT ?2
             """)
         statement.bind(1, now)
@@ -200,7 +203,7 @@ extension Store {
         let statement = try database.statement(
             """
             SELECT expires_at FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = 0 AND expires_at > ?1 ORDER BY expires_at LIMIT 1
+            WHERE expires_at != 0 AND status = 0 AND expires_at > ?1 AND flags & 16 = 0 ORDER BY expires_at LIMIT 1
             """)
         statement.bind(1, now)
         return try statement.first { () throws(QueueError) in statement.int(0) }
@@ -212,6 +215,31 @@ extension Store {
             "SELECT seq FROM message INDEXED BY message_failed WHERE status = 5 AND conversation = ?1 ORDER BY seq LIMIT 1")
         try statement.bind(1, conversation.text)
         return try statement.first { () throws(QueueError) in statement.int(0) }
+    }
+
+    /// Messages that failed for good, of one conversation or of all, in order: those behind one place, up to another.
+    package func failed(in conversation: Name?, after: Int64, through: Int64, limit: Int) throws(QueueError) -> [Int64] {
+        let statement: Statement
+        if let conversation {
+            statement = try database.statement(
+                """
+                SELECT seq FROM message INDEXED BY message_failed_in WHERE status = 5 AND conversation = ?4 AND seq > ?1 AND seq <= ?2
+                ORDER BY seq LIMIT ?3
+                """)
+            try statement.bind(4, conversation.text)
+        } else {
+            statement = try database.statement(
+                "SELECT seq FROM message INDEXED BY message_failed WHERE status = 5 AND seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3")
+        }
+        statement.bind(1, after)
+        statement.bind(2, through)
+        statement.bind(3, Int64(limit))
+        var found: [Int64] = []
+        try statement.forEach { () throws(QueueError) in
+            found.append(statement.int(0))
+            return true
+        }
+        return found
     }
 
     /// The conversations in which a message failed for good.

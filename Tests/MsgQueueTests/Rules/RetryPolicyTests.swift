@@ -19,19 +19,19 @@ import Testing
         return delays
     }
 
-    @Test(arguments: [Mode.auto, .ask])
-    func M4_the_ladder_starts_at_its_first_step(mode: Mode) {
-        let automatic = policy { $0.mode = mode }
+    @Test func M4_the_ladder_starts_at_its_first_step() {
+        let automatic = policy { $0.mode = .auto }
         #expect(delays(automatic) == [5_000, 30_000, 120_000])
         #expect(automatic.steps == 3)
     }
 
-    @Test func M4_manual_mode_has_no_retries_unless_a_ladder_is_given() {
-        let manual = policy { $0.mode = .manual }
+    @Test(arguments: [Mode.ask, .manual])
+    func M4_M12_ask_and_manual_have_no_retries_unless_a_ladder_is_given(mode: Mode) {
+        let manual = policy { $0.mode = mode }
         #expect(delays(manual).isEmpty)
         #expect(manual.delay(afterRetries: 0, wish: 1_000, random: 0.5) == nil)
         let given = policy {
-            $0.mode = .manual
+            $0.mode = mode
             $0.backoff = .ladder([7, 8])
         }
         #expect(delays(given) == [7, 8])

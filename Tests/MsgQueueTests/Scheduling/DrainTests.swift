@@ -142,6 +142,117 @@ import Testing
         #expect(simulation.reports.last?.stop == .paused)
     }
 
+    // MARK: One conversation
+
+    @Test(arguments: [Mode.auto, .ask, .manual])
+    func Q19_a_drain_of_one_conversation_sends_and_counts_only_that(mode: Mode) throws {
+        let simulation = Simulation(mode, direct: false) { $0.backgroundTimers = false }
+        simulation.setBackground(true)
+        simulation.preload((0..<40).map { $0 % 2 == 0 ? "a" : "b" })
+        simulation.drain("b")
+        try simulation.run()
+        #expect(simulation.starts == (0..<20).map { 2 * $0 + 2 })
+        #expect(simulation.reports == [Report(stop: .empty, sent: 20)])
+        simulation.drain("c")
+        try simulation.run()
+        #expect(simulation.reports.last == Report(stop: .empty))
+        #expect(simulation.store.queued.count == 20)
+    }
+
+    @Test func Q19_a_drain_of_another_scope_begins_after_the_one_under_way() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.preload(["a", "b", "c", "a", "b"])
+        #expect(simulation.drain("b"))
+        try simulation.settle()
+        #expect(!simulation.drain("b"), "it joins")
+        #expect(simulation.drain("c"))
+        #expect(simulation.drain())
+        #expect(!simulation.drain("a"), "the drain of all does that")
+        try simulation.run()
+        #expect(simulation.starts == [2, 5, 3, 1, 4])
+        #expect(simulation.reports.map(\.sent) == [2, 1, 2])
+        #expect(simulation.reports.map(\.stop) == [.empty, .empty, .empty])
+    }
+
+    @Test func Q19_a_drain_of_one_conversation_waits_for_a_slot_and_not_for_others() throws {
+        let simulation = Simulation(.manual, direct: false, maxInFlight: 1)
+        simulation.preload(["a", "b"])
+        simulation.sendNow(1)
+        try simulation.settle()
+        simulation.drain("b")
+        try simulation.settle()
+        #expect(simulation.reports.isEmpty)
+        try simulation.answer(1, .sent)
+        try simulation.run()
+        #expect(simulation.reports == [Report(stop: .empty, sent: 1)])
+    }
+
+    @Test func Q19_a_drain_of_a_paused_conversation_says_so_and_of_one_that_waits_too() throws {
+        let simulation = Simulation(.manual, direct: false, backoff: .ladder([1_000]))
+        simulation.preload(["a", "b"])
+        simulation.pause("a")
+        simulation.drain("a")
+        try simulation.run()
+        simulation.drain("b")
+        try simulation.run { _ in .retry() }
+        simulation.goOffline()
+        simulation.drain("b")
+        try simulation.settle()
+        #expect(simulation.reports.map(\.stop) == [.paused, .waiting, .offline])
+        #expect(simulation.reports.map(\.remaining) == [1, 1, 1])
+    }
+
+    @Test func Q19_a_prompt_outlives_a_drain_of_one_conversation() throws {
+        let simulation = Simulation(.ask, direct: false)
+        simulation.preload(["a", "b"])
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+        simulation.drain("a")
+        try simulation.run()
+        #expect(simulation.count(.promptWithdrawn) == 0)
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.count(.promptWithdrawn) == 1)
+        #expect(simulation.starts == [1, 2])
+    }
+
+    // MARK: Retries and batches
+
+    @Test func M12_due_retries_go_on_by_timer_without_a_trigger_and_do_not_count() throws {
+        let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 5 }
+        simulation.enqueue(["a", "b", "c", "d"])
+        try simulation.run { _ in .retry(.server) }
+        for _ in 0..<20 {
+            guard let deadline = simulation.deadline else { break }
+            simulation.advance(max(deadline - simulation.now.mono, 1))
+            try simulation.run { _ in .retry(.server) }
+        }
+        #expect(simulation.starts.count == 16, "four attempts of each")
+        simulation.enqueue("e")
+        try simulation.run()
+        #expect(simulation.starts.last == 5, "of the batch one is left")
+    }
+
+    @Test func M12_a_drains_batch_does_not_count_due_retries() throws {
+        let simulation = Simulation(.manual, backoff: .ladder([1_000]))
+        simulation.preload(["a", "b", "c", "d", "e", "f"])
+        simulation.drain(batch: 2)
+        try simulation.run { _ in .retry() }
+        simulation.advance(1_000)
+        simulation.drain(batch: 2)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 1, 2, 3, 4])
+        #expect(simulation.reports.last == Report(stop: .batch, sent: 4, remaining: 2))
+    }
+
+    @Test func M12_in_mode_ask_a_failure_ends_at_once_and_the_others_go_on() throws {
+        let simulation = Simulation(.ask, direct: false)
+        simulation.preload(Array(repeating: "a", count: 5))
+        simulation.drain()
+        try simulation.run { $0 == 1 ? .retry() : .sent }
+        #expect(simulation.reports == [Report(stop: .empty, sent: 4, failed: 1)])
+    }
+
     @Test func Q7_a_drain_ends_at_its_timeout_with_what_it_did() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])
@@ -159,8 +270,8 @@ import Testing
         let simulation = Simulation(.manual)
         simulation.preload(["a"])
         simulation.judge.session = nil
-        let begins = simulation.scheduler.drain(batch: 0, timeout: .max, simulation.now)
-        #expect(begins)
+        let drain = simulation.scheduler.drain(batch: 0, timeout: .max, simulation.now)
+        #expect(drain.begins)
         #expect(simulation.scheduler.session?.deadline == .max)
     }
 

@@ -32,7 +32,9 @@ import Testing
         for _ in 0..<200 {
             try simulation.settle(starts: 0)
             guard simulation.hasStart else { break }
-            let step = simulation.scheduler.next(simulation.now, queued: Int64(simulation.store.queued.count))
+            let inSession = simulation.scheduler.session?.conversation.map { Int64(simulation.store.count(of: $0)) }
+            let step = simulation.scheduler.next(
+                simulation.now, queued: Int64(simulation.store.queued.count), inSession: inSession)
             guard case .start(_, let sequence, _) = step else { break }
             #expect(reason(sequence, simulation) == .next, "\(place): \(sequence) starts\n\(simulation.tail())")
             try simulation.settle(starts: 1)
@@ -79,8 +81,9 @@ import Testing
                 flight.sequence, random.pick([.sent, .sent, .retry(.server), .reject(), .offline, .retry(.timeout, retryAfter: 4_000)]))
         case 60..<75: simulation.advance(random.int64(1...3_000))
         case 75..<80: simulation.setNetwork(random.pick([.online, .online, .offline, .unknown]), metered: random.chance(30))
-        case 80..<88: _ = simulation.drain(batch: random.pick([0, 0, 2]))
-        case 88..<92: if let sequence = simulation.store.queued.first { _ = simulation.sendNow(sequence) }
+        case 80..<88: _ = simulation.drain(random.pick([nil, nil, "ana", "ben"]), batch: random.pick([0, 0, 2]))
+        case 88: simulation.retryAll(random.pick([nil, "ana"]))
+        case 89..<92: if let sequence = simulation.store.queued.first { _ = simulation.sendNow(sequence) }
         case 92..<94: _ = simulation.scheduler.pause(random.pick([nil, "ana"]), simulation.now)
         case 94..<97: for scope in [nil, "ana"] as [Name?] { _ = simulation.scheduler.resume(scope, simulation.now) }
         case 97..<98: simulation.scheduler.lifecycleChanged(isInBackground: true, simulation.now)

@@ -21,7 +21,7 @@ struct FakeMessage {
 
     var head: Head {
         Head(
-            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore, expiresAt: expiresAt,
-            unmeteredOnly: unmeteredOnly)
+            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
+            expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly, round: progress.round)
     }
 }

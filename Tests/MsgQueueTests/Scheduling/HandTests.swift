@@ -63,16 +63,82 @@ import Testing
         #expect(simulation.inFlight == [1])
     }
 
-    @Test func Q6_while_offline_it_goes_first_when_online() throws {
-        let simulation = Simulation(.manual)
+    @Test(arguments: [Mode.auto, .ask, .manual])
+    func R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued(mode: Mode) throws {
+        let simulation = Simulation(mode)
         simulation.goOffline()
         simulation.enqueue("a", count: 2)
+        #expect(simulation.sendNow(2) == nil)
+        #expect(simulation.count(.unreachable(2, .queued)) == 1)
+        #expect(!simulation.scheduler.isForced(2))
+        #expect(simulation.sendNow(2) == nil, "it may be asked again")
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.run()
+        #expect(simulation.starts == (mode == .auto ? [1, 2] : []))
+    }
+
+    @Test(arguments: [Mode.ask, .manual])
+    func R15_a_retry_while_offline_fails_again_at_once(mode: Mode) throws {
+        let simulation = Simulation(mode)
+        simulation.enqueue("a")
+        try simulation.run { _ in .reject() }
+        simulation.goOffline()
+        #expect(simulation.retry(1) == nil)
+        #expect(simulation.count(.unreachable(1, .failed)) == 1)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.run()
+        #expect(simulation.starts == [1])
+        #expect(simulation.status(1) == .failed)
+        #expect(simulation.store[1]?.progress.attempts == 1, "nothing is counted that never left")
+    }
+
+    @Test func R15_in_mode_auto_a_retry_while_offline_is_queued_and_goes_in_its_place() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a", count: 2)
+        try simulation.run { $0 == 1 ? .reject() : .offline }
+        simulation.goOffline()
+        simulation.retry(1)
+        #expect(simulation.status(1) == .queued)
+        simulation.restart()
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 1, 2])
+    }
+
+    @Test func R15_a_wish_that_waits_ends_when_the_connection_goes() throws {
+        let simulation = Simulation(.manual)
+        simulation.enqueue("a", count: 2)
+        try simulation.settle()
         simulation.sendNow(2)
         try simulation.settle()
-        #expect(simulation.starts.isEmpty)
-        simulation.goOnline()
+        #expect(simulation.inFlight == [1], "its conversation is busy")
+        simulation.goOffline()
         try simulation.settle()
-        #expect(simulation.inFlight == [2])
+        #expect(simulation.count(.unreachable(2, .queued)) == 1)
+        try simulation.answer(1, .sent)
+        simulation.goOnline()
+        try simulation.run()
+        #expect(simulation.starts == [1])
+    }
+
+    @Test func R15_an_expired_message_retried_while_offline_is_sent_when_online() throws {
+        let simulation = Simulation(.auto)
+        simulation.goOffline()
+        let wall = simulation.now.wall
+        simulation.enqueue("a") { $0.expiresAt = wall + 100 }
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.status(1) == .failed)
+        simulation.goOffline()
+        simulation.retry(1)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.run()
+        #expect(simulation.status(1) == .sent)
     }
 
     @Test func R11_ten_quick_retries_make_one_attempt() throws {
@@ -115,25 +181,25 @@ import Testing
     }
 
     @Test func R11_what_is_gone_or_sent_is_not_sent_again_by_a_wish_from_before() throws {
-        let simulation = Simulation(.manual)
-        simulation.goOffline()
+        let simulation = Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 2)
+        simulation.pause()
         simulation.sendNow(1)
         simulation.sendNow(2)
         simulation.delete(1)
-        simulation.goOnline()
+        simulation.resume()
         try simulation.run()
         #expect(simulation.starts == [2])
     }
 
     @Test func Q17_a_wish_for_what_was_cleared_is_forgotten() throws {
-        let simulation = Simulation(.manual)
-        simulation.goOffline()
+        let simulation = Simulation(.manual, direct: false)
         simulation.enqueue(["a", "b"])
+        simulation.pause()
         simulation.sendNow(1)
         simulation.sendNow(2)
         simulation.clear("a")
-        simulation.goOnline()
+        simulation.resume()
         try simulation.run()
         #expect(simulation.starts == [2])
     }

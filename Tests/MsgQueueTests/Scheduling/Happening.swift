@@ -12,6 +12,8 @@ enum Happening: Equatable, CustomStringConvertible {
     case deleted(Int64)
     case cleared(Name?)
     case forced(Int64, Hand)
+    case unreachable(Int64, MessageStatus)
+    case putBack(Int64)
     case network(Network)
     case transport(Bool)
     case drainStarted(batch: Int, timeout: Int64?)
@@ -37,6 +39,8 @@ enum Happening: Equatable, CustomStringConvertible {
         case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
         case .timedOut(let sequence): "timed out \(sequence)"
         case .returned(let sequence): "call returned \(sequence)"
+        case .unreachable(let sequence, let status): "ended \(sequence) as \(status), for want of a connection"
+        case .putBack(let sequence): "put back \(sequence)"
         case .late(let sequence): "late success \(sequence)"
         case .expired(let sequence): "expired \(sequence)"
         case .deleted(let sequence): "deleted \(sequence)"

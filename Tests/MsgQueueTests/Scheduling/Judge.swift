@@ -19,6 +19,9 @@ struct Judge {
     /// Asked for by a person.
     var forced: [Int64: Hand] = [:]
     var session: Session?
+    var pending: [Session] = []
+    /// Retried together, and not attempted since.
+    var putBack: Set<Int64> = []
     var promptUntil: Int64?
     /// A prompt was raised since there was a connection.
     var hasPrompted = false
@@ -37,6 +40,7 @@ struct Judge {
     }
 
     struct Session {
+        var conversation: Name?
         let batch: Int
         let deadline: Int64?
         var started = 0
@@ -44,6 +48,8 @@ struct Judge {
         var tally = Report()
 
         var hasBatchLeft: Bool { batch == 0 || started < batch }
+
+        func serves(_ name: Name) -> Bool { conversation == nil || conversation == name }
     }
 
     init(_ options: Options) { self.options = options }
@@ -63,6 +69,7 @@ struct Judge {
         guard isOnline else {
             direct = []
             asked = []
+            putBack = []
             settledAt = 0
             return
         }
@@ -97,17 +104,23 @@ struct Judge {
         hasPrompted = promptUntil != nil
     }
 
-    mutating func drainStarted(batch: Int, timeout: Int64?, _ simulation: Simulation) {
+    mutating func drainStarted(_ new: Session, _ simulation: Simulation) {
+        session = new
+        guard new.conversation == nil else { return }
         // It is the answer to a question that was not asked yet, too.
         if isOnline { hasPrompted = true }
-        session = Session(batch: batch, deadline: timeout.map { simulation.now.mono + $0 })
         pausedUntil = 0
+    }
+
+    mutating func nextDrainStarted(_ simulation: Simulation) {
+        if !pending.isEmpty { drainStarted(pending.removeFirst(), simulation) }
     }
 
     mutating func ended(_ message: FakeMessage, _ resolution: Resolution, _ simulation: Simulation) {
         if resolution.isOffline {
             pausedUntil = simulation.now.mono + Scheduler.offlinePause
-            session?.isStopped = true
+            if session?.serves(message.conversation) == true { session?.isStopped = true }
+            putBack = []
         } else if resolution.fate == .queued {
             asked.insert(message.sequence)
         }
@@ -115,6 +128,7 @@ struct Judge {
         retries[message.sequence] =
             delay > 0
             ? Retry(since: simulation.now.mono, delay: delay, isForNetwork: resolution.progress.waitsForNetwork) : nil
+        guard session?.serves(message.conversation) == true else { return }
         switch resolution.fate {
         case .sent: session?.tally.sent += 1
         case .failed: session?.tally.failed += 1
@@ -137,15 +151,25 @@ struct Judge {
     func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.limitedUntil }
 
     /// The backlog may go.
-    func hasLeave(_ simulation: Simulation) -> Bool {
+    func hasLeave(_ conversation: Name, _ simulation: Simulation) -> Bool {
+        guard !isLimited(simulation) else { return false }
+        if let session, session.serves(conversation), !session.isStopped, session.hasBatchLeft { return true }
+        return goesByItself(simulation)
+    }
+
+    /// The engine sends by itself, as far as the batch goes.
+    func goesByItself(_ simulation: Simulation) -> Bool {
         let now = simulation.now.mono
         guard !isLimited(simulation) else { return false }
-        if let session, !session.isStopped, session.hasBatchLeft { return true }
         return options.mode == .auto && isAwake(simulation) && now >= settledAt && now >= pausedUntil
     }
 
     /// Whether it is known that more may start: what goes by itself may be limited to a batch until the next trigger.
-    var hasBudget: Bool { options.drainBatch == 0 || session?.isStopped == false }
+    func hasBudget(_ message: FakeMessage) -> Bool {
+        if options.drainBatch == 0 || session?.isStopped == false && session?.serves(message.conversation) == true { return true }
+        // What the ladder has led to is limited by no batch.
+        return options.mode == .auto && message.progress.dueAt != 0
+    }
 
     /// It comes back by its own timer.
     func returns(_ message: FakeMessage, _ simulation: Simulation) -> Bool {
@@ -157,18 +181,20 @@ struct Judge {
     /// It may be attempted: its retry's delay is over, whatever was done to the wall clock.
     func isDue(_ message: FakeMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
 
-    private func isDelayed(_ message: FakeMessage, _ now: Moment) -> Bool {
+    func isDelayed(_ message: FakeMessage, _ now: Moment) -> Bool {
         guard message.progress.dueAt != 0, let retry = retries[message.sequence] else { return false }
         if retry.isForNetwork, retry.since <= returnedAt { return false }
         return now.mono < retry.since + retry.delay
     }
 
-    func hasExpired(_ message: FakeMessage, _ now: Moment) -> Bool { message.expiresAt != 0 && message.expiresAt <= now.wall }
+    func hasExpired(_ message: FakeMessage, _ now: Moment) -> Bool {
+        message.expiresAt != 0 && !message.progress.ignoresExpiry && message.expiresAt <= now.wall
+    }
 
     func isMetered(_ message: FakeMessage) -> Bool { network.metered && (message.unmeteredOnly || options.unmeteredOnly) }
 
     /// Its own condition keeps a message: a time to come, a metered link. It holds nobody up.
-    private func isKept(_ message: FakeMessage, _ now: Moment) -> Bool {
+    func isKept(_ message: FakeMessage, _ now: Moment) -> Bool {
         guard !hasExpired(message, now) else { return false }
         if message.notBefore > now.wall || isMetered(message) { return true }
         return !options.strictOrder && isDelayed(message, now)

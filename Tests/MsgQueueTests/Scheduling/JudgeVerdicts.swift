@@ -19,21 +19,38 @@ extension Judge {
             throw fail("beside message \(flight.sequence) of its conversation")
         }
         // What a person asks for does not wait for what the engine does by itself.
-        let most = options.maxInFlight + (hand == .none ? 0 : Scheduler.slotsByHand)
+        let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.slotsByHand : 0)
         guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
         if hand == .none {
             try startsByItself(message, simulation, fail)
-            session?.started += 1
+            if message.progress.dueAt == 0, session?.serves(conversation) == true { session?.started += 1 }
+        } else if hand == .retryAll {
+            guard putBack.contains(message.sequence) else { throw fail("with others, which nobody asked for") }
+            try startsWithOthers(message, simulation, fail)
         } else {
             guard forced[message.sequence] == hand else { throw fail("by \(hand), which nobody asked for") }
         }
         forced[message.sequence] = nil
+        putBack.remove(message.sequence)
         direct.remove(message.sequence)
+    }
+
+    private func startsWithOthers(_ message: FakeMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
+        guard !isLimited(simulation) else { throw fail("although a receiver asked the queue to wait") }
+        guard !isBlocked(message, simulation) else { throw fail("although one before it failed for good") }
+        guard !isMetered(message) else { throw fail("over a metered link") }
+        for sequence in simulation.store.lanes[message.conversation] ?? [] where sequence < message.sequence {
+            guard let other = simulation.store[sequence], other.isPlain, !isAfterJump(simulation.now) else { continue }
+            let goesFirst = options.mode == .auto || putBack.contains(sequence) || isDelayed(other, simulation.now)
+            guard !goesFirst || !options.strictOrder else {
+                throw fail("although \(sequence) stands before it")
+            }
+        }
     }
 
     private func startsByItself(_ message: FakeMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         let now = simulation.now
-        let leave = hasLeave(simulation)
+        let leave = hasLeave(message.conversation, simulation)
         guard leave || direct.contains(message.sequence) || returns(message, simulation) else { throw fail("without leave") }
         guard !isLimited(simulation) else { throw fail("although a receiver asked the queue to wait") }
         guard !isBlocked(message, simulation) else { throw fail("although one before it failed for good") }
@@ -42,9 +59,10 @@ extension Judge {
         guard !hasExpired(message, now) else { throw fail("although it has expired") }
         guard !isMetered(message) else { throw fail("over a metered link") }
         guard isDue(message, now) || isAfterJump(now) else { throw fail("before its time") }
-        guard leave, hasBudget else { return }
+        guard leave, hasBudget(message) else { return }
         // Oldest first, of all that may go.
         for head in heads(simulation) where head.sequence < message.sequence {
+            guard hasLeave(head.conversation, simulation), hasBudget(head) else { continue }
             guard !mayGo(head, now) || isAfterJump(now) else {
                 throw fail("although \(head.sequence) of \(head.conversation.text) could go")
             }
@@ -54,7 +72,8 @@ extension Judge {
     mutating func expires(_ message: FakeMessage, _ simulation: Simulation) throws {
         guard !isAsleep else { return }
         guard hasExpired(message, simulation.now) else { throw Violation("message \(message.sequence) expired too early") }
-        session?.tally.failed += 1
+        if session?.serves(message.conversation) == true { session?.tally.failed += 1 }
+        putBack.remove(message.sequence)
         forced[message.sequence] = nil
     }
 
@@ -68,30 +87,37 @@ extension Judge {
         guard report.sent == tally.sent, report.failed == tally.failed, report.discarded == tally.discarded else {
             throw Violation("the drain reports \(report), but it was \(tally)")
         }
-        if report.stop == .waiting, let head = startable(simulation) {
+        if report.stop == .waiting, let head = startable(simulation), session.serves(head.conversation) {
             throw Violation("the drain ended although message \(head.sequence) of \(head.conversation.text) could go")
         }
         self.session = nil
     }
 
     private func isRight(_ stop: Report.Stop, _ session: Session, _ simulation: Simulation) -> Bool {
-        let isOver = slots(simulation).open == 0
+        let isOver = open(session, simulation) == 0
+        let left = session.conversation.map { simulation.store.count(of: $0) } ?? simulation.store.queued.count
         switch stop {
-        case .empty: return isOver && simulation.store.queued.isEmpty
-        case .waiting: return isOver && !simulation.store.queued.isEmpty && !isHeldByPauses(simulation)
+        case .empty: return isOver && left == 0
+        case .waiting: return isOver && left > 0 && !isHeldByPauses(session, simulation)
         case .offline: return isOver && (!isOnline || session.isStopped)
         case .batch: return !session.hasBatchLeft && isOver
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
         case .storage: return simulation.now.mono < simulation.storageUntil
         case .closed: return isClosing
-        case .paused: return isOver && (simulation.scheduler.isPaused || isHeldByPauses(simulation))
+        case .paused: return isOver && (simulation.scheduler.isPaused || isHeldByPauses(session, simulation))
         case .started: return false
         }
     }
 
+    /// Attempts that the drain waits for.
+    private func open(_ session: Session, _ simulation: Simulation) -> Int {
+        simulation.scheduler.flights.values.count { !($0.timedOut && $0.isRunning) && session.serves($0.conversation) }
+    }
+
     /// Everything that is queued is in paused conversations, and was found by the drain.
-    private func isHeldByPauses(_ simulation: Simulation) -> Bool {
-        !simulation.store.queued.isEmpty && mayStart(simulation) && !isLimited(simulation)
+    private func isHeldByPauses(_ session: Session, _ simulation: Simulation) -> Bool {
+        if let conversation = session.conversation { return simulation.scheduler.pausedConversations.contains(conversation) }
+        return !simulation.store.queued.isEmpty && mayStart(simulation) && !isLimited(simulation)
             && Set(simulation.store.lanes.keys).isSubset(of: simulation.scheduler.pausedConversations)
     }
 
@@ -114,7 +140,7 @@ extension Judge {
     }
 
     private func stands(_ simulation: Simulation, _ until: Int64) -> Bool {
-        isOnline && !simulation.store.queued.isEmpty && session == nil && !isClosing && simulation.now.mono < until
+        isOnline && !simulation.store.queued.isEmpty && (session == nil || session?.conversation != nil) && !isClosing && simulation.now.mono < until
     }
 
     private func mayPrompt(_ simulation: Simulation) -> Bool {
@@ -125,7 +151,8 @@ extension Judge {
     /// There is a conversation with nothing that goes by itself.
     private func shouldPrompt(_ simulation: Simulation) -> Bool {
         guard mayPrompt(simulation) else { return false }
-        return simulation.store.lanes.values.contains { lane in !lane.contains { direct.contains($0) || asked.contains($0) } }
+        return putBack.isEmpty
+            && simulation.store.lanes.values.contains { lane in !lane.contains { direct.contains($0) || asked.contains($0) } }
     }
 
     // MARK: Rest
@@ -139,9 +166,9 @@ extension Judge {
             if let message = simulation.store[sequence], !closed.contains(message.conversation) { return message }
         }
         guard slotsTaken(simulation) < options.maxInFlight, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
-        let leave = hasLeave(simulation) && hasBudget
         return heads(simulation).first { head in
-            mayGo(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
+            let leave = hasLeave(head.conversation, simulation) && hasBudget(head)
+            return mayGo(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
         }
     }
 
@@ -153,7 +180,8 @@ extension Judge {
             throw Violation("the attempt of message \(flight.sequence) does not time out")
         }
         if let session {
-            guard slots(simulation).open > 0 else { throw Violation("a drain has nothing under way and no report") }
+            let waitsForSlot = slotsTaken(simulation) >= options.maxInFlight && slots(simulation).open > 0
+            guard open(session, simulation) > 0 || waitsForSlot else { throw Violation("a drain has nothing under way and no report") }
             if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain goes on beyond its time") }
         }
         if let until = promptUntil, !stands(simulation, until) { throw Violation("a prompt is not withdrawn") }
@@ -161,10 +189,10 @@ extension Judge {
         if let message = startable(simulation), !isAfterJump(now) || retries[message.sequence] != nil {
             throw Violation("message \(message.sequence) of \(message.conversation.text) could go, but nothing happens")
         }
-        guard mayStart(simulation), hasLeave(simulation), hasBudget, session?.hasBatchLeft != false, !isAfterJump(now),
-            slotsTaken(simulation) < options.maxInFlight
+        guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now), slotsTaken(simulation) < options.maxInFlight
         else { return }
         for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
+            guard hasLeave(head.conversation, simulation), hasBudget(head) else { continue }
             throw Violation("message \(head.sequence) has expired, but nothing happens")
         }
     }

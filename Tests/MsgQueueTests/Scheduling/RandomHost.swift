@@ -88,9 +88,12 @@ struct RandomHost {
         case 14..<46: try answer()
         case 46..<70: return pass()
         case 70..<78: changeNetwork()
-        case 78..<86: simulation.drain(batch: random.pick([0, 0, 1, 5]), timeout: random.pick([nil, nil, 0, 100, 20_000]))
+        case 78..<86:
+            simulation.drain(
+                random.chance(30) ? random.pick(conversations) : nil, batch: random.pick([0, 0, 1, 5]), timeout: random.pick([nil, nil, 0, 100, 20_000]))
         case 86..<90: if let sequence = some(.queued) { simulation.sendNow(sequence) }
-        case 90..<93: if let sequence = some(.failed) { simulation.retry(sequence) }
+        case 90..<92: if let sequence = some(.failed) { simulation.retry(sequence) }
+        case 92: simulation.retryAll(random.chance(50) ? random.pick(conversations) : nil)
         case 93..<95: if let sequence = some(random.pick([.queued, .failed, .sent])) { simulation.delete(sequence) }
         default: actRoughly()
         }
@@ -236,8 +239,7 @@ struct RandomHost {
     /// The queue is empty: nothing hangs about, and every drain was reported.
     private func rest() throws {
         let asked = simulation.journal.count { if case .drainStarted = $0.what { true } else { false } }
-        let lost = simulation.journal.count { $0.what == .restarted }
-        guard simulation.scheduler.session == nil, asked - simulation.reports.count <= lost else {
+        guard simulation.scheduler.session == nil, asked - simulation.reports.count == simulation.lostDrains else {
             throw Violation("\(asked) drains, \(simulation.reports.count) reports")
         }
         for message in simulation.store.all {

@@ -22,6 +22,9 @@ final class Simulation {
     var stepLimit = 10_000
 
     var nextToken: UInt64 = 1
+    var rounds: UInt32 = 0
+    /// Drains that a restart ended without a report.
+    var lostDrains = 0
     var late: [UInt64: Flight] = [:]
     var unsaved: [(sequence: Int64, conversation: Name, isOutcome: Bool, write: (inout FakeStore) -> Void)] = []
     var storageUntil: Int64 = 0
@@ -92,7 +95,8 @@ final class Simulation {
         for _ in 0..<stepLimit {
             saveUnsaved()
             judge.look(now)
-            let step = scheduler.next(now, queued: Int64(store.queued.count))
+            let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
+            let step = scheduler.next(now, queued: Int64(store.queued.count), inSession: inSession)
             switch step {
             case .start(let conversation, let sequence, let hand):
                 hasStart = true
@@ -112,6 +116,15 @@ final class Simulation {
                 note(.read(conversation, after: after, rows: heads.count))
                 scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
             case .expire(let conversation, let sequence): try expire(conversation, sequence)
+            case .seek(let after, let limit):
+                let rows = store.queued(after: after, limit: limit)
+                note(.read(nil, after: after, rows: rows.count))
+                scheduler.sought(rows, complete: rows.count < limit, now)
+            case .endUnreachable(_, let sequence, let hand):
+                guard let message = store[sequence], judge.forced[sequence] == hand, !judge.isOnline else {
+                    throw Violation("message \(sequence) ended as offline, by \(hand)")
+                }
+                endUnreachable(message, hand)
             case .timeOut(let token): try timeOut(token)
             case .finish(let stop): try finish(stop)
             case .raisePrompt:
@@ -134,7 +147,7 @@ final class Simulation {
             scheduler.removed(sequence, conversation, now)
             return false
         }
-        if hand != .retry, message.expiresAt != 0, message.expiresAt <= now.wall {
+        if hand != .retry, judge.hasExpired(message, now) {
             try expire(conversation, sequence)
             return false
         }
@@ -144,7 +157,7 @@ final class Simulation {
         }
         try judge.starts(message, conversation, hand, self)
         note(.started(sequence, conversation, hand))
-        let timeout = hand == .none ? options.attemptTimeout : options.manualTimeout
+        let timeout = hand.isOutOfTurn ? options.manualTimeout : options.attemptTimeout
         let flight = Flight(
             token: nextToken, conversation: conversation, sequence: sequence, number: message.progress.attempts + 1, hand: hand,
             startedAt: now, deadline: now.mono + timeout)
@@ -168,7 +181,7 @@ final class Simulation {
         try judge.expires(message, self)
         note(.expired(sequence))
         let (progress, _) = OutcomeRule.expire(message.progress, expiresAt: message.expiresAt, now: now.wall)
-        scheduler.count { $0.failed += 1 }
+        scheduler.count(conversation) { $0.failed += 1 }
         record(message, isOutcome: false) { $0.update(sequence) { $0.progress = progress } }
     }
 
@@ -183,10 +196,10 @@ final class Simulation {
     private func finish(_ stop: Report.Stop) throws {
         var report = scheduler.session?.report ?? Report()
         report.stop = stop
-        report.remaining = Int64(store.queued.count)
+        report.remaining = Int64(scheduler.session?.conversation.map { store.count(of: $0) } ?? store.queued.count)
         try judge.finishes(report, self)
         note(.drainFinished(report))
-        scheduler.finished(now)
+        if scheduler.finished(now) { judge.nextDrainStarted(self) }
     }
 
     // MARK: Ends
@@ -216,7 +229,7 @@ final class Simulation {
             let due = Due(after: delay, now, boot: boot)
             if scheduler.limit(until: due.uptime, now) { hold = due }
         }
-        scheduler.count { report in
+        scheduler.count(message.conversation) { report in
             switch resolution.fate {
             case .sent: report.sent += 1
             case .failed: report.failed += 1

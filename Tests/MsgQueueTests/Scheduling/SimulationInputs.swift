@@ -51,9 +51,49 @@ extension Simulation {
         if scheduler.isForced(sequence) { return .busy }
         if !judge.hasTransport { return .noTransport }
         note(.forced(sequence, hand))
+        if !judge.isOnline {
+            endUnreachable(message, hand)
+            return nil
+        }
         judge.forced[sequence] = hand
         scheduler.force(sequence, message.conversation, hand)
         return nil
+    }
+
+    /// A person's wish while there is no connection.
+    func endUnreachable(_ message: FakeMessage, _ hand: Hand) {
+        let resolution = OutcomeRule.unreachable(
+            hand, of: message.progress, expiresAt: message.expiresAt, options: options, policy: policy, now: now, boot: boot)
+        note(.unreachable(message.sequence, resolution.progress.status))
+        judge.forced[message.sequence] = nil
+        judge.retries[message.sequence] = nil
+        store.update(message.sequence) { $0.progress = resolution.progress }
+        let back = resolution.fate == .queued ? store[message.sequence]?.head : nil
+        scheduler.endedUnreachable(message.sequence, message.conversation, back: back, now)
+        refreshBlock(message.conversation)
+    }
+
+    /// Puts what failed back, of one conversation or of all; how many.
+    @discardableResult
+    func retryAll(_ conversation: Name? = nil) -> Int {
+        guard judge.hasTransport, judge.isOnline || options.mode == .auto, !storeIsBroken else { return 0 }
+        let all = store.all.filter { $0.progress.status == .failed && (conversation == nil || $0.conversation == conversation) }
+        let failed = all.filter { !sendingPlaces.contains($0.sequence) }.sorted { $0.sequence < $1.sequence }
+        guard let last = failed.last else { return 0 }
+        rounds += 1
+        let round = scheduler.roundNumber ?? rounds
+        var first: [Name: Int64] = [:]
+        for message in failed {
+            store.update(message.sequence) {
+                $0.progress = OutcomeRule.putBack($0.progress, expiresAt: $0.expiresAt, round: round, now: now.wall)
+            }
+            note(.putBack(message.sequence))
+            if judge.isOnline { judge.putBack.insert(message.sequence) }
+            if first[message.conversation] == nil { first[message.conversation] = message.sequence }
+        }
+        for name in first.keys { refreshBlock(name) }
+        scheduler.putBack(first, round: round, through: last.sequence, now)
+        return failed.count
     }
 
     @discardableResult
@@ -185,14 +225,18 @@ extension Simulation {
 
     /// False: it joined the one under way, or there is no transport.
     @discardableResult
-    func drain(batch: Int = 0, timeout: Int64? = nil) -> Bool {
+    func drain(_ conversation: Name? = nil, batch: Int = 0, timeout: Int64? = nil) -> Bool {
         guard judge.hasTransport else { return false }
-        guard scheduler.drain(batch: batch, timeout: timeout, now) else {
+        let drains = scheduler.drains
+        let (number, begins) = scheduler.drain(conversation, batch: batch, timeout: timeout, now)
+        guard number > drains else {
             note(.drainJoined)
             return false
         }
         note(.drainStarted(batch: batch, timeout: timeout))
-        judge.drainStarted(batch: batch == 0 ? options.drainBatch : batch, timeout: timeout, self)
+        let session = Judge.Session(
+            conversation: conversation, batch: batch == 0 ? options.drainBatch : batch, deadline: timeout.map { now.mono + $0 })
+        if begins { judge.drainStarted(session, self) } else { judge.pending.append(session) }
         return true
     }
 
@@ -233,6 +277,7 @@ extension Simulation {
     /// The process ends without a word, and another one opens the store.
     func restart(hasTransport: Bool = true) {
         note(.restarted)
+        lostDrains += (scheduler.session == nil ? 0 : 1) + scheduler.pending.count
         for message in Array(store.all) {
             guard let cut = message.cut else { continue }
             let resolution = OutcomeRule.recover(

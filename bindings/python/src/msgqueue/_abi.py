@@ -293,7 +293,12 @@ class CheckReport(Structure):
 class DrainOptions(Structure):
     """msgq_drain_options."""
 
-    _fields_ = [("struct_size", c_uint32), ("batch", c_uint32), ("timeout_ms", c_int64)]
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("batch", c_uint32),
+        ("timeout_ms", c_int64),
+        ("conversation", c_char_p),
+    ]
 
 
 class Report(Structure):
@@ -306,6 +311,7 @@ class Report(Structure):
         ("failed", c_uint64),
         ("discarded", c_uint64),
         ("remaining", c_uint64),
+        ("remaining_failed", c_uint64),
     ]
 
 
@@ -418,6 +424,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_conversations_at": (POINTER(Conversation), [_owned, c_size_t]),
     "msgq_conversations_free": (None, [_owned]),
     "msgq_clear": (c_int, [_queue, c_char_p]),
+    "msgq_retry_all": (c_int, [_queue, c_char_p, POINTER(c_uint64)]),
     "msgq_backup": (c_int, [_queue, c_char_p]),
     "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),
     "msgq_stats_text": (c_int, [_queue, _out]),

@@ -180,6 +180,7 @@ def report(source: _abi.Report) -> Report:
         failed=source.failed,
         discarded=source.discarded,
         remaining=source.remaining,
+        remaining_failed=source.remaining_failed,
     )
 
 

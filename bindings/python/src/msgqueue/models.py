@@ -206,6 +206,8 @@ class Report:
     discarded: int
     remaining: int
     """Queued or being sent when it ended."""
+    remaining_failed: int = 0
+    """Failed when it ended; a drain leaves them alone, `retry_all` sends them again."""
 
 
 @dataclass(frozen=True)

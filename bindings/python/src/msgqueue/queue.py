@@ -115,7 +115,8 @@ class MessageQueue(World, Polling):
         prompt_timeout   Seconds that a prompt of mode ASK stands: 0.001 to 1 day.
         settle           Seconds that a connection must last before sending starts by itself, and before the delays of
                          messages that failed for want of a network end: 0 to 1 hour.
-        drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all.
+        drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all. Retries
+                         that are due do not count.
         timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
         keep_sent        Sent and recorded messages are kept as history, so many at most; None: no limit ...
@@ -324,19 +325,21 @@ class MessageQueue(World, Polling):
 
     def retry(self, id: str) -> None:
         """Tries a failed message again, now, under the same id, in its old place. Returns at once; an event tells
-        the outcome: sent, or failed again, within `manual_timeout`. While offline it stays failed and is tried first
-        when online.
+        the outcome: sent, or failed again, within `manual_timeout`. While offline the transport is not called: in the
+        modes ASK and MANUAL the message stays failed, with a failure of kind OFFLINE and an event; in mode AUTO it is
+        queued again, and sent when online.
 
         Errors: NotFoundError, ConflictError (not failed), BusyError (being sent, or asked for already),
-        NoTransportError.
+        NoTransportError, StorageError.
         """
         self._check(self._lib.msgq_retry(self._handle.pointer, _arguments.text("id", id)))
 
     def send_now(self, id: str) -> None:
-        """Sends one queued message now, whatever stands before it; while offline, when online. Returns at once.
+        """Sends one queued message now, whatever stands before it. Returns at once. While offline the transport is not
+        called: the message stays queued, with a failure of kind OFFLINE and an event.
 
         Errors: NotFoundError, ConflictError (not queued), BusyError (being sent, or asked for already),
-        NoTransportError.
+        NoTransportError, StorageError.
         """
         self._check(self._lib.msgq_send_now(self._handle.pointer, _arguments.text("id", id)))
 
@@ -357,6 +360,21 @@ class MessageQueue(World, Polling):
         name = _arguments.optional_text("conversation", conversation)
         self._check(self._lib.msgq_clear(self._handle.pointer, name))
 
+    def retry_all(self, conversation: str | None = None) -> int:
+        """Puts all failed messages of one conversation or (None) of all back to queued, in their places and with all
+        of their retries, and sends them, in any mode, without what was queued before. Returns their number at once,
+        without waiting for an attempt. While offline, in the modes ASK and MANUAL, nothing changes, and it returns 0.
+
+        Each message is put back as a whole, but not all of them together: after an error those put back until then
+        are queued, the others failed.
+
+        Errors: InvalidError, NoTransportError, StorageError.
+        """
+        name = _arguments.optional_text("conversation", conversation)
+        count = ctypes.c_uint64()
+        self._check(self._lib.msgq_retry_all(self._handle.pointer, name, count))
+        return count.value
+
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Writes a consistent copy of the store to the new file `path`, while the queue goes on.
 
@@ -366,26 +384,28 @@ class MessageQueue(World, Polling):
 
     # ---------------------------------------------------------------- sending
 
-    def drain(self, batch: int = 0, timeout: float | None = None) -> Report:
+    def drain(self, batch: int = 0, timeout: float | None = None, conversation: str | None = None) -> Report:
         """Sends what is due, in order, and returns when nothing is due any more; the events of it have been told then.
 
-        Only one drain runs at a time: a second call joins the first and gets the same report. From inside a
-        callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes. On a polled queue the
+        Only one drain runs at a time. A second call that asks for the same, or for one conversation while all are
+        drained, joins the first and gets the same report; any other begins its drain when the first has ended. From
+        inside a callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes. On a polled queue the
         callbacks run in here when no other thread polls; one that runs in here is waited for.
 
-        batch    Attempts at most; 0: as the queue's option `drain_batch`.
-        timeout  Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
-                 drain or an event handler does not return; the drain that it began starts no attempt after that.
-                 None: without end.
+        batch         Attempts at most, without due retries; 0: as the queue's option `drain_batch`.
+        timeout       Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined
+                      another drain or an event handler does not return; the drain that it began starts no attempt
+                      after that. None: without end.
+        conversation  Only its messages are sent and counted; None: all.
 
-        Errors: NoTransportError.
+        Errors: InvalidError, NoTransportError.
         """
-        options = drain_options(batch, timeout)
+        options = drain_options(batch, timeout, conversation)
         service = self._handle.service
         if service is not None and service.answers_here:
             # In a callback, as the library would see if it had called on this thread: waiting here for the drain that
             # waits for this very attempt would hold both until the time-out.
-            return self._start_drain(service, options)
+            return self._start_drain(service, options, conversation)
         out: _abi.Report = _abi.sized(_abi.Report)
         result = self._lib.msgq_drain(self._handle.pointer, options, out)
         raise_interruption()
@@ -437,16 +457,26 @@ class MessageQueue(World, Polling):
         name = _arguments.optional_text("conversation", conversation)
         self._check(self._lib.msgq_resume(self._handle.pointer, name))
 
-    def _start_drain(self, service: Service, options: _abi.DrainOptions) -> Report:
-        counts = self.counts()
+    def _start_drain(self, service: Service, options: _abi.DrainOptions, conversation: str | None) -> Report:
+        counts = self.counts(conversation)
         if not service.drain_later(options):
             raise StorageError("no thread is left to drain on")
-        return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
+        return Report(
+            Stop.STARTED,
+            sent=0,
+            failed=0,
+            discarded=0,
+            remaining=counts.queued + counts.sending,
+            remaining_failed=counts.failed,
+        )
 
 
-def drain_options(batch: object, timeout: object) -> _abi.DrainOptions:
+def drain_options(batch: object, timeout: object, conversation: object) -> _abi.DrainOptions:
     """The arguments of `MessageQueue.drain` for C."""
     options: _abi.DrainOptions = _abi.sized(
-        _abi.DrainOptions, _arguments.unsigned("batch", batch), _arguments.timeout("timeout", timeout)
+        _abi.DrainOptions,
+        _arguments.unsigned("batch", batch),
+        _arguments.timeout("timeout", timeout),
+        _arguments.optional_text("conversation", conversation),
     )
     return options

@@ -18,7 +18,7 @@ _DEFAULT_CAP = 3600.0
 class RetryPolicy:
     """The delays between attempts after a failure that may pass, and what happens when they are used up.
 
-    RetryPolicy()                                   5 s, 30 s, 2 min; in manual mode a failure is told at once
+    RetryPolicy()                                   mode AUTO: 5 s, 30 s, 2 min; ASK and MANUAL: no retry
     RetryPolicy(ladder=[5, 30, 120])                one delay per retry, in seconds; [] means no retry
     RetryPolicy(base=1, factor=2, cap=60)           1 s, 2 s, 4 s … at most 1 min
 

@@ -95,6 +95,11 @@ class Changing(Base):
         home = self._at_home
         await home.run_long(home.changes, lambda queue: queue.clear(conversation))
 
+    async def retry_all(self, conversation: str | None = None) -> int:
+        """Puts all failed messages of one conversation or (None) of all back to queued and sends them; their number."""
+        home = self._at_home
+        return await home.run_long(home.changes, lambda queue: queue.retry_all(conversation))
+
     async def pause(self, conversation: str | None = None) -> None:
         """Starts nothing more, in one conversation or (None) at all, until `resume`."""
         await self._change(lambda queue: queue.pause(conversation))

@@ -139,19 +139,23 @@ class MessageQueue(Changing, Reading):
 
     # ---------------------------------------------------------------- sending
 
-    async def drain(self, batch: int = 0, timeout: float | None = None) -> Report:
+    async def drain(
+        self, batch: int = 0, timeout: float | None = None, conversation: str | None = None
+    ) -> Report:
         """Sends what is due, in order, and returns when nothing is due any more; the events of it have been told then.
 
-        Only one drain runs at a time: a second call joins the first and gets the same report. Cancelled, it only stops
-        waiting. From inside an attempt it only starts one (Stop.STARTED).
+        Only one drain runs at a time. A second call that asks for the same, or for one conversation while all are
+        drained, joins the first and gets the same report; any other begins its drain when the first has ended.
+        Cancelled, it only stops waiting. From inside an attempt it only starts one (Stop.STARTED).
 
-        batch    Attempts at most; 0: as the queue's option `drain_batch`.
-        timeout  Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
-                 drain; the drain that it began starts no attempt after that. None: without end.
+        batch         Attempts at most, without due retries; 0: as the queue's option `drain_batch`.
+        timeout       Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined
+                      another drain; the drain that it began starts no attempt after that. None: without end.
+        conversation  Only its messages are sent and counted; None: all.
 
-        Errors: NoTransportError.
+        Errors: InvalidError, NoTransportError.
         """
-        options = drain_options(batch, timeout)
+        options = drain_options(batch, timeout, conversation)
         return await self._at_home.drain(options)
 
     async def set_transport(self, transport: Transport | None) -> None:

@@ -1,0 +1,355 @@
+/* Retry and send now while offline, and the retry of all that failed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "post.h"
+#include "stub.h"
+#include "tests.h"
+
+static void begin(struct scene *scene, struct stub *stub, msgq_mode mode) {
+  scene_begin(scene);
+  scene->options.mode = mode;
+  set_ladder(scene, NULL, 0);
+  stub_begin(stub, MSGQ_VERDICT_REJECT);
+  stub->kind = MSGQ_FAILURE_REJECTED;
+  stub->code = 400;
+}
+
+static void open_with(struct scene *scene, struct stub *stub) {
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
+static void put_numbered(struct scene *scene, int count, const char *const *conversations, int of) {
+  char id[32];
+  for (int number = 1; number <= count; number++) {
+    snprintf(id, sizeof id, "m%d", number);
+    put(scene, id, conversations[number % of], "hello");
+  }
+}
+
+/* The last line of a ledger, and how many there are. */
+static size_t last_line(struct scene *scene, const char *id, msgq_attempt *out) {
+  msgq_ledger *ledger = NULL;
+  REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
+  size_t size = msgq_ledger_size(ledger);
+  if (size > 0) *out = *msgq_ledger_at(ledger, size - 1);
+  out->text = NULL;
+  msgq_ledger_free(ledger);
+  return size;
+}
+
+static uint64_t retry_all(struct scene *scene, const char *conversation) {
+  uint64_t count = UINT64_MAX;
+  CHECK_RESULT(MSGQ_OK, msgq_retry_all(scene->queue, conversation, &count));
+  return count;
+}
+
+static void retry_offline(msgq_mode mode) {
+  struct scene scene;
+  struct stub stub;
+  struct entry entry;
+  msgq_attempt line;
+  begin(&scene, &stub, mode);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  set_offline(&scene);
+  size_t before = journal_count(&scene.journal, MSGQ_EVENT_STATUS);
+  for (int time = 1; time <= 2; time++) {
+    CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a")); /* nothing is armed: it may be asked again at once */
+    AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STATUS) == before + (size_t)time);
+    REQUIRE(journal_last(&scene.journal, MSGQ_EVENT_STATUS, &entry));
+    CHECK(entry.from == MSGQ_STATUS_FAILED && entry.to == MSGQ_STATUS_FAILED && entry.failure == MSGQ_FAILURE_OFFLINE);
+    CHECK_NUMBER(2, entry.attempt);
+  }
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_FAILURE_OFFLINE, failure_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&scene, "a"));
+  CHECK_NUMBER(1, attempts_of(&scene, "a")); /* it never left */
+  CHECK_NUMBER(2, last_line(&scene, "a", &line));
+  CHECK(line.kind == MSGQ_FAILURE_OFFLINE && line.arrival == MSGQ_ARRIVAL_NO && line.outcome == MSGQ_ATTEMPT_RETRY);
+  set_online(&scene);
+  drain(&scene);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(2, attempts_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(R15_in_manual_mode_a_retry_while_offline_fails_again_at_once) { retry_offline(MSGQ_MODE_MANUAL); }
+
+TEST(R15_in_mode_ask_a_retry_while_offline_fails_again_at_once) { retry_offline(MSGQ_MODE_ASK); }
+
+static void send_offline(msgq_mode mode) {
+  struct scene scene;
+  struct stub stub;
+  struct entry entry;
+  msgq_attempt line;
+  begin(&scene, &stub, mode);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  open_with(&scene, &stub);
+  set_offline(&scene);
+  put(&scene, "a", "ana", "hello");
+  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STATUS) == 1);
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STATUS) == 3);
+  REQUIRE(journal_last(&scene.journal, MSGQ_EVENT_STATUS, &entry));
+  CHECK(entry.from == MSGQ_STATUS_QUEUED && entry.to == MSGQ_STATUS_QUEUED && entry.failure == MSGQ_FAILURE_OFFLINE);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_FAILURE_OFFLINE, failure_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_REASON_OFFLINE, reason_of(&scene, "a"));
+  CHECK_NUMBER(0, attempts_of(&scene, "a"));
+  CHECK_NUMBER(1, last_line(&scene, "a", &line));
+  CHECK(line.kind == MSGQ_FAILURE_OFFLINE && line.arrival == MSGQ_ARRIVAL_NO);
+  set_online(&scene);
+  if (mode == MSGQ_MODE_AUTO) {
+    AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  } else {
+    pause_ms(20);
+    CHECK_NUMBER(0, atomic_load(&stub.calls));
+    CHECK_NUMBER(1, drain(&scene).sent);
+  }
+  scene_end(&scene);
+}
+
+TEST(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued) {
+  send_offline(MSGQ_MODE_MANUAL);
+  send_offline(MSGQ_MODE_ASK);
+  send_offline(MSGQ_MODE_AUTO);
+}
+
+TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
+  struct post post;
+  char order[64], path[64];
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  set_ladder(&post.scene, NULL, 0);
+  post_open(&post);
+  receiver_answer(post.receiver, "a", 400, 1, NULL);
+  put(&post.scene, "a", "ana", "hello");
+  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_FAILED);
+  set_offline(&post.scene);
+  put(&post.scene, "b", "ana", "hello");
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(post.scene.queue, "a")); /* it is queued now */
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, "a"));
+  CHECK_NUMBER(MSGQ_REASON_OFFLINE, reason_of(&post.scene, "a"));
+  AWAIT(journal_reached(&post.scene.journal, "a", MSGQ_STATUS_QUEUED));
+  journal_path(&post.scene.journal, "a", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>failed>queued", path);
+  scene_close(&post.scene);
+  scene_open(&post.scene);
+  set_offline(&post.scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, "a"));
+  REQUIRE_OK(msgq_set_transport(post.scene.queue, sender_send, &post.sender, sender_release));
+  set_online(&post.scene);
+  AWAIT(counts_of(&post.scene, NULL).sent == 2);
+  receiver_order(post.receiver, NULL, order, sizeof order);
+  CHECK_TEXT("a b", order);
+  post_end(&post);
+}
+
+TEST(R15_a_wish_that_waits_ends_when_the_connection_goes) {
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  CHECK_RESULT(MSGQ_BUSY, msgq_retry(scene.queue, "a"));
+  set_offline(&scene);
+  AWAIT(failure_of(&scene, "a") == MSGQ_FAILURE_OFFLINE);
+  set_online(&scene);
+  CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, NULL));
+  drain(&scene);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  scene_end(&scene);
+}
+
+TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
+  static const char *const names[] = { "ana", "ben", "cem" };
+  for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
+    struct scene scene;
+    struct stub stub;
+    char path[128];
+    begin(&scene, &stub, (msgq_mode)mode);
+    open_with(&scene, &stub);
+    put_numbered(&scene, 600, names, 3);
+    drain(&scene);
+    AWAIT(counts_of(&scene, NULL).failed == 600);
+    msgq_report report = drain(&scene);
+    CHECK(report.stop == MSGQ_STOP_EMPTY && report.sent == 0 && report.failed == 0);
+    CHECK_NUMBER(600, report.remaining_failed); /* a drain leaves them alone */
+    stub.verdict = MSGQ_VERDICT_SENT;
+    CHECK_NUMBER(600, retry_all(&scene, NULL));
+    AWAIT(counts_of(&scene, NULL).sent == 600);
+    CHECK_NUMBER(1200, atomic_load(&stub.calls));
+    CHECK_NUMBER(0, retry_all(&scene, NULL));
+    AWAIT(journal_reached(&scene.journal, "m600", MSGQ_STATUS_SENT));
+    journal_path(&scene.journal, "m600", path, sizeof path);
+    CHECK_TEXT("none>queued>sending>failed>queued>sending>sent", path);
+    scene_end(&scene);
+  }
+}
+
+TEST(R14_of_one_conversation_in_order_without_what_was_queued_before) {
+  struct post post;
+  char order[128], left[64];
+  post_begin_open(&post);
+  put(&post.scene, "old", "ana", "1");
+  for (int number = 1; number <= 6; number++) {
+    char id[16];
+    snprintf(id, sizeof id, "m%d", number);
+    put(&post.scene, id, number % 2 == 0 ? "ana" : "ben", "2");
+    receiver_answer(post.receiver, id, 400, 1, NULL);
+    CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, id));
+    AWAIT(status_of(&post.scene, id) == MSGQ_STATUS_FAILED);
+  }
+  CHECK_NUMBER(3, retry_all(&post.scene, "ana"));
+  AWAIT(counts_of(&post.scene, NULL).sent == 3);
+  receiver_order(post.receiver, "ana", order, sizeof order);
+  CHECK(strstr(order, "m2 m4 m6") != NULL);
+  unsent_of(&post.scene, left, sizeof left);
+  CHECK_TEXT("old m1 m3 m5", left);
+  CHECK_NUMBER(1, counts_of(&post.scene, NULL).queued);
+  CHECK_NUMBER(0, retry_all(&post.scene, "nobody"));
+  post_end(&post);
+}
+
+TEST(R14_while_offline_only_mode_auto_queues_them) {
+  for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
+    static const char *const names[] = { "ana" };
+    struct scene scene;
+    struct stub stub;
+    begin(&scene, &stub, (msgq_mode)mode);
+    open_with(&scene, &stub);
+    put_numbered(&scene, 5, names, 1);
+    drain(&scene);
+    AWAIT(counts_of(&scene, NULL).failed == 5);
+    stub.verdict = MSGQ_VERDICT_SENT;
+    set_offline(&scene);
+    CHECK_NUMBER(mode == MSGQ_MODE_AUTO ? 5 : 0, retry_all(&scene, NULL));
+    CHECK_NUMBER(mode == MSGQ_MODE_AUTO ? 5 : 0, counts_of(&scene, NULL).queued);
+    scene_close(&scene);
+    open_with(&scene, &stub);
+    set_online(&scene);
+    if (mode != MSGQ_MODE_AUTO) CHECK_NUMBER(5, retry_all(&scene, NULL));
+    AWAIT(counts_of(&scene, NULL).sent == 5);
+    scene_end(&scene);
+  }
+}
+
+TEST(R14_what_is_paused_is_queued_and_waits_for_the_resume) {
+  static const char *const names[] = { "ana", "ben" };
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  open_with(&scene, &stub);
+  put_numbered(&scene, 4, names, 2);
+  CHECK_NUMBER(4, drain(&scene).failed);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, "ana"));
+  CHECK_NUMBER(4, retry_all(&scene, NULL));
+  AWAIT(counts_of(&scene, "ben").sent == 2);
+  CHECK_NUMBER(2, counts_of(&scene, "ana").queued);
+  CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, "ana"));
+  AWAIT(counts_of(&scene, "ana").sent == 2);
+  scene_end(&scene);
+}
+
+TEST(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over) {
+  static const int64_t ladder[] = { 600000 };
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  set_ladder(&scene, ladder, 1);
+  stub.verdict = MSGQ_VERDICT_RETRY;
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  put_timed(&scene, "late", "ben", 0, wall_ms() + 1);
+  AWAIT(status_of(&scene, "late") == MSGQ_STATUS_FAILED);
+  CHECK_NUMBER(1, drain(&scene).remaining);
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  CHECK_NUMBER(2, retry_all(&scene, NULL));
+  AWAIT(reason_of(&scene, "a") == MSGQ_REASON_RETRYING && reason_of(&scene, "late") == MSGQ_REASON_RETRYING);
+  CHECK_NUMBER(4, atomic_load(&stub.calls));
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "late"));
+  AWAIT(status_of(&scene, "late") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+TEST(R14_without_a_transport_nothing_changes) {
+  struct scene scene;
+  struct stub stub;
+  uint64_t count = 4711;
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, NULL, NULL, NULL));
+  CHECK_RESULT(MSGQ_NO_TRANSPORT, msgq_retry_all(scene.queue, NULL, &count));
+  CHECK_NUMBER(4711, count);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  scene_end(&scene);
+}
+
+TEST(R14_a_hundred_thousand_are_put_back_while_others_go_on) {
+  enum { many = 100000 };
+  static const char *const names[] = { "ana", "ben", "cem", "dana" };
+  struct scene scene;
+  struct stub stub;
+  static msgq_draft drafts[many];
+  static char ids[many][16];
+  begin(&scene, &stub, MSGQ_MODE_MANUAL);
+  open_with(&scene, &stub);
+  int64_t soon = wall_ms() + 1;
+  for (int number = 0; number < many; number++) {
+    snprintf(ids[number], sizeof ids[number], "m%d", number);
+    drafts[number] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[number].id = ids[number];
+    drafts[number].conversation = names[number % 4];
+    drafts[number].expires_at_ms = soon; /* the quickest way to so many failures */
+  }
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, many, NULL));
+  drain(&scene);
+  AWAIT(counts_of(&scene, NULL).failed == many);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, NULL));
+  int64_t start = steady_ms();
+  CHECK_NUMBER(many, retry_all(&scene, NULL));
+  int64_t took = steady_ms() - start;
+  CHECK_NUMBER(many, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(0, counts_of(&scene, NULL).failed);
+  start = steady_ms();
+  CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, NULL));
+  while (counts_of(&scene, NULL).sent < many && steady_ms() - start < 12 * check_patience_ms()) pause_ms(10);
+  CHECK_NUMBER(many, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(many, atomic_load(&stub.calls));
+  CHECK(took < 6 * check_patience_ms());
+  printf("     %d put back in %lld ms, sent in %lld ms\n", many, (long long)took, (long long)(steady_ms() - start));
+  scene_end(&scene);
+}
+
+const struct check_test again_tests[] = {
+  ROW(R15_in_manual_mode_a_retry_while_offline_fails_again_at_once),
+  ROW(R15_in_mode_ask_a_retry_while_offline_fails_again_at_once),
+  ROW(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued),
+  ROW(R15_in_mode_auto_a_retry_while_offline_is_queued_durably),
+  ROW(R15_a_wish_that_waits_ends_when_the_connection_goes),
+  ROW(R14_all_that_failed_is_sent_again_in_every_mode),
+  ROW(R14_of_one_conversation_in_order_without_what_was_queued_before),
+  ROW(R14_while_offline_only_mode_auto_queues_them),
+  ROW(R14_what_is_paused_is_queued_and_waits_for_the_resume),
+  ROW(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over),
+  ROW(R14_without_a_transport_nothing_changes),
+  ROW(R14_a_hundred_thousand_are_put_back_while_others_go_on),
+  ROWS_END,
+};

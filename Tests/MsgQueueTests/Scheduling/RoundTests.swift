@@ -1,0 +1,127 @@
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct RoundTests {
+    private func failing(
+        _ mode: Mode, _ conversations: [Name], maxInFlight: Int = 1, backoff: Backoff = .automatic, _ change: (inout Options) -> Void = { _ in }
+    ) throws -> Simulation {
+        let simulation = Simulation(mode, direct: false, backoff: backoff, maxInFlight: maxInFlight, change)
+        simulation.preload(conversations)
+        simulation.drain()
+        try simulation.run { _ in .reject() }
+        return simulation
+    }
+
+    @Test(arguments: [Mode.auto, .ask, .manual])
+    func R14_all_that_failed_is_sent_again_in_order_in_any_mode(mode: Mode) throws {
+        let conversations = (0..<700).map { Name("c\($0 % 7)") }
+        let simulation = try failing(mode, conversations)
+        let before = simulation.starts.count
+        #expect(simulation.retryAll() == 700)
+        try simulation.run()
+        #expect(Array(simulation.starts[before...]) == Array(1...700))
+        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.scheduler.round == nil)
+    }
+
+    @Test(arguments: [Mode.ask, .manual])
+    func R14_what_was_queued_before_stays(mode: Mode) throws {
+        let simulation = Simulation(mode, direct: false)
+        simulation.preload(["a", "a", "b", "a"])
+        simulation.sendNow(2)
+        simulation.sendNow(4)
+        try simulation.run { _ in .reject() }
+        simulation.retryAll()
+        try simulation.run()
+        #expect(simulation.starts == [2, 4, 2, 4])
+        #expect(simulation.store.queued == [1, 3])
+    }
+
+    @Test func R14_in_mode_auto_they_keep_their_places_behind_what_waits() throws {
+        let simulation = Simulation(.auto, direct: false)
+        simulation.preload(["a", "a"])
+        try simulation.settle()
+        try simulation.answer(1, .retry(.server))
+        simulation.sendNow(2)
+        try simulation.settle()
+        try simulation.answer(2, .reject())
+        simulation.retryAll()
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        simulation.advance(5_000)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 1, 2])
+    }
+
+    @Test func R14_a_failure_that_may_pass_holds_those_behind_it() throws {
+        let simulation = try failing(.manual, ["a", "a", "b"], backoff: .ladder([1_000]))
+        simulation.retryAll()
+        try simulation.run { $0 == 1 ? .retry() : .sent }
+        #expect(Array(simulation.starts.dropFirst(3)) == [1, 3])
+        simulation.advance(1_000)
+        simulation.drain()
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(3)) == [1, 3, 1, 2])
+    }
+
+    @Test func R14_paused_ones_wait_for_the_resume() throws {
+        let simulation = try failing(.manual, ["a", "b", "a"])
+        simulation.pause("a")
+        #expect(simulation.retryAll() == 3)
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(3)) == [2])
+        simulation.resume("a")
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(3)) == [2, 1, 3])
+    }
+
+    @Test func R14_when_the_connection_goes_those_left_stay_queued() throws {
+        let simulation = try failing(.manual, ["a", "a", "a"])
+        simulation.retryAll()
+        try simulation.settle()
+        simulation.goOffline()
+        try simulation.answer(1, .sent)
+        simulation.goOnline()
+        try simulation.run()
+        #expect(simulation.starts.count == 4)
+        #expect(simulation.store.queued == [2, 3])
+    }
+
+    @Test func R14_more_can_join_while_it_runs() throws {
+        let simulation = try failing(.manual, ["a", "b", "a"])
+        simulation.retryAll("a")
+        try simulation.settle()
+        simulation.retryAll()
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(3)) == [1, 2, 3])
+    }
+
+    @Test func R14_a_long_backlog_between_is_read_in_steps_with_a_rest() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.preload(Array(repeating: "a", count: 6_000))
+        simulation.sendNow(6_000)
+        try simulation.run { _ in .reject() }
+        simulation.retryAll()
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        #expect(simulation.deadline == simulation.now.mono + 1)
+        simulation.advance(1)
+        try simulation.run()
+        #expect(simulation.status(6_000) == .sent)
+        #expect(simulation.store.queued.count == 5_999)
+    }
+
+    @Test func R14_an_expired_message_is_sent() throws {
+        let simulation = Simulation(.manual, direct: false)
+        let wall = simulation.now.wall
+        simulation.preload(["a"]) { $0.expiresAt = wall + 10 }
+        simulation.advance(20)
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.status(1) == .failed)
+        simulation.retryAll()
+        try simulation.run()
+        #expect(simulation.status(1) == .sent)
+    }
+}
