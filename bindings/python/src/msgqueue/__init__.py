@@ -72,6 +72,7 @@ from .models import (
     Message,
     Prompt,
     Report,
+    State,
 )
 from .outcome import Outcome
 from .queue import MessageQueue
@@ -126,6 +127,7 @@ __all__ = [
     "Report",
     "Result",
     "RetryPolicy",
+    "State",
     "Statistics",
     "Status",
     "Stop",
