@@ -184,7 +184,7 @@ package struct Scheduler {
 
     private mutating func note(due: Int64, _ lane: inout Lane, _ conversation: Name) {
         // Times by two clocks that are cut to milliseconds may differ by one each.
-        guard due == 0 || lane.dueAt == 0 || abs(due.subtractingClamped(lane.dueAt)) > 2 else { return }
+        guard due == 0 || lane.dueAt == 0 || due.subtractingClamped(lane.dueAt).magnitude > 2 else { return }
         lane.dueAt = due
         guard due != 0 else { return }
         // Stale tickets for times far away would pile up.

@@ -124,7 +124,8 @@ import Testing
                     var facts = BannerFacts()
                     (facts.connectivity, facts.queued) = (.offline, queued)
                     let wait = Wait(reason: reason, until: 31_000, after: after)
-                    for text in [Words.queue(wait, facts, now: 1_000), Words.explanation(wait, connected: Wait(reason: .next), now: 1_000)] {
+                    let explanation = Words.explanation(wait, connected: Wait(reason: .next), now: 1_000)
+                    for text in [Words.queue(wait, facts, now: 1_000), explanation] {
                         #expect(text.hasSuffix(".") && text.count > 5 && !text.contains("  "), "\(reason)")
                     }
                 }

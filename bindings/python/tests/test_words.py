@@ -173,9 +173,7 @@ def test_A7_while_draining_the_banner_counts_what_is_left(
     wait_until(lambda: queue.banner() == "")
 
 
-def test_A7_the_banner_counts_what_failed(
-    opened: Opener, http: HttpTransport, receiver: Receiver
-) -> None:
+def test_A7_the_banner_counts_what_failed(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     receiver.answer_by(lambda _: 400)
     for number in range(2):
