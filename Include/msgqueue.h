@@ -905,9 +905,9 @@ typedef struct msgq_state {
   uint64_t paused_conversations; /* paused by msgq_pause with their names */
   msgq_standing_prompt prompt;   /* zero without one */
   /* Why nothing is being sent now. SENDING: something is. What stops the whole queue (STORAGE, NO_TRANSPORT, OFFLINE, PAUSED, HOLDING) is
-     told also when nothing is queued. NONE: nothing is queued, and nothing is in the way. Otherwise the reason that ends first, of what
-     the engine knows: PERSON, RETRYING and SCHEDULED (until the first message that is due), TRIGGER, METERED, PAUSED (only
-     conversations), BLOCKED, NEXT. */
+     told also when nothing is queued. NONE: nothing is queued, and nothing is in the way. Otherwise what keeps the engine (HOLDING,
+     TRIGGER, METERED), in modes ask and manual PERSON, or what keeps its messages: RETRYING and SCHEDULED until the first of them is
+     due, PAUSED (their conversations), BLOCKED, METERED. NEXT: one is about to start. */
   msgq_reason reason;
   int64_t until_ms; /* 0: not known */
   char text[256];   /* the reason in a sentence, for a person */

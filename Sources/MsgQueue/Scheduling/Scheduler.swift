@@ -171,7 +171,7 @@ package struct Scheduler {
         } else if mayLoad(lane, now) {
             ready.insert(Ticket(key: lane.last + 1, conversation: conversation))
         }
-        note(due: wake.map { now.mono.addingClamped($0) } ?? 0, &lane, conversation)
+        note(due: wake == nil ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
         if let wake {
             let key = now.mono + min(wake, Self.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
@@ -182,7 +182,15 @@ package struct Scheduler {
         lanes[conversation] = lane
     }
 
-    private mutating func note(due: Int64, _ lane: inout Lane, _ conversation: Name) {
+    /// The first message of a lane that goes when its time has come, whatever failed before it.
+    func soonest(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Head? {
+        let block = blocks[conversation] ?? Int64.max
+        let waiting = (lane.upcoming.prefix(1) + lane.deferred).filter { $0.sequence < block && $0.wait(now) > 0 }
+        return waiting.min { $0.wait(now) < $1.wait(now) }
+    }
+
+    private mutating func note(due wait: Int64?, _ lane: inout Lane, _ conversation: Name, _ now: Moment) {
+        let due = wait.map { now.mono.addingClamped($0) } ?? 0
         // Times by two clocks that are cut to milliseconds may differ by one each.
         guard due == 0 || lane.dueAt == 0 || due.subtractingClamped(lane.dueAt).magnitude > 2 else { return }
         lane.dueAt = due

@@ -65,6 +65,7 @@ extension Scheduler {
         if now.mono < limitedUntil { return Wait(reason: .holding, until: wall(limitedUntil, now), after: byItself) }
         if queued <= 0, forced.isEmpty { return Wait(reason: .done) }
         if hasStart || session != nil { return Wait(reason: .next) }
+        if isAllHeld { return held }
         if unmeteredOnly, network.metered { return Wait(reason: .metered) }
         if mode == .auto {
             if let wait = withoutLeave(now) { return wait }
@@ -93,11 +94,19 @@ extension Scheduler {
         guard let ticket = dues.first, let lane = lanes[ticket.conversation], lane.dueAt == ticket.key, ticket.key > now.mono else {
             return nil
         }
-        let heads = lane.upcoming.prefix(1) + lane.deferred
-        let next = heads.filter { $0.wait(now) > 0 }.min { $0.wait(now) < $1.wait(now) }
-        guard let next else { return nil }
+        guard let next = soonest(lane, ticket.conversation, now) else { return nil }
         let isRetry = next.retryWait(now) >= next.scheduledWait(now)
         return Wait(reason: isRetry ? .retrying : .scheduled, until: wall(ticket.key, now), after: mayWake ? .next : .trigger)
+    }
+
+    /// Whether every conversation is known to be paused, or held by a failed message.
+    private var isAllHeld: Bool {
+        guard scanComplete, lanes.count <= Self.lookedAt, !blocks.isEmpty || !pausedConversations.isEmpty else { return false }
+        return lanes.allSatisfy { name, lane in
+            if pausedConversations.contains(name) || !lane.hasMessages { return true }
+            guard let block = blocks[name] else { return false }
+            return (lane.upcoming + lane.deferred).allSatisfy { block < $0.sequence }
+        }
     }
 
     /// What else keeps messages of an engine that may send.
