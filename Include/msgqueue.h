@@ -472,7 +472,7 @@ typedef enum msgq_reason {
   MSGQ_REASON_METERED,
   MSGQ_REASON_PAUSED,
   MSGQ_REASON_NO_TRANSPORT,
-  MSGQ_REASON_PERSON,       /* a drain, or the yes to a prompt */
+  MSGQ_REASON_PERSON,       /* a person has to send it: by a drain, which is also the answer to a prompt, or by msgq_send_now */
   MSGQ_REASON_HOLDING,      /* the link settles, or the receiver asked to wait: until `until_ms` */
   MSGQ_REASON_TRIGGER,      /* in the background, or the batch is used up: the next trigger goes on */
   MSGQ_REASON_STORAGE       /* the store refuses to write */
@@ -830,9 +830,13 @@ const char *msgq_status_icon(msgq_status status);
 /* What happened and what can be done, for example "No internet connection. Your message is saved and you can retry later."; "" for
    MSGQ_FAILURE_NONE. Borrowed, for ever valid. Any thread. Since 0.1. */
 const char *msgq_failure_text(msgq_failure_kind kind);
-/* One line about the queue: "You're offline. 5 messages queued.", "Sending 3 messages…", or "" when there is nothing to say. Free it with
-   msgq_text_free. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_banner(msgq_queue *queue, char **out);
+/* "Unknown", "Offline", "Online"; "" for a number that is none. Never NULL. Borrowed; static lifetime. Any thread. Since 0.1. */
+const char *msgq_connectivity_label(msgq_connectivity connectivity);
+/* One line about the queue or (`conversation` not NULL) about the messages of one conversation: "You're offline. 5 messages queued.",
+   "Sending 3 messages…", "Sending is paused. 2 messages queued.", "1 message queued. 2 messages failed.", or "" when there is nothing
+   to say. "Messages will send when connected." only in mode auto, when that is so. Free it with msgq_text_free. Errors: INVALID,
+   STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+msgq_result msgq_banner(msgq_queue *queue, const char *conversation, char **out);
 /* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the future, as a clock that
    was set back makes it, is "Just now". Writes at most `size` bytes with the NUL and never cuts: 16 bytes are enough.
    Errors: INVALID, TOO_LARGE (nothing written). Any thread. Since 0.1. */
@@ -853,7 +857,7 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized when an answer did it */
-  MSGQ_EVENT_RESYNC            /* events were lost because nobody took them: list again */
+  MSGQ_EVENT_RESYNC            /* events were lost because nobody took them: list again, and msgq_get_state */
 } msgq_event_kind;
 
 /* What a prompt asks about. */
@@ -909,6 +913,55 @@ msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
    loop inside a callback, where msgq_poll runs nothing, it says so every 50 ms only. Never read, write or close it; gone with
    msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
 int msgq_fd(const msgq_queue *queue);
+
+/* ------------------------------------------------------------------ state */
+
+/* A prompt that stands, with the numbers of its MSGQ_EVENT_PROMPT. */
+typedef struct msgq_standing_prompt {
+  uint32_t struct_size;
+  uint32_t timeout_ms; /* how long it stands in all */
+  uint64_t messages;
+  uint64_t bytes;
+  int64_t oldest_ms; /* when the oldest was enqueued */
+  uint64_t conversations;
+  int64_t expires_ms; /* when it expires */
+  char text[128];     /* "Connected. Auto-send 5 queued messages?" */
+} msgq_standing_prompt;
+
+/* The queue as a whole at one moment. It holds no pointer. */
+typedef struct msgq_state {
+  uint32_t struct_size;
+  msgq_connectivity connectivity;
+  msgq_link link;
+  msgq_lifecycle lifecycle;
+  msgq_mode mode;
+  bool metered;
+  bool paused;        /* the queue as a whole: by msgq_pause, or because the receiver refused the credentials */
+  bool draining;      /* a drain is under way */
+  bool has_transport;
+  bool has_prompt;    /* a prompt stands; it is in `prompt` */
+  bool storage_trouble; /* the store refuses writes now */
+  msgq_result storage;  /* of the last MSGQ_EVENT_STORAGE; MSGQ_OK: nothing was wrong, or the store has recovered */
+  uint32_t in_flight;   /* attempts under way */
+  uint64_t paused_conversations; /* paused by msgq_pause with their names */
+  msgq_standing_prompt prompt;   /* zero without one */
+  /* Why nothing is being sent now. SENDING: something is. What stops the whole queue (STORAGE, NO_TRANSPORT, OFFLINE, PAUSED, HOLDING) is
+     told also when nothing is queued. NONE: nothing is queued, and nothing is in the way. Otherwise what keeps the engine (HOLDING,
+     TRIGGER, METERED), in modes ask and manual PERSON, or what keeps its messages: RETRYING and SCHEDULED until the first of them is
+     due, PAUSED (their conversations), BLOCKED, METERED. NEXT: one is about to start. */
+  msgq_reason reason;
+  int64_t until_ms; /* 0: not known */
+  char text[256];   /* the reason in a sentence, for a person */
+} msgq_state;
+
+#define MSGQ_STATE_INIT                                                                                                    \
+  { sizeof(msgq_state), MSGQ_CONNECTIVITY_UNKNOWN, MSGQ_LINK_NONE, MSGQ_LIFECYCLE_FOREGROUND, MSGQ_MODE_AUTO, false, false, \
+    false, false, false, false, MSGQ_OK, 0, 0, { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "" }
+
+/* The state of the queue, as the events before told it: after MSGQ_EVENT_RESYNC, or for who came later. It reads nothing from the
+   store, so that it takes as long with a million messages as with one. Also for a queue opened with read_only. `out` has its
+   struct_size set. Errors: INVALID, CLOSED, FORKED. Threads: any, also inside callbacks. Since 0.1. */
+msgq_result msgq_get_state(msgq_queue *queue, msgq_state *out);
 
 /* ------------------------------------------------------------------ log */
 

@@ -22,7 +22,6 @@ OPEN = {
     "X10": "the simulation kit is not public yet",
     "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
     "Q19": "sending, the banner and the pause of one conversation are not complete yet",
-    "Q20": "the state of the queue cannot be read in one call yet",
     "R14": "there is no call to retry all yet",
     "R15": "a retry while offline is kept in memory only",
     "M12": "due retries still count against a batch",

@@ -166,8 +166,11 @@ public final class MessageQueue: Sendable {
     /// What the queue has done since it was opened.
     public func statistics() throws(QueueError) -> Statistics { try engine.statistics().0 }
 
-    /// One line about the queue for a person; "" when there is nothing to say.
-    public func banner() throws(QueueError) -> String { try engine.banner() }
+    /// One line about the queue, or about one conversation of it, for a person; "" when there is nothing to say.
+    public func banner(conversation: String? = nil) throws(QueueError) -> String { try engine.banner(conversation) }
+
+    /// The state of the queue as a whole, and why nothing is being sent now. Reads nothing from the store: O(1), whatever its size.
+    public func state() throws(QueueError) -> QueueState { try engine.state() }
 
     /// Removes the queued and failed messages of one conversation, or of all.
     public func clear(conversation: String? = nil) throws(QueueError) { try engine.clear(conversation) }

@@ -13,6 +13,7 @@ where T.RawValue == Int32 {
 nonisolated(unsafe) private let labels = table(MessageStatus.self, Words.label)
 nonisolated(unsafe) private let icons = table(MessageStatus.self, Words.icon)
 nonisolated(unsafe) private let failures = table(FailureKind.self, Words.failure)
+nonisolated(unsafe) private let connectivities = table(Connectivity.self, Words.label)
 nonisolated(unsafe) private let empty = strdup("").map { UnsafePointer($0) }
 
 /// The word with this number; "" for a number that is none.
@@ -30,9 +31,19 @@ public func msgq_status_icon(_ status: msgq_status) -> UnsafePointer<CChar>! { w
 @_cdecl("msgq_failure_text") @implementation
 public func msgq_failure_text(_ kind: msgq_failure_kind) -> UnsafePointer<CChar>! { word(failures, kind.rawValue) }
 
+@_cdecl("msgq_connectivity_label") @implementation
+public func msgq_connectivity_label(_ connectivity: msgq_connectivity) -> UnsafePointer<CChar>! {
+    word(connectivities, connectivity.rawValue)
+}
+
 @_cdecl("msgq_banner") @implementation
-public func msgq_banner(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!) -> msgq_result {
-    give(out) { () throws(QueueError) in try Handles.engine(queue).banner() }
+public func msgq_banner(
+    _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!
+) -> msgq_result {
+    give(out) { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        return try engine.banner(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+    }
 }
 
 @_cdecl("msgq_relative_time") @implementation

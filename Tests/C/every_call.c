@@ -63,8 +63,13 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_stats(queue, &statistics));
   CHECK_NUMBER(4711, statistics.sent);
   CHECK_RESULT(expected, msgq_stats_text(queue, &text));
-  CHECK_RESULT(expected, msgq_banner(queue, &text));
+  CHECK_RESULT(expected, msgq_banner(queue, NULL, &text));
+  CHECK_RESULT(expected, msgq_banner(queue, "ana", &text));
   CHECK(text == NULL);
+  msgq_state state = MSGQ_STATE_INIT;
+  state.in_flight = 4711;
+  CHECK_RESULT(expected, msgq_get_state(queue, &state));
+  CHECK_NUMBER(4711, state.in_flight);
 }
 
 static void many_messages_calls(msgq_queue *queue, msgq_result expected) {

@@ -133,13 +133,21 @@ msgq_explanation explain(struct scene *scene, const char *id) {
 
 msgq_reason reason_of(struct scene *scene, const char *id) { return explain(scene, id).reason; }
 
-bool banner_is(struct scene *scene, const char *expected) {
+bool banner_is(struct scene *scene, const char *expected) { return banner_of(scene, NULL, expected); }
+
+bool banner_of(struct scene *scene, const char *conversation, const char *expected) {
   char *text = NULL;
-  CHECK_RESULT(MSGQ_OK, msgq_banner(scene->queue, &text));
+  CHECK_RESULT(MSGQ_OK, msgq_banner(scene->queue, conversation, &text));
   bool same = text != NULL && strcmp(expected, text) == 0;
   if (!same) fprintf(stderr, "  the banner is \"%s\"\n", text != NULL ? text : "(null)");
   msgq_text_free(text);
   return same;
+}
+
+msgq_state state_of(struct scene *scene) {
+  msgq_state state = MSGQ_STATE_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_get_state(scene->queue, &state));
+  return state;
 }
 
 void set_online(struct scene *scene) {

@@ -44,8 +44,10 @@ void unsent_of(struct scene *scene, char *text, size_t size);
 /* Why it is not sent yet; the whole explanation, and the reason alone. */
 msgq_explanation explain(struct scene *scene, const char *id);
 msgq_reason reason_of(struct scene *scene, const char *id);
-/* The banner says this. */
+/* The banner of the queue, or of one conversation, says this. */
 bool banner_is(struct scene *scene, const char *expected);
+bool banner_of(struct scene *scene, const char *conversation, const char *expected);
+msgq_state state_of(struct scene *scene);
 void set_online(struct scene *scene);
 void set_offline(struct scene *scene);
 /* Retries after these delays; copied by scene_open. */

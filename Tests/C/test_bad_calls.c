@@ -41,6 +41,7 @@ TEST(bad_pointers_that_are_null) {
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   msgq_message *message = NULL;
   msgq_ledger *ledger = NULL;
+  char *text = NULL;
   scene_begin_open(&scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, NULL, NULL));
@@ -66,7 +67,11 @@ TEST(bad_pointers_that_are_null) {
   CHECK_RESULT(MSGQ_INVALID, msgq_conversations(scene.queue, 0, 0, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_stats(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_stats_text(scene.queue, NULL));
-  CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, "\xff", &text));
+  CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, "a\nb", &text));
+  CHECK(text == NULL);
+  CHECK_RESULT(MSGQ_INVALID, msgq_get_state(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_relative_time(0, 0, NULL, 16));
   CHECK(message == NULL && ledger == NULL);
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));

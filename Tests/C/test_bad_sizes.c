@@ -208,6 +208,26 @@ TEST(bad_size_of_statistics) {
   scene_end(&scene);
 }
 
+TEST(bad_size_of_states) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  msgq_state state = MSGQ_STATE_INIT;
+  for (size_t index = 0; index < impossible_count; index++) {
+    state.struct_size = impossible(index, sizeof state);
+    CHECK_RESULT(MSGQ_INVALID, msgq_get_state(scene.queue, &state));
+    CHECK_TEXT("", state.text);
+  }
+  LATER(msgq_state) later = { MSGQ_STATE_INIT, "" };
+  later.known.struct_size = sizeof later;
+  later.more[0] = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_get_state(scene.queue, &later.known));
+  later.more[0] = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_get_state(scene.queue, &later.known));
+  CHECK_NUMBER(MSGQ_MODE_MANUAL, later.known.mode);
+  CHECK_NUMBER(sizeof later, later.known.struct_size);
+  scene_end(&scene);
+}
+
 TEST(bad_size_of_recorded_drafts) {
   struct scene scene;
   scene_begin_open(&scene);
@@ -229,6 +249,7 @@ const struct check_test bad_size_tests[] = {
   ROW(bad_size_of_outcomes),
   ROW(bad_size_of_explanations),
   ROW(bad_size_of_statistics),
+  ROW(bad_size_of_states),
   ROW(bad_size_of_recorded_drafts),
   ROWS_END,
 };

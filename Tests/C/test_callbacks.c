@@ -33,6 +33,7 @@ static void call_everything(struct inside *inside) {
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   msgq_statistics statistics = { .struct_size = sizeof statistics };
+  msgq_state state = MSGQ_STATE_INIT;
   struct msgq_conversations *page = NULL;
   char *text = NULL;
   draft.id = "inner";
@@ -55,8 +56,9 @@ static void call_everything(struct inside *inside) {
   expect(inside, MSGQ_OK, msgq_stats(queue, &statistics), "stats");
   expect(inside, MSGQ_OK, msgq_stats_text(queue, &text), "stats_text");
   msgq_text_free(text);
-  expect(inside, MSGQ_OK, msgq_banner(queue, &text), "banner");
+  expect(inside, MSGQ_OK, msgq_banner(queue, "inner", &text), "banner");
   msgq_text_free(text);
+  expect(inside, MSGQ_OK, msgq_get_state(queue, &state), "get_state");
   expect(inside, MSGQ_OK, msgq_pause(queue, "inner"), "pause");
   expect(inside, MSGQ_OK, msgq_resume(queue, "inner"), "resume");
   expect(inside, MSGQ_OK, msgq_set_lifecycle(queue, MSGQ_LIFECYCLE_FOREGROUND), "set_lifecycle");

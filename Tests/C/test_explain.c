@@ -36,12 +36,12 @@ TEST(X1_reasons_of_the_person_the_world_and_the_transport) {
   check_reason(&post.scene, "a1", MSGQ_REASON_NO_TRANSPORT);
   REQUIRE_OK(msgq_set_transport(post.scene.queue, sender_send, &post.sender, sender_release));
   explanation = check_reason(&post.scene, "a1", MSGQ_REASON_PERSON);
-  CHECK_TEXT("It waits for you to send it.", explanation.text);
+  CHECK_TEXT("Waiting for you to send it.", explanation.text);
   explanation = check_reason(&post.scene, "a2", MSGQ_REASON_BEHIND);
   CHECK_TEXT("a1", explanation.behind);
   set_offline(&post.scene);
   explanation = check_reason(&post.scene, "a1", MSGQ_REASON_OFFLINE);
-  CHECK_TEXT("You're offline. It will be sent when connected.", explanation.text);
+  CHECK_TEXT("You're offline. Waiting for you to send it.", explanation.text);
   check_reason(&post.scene, "a2", MSGQ_REASON_OFFLINE);
   set_online(&post.scene);
   CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));

@@ -24,6 +24,7 @@ extern const struct check_test connectivity_tests[];
 extern const struct check_test crash_tests[];
 extern const struct check_test word_tests[];
 extern const struct check_test prompt_tests[];
+extern const struct check_test state_tests[];
 extern const struct check_test history_tests[];
 extern const struct check_test receipt_tests[];
 extern const struct check_test long_tests[];

@@ -146,10 +146,11 @@ static void read_much(msgq_queue *queue, unsigned *seed) {
   struct msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_filter filter = MSGQ_FILTER_INIT;
   msgq_statistics statistics = { .struct_size = sizeof statistics };
+  msgq_state state = MSGQ_STATE_INIT;
   char *text = NULL;
   filter.newest_first = rand_r(seed) % 2 == 0;
   filter.statuses = MSGQ_STATUSES_ALL;
-  switch (rand_r(seed) % 6) {
+  switch (rand_r(seed) % 7) {
     case 0:
       if (msgq_list(queue, &filter, &list) == MSGQ_OK) msgq_list_free(list);
       break;
@@ -158,11 +159,12 @@ static void read_much(msgq_queue *queue, unsigned *seed) {
       break;
     case 2: msgq_counts(queue, rand_r(seed) % 2 == 0 ? NULL : "o1", &counts); break;
     case 3: msgq_stats(queue, &statistics); break;
+    case 5: msgq_get_state(queue, &state); break;
     case 4:
       if (msgq_stats_text(queue, &text) == MSGQ_OK) msgq_text_free(text);
       break;
     default:
-      if (msgq_banner(queue, &text) == MSGQ_OK) msgq_text_free(text);
+      if (msgq_banner(queue, rand_r(seed) % 2 == 0 ? NULL : "o1", &text) == MSGQ_OK) msgq_text_free(text);
       break;
   }
 }

@@ -39,6 +39,10 @@ package final class Engine: @unchecked Sendable {
     var staged: [Fact] = []
     var unsaved: [Fact] = []
     var storageTrouble: QueueError?
+    /// What the last storage event said.
+    var storageReport: QueueError.Code?
+    /// What the prompt that stands asks about.
+    var prompt: Prompt?
     var isMakingRoom = false
     var storageDelay: Int64 = 0
     /// When what was committed without a flush is flushed (monotonic).
@@ -223,6 +227,7 @@ package final class Engine: @unchecked Sendable {
     // MARK: Telling
 
     func emit(_ event: Event) {
+        if case .storage(let error) = event { storageReport = error?.code }
         guard handler != nil else { return }
         events.append(event, at: ports.wall())
     }
@@ -328,6 +333,7 @@ package final class Engine: @unchecked Sendable {
         for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
             Log.warning("\(store.path): \(text)")
             notices.append(.storage(QueueError(.corrupt, text)))
+            storageReport = .corrupt
         }
     }
 }

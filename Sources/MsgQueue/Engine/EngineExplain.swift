@@ -7,17 +7,42 @@ extension Engine {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             let now = ports.moment
-            let (reason, until, holder) = try reason(row, now)
+            let (reason, until, holder) = try reason(row, scheduler, now)
             let behind = try holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
-            let holdUp = reason == .next && scheduler.slotsTaken >= options.maxInFlight ? scheduler.hung : 0
-            return Explanation(
-                reason: reason, until: until, behind: behind,
-                text: holdUp > Scheduler.hungCeiling
-                    ? Words.hung(holdUp) : Words.explanation(reason, until: until, now: now.wall, mode: options.mode))
+            return Explanation(reason: reason, until: until, behind: behind, text: try text(reason, until, row, now))
         }
     }
 
-    private func reason(_ row: Row, _ now: Moment) throws(QueueError) -> (Explanation.Reason, Int64, Int64?) {
+    private func text(_ reason: Explanation.Reason, _ until: Int64, _ row: Row, _ now: Moment) throws(QueueError) -> String {
+        if reason == .noTransport, options.readOnly { return Words.readOnly }
+        if reason == .next, let hung = hungCalls { return Words.hung(hung) }
+        let wait = scheduler.wait(reason, until: until, row.sequence, row.conversation)
+        return Words.explanation(
+            wait, connected: reason == .offline ? try waitWhenConnected(row, now) : nil, now: now.wall, isAsking: scheduler.isAsking(now))
+    }
+
+    /// Calls of the transport that do not come back and hold up all others; nil: not so many.
+    var hungCalls: Int? {
+        guard scheduler.slotsTaken >= options.maxInFlight, scheduler.hung > Scheduler.hungCeiling else { return nil }
+        return scheduler.hung
+    }
+
+    /// What a message that waits for a connection waits for then.
+    private func waitWhenConnected(_ row: Row, _ now: Moment) throws(QueueError) -> Wait {
+        let connected = scheduler.connected(now)
+        let (reason, until, holder) = try reason(row, connected, now)
+        // Who goes as soon as another has gone, goes when connected.
+        if reason == .behind, let holder, let first = try store.row(at: holder, .none), first.sequence != row.sequence,
+            try self.reason(first, connected, now).0 == .next
+        {
+            return Wait(reason: .next)
+        }
+        return connected.wait(reason, until: until, row.sequence, row.conversation)
+    }
+
+    private func reason(
+        _ row: Row, _ scheduler: Scheduler, _ now: Moment
+    ) throws(QueueError) -> (Explanation.Reason, Int64, Int64?) {
         if sendingPlaces.contains(row.sequence) { return (.sending, 0, nil) }
         switch row.progress.status {
         case .sent, .delivered, .read: return (.done, 0, nil)
@@ -31,7 +56,7 @@ extension Engine {
         // Its time ran out, but the transport's call has not come back.
         if flight?.sequence == row.sequence { return (.sending, 0, nil) }
         let holder: Int64?
-        if let flight { holder = flight.sequence } else { holder = try firstHolder(row, now) }
+        if let flight { holder = flight.sequence } else { holder = try firstHolder(row, scheduler, now) }
         let (reason, until) = scheduler.explain(row.head, row.conversation, holder: holder, now)
         switch reason {
         case .behind: return (reason, until, holder)
@@ -41,7 +66,7 @@ extension Engine {
     }
 
     /// The first queued message before this one that holds the conversation.
-    private func firstHolder(_ row: Row, _ now: Moment) throws(QueueError) -> Int64? {
+    private func firstHolder(_ row: Row, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Int64? {
         var after: Int64 = 0
         while true {
             let page = try store.queued(in: row.conversation, after: after, limit: 64)

@@ -140,11 +140,6 @@ extension Engine {
         try locked { () throws(QueueError) in scheduler.lifecycleChanged(isInBackground: isInBackground, ports.moment) }
     }
 
-    /// One line about the queue, for a person.
-    package func banner() throws(QueueError) -> String {
-        try locked { () throws(QueueError) in Words.banner(counts, scheduler.network, isDraining: scheduler.session != nil) }
-    }
-
     // MARK: Blocks
 
     /// Where a failure for good holds its conversation: who does now.

@@ -45,6 +45,7 @@ extension Engine {
             case .raisePrompt: attempt { () throws(QueueError) in try raisePrompt(now) }
             case .withdrawPrompt:
                 scheduler.promptWithdrawn()
+                prompt = nil
                 emit(.promptWithdrawn)
             }
         }
@@ -310,11 +311,12 @@ extension Engine {
     private func raisePrompt(_ now: Moment) throws(QueueError) {
         let totals = store.totals
         let bytes = totals.failed == 0 ? totals.unsentBytes : totals.unsentBytes - (try store.failedBytes())
-        let prompt = Prompt(
+        let asked = Prompt(
             messages: totals.queued, bytes: bytes, oldestAt: try store.oldestQueued(), conversations: try store.queuedConversations(),
             timeout: options.promptTimeout)
         scheduler.promptRaised(now)
-        emit(.prompt(prompt))
+        prompt = asked
+        emit(.prompt(asked))
     }
 }
 

@@ -46,55 +46,20 @@ public enum Words {
 
     // MARK: The queue
 
-    /// "1 message", "5 messages".
-    public static func messages(_ count: Int64) -> String { count == 1 ? "1 message" : "\(count) messages" }
-
-    /// One line about the queue; "" when there is nothing to say.
-    public static func banner(_ counts: Counts, _ network: Network, isDraining: Bool) -> String {
-        let waiting = counts.queued + counts.sending
-        if !network.isOnline {
-            return waiting == 0 ? offline : "You're offline. \(messages(waiting)) queued."
-        }
-        if isDraining || counts.sending > 0, waiting > 0 { return "Sending \(messages(waiting))…" }
-        if counts.queued > 0 { return "\(messages(counts.queued)) queued." }
-        if counts.failed > 0 { return "\(messages(counts.failed)) could not be sent." }
-        return ""
-    }
-
-    /// While offline with nothing queued.
-    public static let offline = "You're offline. Messages will send when connected."
-
     /// What a prompt asks.
     public static func prompt(_ count: Int64) -> String { "Connected. Auto-send \(count) queued \(count == 1 ? "message" : "messages")?" }
 
-    // MARK: Waiting
+    // MARK: Connectivity
 
-    /// Why a message that is next does not go, when calls of the transport do not come back.
-    static func hung(_ calls: Int) -> String { "It is next, as soon as one of the \(calls) attempts that hang ends." }
-
-    /// Why a message is not sent yet, in one sentence. `until`: milliseconds since 1970; 0: not known.
-    public static func explanation(_ reason: Explanation.Reason, until: Int64, now: Int64, mode: Mode) -> String {
-        let time = until > now ? " \(interval(until - now))" : " a moment"
-        switch reason {
-        case .done: return "There is nothing to wait for."
-        case .next: return "It is next."
-        case .sending: return "It is being sent right now."
-        case .failed: return "It could not be sent. You can retry, change or delete it."
-        case .behind: return "Another message of this conversation goes first."
-        case .blocked: return "A message before it could not be sent. Retry or delete that one first."
-        case .retrying: return "The last attempt failed. It is tried again in\(time)."
-        case .scheduled: return "It is to be sent later, in\(time)."
-        case .expired: return "It was too late to send it."
-        case .offline: return "You're offline. It will be sent when connected."
-        case .metered: return "It waits for a connection that is not metered."
-        case .paused: return "Sending is paused."
-        case .noTransport: return "There is nothing to send it with yet."
-        case .person: return mode == .ask ? "It waits for your yes." : "It waits for you to send it."
-        case .holding: return "Sending goes on in\(time)."
-        case .trigger: return "It is sent the next time that the queue is."
-        case .storage: return "The device cannot save right now. Sending goes on when it can."
+    public static func label(_ connectivity: Connectivity) -> String {
+        switch connectivity {
+        case .unknown: "Unknown"
+        case .offline: "Offline"
+        case .online: "Online"
         }
     }
+
+    // MARK: Times
 
     /// "5 s", "3 min", "2 h", "4 d".
     static func interval(_ milliseconds: Int64) -> String {
@@ -106,8 +71,6 @@ public enum Words {
         default: return "\((seconds + 86_399) / 86_400) d"
         }
     }
-
-    // MARK: Times
 
     /// "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A
     /// time in the future,
@@ -131,4 +94,9 @@ public enum Words {
         func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
         return "\(year)-\(two(month))-\(two(day))"
     }
+}
+
+extension Connectivity {
+    /// The word for a person: "Unknown", "Offline", "Online".
+    public var label: String { Words.label(self) }
 }

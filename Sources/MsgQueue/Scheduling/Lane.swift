@@ -23,6 +23,8 @@ struct Lane {
     var isChainOpen = false
     /// When the lane is to be looked at again (monotonic); 0: no ticket for it is out.
     var wakeAt: Int64 = 0
+    /// When its first message that waits for a time is due (monotonic); 0: none does.
+    var dueAt: Int64 = 0
     /// These were attempted in this run and come back by their timers (mode ask).
     var asked: Set<Int64> = []
 

@@ -36,6 +36,8 @@ package struct Scheduler {
     var forced: [Forced] = []
     var ready = Heap<Ticket>()
     var waiting = Heap<Ticket>()
+    /// The same by the times at which messages are due, however far away.
+    var dues = Heap<Ticket>()
     /// Queued messages up to this sequence have been looked at.
     var scannedThrough: Int64 = 0
     /// ... and there are none behind it.
@@ -196,6 +198,7 @@ package struct Scheduler {
         } else if mayLoad(lane, conversation, now) {
             ready.insert(Ticket(key: lane.last + 1, conversation: conversation))
         }
+        note(due: wake == nil ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
         if let wake {
             let key = now.mono + min(wake, Self.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
@@ -204,6 +207,29 @@ package struct Scheduler {
             }
         }
         lanes[conversation] = lane
+    }
+
+    /// The first message of a lane that goes when its time has come, whatever failed before it.
+    func soonest(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Head? {
+        let block = blocks[conversation] ?? Int64.max
+        let waiting = (lane.upcoming.prefix(1) + lane.deferred).filter { $0.sequence < block && $0.wait(now) > 0 }
+        return waiting.min { $0.wait(now) < $1.wait(now) }
+    }
+
+    private mutating func note(due wait: Int64?, _ lane: inout Lane, _ conversation: Name, _ now: Moment) {
+        let due = wait.map { now.mono.addingClamped($0) } ?? 0
+        // Times by two clocks that are cut to milliseconds may differ by one each.
+        guard due == 0 || lane.dueAt == 0 || due.subtractingClamped(lane.dueAt).magnitude > 2 else { return }
+        lane.dueAt = due
+        guard due != 0 else { return }
+        // Stale tickets for times far away would pile up.
+        if dues.count > 2 * lanes.count + 64 {
+            dues.removeAll()
+            for (other, lane) in lanes where lane.dueAt != 0 && other != conversation {
+                dues.insert(Ticket(key: lane.dueAt, conversation: other))
+            }
+        }
+        dues.insert(Ticket(key: due, conversation: conversation))
     }
 
     /// Whether a message's own condition keeps it for now, so that others may pass: a time to come, a metered link; in relaxed order its
@@ -234,8 +260,10 @@ package struct Scheduler {
     mutating func placeAll(_ now: Moment) {
         ready.removeAll()
         waiting.removeAll()
+        dues.removeAll()
         for conversation in Array(lanes.keys) {
             lanes[conversation]?.wakeAt = 0
+            lanes[conversation]?.dueAt = 0
             place(conversation, now)
         }
     }

@@ -114,6 +114,7 @@ extension Scheduler {
             if timerAt <= now.mono { timerAt = now.mono + timer }
         }
         if isDue { trigger(now) }
+        while let ticket = dues.first, !isDueLater(ticket, now) { dues.removeFirst() }
         guard wakesLanes else { return }
         while let ticket = waiting.first, ticket.key <= now.mono {
             waiting.removeFirst()
@@ -121,6 +122,11 @@ extension Scheduler {
             lanes[ticket.conversation]?.wakeAt = 0
             place(ticket.conversation, now)
         }
+    }
+
+    /// Whether the ticket of a message that is due later still stands for one.
+    private func isDueLater(_ ticket: Ticket, _ now: Moment) -> Bool {
+        ticket.key > now.mono && lanes[ticket.conversation]?.dueAt == ticket.key && !pausedConversations.contains(ticket.conversation)
     }
 
     /// Something happened that lets automatic sending begin anew: the launch, the foreground, a connection, the timer, a resume.
@@ -166,10 +172,14 @@ extension Scheduler {
     private func mayAsk(_ now: Moment, queued: Int64) -> Bool {
         guard mode == .ask, prompt == .armed, mayStart, session == nil, round?.isBusy != true, now.mono >= settledAt, underWay == 0
         else { return false }
-        let own = lanes.values.reduce(0) { sum, lane in
-            sum + (lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.asked.contains($0.sequence) }
+        return queued > ownMessages
+    }
+
+    /// Known messages that go without anybody's leave.
+    var ownMessages: Int64 {
+        lanes.values.reduce(0) { sum, lane in
+            sum + Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.asked.contains($0.sequence) })
         }
-        return queued > Int64(own)
     }
 
     package mutating func promptRaised(_ now: Moment) {

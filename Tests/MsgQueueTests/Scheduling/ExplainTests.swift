@@ -47,9 +47,28 @@ import Testing
                 "\(place): \(sequence) does not start: \(simulation.scheduler.network), budget \(simulation.scheduler.budget)\n\(simulation.tail(10))"
             )
         }
+        checkQueue(simulation, place)
     }
 
-    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? {
+    /// Nothing starts: the reason of the queue as a whole is one that its messages have, and ends when the first of theirs does.
+    private func checkQueue(_ simulation: Simulation, _ place: String) {
+        guard simulation.scheduler.flights.isEmpty else { return }
+        let queued = simulation.store.queued
+        let wait = simulation.scheduler.wait(queued: Int64(queued.count), hasStart: false, simulation.now)
+        let explanations = queued.compactMap { explanation($0, simulation) }
+        guard !queued.isEmpty, simulation.scheduler.limitedUntil <= simulation.now.mono else { return }
+        // What keeps the engine comes before what keeps its messages; and without mode auto it does not know what its backlog waits for.
+        guard ![.holding, .trigger].contains(wait.reason), wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
+        guard wait.reason != .person || simulation.options.mode == .auto else { return }
+        #expect(explanations.contains { $0.reason == wait.reason }, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
+        guard [.retrying, .scheduled].contains(wait.reason) else { return }
+        let first = explanations.filter { [.retrying, .scheduled].contains($0.reason) }.map(\.until).min() ?? 0
+        #expect(abs(first - wait.until) <= 2, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
+    }
+
+    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? { explanation(sequence, simulation)?.reason }
+
+    private func explanation(_ sequence: Int64, _ simulation: Simulation) -> (reason: Explanation.Reason, until: Int64)? {
         guard let message = simulation.store[sequence] else { return nil }
         let scheduler = simulation.scheduler
         let flight = scheduler.flights.values.first { $0.conversation == message.conversation }
@@ -59,7 +78,7 @@ import Testing
                 guard before < sequence, let head = simulation.store[before]?.head else { return false }
                 return scheduler.holds(head, simulation.now)
             }
-        return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now).reason
+        return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now)
     }
 
     private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {

@@ -130,7 +130,7 @@ def test_X1_needs_an_unmetered_link(opened: Opener, http: HttpTransport) -> None
 
 @pytest.mark.parametrize(
     ("mode", "text"),
-    [(Mode.ASK, "It waits for your yes."), (Mode.MANUAL, "It waits for you to send it.")],
+    [(Mode.ASK, "Waiting for your confirmation."), (Mode.MANUAL, "Waiting for you to send it.")],
 )
 def test_X1_awaiting_the_person(opened: Opener, http: HttpTransport, mode: Mode, text: str) -> None:
     queue = opened(transport=http, mode=mode, settle=0)

@@ -106,6 +106,7 @@ def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
         queue.stats,
         queue.prometheus,
         queue.banner,
+        queue.state,
         queue.clear,
         queue.drain,
         lambda: queue.backup("copy.db"),

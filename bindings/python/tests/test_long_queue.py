@@ -74,6 +74,8 @@ def test_Q13_a_million_is_counted_and_explained_at_once(queue: MessageQueue) -> 
     at_once(lambda: queue.counts("7"))
     at_once(queue.conversations)
     at_once(queue.banner)
+    at_once(lambda: queue.banner("7"))
+    at_once(queue.state)
     assert queue.banner() == f"You're offline. {LENGTH} messages queued."
     (last,) = queue.list(limit=1, newest_first=True)
     at_once(lambda: queue.explain(last.id))

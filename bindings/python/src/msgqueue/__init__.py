@@ -73,6 +73,7 @@ from .models import (
     Message,
     Prompt,
     Report,
+    State,
 )
 from .outcome import Outcome
 from .queue import MessageQueue
@@ -128,6 +129,7 @@ __all__ = [
     "Report",
     "Result",
     "RetryPolicy",
+    "State",
     "Statistics",
     "Status",
     "Stop",

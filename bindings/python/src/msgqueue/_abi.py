@@ -329,6 +329,46 @@ class Prompt(Structure):
     ]
 
 
+class StandingPrompt(Structure):
+    """msgq_standing_prompt."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("timeout_ms", c_uint32),
+        ("messages", c_uint64),
+        ("bytes", c_uint64),
+        ("oldest_ms", c_int64),
+        ("conversations", c_uint64),
+        ("expires_ms", c_int64),
+        ("text", c_char * 128),
+    ]
+
+
+class State(Structure):
+    """msgq_state."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("connectivity", c_int),
+        ("link", c_int),
+        ("lifecycle", c_int),
+        ("mode", c_int),
+        ("metered", c_bool),
+        ("paused", c_bool),
+        ("draining", c_bool),
+        ("has_transport", c_bool),
+        ("has_prompt", c_bool),
+        ("storage_trouble", c_bool),
+        ("storage", c_int),
+        ("in_flight", c_uint32),
+        ("paused_conversations", c_uint64),
+        ("prompt", StandingPrompt),
+        ("reason", c_int),
+        ("until_ms", c_int64),
+        ("text", c_char * 256),
+    ]
+
+
 class Event(Structure):
     """msgq_event."""
 
@@ -374,6 +414,8 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_drain_options": DrainOptions,
     "msgq_report": Report,
     "msgq_prompt": Prompt,
+    "msgq_standing_prompt": StandingPrompt,
+    "msgq_state": State,
     "msgq_event": Event,
 }
 
@@ -444,11 +486,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_status_label": (c_char_p, [c_int]),
     "msgq_status_icon": (c_char_p, [c_int]),
     "msgq_failure_text": (c_char_p, [c_int]),
-    "msgq_banner": (c_int, [_queue, _out]),
+    "msgq_connectivity_label": (c_char_p, [c_int]),
+    "msgq_banner": (c_int, [_queue, c_char_p, _out]),
     "msgq_relative_time": (c_int, [c_int64, c_int64, c_char_p, c_size_t]),
     "msgq_set_event_handler": (c_int, [_queue, EventFunction, c_void_p, ReleaseFunction]),
     "msgq_poll": (c_int, [_queue, c_int64, POINTER(c_size_t)]),
     "msgq_fd": (c_int, [_queue]),
+    "msgq_get_state": (c_int, [_queue, POINTER(State)]),
     "msgq_set_log": (c_int, [LogFunction, c_void_p, ReleaseFunction]),
     "msgq_log_next": (c_size_t, [POINTER(c_int), c_char_p, c_size_t]),
     "msgq_log_fd": (c_int, []),

@@ -13,14 +13,28 @@ from .enums import (
     Connectivity,
     EventKind,
     FailureKind,
+    Lifecycle,
     Link,
+    Mode,
     Reason,
     Result,
     Status,
     Stop,
 )
 from .events import Event
-from .models import Attempt, CheckReport, Conversation, Counts, Delivery, Explanation, Failure, Message, Prompt, Report
+from .models import (
+    Attempt,
+    CheckReport,
+    Conversation,
+    Counts,
+    Delivery,
+    Explanation,
+    Failure,
+    Message,
+    Prompt,
+    Report,
+    State,
+)
 from .statistics import LATENCY_BOUNDS, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -184,6 +198,29 @@ def report(source: _abi.Report) -> Report:
     )
 
 
+def state(source: _abi.State) -> State:
+    """The queue as a whole."""
+    return State(
+        connectivity=Connectivity(source.connectivity),
+        link=Link(source.link),
+        metered=source.metered,
+        lifecycle=Lifecycle(source.lifecycle),
+        mode=Mode(source.mode),
+        paused=source.paused,
+        paused_conversations=source.paused_conversations,
+        draining=source.draining,
+        in_flight=source.in_flight,
+        has_transport=source.has_transport,
+        prompt=_prompt(source.prompt) if source.has_prompt else None,
+        prompt_expires=moment(source.prompt.expires_ms) if source.has_prompt else None,
+        storage=Result(source.storage),
+        storage_trouble=source.storage_trouble,
+        reason=Reason(source.reason),
+        until=_optional_moment(source.until_ms),
+        text=_text(source.text),
+    )
+
+
 def event(source: _abi.Event) -> Event:
     """What happened. C leaves 0 where a kind has no number, and 0 means something: hence the conditions."""
     kind = EventKind(source.kind)
@@ -213,7 +250,7 @@ def event(source: _abi.Event) -> Event:
     )
 
 
-def _prompt(source: _abi.Prompt) -> Prompt:
+def _prompt(source: _abi.Prompt | _abi.StandingPrompt) -> Prompt:
     return Prompt(
         messages=source.messages,
         bytes=source.bytes,

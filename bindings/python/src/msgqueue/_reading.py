@@ -10,7 +10,7 @@ from . import _abi, _arguments, _logs, _read
 from ._handle import Handle
 from ._library import last_error
 from .enums import Result, Status
-from .models import Attempt, Conversation, Counts, Explanation, Message
+from .models import Attempt, Conversation, Counts, Explanation, Message, State
 from .statistics import Statistics
 
 
@@ -120,11 +120,21 @@ class Reading:
         """The statistics and the counts, as Prometheus reads them (text format 0.0.4)."""
         return self._text(self._lib.msgq_stats_text)
 
-    def banner(self) -> str:
-        """One line about the queue for a person, as "You're offline. 5 messages queued." or "Sending 3 messages…";
-        "" when there is nothing to say.
+    def state(self) -> State:
+        """The state of the queue as the events before told it, and why nothing is being sent now.
+
+        Reads nothing from the store: as fast with a million messages as with one.
         """
-        return self._text(self._lib.msgq_banner)
+        out: _abi.State = _abi.sized(_abi.State)
+        self._check(self._lib.msgq_get_state(self._handle.pointer, out))
+        return _read.state(out)
+
+    def banner(self, conversation: str | None = None) -> str:
+        """One line about the queue for a person, or about the messages of one conversation, as "You're offline. 5
+        messages queued." or "Sending 3 messages…"; "" when there is nothing to say.
+        """
+        name = _arguments.optional_text("conversation", conversation)
+        return self._text(lambda queue, out: self._lib.msgq_banner(queue, name, out))
 
     def _text(self, function: Callable[[int, ctypes.c_void_p], int]) -> str:
         out = ctypes.c_void_p()

@@ -212,6 +212,11 @@ class Connectivity(_Word):
     OFFLINE = 1
     ONLINE = 2
 
+    @property
+    def label(self) -> str:
+        """The word for a person: "Unknown", "Offline", "Online"."""
+        return _word("msgq_connectivity_label", self)
+
 
 class Link(_Word):
     """What the connection goes over."""
@@ -267,7 +272,7 @@ class EventKind(_Word):
     PAUSED = 11
     """paused, conversation (None: the queue), and failure_kind UNAUTHORIZED when an answer did it."""
     RESYNC = 12
-    """Events were lost because nobody took them: list again."""
+    """Events were lost because nobody took them: list again, and ask for `state`."""
 
 
 class Reason(_Word):
@@ -295,7 +300,7 @@ class Reason(_Word):
     PAUSED = 11
     NO_TRANSPORT = 12
     PERSON = 13
-    """It waits for a drain, or the yes to a prompt."""
+    """A person has to send it: by a drain, which is also the answer to a prompt, or by `send_now`."""
     HOLDING = 14
     """The link settles, or the receiver asked to wait."""
     TRIGGER = 15

@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ._arguments import Body, Time
-from .enums import Arrival, AttemptOutcome, FailureKind, Reason, Status, Stop
+from .enums import (
+    Arrival,
+    AttemptOutcome,
+    Connectivity,
+    FailureKind,
+    Lifecycle,
+    Link,
+    Mode,
+    Reason,
+    Result,
+    Status,
+    Stop,
+)
 
 
 @dataclass(frozen=True)
@@ -223,3 +235,36 @@ class Prompt:
     """Seconds until the prompt expires."""
     text: str
     """The question, for a person."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The queue as a whole, as it stood when it was asked for."""
+
+    connectivity: Connectivity
+    link: Link
+    metered: bool
+    lifecycle: Lifecycle
+    mode: Mode
+    paused: bool
+    """The queue is paused; conversations that are paused by name count in `paused_conversations`."""
+    paused_conversations: int
+    draining: bool
+    """A drain is under way."""
+    in_flight: int
+    """Attempts under way."""
+    has_transport: bool
+    prompt: Prompt | None
+    """The prompt that stands, as its event told it."""
+    prompt_expires: datetime | None
+    """When that prompt expires."""
+    storage: Result
+    """Of the last event of kind STORAGE; OK: nothing was wrong, or the store has recovered."""
+    storage_trouble: bool
+    """The store refuses writes now."""
+    reason: Reason
+    """Why nothing is being sent now. SENDING: something is. NONE: nothing is queued, and nothing is in the way."""
+    until: datetime | None
+    """When that reason is over, where it is known."""
+    text: str
+    """The reason in a sentence, for a person."""

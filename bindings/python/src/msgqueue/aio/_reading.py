@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from ..enums import Status
-from ..models import Attempt, Conversation, Counts, Explanation, Message
+from ..models import Attempt, Conversation, Counts, Explanation, Message, State
 from ..statistics import Statistics
 from ._base import Base
 
@@ -55,9 +55,13 @@ class Reading(Base):
         """The statistics and the counts, as Prometheus reads them (text format 0.0.4)."""
         return await self._read(lambda queue: queue.prometheus())
 
-    async def banner(self) -> str:
-        """One line about the queue for a person; "" when there is nothing to say."""
-        return await self._read(lambda queue: queue.banner())
+    async def state(self) -> State:
+        """The state of the queue as a whole, and why nothing is being sent now."""
+        return await self._read(lambda queue: queue.state())
+
+    async def banner(self, conversation: str | None = None) -> str:
+        """One line about the queue or one conversation for a person; "" when there is nothing to say."""
+        return await self._read(lambda queue: queue.banner(conversation))
 
     async def backup(self, path: str | os.PathLike[str]) -> None:
         """Writes a consistent copy of the store to the new file `path`, while the queue goes on."""

@@ -1,0 +1,47 @@
+/// The queue as a whole: its state, and the banner.
+extension Engine {
+    /// O(1): nothing is read from the store.
+    package func state() throws(QueueError) -> QueueState {
+        try locked { () throws(QueueError) in
+            let now = ports.moment
+            // It may have expired a moment ago, and the timer has not said so yet.
+            let isAsking = prompt != nil && scheduler.isAsking(now)
+            let wait = scheduler.wait(queued: store.totals.queued, hasStart: hasStart, now)
+            return QueueState(
+                network: scheduler.network, isInBackground: scheduler.isInBackground, mode: options.mode, isPaused: scheduler.isPaused,
+                pausedConversations: scheduler.pausedConversations.count, isDraining: scheduler.session != nil,
+                inFlight: scheduler.inFlight, hasTransport: transport != nil, prompt: isAsking ? prompt : nil,
+                promptExpiresAt: isAsking ? scheduler.promptExpiry(now) : nil, storage: storageReport,
+                hasStorageTrouble: storageTrouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now))
+        }
+    }
+
+    private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {
+        if wait.reason == .noTransport, options.readOnly { return Words.readOnly }
+        if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
+        return Words.queue(
+            wait, facts(counts, nil, now), pausedConversations: Int64(scheduler.pausedConversations.count), now: now.wall,
+            isAsking: isAsking)
+    }
+
+    /// One line about the queue or one conversation of it, for a person.
+    package func banner(_ conversation: String?) throws(QueueError) -> String {
+        if let conversation { try DraftRule.check(conversation: conversation) }
+        return try locked { () throws(QueueError) in
+            let name = conversation.map { Name($0) }
+            let counts = try name.map { name throws(QueueError) in withSending(try store.counts(of: name), name) } ?? counts
+            return Words.banner(facts(counts, name, ports.moment))
+        }
+    }
+
+    private func facts(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> BannerFacts {
+        var facts = BannerFacts()
+        facts.connectivity = scheduler.network.connectivity
+        facts.mode = options.mode
+        (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
+        facts.isPaused = scheduler.isPaused || conversation.map(scheduler.pausedConversations.contains) ?? false
+        facts.isSendingBacklog = scheduler.isSendingBacklog(now) && (counts.sending > 0 || scheduler.session != nil)
+        facts.isHeldBack = options.readOnly || scheduler.isHeldBack(now)
+        return facts
+    }
+}

@@ -1,0 +1,58 @@
+/// What the banner depends on: the state of a queue, or of one conversation of it.
+public struct BannerFacts: Sendable, Equatable {
+    public var connectivity = Connectivity.unknown
+    public var mode = Mode.auto
+    public var queued: Int64 = 0
+    public var sending: Int64 = 0
+    public var failed: Int64 = 0
+    /// The queue, or the conversation asked about.
+    public var isPaused = false
+    /// The engine goes through the backlog now: by itself, or for a drain.
+    public var isSendingBacklog = false
+    /// Something other than mode and pause keeps the engine from sending by itself when connected: the background, read-only opening, a
+    /// wait that the receiver asked for, a restriction to unmetered links.
+    public var isHeldBack = false
+
+    public init() {}
+
+    /// What is queued goes by itself as soon as there is a connection.
+    public var sendsWhenConnected: Bool { mode == .auto && !isPaused && !isHeldBack }
+}
+
+extension Words {
+    /// "1 message", "5 messages".
+    public static func messages(_ count: Int64) -> String { count == 1 ? "1 message" : "\(count) messages" }
+
+    /// One line about the queue or one of its conversations; "" when there is nothing to say.
+    public static func banner(_ facts: BannerFacts) -> String {
+        let sentences = facts.connectivity == .offline ? offline(facts) : online(facts)
+        let failures = facts.failed > 0 ? ["\(messages(facts.failed)) failed."] : []
+        return (sentences + failures).joined(separator: " ")
+    }
+
+    /// While offline: what waits, or what connecting does.
+    static func offline(_ facts: BannerFacts) -> [String] {
+        let waiting = facts.queued &+ facts.sending
+        if waiting > 0 { return ["You're offline.", "\(messages(waiting)) queued."] }
+        return facts.failed == 0 && facts.sendsWhenConnected ? ["You're offline.", whenConnected] : ["You're offline."]
+    }
+
+    static let whenConnected = "Messages will send when connected."
+
+    private static func online(_ facts: BannerFacts) -> [String] {
+        let waiting = facts.queued &+ facts.sending
+        // What is sent by hand or directly takes nothing of the backlog along.
+        let moving = facts.isSendingBacklog && !facts.isPaused ? waiting : facts.sending
+        let rest = waiting &- moving
+        var sentences: [String] = []
+        if moving > 0 {
+            sentences.append("Sending \(messages(moving))…")
+        } else if facts.isPaused {
+            sentences.append(paused)
+        }
+        if rest > 0 { sentences.append("\(messages(rest)) queued.") }
+        return sentences
+    }
+
+    static let paused = "Sending is paused."
+}

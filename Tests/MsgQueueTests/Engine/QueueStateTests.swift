@@ -1,0 +1,99 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Q20 through the Swift API: the state of the queue, and the banner of one conversation.
+@Suite struct QueueStateTests {
+    private let directory = TemporaryDirectory()
+
+    @Test func Q20_the_state_is_what_was_told() throws {
+        let queue = try MessageQueue(path: directory.store, options: Options(mode: .manual))
+        #expect(try queue.state().reason == .noTransport)
+        try queue.setTransport { _ in .sent }
+        try queue.setConnectivity(.online, link: .cellular, metered: true)
+        try queue.setBackground(true)
+        try queue.pause(conversation: "ana")
+        var state = try queue.state()
+        #expect(state.network == Network(connectivity: .online, link: .cellular, metered: true))
+        #expect(state.isInBackground && state.mode == .manual && !state.isPaused && state.pausedConversations == 1)
+        #expect(!state.isDraining && state.inFlight == 0 && state.hasTransport && state.prompt == nil && state.promptExpiresAt == nil)
+        #expect(state.storage == nil && !state.hasStorageTrouble && state.reason == .done && state.until == 0)
+        #expect(state.text == "Nothing is waiting to be sent.")
+        try queue.pause()
+        state = try queue.state()
+        #expect(state.isPaused && state.reason == .paused && state.text == "Sending is paused.")
+        try queue.close()
+        #expect(refusal { _ = try queue.state() } == .closed)
+    }
+
+    @Test func Q20_the_prompt_is_the_one_of_its_event() async throws {
+        var options = Options(mode: .ask)
+        options.settle = 0
+        options.promptTimeout = 3_600_000
+        let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
+        let log = EventLog(queue.events)
+        try queue.setConnectivity(.offline)
+        try queue.enqueue("1", conversation: "ana")
+        try queue.enqueue("22", conversation: "ben")
+        try queue.setConnectivity(.online)
+        let state = try queue.state()
+        let prompt = try #require(state.prompt)
+        #expect(prompt.messages == 2 && prompt.bytes == 3 && prompt.conversations == 2 && state.promptExpiresAt != nil)
+        #expect(await eventually { log.events.contains(.prompt(prompt)) })
+        #expect(state.reason == .person && state.text == "Waiting for your confirmation.")
+        #expect(try await queue.drain().sent == 2)
+        #expect(try queue.state().prompt == nil)
+        try await queue.close()
+    }
+
+    /// The clock has passed the prompt's time, and no timer has run since.
+    @Test func Q20_a_prompt_that_expired_stands_no_more_before_any_timer() throws {
+        let bench = try EngineBench { ($0.mode, $0.settle) = (.ask, 0) }
+        try bench.engine.setNetwork(Network(connectivity: .offline))
+        try bench.enqueue()
+        try bench.engine.setNetwork(Network(connectivity: .online))
+        #expect(try bench.engine.state().promptExpiresAt == bench.clock.wall + 10_000)
+        bench.clock.advance(9_999)
+        #expect(try bench.engine.state().prompt != nil)
+        bench.clock.advance(1)
+        let state = try bench.engine.state()
+        #expect(state.prompt == nil && state.promptExpiresAt == nil && state.reason == .person)
+        #expect(state.text == "Waiting for you to send 1 message.")
+        try bench.poll()
+        #expect(bench.events.contains(.promptWithdrawn))
+    }
+
+    @Test func Q20_storage_findings_are_told() throws {
+        let bench = try EngineBench { $0.mode = .manual }
+        bench.engine.lock.withLock { bench.engine.emit(.storage(QueueError(.corrupt, "a message is damaged"))) }
+        #expect(try bench.engine.state().storage == .corrupt)
+        #expect(try !bench.engine.state().hasStorageTrouble)
+        bench.engine.lock.withLock { bench.engine.emit(.storage(nil)) }
+        #expect(try bench.engine.state().storage == nil)
+    }
+
+    @Test func Q2_Q19_the_banner_of_one_conversation() throws {
+        let queue = try MessageQueue(path: directory.store, options: Options(mode: .manual)) { _ in .sent }
+        try queue.setConnectivity(.offline)
+        #expect(try queue.banner() == "You're offline.")
+        for name in ["ana", "ana", "ben"] { try queue.enqueue("hello", conversation: name) }
+        #expect(try queue.banner() == "You're offline. 3 messages queued.")
+        #expect(try queue.banner(conversation: "ana") == "You're offline. 2 messages queued.")
+        #expect(try queue.banner(conversation: "nobody") == "You're offline.")
+        #expect(refusal { _ = try queue.banner(conversation: "a\nb") } == .invalid)
+        try queue.close()
+    }
+
+    @Test func X1_only_mode_auto_sends_when_connected() throws {
+        for (mode, text) in [
+            (Mode.auto, "You're offline. It will be sent when connected."), (.ask, "You're offline. Waiting for you to send it."),
+            (.manual, "You're offline. Waiting for you to send it."),
+        ] {
+            let directory = TemporaryDirectory()
+            let queue = try MessageQueue(path: directory.store, options: Options(mode: mode)) { _ in .sent }
+            try queue.setConnectivity(.offline)
+            #expect(try queue.explain(try queue.enqueue("hello")).text == text)
+            try queue.close()
+        }
+    }
+}

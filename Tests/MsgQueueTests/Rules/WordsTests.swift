@@ -1,0 +1,139 @@
+import Testing
+
+@testable import MsgQueue
+
+/// What the banner and the explanations say, as a table.
+@Suite struct WordsTests {
+    struct Row: Sendable, CustomStringConvertible {
+        let text: String
+        let change: @Sendable (inout BannerFacts) -> Void
+        var description: String { text }
+
+        init(_ text: String, _ change: @escaping @Sendable (inout BannerFacts) -> Void) { (self.text, self.change) = (text, change) }
+
+        var facts: BannerFacts {
+            var facts = BannerFacts()
+            change(&facts)
+            return facts
+        }
+    }
+
+    @Test(arguments: [
+        Row("") { _ in },
+        Row("") { $0.mode = .manual },
+        Row("Sending is paused.") { $0.isPaused = true },
+        Row("1 message queued.") { $0.queued = 1 },
+        Row("5 messages queued.") { ($0.queued, $0.mode) = (5, .ask) },
+        Row("1 message failed.") { $0.failed = 1 },
+        Row("3 messages queued. 2 messages failed.") { ($0.queued, $0.failed) = (3, 2) },
+        Row("Sending is paused. 3 messages queued. 2 messages failed.") { ($0.queued, $0.failed, $0.isPaused) = (3, 2, true) },
+        Row("Sending 3 messages…") { ($0.queued, $0.sending, $0.isSendingBacklog) = (2, 1, true) },
+        Row("Sending 1 message…") { ($0.sending, $0.mode) = (1, .manual) },
+        Row("Sending 1 message… 2 messages queued.") { ($0.queued, $0.sending) = (2, 1) },
+        Row("Sending 1 message… 2 messages queued.") { ($0.queued, $0.sending, $0.isPaused, $0.isSendingBacklog) = (2, 1, true, true) },
+        Row("Sending 3 messages… 1 message failed.") { ($0.queued, $0.failed, $0.isSendingBacklog) = (3, 1, true) },
+    ])
+    func Q2_A7_the_banner_online(row: Row) {
+        for connectivity in [Connectivity.online, .unknown] {
+            var facts = row.facts
+            facts.connectivity = connectivity
+            #expect(Words.banner(facts) == row.text)
+        }
+    }
+
+    @Test(arguments: [
+        Row("You're offline. Messages will send when connected.") { $0.mode = .auto },
+        Row("You're offline.") { $0.mode = .ask },
+        Row("You're offline.") { $0.mode = .manual },
+        Row("You're offline.") { $0.isPaused = true },
+        Row("You're offline.") { $0.isHeldBack = true },
+        Row("You're offline. 2 messages failed.") { $0.failed = 2 },
+        Row("You're offline. 1 message queued.") { $0.queued = 1 },
+        Row("You're offline. 5 messages queued.") { ($0.queued, $0.sending) = (4, 1) },
+        Row("You're offline. 3 messages queued.") { ($0.queued, $0.mode) = (3, .manual) },
+        Row("You're offline. 3 messages queued.") { ($0.queued, $0.mode) = (3, .ask) },
+        Row("You're offline. 3 messages queued.") { ($0.queued, $0.isPaused) = (3, true) },
+        Row("You're offline. 3 messages queued. 1 message failed.") { ($0.queued, $0.failed, $0.isSendingBacklog) = (3, 1, true) },
+    ])
+    func Q2_H7_the_banner_offline(row: Row) {
+        var facts = row.facts
+        facts.connectivity = .offline
+        #expect(Words.banner(facts) == row.text)
+    }
+
+    /// No text promises what only mode auto does.
+    @Test func H7_only_mode_auto_sends_when_connected() {
+        for mode in [Mode.ask, .manual] {
+            for queued in [0, 1, 5] as [Int64] {
+                for failed in [0, 2] as [Int64] {
+                    for isPaused in [false, true] {
+                        var facts = BannerFacts()
+                        (facts.connectivity, facts.mode, facts.queued, facts.failed) = (.offline, mode, queued, failed)
+                        facts.isPaused = isPaused
+                        #expect(!Words.banner(facts).contains("when connected"))
+                        #expect(!Words.queue(Wait(reason: .offline), facts, now: 0).contains("when connected"))
+                    }
+                }
+            }
+        }
+    }
+
+    private func said(
+        _ reason: Explanation.Reason, after: Explanation.Reason = .next, connected: Wait? = nil, isAsking: Bool = false
+    ) -> String {
+        Words.explanation(Wait(reason: reason, until: 31_000, after: after), connected: connected, now: 1_000, isAsking: isAsking)
+    }
+
+    @Test func X1_explanations_say_what_follows() {
+        #expect(said(.retrying) == "The last attempt failed. It is tried again in 30 s.")
+        #expect(said(.retrying, after: .person) == "The last attempt failed. It will be ready to send again in 30 s.")
+        let trigger = "It will be sent the next time the queue runs, in 30 s at the earliest."
+        #expect(said(.retrying, after: .trigger) == "The last attempt failed. \(trigger)")
+        #expect(said(.scheduled) == "It is scheduled to be sent in 30 s.")
+        #expect(said(.scheduled, after: .person) == "It will be ready to send in 30 s.")
+        #expect(said(.scheduled, after: .trigger) == trigger)
+        #expect(said(.holding) == "Sending resumes in 30 s.")
+        #expect(said(.holding, after: .person) == "It will be ready to send in 30 s.")
+        #expect(said(.storage) == "The device cannot save right now. Sending resumes when it can.")
+        #expect(said(.storage, after: .person) == "The device cannot save right now.")
+        #expect(said(.person) == "Waiting for you to send it.")
+        #expect(said(.person, isAsking: true) == "Waiting for your confirmation.")
+        #expect(said(.trigger) == "It will be sent the next time the queue runs.")
+    }
+
+    @Test func X1_offline_explanations_say_what_connecting_does() {
+        #expect(said(.offline, connected: Wait(reason: .next)) == "You're offline. It will be sent when connected.")
+        #expect(said(.offline, connected: Wait(reason: .person)) == "You're offline. Waiting for you to send it.")
+        #expect(said(.offline, connected: Wait(reason: .paused)) == "You're offline. Sending is paused.")
+        let retry = Wait(reason: .retrying, until: 31_000)
+        #expect(said(.offline, connected: retry) == "You're offline. It will be sent when connected, in 30 s at the earliest.")
+        let byHand = Wait(reason: .scheduled, until: 31_000, after: .person)
+        #expect(said(.offline, connected: byHand) == "You're offline. It will be ready to send in 30 s.")
+        for reason in Explanation.Reason.allCases where reason != .next {
+            for after in [Explanation.Reason.person, .trigger] {
+                let text = said(.offline, connected: Wait(reason: reason, until: 31_000, after: after))
+                #expect(!text.contains("when connected"), "\(reason), \(after)")
+            }
+        }
+    }
+
+    @Test func Q20_every_reason_has_a_sentence() {
+        for reason in Explanation.Reason.allCases {
+            for after in [Explanation.Reason.next, .person, .trigger] {
+                for queued in [0, 1, 5] as [Int64] {
+                    var facts = BannerFacts()
+                    (facts.connectivity, facts.queued) = (.offline, queued)
+                    let wait = Wait(reason: reason, until: 31_000, after: after)
+                    let explanation = Words.explanation(wait, connected: Wait(reason: .next), now: 1_000)
+                    for text in [Words.queue(wait, facts, now: 1_000), explanation] {
+                        #expect(text.hasSuffix(".") && text.count > 5 && !text.contains("  "), "\(reason)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func A7_connectivity_has_its_words() {
+        #expect(Connectivity.allCases.map(\.label) == ["Unknown", "Offline", "Online"])
+    }
+}

@@ -1,0 +1,137 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Q20: the queue's own reason agrees with what happens, and with what its messages say.
+@Suite struct StateTests {
+    private func wait(_ simulation: Simulation) -> Wait {
+        simulation.scheduler.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
+    }
+
+    @Test func Q20_the_first_that_is_due_however_far_away() throws {
+        let simulation = Simulation(.auto)
+        simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
+        simulation.enqueue("b") { $0.notBefore = simulation.now.wall + 2 * Options.day }
+        simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 9 * Options.day }
+        let due = simulation.now.wall + 2 * Options.day
+        for _ in 0..<200 {
+            try simulation.settle()
+            #expect(wait(simulation) == Wait(reason: .scheduled, until: due))
+            simulation.advance(47_011)
+        }
+        simulation.delete(2)
+        try simulation.settle()
+        #expect(wait(simulation).until > due)
+    }
+
+    @Test func Q20_tickets_that_are_stale_do_not_pile_up() throws {
+        let simulation = Simulation(.auto, backoff: .ladder([3_600_000]))
+        simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
+        for _ in 0..<500 {
+            simulation.enqueue("a")
+            try simulation.settle()
+            guard let flight = simulation.flights.first else { break }
+            try simulation.answer(flight.sequence, .retry(.server))
+            try simulation.settle()
+            simulation.delete(flight.sequence)
+            try simulation.settle()
+        }
+        #expect(simulation.scheduler.dues.count < 200)
+        #expect(wait(simulation).reason == .scheduled)
+    }
+
+    @Test(arguments: [(Mode.auto, Explanation.Reason.next), (.ask, .person), (.manual, .person)])
+    func Q20_a_wait_is_followed_by_what_the_mode_allows(mode: Mode, after: Explanation.Reason) throws {
+        let simulation = Simulation(mode, direct: false)
+        simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 1_000 }
+        try simulation.settle()
+        let scheduler = simulation.scheduler
+        #expect(scheduler.wait(.scheduled, until: 0, 1, "a").after == after)
+        simulation.scheduler.lifecycleChanged(isInBackground: true, simulation.now)
+        #expect(simulation.scheduler.wait(.scheduled, until: 0, 1, "a").after == (mode == .auto ? .trigger : after))
+    }
+
+    @Test func Q20_a_prompt_that_expired_stands_no_more_before_the_timer_says_so() throws {
+        let simulation = Simulation(.ask)
+        simulation.goOffline()
+        simulation.enqueue("a", count: 3)
+        simulation.goOnline()
+        simulation.advance(500)
+        try simulation.settle()
+        #expect(simulation.scheduler.isAsking(simulation.now))
+        #expect(simulation.scheduler.promptExpiry(simulation.now) == simulation.now.wall + 10_000)
+        #expect(wait(simulation).reason == .person)
+        simulation.advance(10_000)
+        #expect(!simulation.scheduler.isAsking(simulation.now))
+    }
+
+    /// What is said to follow a connection follows it.
+    @Test func X1_what_is_promised_for_a_connection_happens() throws {
+        var reasons: [Explanation.Reason: Int] = [:]
+        for seed in 1...150 as ClosedRange<UInt64> {
+            for wait in try promises(seed) { reasons[wait.reason, default: 0] += 1 }
+        }
+        for reason in [Explanation.Reason.next, .person, .paused, .scheduled, .retrying, .trigger, .metered] {
+            #expect(reasons[reason] ?? 0 > 0, "\(reason) was never said")
+        }
+    }
+
+    /// Goes offline and online again at random, and compares what was said of the first message of each conversation with what came.
+    private func promises(_ seed: UInt64) throws -> [Wait] {
+        var random = SeededGenerator(seed &+ 91_000)
+        var options = Options()
+        options.mode = random.pick([.auto, .auto, .ask, .manual])
+        options.maxInFlight = 4
+        options.backoff = random.pick([.ladder([]), .ladder([2_000, 9_000])])
+        options.direct = random.chance(50)
+        options.drainBatch = random.pick([0, 0, 3])
+        let simulation = Simulation(options)
+        simulation.judge.isAsleep = true
+        for _ in 0..<random.int(1...12) {
+            let delay = random.int64(1...5_000)
+            let kind = random.int(0...3)
+            let wall = simulation.now.wall
+            _ = simulation.enqueue(random.pick(["ana", "ben", "cem"])) { message in
+                switch kind {
+                case 0: message.notBefore = wall + delay
+                case 1: message.unmeteredOnly = true
+                default: break
+                }
+            }
+            try simulation.settle()
+            if let flight = simulation.flights.first {
+                try simulation.answer(flight.sequence, random.pick([.retry(.server), .retry(.network)]))
+            }
+            if random.chance(10) { _ = simulation.scheduler.pause(random.pick([nil, "ana"]), simulation.now) }
+            if random.chance(10) { simulation.scheduler.lifecycleChanged(isInBackground: random.chance(50), simulation.now) }
+        }
+        simulation.goOffline()
+        try simulation.settle()
+        simulation.advance(random.int64(0...3_000))
+        try simulation.settle()
+        let queued = simulation.store.queued
+        // The first of each conversation: what is said of the others depends on how it ends.
+        var first: [Name: Int64] = [:]
+        for sequence in queued {
+            guard let message = simulation.store[sequence], first[message.conversation] == nil else { continue }
+            first[message.conversation] = sequence
+        }
+        let connected = simulation.scheduler.connected(simulation.now)
+        var promised: [Int64: Wait] = [:]
+        for (conversation, sequence) in first {
+            guard let message = simulation.store[sequence] else { continue }
+            let (reason, until) = connected.explain(message.head, conversation, holder: nil, simulation.now)
+            promised[sequence] = connected.wait(reason, until: until, sequence, conversation)
+        }
+        let before = simulation.starts.count
+        simulation.goOnline()
+        simulation.advance(options.settle)
+        try simulation.settle()
+        let starts = Set(simulation.starts.dropFirst(before))
+        for (sequence, wait) in promised {
+            if wait.reason == .next { #expect(options.drainBatch != 0 || starts.contains(sequence), "\(seed): \(sequence) \(wait)") }
+            if wait.reason == .person || wait.reason == .paused { #expect(!starts.contains(sequence), "\(seed): \(sequence) \(wait)") }
+        }
+        return Array(promised.values)
+    }
+}

@@ -1,0 +1,226 @@
+"""Q20: the state of the queue; Q19: the banner of one conversation; and words that promise only what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import FrozenInstanceError
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from conftest import Opener
+from msgqueue import (
+    ClosedError,
+    Connectivity,
+    Delivery,
+    EventKind,
+    Lifecycle,
+    Link,
+    MessageQueue,
+    Mode,
+    Outcome,
+    Reason,
+    Result,
+    RetryPolicy,
+    State,
+    aio,
+)
+from receiver import Receiver
+from sender import HttpTransport
+from support import Events, wait_until
+
+
+def test_Q20_the_state_is_what_was_told(opened: Opener) -> None:
+    queue = opened(mode=Mode.MANUAL)
+    state = queue.state()
+    assert state == State(
+        connectivity=Connectivity.UNKNOWN,
+        link=Link.NONE,
+        metered=False,
+        lifecycle=Lifecycle.FOREGROUND,
+        mode=Mode.MANUAL,
+        paused=False,
+        paused_conversations=0,
+        draining=False,
+        in_flight=0,
+        has_transport=False,
+        prompt=None,
+        prompt_expires=None,
+        storage=Result.OK,
+        storage_trouble=False,
+        reason=Reason.NO_TRANSPORT,
+        until=None,
+        text="Sending is not set up yet.",
+    )
+    with pytest.raises(FrozenInstanceError):
+        state.paused = True  # type: ignore[misc]
+    queue.set_transport(lambda _: Outcome.sent())
+    queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
+    queue.set_lifecycle(Lifecycle.BACKGROUND)
+    queue.pause("ana")
+    state = queue.state()
+    assert (state.connectivity, state.link, state.metered) == (Connectivity.ONLINE, Link.CELLULAR, True)
+    assert (state.lifecycle, state.paused, state.paused_conversations) == (Lifecycle.BACKGROUND, False, 1)
+    assert (state.has_transport, state.reason) == (True, Reason.NONE)
+    queue.pause()
+    assert (queue.state().paused, queue.state().reason) == (True, Reason.PAUSED)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    assert queue.state().reason is Reason.OFFLINE
+
+
+def test_Q20_the_prompt_is_the_one_of_its_event(opened: Opener, http: HttpTransport) -> None:
+    events = Events()
+    queue = opened(transport=http, mode=Mode.ASK, settle=0, prompt_timeout=3600, on_event=events)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("1", conversation="ana")
+    queue.enqueue("22", conversation="ben")
+    assert queue.state().prompt is None
+    queue.set_connectivity(Connectivity.ONLINE)
+    state = queue.state()
+    assert state.prompt == events.wait_for(EventKind.PROMPT).prompt
+    assert state.prompt is not None
+    assert (state.prompt.messages, state.prompt.bytes, state.prompt.conversations) == (2, 3, 2)
+    now = datetime.now(timezone.utc)
+    assert state.prompt_expires is not None
+    assert now + timedelta(seconds=3500) < state.prompt_expires <= now + timedelta(seconds=3600)
+    assert (state.reason, state.text) == (Reason.PERSON, "Waiting for your confirmation.")
+    queue.drain()
+    state = queue.state()
+    assert (state.prompt, state.prompt_expires, state.reason) == (None, None, Reason.NONE)
+
+
+def test_Q20_a_prompt_that_expired_stands_no_more(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http, mode=Mode.ASK, settle=0, prompt_timeout=0.05)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("hello")
+    queue.set_connectivity(Connectivity.ONLINE)
+    wait_until(lambda: queue.state().prompt is None)
+    assert queue.state().text == "Waiting for you to send 1 message."
+
+
+def test_Q20_the_state_can_be_read_inside_a_transport(opened: Opener) -> None:
+    seen: list[State] = []
+
+    def send(_: Delivery) -> Outcome:
+        seen.append(queue.state())
+        return Outcome.sent()
+
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    queue.enqueue("hello")
+    queue.set_transport(send)
+    queue.drain()
+    (state,) = seen
+    assert (state.draining, state.in_flight, state.reason) == (True, 1, Reason.SENDING)
+    assert not queue.state().draining
+
+
+def test_Q20_the_state_is_there_after_events_were_lost(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http, mode=Mode.ASK, settle=0)
+    held, let_go = threading.Event(), threading.Event()
+    kinds: list[EventKind] = []
+
+    def handler(event: object) -> None:
+        kinds.append(event.kind)  # type: ignore[attr-defined]
+        held.set()
+        let_go.wait(20)
+
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.set_event_handler(handler)
+    queue.enqueue("first")
+    held.wait(20)
+    queue.enqueue_batch({"body": "x"} for _ in range(12_000))
+    queue.set_connectivity(Connectivity.ONLINE)
+    state = queue.state()
+    let_go.set()
+    wait_until(lambda: EventKind.RESYNC in kinds)
+    assert state.prompt is not None
+    assert state.prompt.messages == 12_001
+
+
+def test_Q20_until_when_a_retry_waits(opened: Opener) -> None:
+    queue = opened(transport=lambda _: Outcome.retry(), retry=RetryPolicy(ladder=[3600]))
+    id = queue.enqueue("hello")
+    wait_until(lambda: queue.get(id).next_attempt)
+    state = queue.state()
+    due = queue.get(id).next_attempt
+    assert state.reason is Reason.RETRYING
+    assert state.until is not None
+    assert due is not None
+    assert abs(state.until - due) < timedelta(seconds=1)
+    assert state.text.startswith("The last attempt failed. The next one is in ")
+
+
+def test_Q20_a_read_only_queue_has_a_state(opened: Opener, store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.enqueue("hello")
+    reader = opened(read_only=True)
+    state = reader.state()
+    assert (state.reason, state.has_transport) == (Reason.NO_TRANSPORT, False)
+    assert state.text == "The store is open for reading only. Nothing is sent from it."
+    reader.close()
+    with pytest.raises(ClosedError):
+        reader.state()
+
+
+def test_Q2_Q19_the_banner_of_one_conversation(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+    queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
+    receiver.answer_next(400)
+    queue.enqueue("bad", conversation="ben")
+    queue.drain()
+    queue.set_connectivity(Connectivity.OFFLINE)
+    for name in ("ana", "ana", "ben"):
+        queue.enqueue("hello", conversation=name)
+    assert queue.banner() == "You're offline. 3 messages queued. 1 message failed."
+    assert queue.banner("ana") == "You're offline. 2 messages queued."
+    assert queue.banner(conversation="ben") == "You're offline. 1 message queued. 1 message failed."
+    assert queue.banner("nobody") == "You're offline."
+    queue.set_connectivity(Connectivity.ONLINE)
+    queue.pause("ana")
+    assert queue.banner("ana") == "Sending is paused. 2 messages queued."
+    assert queue.banner() == "3 messages queued. 1 message failed."
+
+
+@pytest.mark.parametrize(
+    ("mode", "banner", "explanation"),
+    [
+        (
+            Mode.AUTO,
+            "You're offline. Messages will send when connected.",
+            "You're offline. It will be sent when connected.",
+        ),
+        (Mode.ASK, "You're offline.", "You're offline. Waiting for you to send it."),
+        (Mode.MANUAL, "You're offline.", "You're offline. Waiting for you to send it."),
+    ],
+)
+def test_H7_the_words_know_the_mode(
+    opened: Opener, http: HttpTransport, mode: Mode, banner: str, explanation: str
+) -> None:
+    queue = opened(transport=http, mode=mode)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    assert queue.banner() == queue.state().text == banner
+    id = queue.enqueue("hello")
+    assert queue.explain(id).text == explanation
+    assert queue.banner() == queue.state().text == "You're offline. 1 message queued."
+
+
+def test_A7_connectivity_has_its_words() -> None:
+    assert [each.label for each in Connectivity] == ["Unknown", "Offline", "Online"]
+
+
+def test_Q20_with_await(store: Path) -> None:
+    async def test() -> None:
+        async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
+            await queue.set_connectivity(Connectivity.OFFLINE)
+            await queue.enqueue("hello", conversation="ana")
+            state = await queue.state()
+            assert (state.connectivity, state.mode, state.reason) == (
+                Connectivity.OFFLINE,
+                Mode.MANUAL,
+                Reason.NO_TRANSPORT,
+            )
+            assert await queue.banner("ana") == "You're offline. 1 message queued."
+            assert await queue.banner(conversation="ben") == "You're offline."
+
+    asyncio.run(test())
