@@ -42,6 +42,8 @@ package final class Engine: @unchecked Sendable {
     var storageDelay: Int64 = 0
     /// When what was committed without a flush is flushed (monotonic).
     var flushAt = Int64.max
+    /// Outcomes that were committed without a flush since the flush with this number.
+    var unflushed = (outcomes: 0, since: 0)
     /// What happened before there was anybody to tell.
     var notices: [Event] = []
     /// The messages being sent, as they were when their attempts began; by token.
@@ -313,6 +315,16 @@ package final class Engine: @unchecked Sendable {
 
     /// What is committed without a flush survives a power cut a second later.
     private static let flushDelay: Int64 = 700
+
+    /// Outcomes that were committed and are not durable.
+    var undurableOutcomes: Int { unflushed.since == store.flushes ? unflushed.outcomes : 0 }
+
+    /// Runs a commit with so many outcomes in it, and counts those that it does not make durable.
+    func committing(_ outcomes: Int, _ commit: () throws(QueueError) -> Void) throws(QueueError) {
+        let (before, since) = (undurableOutcomes, store.flushes)
+        try commit()
+        unflushed = (before + outcomes, since)
+    }
 
     /// Called by the timer, under the lock.
     func flushWhatIsDue() {

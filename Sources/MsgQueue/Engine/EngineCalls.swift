@@ -96,8 +96,8 @@ extension Engine {
                 conflictIsSent: options.conflictIsSent, now: now.wall)
         else { throw QueueError(.conflict, "the attempt had timed out, and its message has gone on") }
         if store.isInTransaction { commitFacts() }
-        try transaction(durable: options.durableOutcomes) { () throws(QueueError) in
-            try store.update(row, to: progress)
+        try committing(1) { () throws(QueueError) in
+            try transaction(durable: options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
         }
         late.remove(token)
         statisticsKeeper.sent(createdAt: row.createdAt, bytes: row.bodySize, now)

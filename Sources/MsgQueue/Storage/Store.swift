@@ -405,6 +405,9 @@ package final class Store {
     /// Whether a commit of this store is not durable yet.
     package var needsFlush: Bool { database.needsFlush }
 
+    /// Flushes that succeeded: what was committed before the last of them is durable.
+    package var flushes: Int { database.flushes }
+
     /// Makes durable what is not.
     package func flush() throws(QueueError) {
         guard needsFlush, !isInTransaction else { return }
@@ -450,12 +453,18 @@ package final class Store {
     /// Closes the file; `clean` also writes down what the next open would else have to count.
     package func close(clean: Bool) {
         let isClosed = clean && !isReadOnly && finish()
+        if clean, !isClosed { flushLast() }
         database.close()
         if isClosed {
             unlink(StorePath.log(of: path))
             side.remove()
         }
         lock.release()
+    }
+
+    /// The store could not be closed in order: the log keeps what was committed, so it must be durable.
+    private func flushLast() {
+        do throws(QueueError) { try flush() } catch { Log.error("\(path): \(error.detail)") }
     }
 
     /// True when the database holds everything.
@@ -472,7 +481,10 @@ package final class Store {
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
-                guard checkpoint(), database.truncateLog() else { return false }
+                guard checkpoint(), database.truncateLog() else {
+                    Log.warning("\(path): not closed in order: the log could not be copied into the database; the next open copies it")
+                    return false
+                }
                 database.restoreReserve()
                 return true
             } catch {
