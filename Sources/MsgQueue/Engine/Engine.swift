@@ -301,10 +301,11 @@ package final class Engine: @unchecked Sendable {
         guard store.remakeIndexes() else { return false }
         Log.error("\(store.path): an index was damaged and was made anew from the messages: \(error.detail)")
         emit(.storage(QueueError(.corrupt, "an index was damaged and was made anew from the messages")))
+        countsChanged()
         return true
     }
 
-    /// A drain ends with messages left. Those that no index knows would wait for ever.
+    /// Messages that an index does not know would wait for ever: looked for soon after the opening, and when a drain ends with some left.
     func checkIndexes(_ now: Moment) {
         guard store.totals.queued > 0, !store.checkQueuedIndex() else { return }
         guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }

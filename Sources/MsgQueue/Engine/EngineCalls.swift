@@ -90,7 +90,7 @@ extension Engine {
         let now = ports.moment
         guard let (flight, contentHash) = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
         // What was edited since is not what arrived.
-        guard let row = try store.row(at: flight.sequence, .none), row.contentHash == contentHash,
+        guard let row = try store.row(at: flight.sequence, .whole), row.contentHash == contentHash,
             let progress = OutcomeRule.lateSuccess(
                 outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
                 conflictIsSent: options.conflictIsSent, now: now.wall)

@@ -162,7 +162,7 @@ extension Engine {
     private func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
-            guard let found = try store.row(at: attempt.sequence, .none) else {
+            guard let found = try store.row(at: attempt.sequence, .whole) else {
                 return try store.forgetInterrupted(attempt.sequence)
             }
             row = found

@@ -71,7 +71,7 @@ extension Engine {
                     keepCount: options.keepSent, keepSince: now.wall.subtractingClamped(options.keepSentFor),
                     forgetBefore: rememberedSince, now: now.wall)
             }
-            if scheduler.knowsOfNothing { checkIndexes(now) }
+            checkIndexes(now)
             maintenanceAt = hasMore ? now.mono : now.mono + Self.maintenanceEvery
             if store.totals != before { countsChanged() }
         } catch {

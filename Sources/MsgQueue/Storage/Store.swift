@@ -80,6 +80,8 @@ package final class Store {
 
     /// What the view shows, with every protection on: a damaged schema is found here already.
     private static func reading(_ view: StoreView) throws(QueueError) -> Database {
+        let raw = try Posix.read(view.database, at: 0, count: 100, view.path)
+        try Ties.checkUpgrade(view, raw, layout: try StoreHeader.check(with: try view.header(), raw: raw, view.path))
         do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
             throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
         }
@@ -163,9 +165,12 @@ package final class Store {
             if !checkpoint() { Log.warning("\(path): the log that was left behind could not be copied yet") }
         }
         if survey.layout < Schema.version { try upgrade() }
-        if survey.needsIndexes { try makeIndexes() }
-        if survey.state == nil { try rebuild() }
         nextSequence = state.sequenceCeiling + 1
+        if survey.state == nil {
+            try rebuild()
+        } else if survey.needsIndexes {
+            try makeIndexes()
+        }
         if state.mark == .closed, state.totals.isPlausible {
             counters = Counters(totals: state.totals)
         } else {
@@ -217,24 +222,25 @@ package final class Store {
         }
     }
 
-    /// Whether the index of queued messages holds those that are queued; not more often than once a session.
+    /// Whether the two indexes of queued messages hold the same ones, and as many as are counted; not more often than once a session. A
+    /// message that is missing from one of them might never be sent.
     package func checkQueuedIndex() -> Bool {
         guard !isQueuedIndexChecked, !isInTransaction else { return true }
         isQueuedIndexChecked = true
         do throws(QueueError) {
-            let indexed = try database.statement(
+            let queued = try database.statement(
                 "SELECT count(*), total(seq) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0")
-            let kept = try database.statement("SELECT count(*), total(seq) FROM message NOT INDEXED WHERE +indexed = 1 AND +status = 0")
             let waiting = try database.statement(
                 "SELECT count(*), total(seq) FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0")
             var sums: [(Int64, Double)] = []
-            for statement in [indexed, kept, waiting] {
+            for statement in [queued, waiting] {
                 sums.append(try statement.first { () throws(QueueError) in (statement.int(0), statement.double(1)) } ?? (0, 0))
             }
-            return sums[0] == sums[1] && sums[2] == sums[1]
+            let counted = counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued }
+            return sums[0] == sums[1] && sums[0].0 == counted
         } catch {
             Log.warning("\(path): \(error.detail)")
-            return !error.isIndex
+            return error.code != .corrupt
         }
     }
     private var isQueuedIndexChecked = false
@@ -242,7 +248,7 @@ package final class Store {
     private func makeIndexes() throws(QueueError) {
         note("an index was damaged and was made anew from the messages")
         try begin()
-        try database.execute("REINDEX")
+        try countAnew()
         isUpgraded = true
         try commit(durable: true)
     }
@@ -260,10 +266,7 @@ package final class Store {
         try begin()
         // The row may be gone altogether.
         try database.execute(Schema.firstState)
-        try database.execute("DELETE FROM conversation")
-        try database.execute("UPDATE message SET indexed = 0 WHERE indexed != 0")
-        state.foldedThrough = 0
-        try fold()
+        try countAnew()
         isUpgraded = true
         try commit(durable: true)
     }
