@@ -227,7 +227,7 @@ TEST(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
     snprintf(text, sizeof text, "%d", number);
     struct child child = child_start("open-until", other.path, text);
     if (child_wait(&child) == 0) break;
-    if (file_size(log_of(&other)) > 4096 && file_is(other.path, &before.files[0])) {
+    if (file_exists(log_of(&other)) && file_size(log_of(&other)) > 4096 && file_is(other.path, &before.files[0])) {
       struct file_copy log = file_read(log_of(&other));
       scene_open(&other);
       CHECK_NUMBER(0, journal_count(&other.journal, MSGQ_EVENT_STORAGE));
