@@ -296,8 +296,8 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  * flight, tells the events that are left (a handler that does not come back within a second ends that), runs the
  * release functions, closes the store.
  * NULL is fine. MSGQ_TIMEOUT: closed all the same, but an attempt had not ended; after the next open it is "outcome
- * unknown", and its release function runs when the callback returns. MSGQ_STORAGE: closed all the same, but the store took no
- * more writes, and outcomes of attempts are not saved; after the next open they are "outcome unknown".
+ * unknown", and its release function runs when the callback returns. MSGQ_STORAGE: closed all the same, but a write
+ * or a flush failed, and outcomes of attempts are not saved; after the next open they may be "outcome unknown".
  * Errors: INVALID, CLOSED, CONFLICT (from inside a callback), FORKED, TIMEOUT, STORAGE. Threads: any. Since 0.1.
  */
 msgq_result msgq_close(msgq_queue *queue, int64_t timeout_ms);

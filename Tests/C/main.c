@@ -16,7 +16,7 @@ int main(int count, char **arguments) {
     explain_tests, meanwhile_tests, statistics_tests, bad_call_tests, bad_value_tests, bad_size_tests,
     bad_place_tests, host_tests, async_drain_tests, thread_tests, hang_tests, many_hung_tests, closing_tests, ending_tests, fork_tests,
     idle_tests, rest_tests, clock_tests, monitor_tests, monitor_storm_tests, example_tests, log_tests,
-    owner_tests, refusal_tests, log_tie_tests, flush_tests, lost_tail_tests, full_disk_tests, damage_tests,
+    owner_tests, refusal_tests, log_tie_tests, flush_tests, lost_tail_tests, full_disk_tests, damage_tests, damaged_count_tests,
     odd_file_tests, restore_tests, layout_tests,
     salvage_tests, read_only_tests,
   };

@@ -245,10 +245,54 @@ TEST(D6_a_flush_that_fails_later_is_told) {
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) > 0);
   atomic_store(&fault_sync, false);
   CHECK_RESULT(MSGQ_STORAGE, enqueue(&scene, "later"));
-  msgq_close(scene.queue, 1000);
+  CHECK_RESULT(MSGQ_STORAGE, msgq_close(scene.queue, 1000));
+  CHECK(strstr(msgq_error_detail(), "the outcomes of 3 attempts are not saved") != NULL);
   scene.queue = NULL;
   scene_open(&scene);
   CHECK_NUMBER(3, counts_of(&scene, NULL).sent + counts_of(&scene, NULL).queued);
+  scene_end(&scene);
+}
+
+/* The flush that fails is the one that close makes itself, or one of an enqueue. */
+static void fail_a_flush_after_outcomes(bool by_close) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  put_numbered(&scene, 1, 3);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(3, drain(&scene).sent);
+  atomic_store(&fault_sync, true);
+  if (!by_close) CHECK_RESULT(MSGQ_UNKNOWN, enqueue(&scene, "unknown"));
+  CHECK_RESULT(MSGQ_STORAGE, msgq_close(scene.queue, 1000));
+  atomic_store(&fault_sync, false);
+  CHECK(strstr(msgq_error_detail(), "the outcomes of 3 attempts are not saved") != NULL);
+  scene.queue = NULL;
+  scene_open(&scene);
+  CHECK_NUMBER(3, counts_of(&scene, NULL).sent + counts_of(&scene, NULL).queued - (status_of(&scene, "unknown") >= 0));
+  scene_end(&scene);
+}
+
+TEST(D6_close_tells_of_outcomes_that_its_own_flush_did_not_save) { fail_a_flush_after_outcomes(true); }
+TEST(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save) { fail_a_flush_after_outcomes(false); }
+
+/* Outcomes that a flush made durable before are saved, whatever fails afterwards. */
+TEST(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  put_numbered(&scene, 1, 3);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(3, drain(&scene).sent);
+  REQUIRE_OK(enqueue(&scene, "durable"));
+  atomic_store(&fault_sync, true);
+  CHECK_RESULT(MSGQ_UNKNOWN, enqueue(&scene, "unknown"));
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene.queue, 1000));
+  atomic_store(&fault_sync, false);
+  scene.queue = NULL;
+  scene_open(&scene);
+  CHECK_NUMBER(3, counts_of(&scene, NULL).sent);
   scene_end(&scene);
 }
 
@@ -263,5 +307,8 @@ const struct check_test flush_tests[] = {
   ROW_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call),
   ROW_ALONE(D6_an_idle_queue_flushes_nothing),
   ROW_ALONE(D6_a_flush_that_fails_later_is_told),
+  ROW_ALONE(D6_close_tells_of_outcomes_that_its_own_flush_did_not_save),
+  ROW_ALONE(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save),
+  ROW_ALONE(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed),
   ROWS_END,
 };

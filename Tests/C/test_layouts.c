@@ -218,7 +218,68 @@ TEST(D2_a_damaged_store_of_layout_1_is_refused_untouched) {
   scene_end(&scene);
 }
 
+/* A backup of layout 1 is put over a store that crashed with its log, which was upgraded since. */
+TEST(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused) {
+  struct scene scene;
+  begin_layout1(&scene, false);
+  file_copy_to(scene.path, scene_file(&scene, "backup.db"));
+  close_after(&scene, 21, 23);
+  crash_after(&scene, 24, 29);
+  file_copy_to(scene_file(&scene, "backup.db"), scene.path);
+  check_refused(&scene, MSGQ_CORRUPT, "does not belong");
+  CHECK(strstr(msgq_error_detail(), log_of(&scene)) != NULL && strstr(msgq_error_detail(), "move ") != NULL);
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  REQUIRE_OK(msgq_check(scene.path, &report));
+  CHECK_NUMBER(11, report.whole);
+  CHECK(strstr(report.text, "does not belong") != NULL);
+  REQUIRE(unlink(log_of(&scene)) == 0 && unlink(tail_of(&scene)) == 0);
+  scene_open(&scene);
+  check_everything(&scene, false);
+  scene_end(&scene);
+}
+
+/* The log of another store's upgrade, of which nothing is in that store's file yet. */
+TEST(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
+  struct scene scene, other;
+  struct file_copy upgrade_log = { 0 };
+  begin_layout1(&other, false);
+  sql_run(other.path, "UPDATE state SET sequence_ceiling = sequence_ceiling + 7");
+  /* Killed when the upgrade is in the log and not copied: the first moment at which a log is there with layout 2. */
+  struct snapshot before;
+  snapshot_take(&before, other.directory);
+  for (int number = 1; number < 200; number++) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    struct child child = child_start("open-until", other.path, text);
+    if (child_wait(&child) == 0) break;
+    if (file_exists(log_of(&other)) && file_size(log_of(&other)) > 4096 && file_is(other.path, &before.files[0])) {
+      struct file_copy log = file_read(log_of(&other));
+      scene_open(&other);
+      CHECK_NUMBER(0, journal_count(&other.journal, MSGQ_EVENT_STORAGE));
+      scene_close(&other);
+      /* The last of them is whole. */
+      file_copy_free(&upgrade_log);
+      upgrade_log = log;
+    }
+    snapshot_restore(&before, other.directory);
+  }
+  REQUIRE(upgrade_log.size > 0);
+  begin_layout1(&scene, false);
+  file_write(log_of(&scene), upgrade_log.bytes, upgrade_log.size);
+  REQUIRE(chmod(log_of(&scene), 0600) == 0);
+  check_refused(&scene, MSGQ_CORRUPT, "does not belong");
+  REQUIRE(unlink(log_of(&scene)) == 0);
+  scene_open(&scene);
+  check_everything(&scene, false);
+  file_copy_free(&upgrade_log);
+  snapshot_free(&before);
+  scene_end(&other);
+  scene_end(&scene);
+}
+
 const struct check_test layout_tests[] = {
+  ROW(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused),
+  ROW(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused),
   ROW(D17_upgrade_of_a_closed_store_of_layout_1_keeps_everything),
   ROW(D17_upgrade_of_a_crashed_store_of_layout_1_keeps_everything),
   ROW_ALONE(D17_upgrade_of_a_closed_store_survives_a_crash_at_every_change),

@@ -158,7 +158,43 @@ TEST(D3_a_log_that_is_removed_under_a_running_queue_stops_it) {
   scene_end(&scene);
 }
 
+/* It begins like a log, and nothing in it is whole: it is neither applied nor taken away. */
+TEST(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched) {
+  struct scene scene;
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  scene_begin(&scene);
+  close_after(&scene, 1, 3);
+  file_copy_to(scene.path, scene_file(&scene, "closed.db"));
+  crash_after(&scene, 4, 6);
+  file_copy_to(scene_file(&scene, "closed.db"), scene.path);
+  file_flip(log_of(&scene), 32 + 24 + 100); /* in its first frame */
+  check_refused(&scene, MSGQ_CORRUPT, "holds nothing whole");
+  CHECK(strstr(msgq_error_detail(), "move it away") != NULL);
+  REQUIRE_OK(msgq_salvage(scene.path, scene_file(&scene, "salvaged.db"), &report));
+  CHECK_NUMBER(3, report.whole);
+  REQUIRE(unlink(log_of(&scene)) == 0 && unlink(tail_of(&scene)) == 0);
+  scene_open(&scene);
+  check_numbered(&scene, 1, 3);
+  scene_end(&scene);
+}
+
+TEST(D12_a_file_that_is_no_database_is_said_to_be_no_message_store) {
+  static const char *const texts[] = { "Dear diary, this is a text that is longer than the header of a database file would be, and means nothing at all to it.", "short" };
+  struct scene scene;
+  scene_begin(&scene);
+  for (size_t index = 0; index < 2; index++) {
+    file_write(scene.path, texts[index], strlen(texts[index]));
+    check_refused(&scene, MSGQ_CORRUPT, "is not a message store");
+  }
+  unlink(scene.path);
+  sql_run(scene.path, "CREATE TABLE notes(text)");
+  check_refused(&scene, MSGQ_CORRUPT, "not a message store");
+  scene_end(&scene);
+}
+
 const struct check_test log_tie_tests[] = {
+  ROW(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched),
+  ROW(D12_a_file_that_is_no_database_is_said_to_be_no_message_store),
   ROW(D3_a_backup_copied_over_a_crashed_store_is_refused),
   ROW(D3_a_backup_moved_over_a_crashed_store_is_refused),
   ROW(D3_an_older_closed_copy_over_a_crashed_store_is_refused),

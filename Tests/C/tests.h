@@ -61,6 +61,7 @@ extern const struct check_test flush_tests[];
 extern const struct check_test lost_tail_tests[];
 extern const struct check_test full_disk_tests[];
 extern const struct check_test damage_tests[];
+extern const struct check_test damaged_count_tests[];
 extern const struct check_test odd_file_tests[];
 extern const struct check_test restore_tests[];
 extern const struct check_test layout_tests[];

@@ -47,6 +47,8 @@ package final class Engine: @unchecked Sendable {
     var storageDelay: Int64 = 0
     /// When what was committed without a flush is flushed (monotonic).
     var flushAt = Int64.max
+    /// Outcomes that were committed without a flush since the flush with this number.
+    var unflushed = (outcomes: 0, since: 0)
     /// What happened before there was anybody to tell.
     var notices: [Event] = []
     /// The messages being sent, as they were when their attempts began; by token.
@@ -306,10 +308,11 @@ package final class Engine: @unchecked Sendable {
         guard store.remakeIndexes() else { return false }
         Log.error("\(store.path): an index was damaged and was made anew from the messages: \(error.detail)")
         emit(.storage(QueueError(.corrupt, "an index was damaged and was made anew from the messages")))
+        countsChanged()
         return true
     }
 
-    /// A drain ends with messages left. Those that no index knows would wait for ever.
+    /// Messages that an index does not know would wait for ever: looked for soon after the opening, and when a drain ends with some left.
     func checkIndexes(_ now: Moment) {
         guard store.totals.queued > 0, !store.checkQueuedIndex() else { return }
         guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }
@@ -320,6 +323,16 @@ package final class Engine: @unchecked Sendable {
 
     /// What is committed without a flush survives a power cut a second later.
     private static let flushDelay: Int64 = 700
+
+    /// Outcomes that were committed and are not durable.
+    var undurableOutcomes: Int { unflushed.since == store.flushes ? unflushed.outcomes : 0 }
+
+    /// Runs a commit with so many outcomes in it, and counts those that it does not make durable.
+    func committing(_ outcomes: Int, _ commit: () throws(QueueError) -> Void) throws(QueueError) {
+        let (before, since) = (undurableOutcomes, store.flushes)
+        try commit()
+        unflushed = (before + outcomes, since)
+    }
 
     /// Called by the timer, under the lock.
     func flushWhatIsDue() {

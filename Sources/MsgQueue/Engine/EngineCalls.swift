@@ -90,14 +90,14 @@ extension Engine {
         let now = ports.moment
         guard let (flight, contentHash) = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
         // What was edited since is not what arrived.
-        guard let row = try store.row(at: flight.sequence, .none), row.contentHash == contentHash,
+        guard let row = try store.row(at: flight.sequence, .whole), row.contentHash == contentHash,
             let progress = OutcomeRule.lateSuccess(
                 outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
                 conflictIsSent: options.conflictIsSent, now: now.wall)
         else { throw QueueError(.conflict, "the attempt had timed out, and its message has gone on") }
         if store.isInTransaction { commitFacts() }
-        try transaction(durable: options.durableOutcomes) { () throws(QueueError) in
-            try store.update(row, to: progress)
+        try committing(1) { () throws(QueueError) in
+            try transaction(durable: options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
         }
         late.remove(token)
         statisticsKeeper.sent(createdAt: row.createdAt, bytes: row.bodySize, now)

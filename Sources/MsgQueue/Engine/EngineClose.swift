@@ -16,8 +16,8 @@ extension Engine {
             case .unsaved(let count):
                 QueueError(
                     .storage,
-                    "closed, but the store took no more writes: \(count) outcomes of attempts are not saved, and will be unknown after the "
-                        + "next open")
+                    "closed, but the store took no more writes: the outcomes of \(count) attempts are not saved. After the next open they may "
+                        + "be unknown, and their messages may be sent again")
             }
         }
     }
@@ -103,8 +103,6 @@ extension Engine {
         phase = .closed
         commitFacts()
         if !unsaved.isEmpty, !store.isPoisoned { saveUnsaved() }
-        let left = unsaved.count(where: \.isOutcome)
-        if left > 0 { Log.error("\(store.path): \(left) outcomes could not be written before the close") }
         let waiters = drainWaiters
         drainWaiters = []
         let barriers = events.takeBarriers()
@@ -113,6 +111,8 @@ extension Engine {
         for copy in copies { copy.abandon() }
         copies = []
         store.close(clean: true)
+        let left = unsaved.count(where: \.isOutcome) + undurableOutcomes
+        if left > 0 { Log.error("\(store.path): \(left) outcomes could not be made durable before the close") }
         let stuck = callsRunning > 0 || isDelivering
         let threads = services + workers.values
         (workers, services) = ([:], [])
@@ -162,7 +162,7 @@ extension Engine {
     private func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
-            guard let found = try store.row(at: attempt.sequence, .none) else {
+            guard let found = try store.row(at: attempt.sequence, .whole) else {
                 return try store.forgetInterrupted(attempt.sequence)
             }
             row = found

@@ -70,7 +70,7 @@ extension Engine {
                     keepCount: options.keepSent, keepSince: options.keepSentFor.map { now.wall.subtractingClamped($0) },
                     forgetBefore: rememberedSince, now: now.wall)
             }
-            if scheduler.knowsOfNothing { checkIndexes(now) }
+            checkIndexes(now)
             maintenanceAt = hasMore ? now.mono : now.mono + Self.maintenanceEvery
             if store.totals != before { countsChanged() }
         } catch {

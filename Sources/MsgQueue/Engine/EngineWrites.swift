@@ -170,7 +170,7 @@ extension Engine {
         try DraftRule.check(id: id)
         try DraftRule.check(bodySize: body.count, options)
         try changing { () throws(QueueError) in
-            let row = try find(id, .edit, .none)
+            let row = try find(id, .edit, .whole)
             try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, options)
             try transaction(durable: true) { () throws(QueueError) in
                 try store.replaceBody(of: row, body, now: ports.wall())
@@ -194,6 +194,7 @@ extension Engine {
             }
             try StatusRule.check(.delete, on: sendingPlaces.contains(sequence) ? .sending : row.progress.status)
             try transaction(durable: true) { () throws(QueueError) in
+                try store.fitCounts(to: row, .whole)
                 try store.delete(row)
                 if !row.progress.status.isUnsent { try store.remember(id, isReceived: row.isReceived, now: ports.wall()) }
             }
@@ -226,7 +227,7 @@ extension Engine {
     package func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) {
         try DraftRule.check(id: id)
         try changing { () throws(QueueError) in
-            let row = try find(id, nil, .none)
+            let row = try find(id, nil, .whole)
             let status = sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
             let earliest = row.isReceived ? row.createdAt : row.progress.sentAt
             let now = ports.wall()

@@ -28,8 +28,11 @@ extension Engine {
     func commitFacts(begins: Bool = false) -> Bool {
         guard !isOrphan, store.isInTransaction else { return true }
         do throws(QueueError) {
-            let hasOutcome = staged.contains(where: \.isOutcome)
-            try store.commit(durable: options.durableOutcomes && hasOutcome || begins && (options.durableOutcomes || options.holdUnknown))
+            let outcomes = staged.count(where: \.isOutcome)
+            try committing(outcomes) { () throws(QueueError) in
+                try store.commit(
+                    durable: options.durableOutcomes && outcomes > 0 || begins && (options.durableOutcomes || options.holdUnknown))
+            }
             storageIsWell()
         } catch {
             giveUpFacts(error)

@@ -21,6 +21,8 @@ final class Database {
     private let hookFrames: UnsafeMutablePointer<Int32>
     /// Frames in the log that are durable.
     private var flushedFrames: Int32 = 0
+    /// Flushes of the log that succeeded.
+    private(set) var flushes = 0
     /// Everything in the log is in the database: the next commit begins a new log.
     private(set) var isLogFresh = true
     private var logDescriptor: Int32 = -1
@@ -280,6 +282,7 @@ final class Database {
         }
         try checkFiles(thoroughly: false)
         flushedFrames = logFrames
+        flushes += 1
     }
 
     /// The files are still the ones that were opened, and nobody else wrote them.

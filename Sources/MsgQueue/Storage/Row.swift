@@ -14,6 +14,8 @@ package struct Row {
     package var expiresAt: Int64
     package var unmeteredOnly: Bool
     package var progress: Progress
+    /// False: what stands on disk is no status, and no count includes the message.
+    package var isCounted = true
     package var stateHash: Int64 = 0
     package var contentHash: Int64 = 0
     package var bodySize: Int64

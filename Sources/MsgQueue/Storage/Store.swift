@@ -82,6 +82,8 @@ package final class Store {
 
     /// What the view shows, with every protection on: a damaged schema is found here already.
     private static func reading(_ view: StoreView) throws(QueueError) -> Database {
+        let raw = try Posix.read(view.database, at: 0, count: 100, view.path)
+        try Ties.checkUpgrade(view, raw, layout: try StoreHeader.check(with: try view.header(), raw: raw, view.path))
         do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
             throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
         }
@@ -165,9 +167,12 @@ package final class Store {
             if !checkpoint() { Log.warning("\(path): the log that was left behind could not be copied yet") }
         }
         if survey.layout < Schema.version { try upgrade() }
-        if survey.needsIndexes { try makeIndexes() }
-        if survey.state == nil { try rebuild() }
         nextSequence = state.sequenceCeiling + 1
+        if survey.state == nil {
+            try rebuild()
+        } else if survey.needsIndexes {
+            try makeIndexes()
+        }
         if state.mark == .closed, state.totals.isPlausible {
             counters = Counters(totals: state.totals)
         } else {
@@ -219,24 +224,25 @@ package final class Store {
         }
     }
 
-    /// Whether the index of queued messages holds those that are queued; not more often than once a session.
+    /// Whether the two indexes of queued messages hold the same ones, and as many as are counted; not more often than once a session. A
+    /// message that is missing from one of them might never be sent.
     package func checkQueuedIndex() -> Bool {
         guard !isQueuedIndexChecked, !isInTransaction else { return true }
         isQueuedIndexChecked = true
         do throws(QueueError) {
-            let indexed = try database.statement(
+            let queued = try database.statement(
                 "SELECT count(*), total(seq) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0")
-            let kept = try database.statement("SELECT count(*), total(seq) FROM message NOT INDEXED WHERE +indexed = 1 AND +status = 0")
             let waiting = try database.statement(
                 "SELECT count(*), total(seq) FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0")
             var sums: [(Int64, Double)] = []
-            for statement in [indexed, kept, waiting] {
+            for statement in [queued, waiting] {
                 sums.append(try statement.first { () throws(QueueError) in (statement.int(0), statement.double(1)) } ?? (0, 0))
             }
-            return sums[0] == sums[1] && sums[2] == sums[1]
+            let counted = counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued }
+            return sums[0] == sums[1] && sums[0].0 == counted
         } catch {
             Log.warning("\(path): \(error.detail)")
-            return !error.isIndex
+            return error.code != .corrupt
         }
     }
     private var isQueuedIndexChecked = false
@@ -244,7 +250,7 @@ package final class Store {
     private func makeIndexes() throws(QueueError) {
         note("an index was damaged and was made anew from the messages")
         try begin()
-        try database.execute("REINDEX")
+        try countAnew()
         isUpgraded = true
         try commit(durable: true)
     }
@@ -262,10 +268,7 @@ package final class Store {
         try begin()
         // The row may be gone altogether.
         try database.execute(Schema.firstState)
-        try database.execute("DELETE FROM conversation")
-        try database.execute("UPDATE message SET indexed = 0 WHERE indexed != 0")
-        state.foldedThrough = 0
-        try fold()
+        try countAnew()
         isUpgraded = true
         try commit(durable: true)
     }
@@ -407,6 +410,9 @@ package final class Store {
     /// Whether a commit of this store is not durable yet.
     package var needsFlush: Bool { database.needsFlush }
 
+    /// Flushes that succeeded: what was committed before the last of them is durable.
+    package var flushes: Int { database.flushes }
+
     /// Makes durable what is not.
     package func flush() throws(QueueError) {
         guard needsFlush, !isInTransaction else { return }
@@ -452,12 +458,18 @@ package final class Store {
     /// Closes the file; `clean` also writes down what the next open would else have to count.
     package func close(clean: Bool) {
         let isClosed = clean && !isReadOnly && finish()
+        if clean, !isClosed { flushLast() }
         database.close()
         if isClosed {
             unlink(StorePath.log(of: path))
             side.remove()
         }
         lock.release()
+    }
+
+    /// The store could not be closed in order: the log keeps what was committed, so it must be durable.
+    private func flushLast() {
+        do throws(QueueError) { try flush() } catch { Log.error("\(path): \(error.detail)") }
     }
 
     /// True when the database holds everything.
@@ -474,7 +486,10 @@ package final class Store {
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
-                guard checkpoint(), database.truncateLog() else { return false }
+                guard checkpoint(), database.truncateLog() else {
+                    Log.warning("\(path): not closed in order: the log could not be copied into the database; the next open copies it")
+                    return false
+                }
                 database.restoreReserve()
                 return true
             } catch {

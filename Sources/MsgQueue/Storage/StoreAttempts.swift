@@ -29,6 +29,7 @@ extension Store {
     /// A row whose checksum does not fit: it becomes `failed` as far as that can be written, so that it holds nothing up.
     package func markDamaged(_ sequence: Int64) throws(QueueError) {
         guard let row = try outline(at: sequence), row.progress.status == .queued else { return }
+        try fitCounts(to: row, .whole)
         var progress = Progress()
         progress.status = .failed
         progress.isDamaged = true

@@ -22,7 +22,7 @@ extension Store {
             SELECT name, q, s, d, r, f, x, u, b, l, 3 * q + 5 * s + 7 * d + 11 * r + 13 * f + 17 * x + 19 * u + 23 * b + 29 * l FROM (
               SELECT conversation AS name, sum(status = 0) AS q, sum(status = 2) AS s, sum(status = 3) AS d, sum(status = 4) AS r,
                 sum(status = 5) AS f, sum(status IN (6, 7)) AS x, sum(status = 6) AS u,
-                sum(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END) AS b, max(seq) AS l
+                sum(CASE WHEN status IN (0, 5) THEN min(max(body_size, 0), 268435456) ELSE 0 END) AS b, max(seq) AS l
               FROM message WHERE seq > ?1 GROUP BY conversation) WHERE true
             ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
               delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
@@ -101,14 +101,20 @@ extension Store {
 
     /// Of one conversation; those being sent count as queued.
     package func counts(of conversation: Name) throws(QueueError) -> Counts {
+        let folded: Counts
+        if let kept = try foldedCounts(of: conversation) { folded = kept } else { folded = try recount(conversation) }
+        return folded + (counters.unfolded[conversation] ?? Counts())
+    }
+
+    /// Of the folded rows of one conversation, as they are kept; nil: they are not what was written.
+    func foldedCounts(of conversation: Name) throws(QueueError) -> Counts? {
         let statement = try database.statement(
             """
             SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof FROM conversation WHERE name = ?1
             """)
         try statement.bind(1, conversation.text)
-        var folded = try statement.first { () throws(QueueError) in checkedCounts(statement) } ?? Counts()
-        if folded == nil { folded = try recount(conversation) }
-        return (folded ?? Counts()) + (counters.unfolded[conversation] ?? Counts())
+        guard let kept = try statement.first({ () throws(QueueError) in checkedCounts(statement) }) else { return Counts() }
+        return kept
     }
 
     /// The counts of a row that begins with them, `last_seq` and `proof`; nil: they are not what was written.
@@ -121,22 +127,7 @@ extension Store {
     /// Counts of folded rows, made anew from the messages because those kept are damaged.
     func recount(_ conversation: Name) throws(QueueError) -> Counts {
         Log.warning("\(path): the counts of a conversation were damaged and are made anew from its messages")
-        let statement = try database.statement(
-            """
-            SELECT status, count(*), sum(body_size), max(seq) FROM message INDEXED BY message_conversation
-            WHERE indexed = 1 AND conversation = ?1 GROUP BY status
-            """)
-        try statement.bind(1, conversation.text)
-        var counts = Counts()
-        var last: Int64 = 0
-        try statement.forEach { () throws(QueueError) in
-            guard let status = Row.status(statement.int(0)) else { return true }
-            counts.add(
-                status, isReceived: statement.int(0) >= 6, amount: statement.int(1),
-                bytes: min(max(statement.int(2), 0), Int64(1) << 53))
-            last = max(last, statement.int(3))
-            return true
-        }
+        let (counts, last) = try countRows(in: conversation)
         let update = try database.statement(
             """
             UPDATE conversation SET queued = ?2, sent = ?3, delivered = ?4, "read" = ?5, failed = ?6, received = ?7, unread = ?8,
@@ -150,6 +141,88 @@ extension Store {
             try update.run()
         }
         return counts
+    }
+
+    /// Counts the folded rows of a conversation, and finds its newest.
+    private func countRows(in conversation: Name) throws(QueueError) -> (counts: Counts, last: Int64) {
+        let statement = try database.statement(
+            """
+            SELECT status, count(*), sum(min(max(body_size, 0), 268435456)), max(seq) FROM message INDEXED BY message_conversation
+            WHERE indexed = 1 AND conversation = ?1 GROUP BY status
+            """)
+        try statement.bind(1, conversation.text)
+        var counts = Counts()
+        var last: Int64 = 0
+        try statement.forEach { () throws(QueueError) in
+            guard let status = Row.status(statement.int(0)) else { return true }
+            counts.add(
+                status, isReceived: statement.int(0) >= 6, amount: statement.int(1), bytes: statement.int(2))
+            last = max(last, statement.int(3))
+            return true
+        }
+        return (counts, last)
+    }
+
+    /// Makes the indexes and all counts anew from the messages, which may be damaged. Inside the caller's transaction.
+    func countAnew() throws(QueueError) {
+        try database.execute("REINDEX")
+        try database.execute("UPDATE message SET indexed = 1 WHERE indexed != 1")
+        try database.execute("DELETE FROM conversation")
+        try countRows(after: 0)
+        foldedThrough = nextSequence - 1
+        counters.folded()
+        counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
+    }
+
+    /// Before a message is changed or removed of which only an outline may be known: when it is damaged, the counts of its conversation must
+    /// fit the rows as they are now, from which the change is counted. `part`: what of the message its change depends on. False: it is
+    /// damaged.
+    @discardableResult
+    package func fitCounts(to row: Row, _ part: BodyPart) throws(QueueError) -> Bool {
+        do throws(QueueError) {
+            _ = try self.row(at: row.sequence, part)
+            return true
+        } catch {
+            guard error.code == .corrupt, !error.isIndex else { throw error }
+            try fitCounts(toDamaged: row)
+            return false
+        }
+    }
+
+    private func fitCounts(toDamaged row: Row) throws(QueueError) {
+        guard row.sequence <= foldedThrough else { return }
+        let statement = try database.statement(
+            "SELECT count(*) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1 AND seq = ?2")
+        try statement.bind(1, row.conversation.text)
+        statement.bind(2, row.sequence)
+        let isIndexed = try statement.first { () throws(QueueError) in statement.int(0) == 1 } ?? false
+        guard isIndexed, try foldedCounts(of: row.conversation) == countRows(in: row.conversation).counts else {
+            throw misfit(row)
+        }
+    }
+
+    /// After this error everything that is kept beside the messages is made anew.
+    func misfit(_ row: Row) -> QueueError {
+        QueueError(.corrupt, "what is kept beside message \(row.sequence) does not fit it", isIndex: true)
+    }
+
+    /// After everything unsent was removed: what is being sent is all that may be counted. Otherwise a damaged message was among them.
+    func checkCleared(_ conversation: Name?) throws(QueueError) {
+        let statement = try database.statement(
+            """
+            SELECT total(status = 0), total(status = 5), total(body_size) FROM message WHERE seq IN (SELECT seq FROM in_flight) AND status IN (0, 5)
+              AND (?1 IS NULL OR conversation = ?1)
+            """)
+        try statement.bind(1, conversation?.text)
+        let left = try statement.first { () throws(QueueError) in (0..<3).map { Int64(statement.double($0)) } } ?? [0, 0, 0]
+        let counts = try conversation.map { name throws(QueueError) in try self.counts(of: name) } ?? totals
+        guard [counts.queued, counts.failed, counts.unsentBytes] == left else { return try countAnew() }
+        guard conversation == nil else { return }
+        // And none of them for another.
+        let sum = try database.statement(
+            "SELECT count(*) FROM conversation WHERE queued < 0 OR failed < 0 OR unsent_bytes < 0 OR queued + failed > ?1")
+        sum.bind(1, left[0] + left[1])
+        if try sum.first({ () throws(QueueError) in sum.int(0) }) ?? 0 > 0 { try countAnew() }
     }
 
     /// Runs a change that mends what is kept beside the messages, in the transaction under way or in one of its own. Where the disk does

@@ -46,9 +46,13 @@ extension Store {
             """)
         try newest.bind(1, row.conversation.text)
         newest.bind(2, row.sequence)
-        newest.bind(3, try newestSequence(in: row.conversation))
+        let last = try newestSequence(in: row.conversation)
+        newest.bind(3, last)
         try newest.run()
-        guard database.changes > 0 else { return }
+        guard database.changes > 0, last == 0 else { return }
+        // What is left of its counts was counted of damaged messages.
+        guard let left = try foldedCounts(of: row.conversation) else { throw misfit(row) }
+        counters.add(left.negated, row.conversation, unfolded: false)
         let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
         try empty.bind(1, row.conversation.text)
         try empty.run()
@@ -111,9 +115,9 @@ extension Store {
         let statement = try database.statement(
             """
             SELECT seq, status, conversation, body_size, sender, id,
-              CASE WHEN sender IS NULL THEN sent_at ELSE max(created_at, read_at) END FROM message
+              CASE WHEN status < 6 THEN sent_at ELSE max(created_at, read_at) END FROM message
             WHERE seq > ?1 AND seq <= ?2 AND status IN (2, 3, 4, 7) AND (?3 > 0 OR
-              (CASE WHEN sender IS NULL THEN sent_at ELSE max(created_at, read_at) END) < ?4) ORDER BY seq LIMIT ?5
+              (CASE WHEN status < 6 THEN sent_at ELSE max(created_at, read_at) END) < ?4) ORDER BY seq LIMIT ?5
             """)
         statement.bind(1, pruneCursor)
         statement.bind(2, end)
@@ -128,6 +132,9 @@ extension Store {
         var reached = end
         for (row, id, at) in rows {
             guard excess > 0 || at < keepSince else { continue }
+            if try !fitCounts(to: row, .none) {
+                Log.error("\(path): message \(row.sequence) (\(row.id)) is damaged, and is removed from the history")
+            }
             try delete(row)
             try remember(id, isReceived: row.isReceived, now: now)
             excess -= 1

@@ -7,9 +7,9 @@ extension Store {
     func read(_ statement: Statement, _ part: BodyPart) throws(QueueError) -> Row {
         guard let status = Row.status(statement.int(1)), let attempts = UInt32(exactly: statement.int(11)),
             let retries = Int(exactly: statement.int(12)), retries < Int(Int32.max), let code = Int32(exactly: statement.int(18)),
-            (0...Options.bodyCeiling).contains(statement.int(22))
+            (0...Options.bodyCeiling).contains(statement.int(22)), (statement.int(1) >= 6) != statement.isNull(24)
         else {
-            throw QueueError(.corrupt, "message \(statement.int(0)) is damaged: a number in it cannot be")
+            throw QueueError(.corrupt, "message \(statement.int(0)) is damaged: a number in it cannot be, or contradicts another")
         }
         var progress = Progress()
         progress.status = status

@@ -114,6 +114,7 @@ final class StoreRemains {
         } else {
             let raw = try Posix.read(lock.descriptor, at: 0, count: 100, path)
             layout = try StoreHeader.check(with: try view.header(), raw: raw, path)
+            do throws(QueueError) { try Ties.checkUpgrade(view, raw, layout: layout) } catch { throw ForeignLog() }
         }
         let database = try Database(view: view, lengthLimit: Store.lengthLimit)
         do {

@@ -63,7 +63,13 @@ struct StoreState: Equatable {
             ((0..<17).map { statement.int($0) }, statement.text(17), statement.int(18))
         }
         guard let (integers, bootID, checksum) = row, let state = StoreState(integers, bootID) else { return nil }
-        guard layout >= 2 else { return state.isPlausible ? state : nil }
+        guard layout >= 2 else {
+            guard state.isPlausible else { return nil }
+            // What ties the log of the upgrade to this database.
+            var tied = state
+            tied.generation = state.checksum
+            return tied
+        }
         return state.checksum == checksum ? state : nil
     }
 

@@ -131,7 +131,7 @@ enum StoreHeader {
     /// later version.
     static func check(with bytes: [UInt8], raw: [UInt8], _ path: String) throws(QueueError) -> Int64 {
         guard isDatabase(bytes) else {
-            throw QueueError(.corrupt, "\(path) is not a message store: it has no SQLite header")
+            throw QueueError(.corrupt, "\(path) is not a message store, or its first page is damaged: it has no SQLite header")
         }
         // A header that was being written when the power failed is in the log; another program's is not ours to repair.
         for header in [bytes, raw] where isDatabase(header) {
@@ -147,6 +147,9 @@ enum StoreHeader {
         guard layout >= 1 else { throw QueueError(.corrupt, "\(path) has no layout number") }
         return layout
     }
+
+    /// Of a header; nil: it is none.
+    static func layout(_ bytes: [UInt8]) -> Int64? { isDatabase(bytes) ? number(bytes, 60) : nil }
 
     private static func isDatabase(_ bytes: [UInt8]) -> Bool {
         bytes.count == 100 && bytes[..<StorePath.header.count] == StorePath.header[...]
@@ -184,15 +187,40 @@ struct Ties {
     /// Throws when the log does not belong to the database.
     func check(_ log: LogImage, _ path: String) throws(QueueError) {
         guard let rawGeneration else { return }
-        guard let first, first.base == rawGeneration || generations.contains(rawGeneration) else {
-            throw QueueError(
-                .corrupt,
-                """
-                \(log.path) does not belong to \(path): it was written for another database, or for another state of this one. Nothing was \
-                changed. To open \(path) as it is, move \(log.path) and \(StorePath.tail(of: path)) away; to keep what the log holds, put \
-                the database back that it was written for
-                """)
+        guard let first, first.base == rawGeneration || generations.contains(rawGeneration) else { throw Self.foreign(log, path) }
+    }
+
+    private static func foreign(_ log: LogImage, _ path: String) -> QueueError {
+        QueueError(
+            .corrupt,
+            """
+            \(log.path) does not belong to \(path): it was written for another database, or for another state of this one. Nothing was \
+            changed. To open \(path) as it is, move \(log.path) and \(StorePath.tail(of: path)) away; to keep what the log holds, put \
+            the database back that it was written for
+            """)
+    }
+
+    /// The database file has layout 1, whose logs have no ties. One of layout 2 must be that of its upgrade. `layout`: with the log.
+    static func checkUpgrade(_ view: StoreView, _ raw: [UInt8], layout: Int64) throws(QueueError) {
+        guard let log = view.log, !log.isEmpty, StoreHeader.layout(raw) == 1 else { return }
+        let alone = try Database(
+            view: try StoreView(path: view.path, database: view.database, ignoringLog: true), lengthLimit: Store.lengthLimit)
+        defer { alone.close() }
+        let state: StoreState?
+        let page: UInt32
+        do throws(QueueError) {
+            (state, page) = (try StoreState.read(alone, layout: 1), try StoreSurvey.statePage(alone))
+        } catch {
+            // Without the log it is no store at all, as when the power failed while the log was copied: the rest is judged with the log.
+            return
         }
+        let ties = try view.versions(of: page).map { StoreState.tie(inPage: $0.bytes) }
+        guard let first = ties.firstIndex(where: { $0 != nil }) else {
+            guard layout < 2 else { throw foreign(log, view.path) }
+            return
+        }
+        // Where the log of layout 1 could not be copied, the upgrade stands behind it.
+        guard first > 0 || state == nil || ties[first]?.base == state?.generation else { throw foreign(log, view.path) }
     }
 
     /// Whether a side record was written for this database.
@@ -209,15 +237,21 @@ extension LostTail {
     static func find(
         _ view: StoreView, _ ties: Ties, wasOpen: Bool, layout: Int64, lastSequence: Int64
     ) throws(QueueError) -> LostTail? {
-        guard layout >= 2, wasOpen || view.log.map({ !$0.isEmpty }) ?? false else {
-            // A closed store needs no log; what is there and is none was made by somebody else.
-            if layout >= 2, let log = view.log, log.size > 0, log.header == nil {
-                // Unless it was being begun when the power failed.
-                if let record = try SideRecord.read(of: view.path), ties.includes(record) { return nil }
+        guard layout >= 2 else { return nil }
+        let isNeeded = wasOpen || view.log.map { !$0.isEmpty } ?? false
+        if !isNeeded {
+            // A closed store needs no log; what is there without a whole commit was made by somebody else.
+            guard let log = view.log, log.size > 0 else { return nil }
+            guard let record = try SideRecord.read(of: view.path), ties.includes(record) else {
                 throw QueueError(
-                    .corrupt, "\(log.path) is not the log of \(view.path), which was closed in order; if it is not needed, move it away")
+                    .corrupt,
+                    """
+                    \(log.path) holds nothing whole of \(view.path), which was closed in order: it is another store's, or damaged. Nothing \
+                    was changed; if it is not needed, move it away
+                    """)
             }
-            return nil
+            // Or it was being begun when the power failed; only what was flushed is lost.
+            guard record.base == ties.rawGeneration else { return nil }
         }
         let name = StorePath.log(of: view.path)
         let record = try SideRecord.read(of: view.path)

@@ -140,7 +140,10 @@ extension Store {
         var last: Int64 = 0
         while true {
             let rows = try unsentRows(of: conversation, after: last, limit: 256)
-            guard let end = rows.last else { return removed }
+            guard let end = rows.last else {
+                if removed > 0 { try checkCleared(conversation) }
+                return removed
+            }
             for row in rows { try delete(row) }
             removed += rows.count
             last = end.sequence
@@ -192,8 +195,9 @@ extension Store {
         progress.status = Row.status(statement.int(1)) ?? .failed
         return Row(
             sequence: statement.int(0), id: statement.text(5), isNamed: false, conversation: Name(statement.text(2)),
-            sender: statement.isNull(4) ? nil : statement.text(4), createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
-            unmeteredOnly: false, progress: progress,
+            // Whose message it is counted as, whatever the sender has become.
+            sender: statement.int(1) >= 6 ? statement.text(4) : nil, createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
+            unmeteredOnly: false, progress: progress, isCounted: Row.status(statement.int(1)) != nil,
             bodySize: min(max(statement.int(3), 0), Options.bodyCeiling))
     }
 }
@@ -202,7 +206,7 @@ extension Row {
     /// What the counts change by when the message takes this status, or (nil) goes.
     func change(to status: MessageStatus?) -> Counts {
         var delta = Counts()
-        delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: 0 &- bodySize)
+        if isCounted { delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: 0 &- bodySize) }
         if let status { delta.add(status, isReceived: isReceived, amount: 1, bytes: bodySize) }
         return delta
     }

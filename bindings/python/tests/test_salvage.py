@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from msgqueue import (
     RetryPolicy,
     Status,
     TooNewError,
+    aio,
+    checking,
 )
 
 PAGE = 4096
@@ -292,3 +296,26 @@ def test_D15_a_store_of_the_first_layout_is_checked_and_salvaged(store: Path, tm
     assert (report.sound, report.whole) == (True, 20), report.text
     assert msgqueue.salvage(store, tmp_path / "new.db") == report
     assert list(readable(tmp_path / "new.db", ids)) == ids
+
+
+def test_D15_check_and_salvage_leave_the_loop_free(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store)
+    loop_thread = threading.get_ident()
+    threads: list[int] = []
+    for name in ("check", "salvage"):
+        real = getattr(checking, name)
+
+        def called(*given: Path, real: Callable[..., msgqueue.CheckReport] = real) -> msgqueue.CheckReport:
+            threads.append(threading.get_ident())
+            return real(*given)
+
+        monkeypatch.setattr(checking, name, called)
+
+    async def both() -> tuple[msgqueue.CheckReport, msgqueue.CheckReport]:
+        return await aio.check(store), await aio.salvage(store, tmp_path / "salvaged.db")
+
+    checked, salvaged = asyncio.run(both())
+    assert checked.sound and salvaged.sound and checked.whole == salvaged.whole > 0
+    assert len(threads) == 2 and loop_thread not in threads
+    with pytest.raises(msgqueue.InvalidError):
+        asyncio.run(aio.check(tmp_path / "none.db"))

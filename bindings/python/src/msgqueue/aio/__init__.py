@@ -19,8 +19,9 @@ asyncio.
 """
 
 from ._attempts import Transport
+from ._checking import check, salvage
 from ._events import EventReader
 from ._options import Options
 from .queue import MessageQueue
 
-__all__ = ["EventReader", "MessageQueue", "Options", "Transport"]
+__all__ = ["EventReader", "MessageQueue", "Options", "Transport", "check", "salvage"]

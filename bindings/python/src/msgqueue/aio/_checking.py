@@ -1,0 +1,28 @@
+"""Checks and salvages stores on a thread of their own, so that the loop does not wait for the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from .. import checking
+from ..models import CheckReport
+from ._lane import Lane
+
+
+async def check(path: str | os.PathLike[str]) -> CheckReport:
+    """As `msgqueue.check`. When it is cancelled after it began, it is done to its end."""
+    return await _run(lambda: checking.check(path))
+
+
+async def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
+    """As `msgqueue.salvage`. When it is cancelled after it began, it is done to its end: the new store may appear later."""
+    return await _run(lambda: checking.salvage(source, target))
+
+
+async def _run(call: Callable[[], CheckReport]) -> CheckReport:
+    lane = Lane("msgqueue check")
+    try:
+        return await lane.run(call)
+    finally:
+        lane.stop()
