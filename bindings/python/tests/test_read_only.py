@@ -60,7 +60,7 @@ def test_D16_a_closed_store_reads_as_it_does_when_it_is_open_and_nothing_is_writ
         assert read_everything(queue, ids) == expected
         assert queue.stats().enqueued == 0
         assert "queued" in queue.prometheus()
-        assert queue.banner().endswith("queued.")
+        assert queue.banner().endswith(f" queued. {queue.counts().failed} messages failed.")
         with pytest.raises(NotFoundError):
             queue.get("nobody")
         assert state(tmp_path) == before
