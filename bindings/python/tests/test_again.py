@@ -84,7 +84,7 @@ def test_R14_retry_all_of_one_conversation_or_of_all(store: Path) -> None:
     receiver = Receiver()
     with opened(store, receiver) as queue:
         for number in range(6):
-            queue.enqueue("hello", "ana" if number % 2 else "ben", id=f"m{number}")
+            queue.enqueue("hello", conversation="ana" if number % 2 else "ben", id=f"m{number}")
         assert queue.drain().remaining_failed == 6
         assert queue.drain(conversation="ana").remaining_failed == 3
         receiver.outcome = Outcome.sent()
@@ -109,7 +109,7 @@ def test_Q19_a_drain_of_one_conversation(store: Path) -> None:
     receiver.outcome = Outcome.sent()
     with opened(store, receiver) as queue:
         for number in range(6):
-            queue.enqueue("hello", "ana" if number % 2 else "ben", id=f"m{number}")
+            queue.enqueue("hello", conversation="ana" if number % 2 else "ben", id=f"m{number}")
         report = queue.drain(conversation="ana")
         assert (report.stop, report.sent, report.remaining) == (Stop.EMPTY, 3, 0)
         assert receiver.ids == ["m1", "m3", "m5"]
@@ -130,7 +130,7 @@ def test_R14_Q19_aio(store: Path) -> None:
         nonlocal outcome
         async with aio.MessageQueue(store, send, mode=Mode.MANUAL, direct=False) as queue:
             for number in range(4):
-                await queue.enqueue("hello", "ana" if number % 2 else "ben", id=f"m{number}")
+                await queue.enqueue("hello", conversation="ana" if number % 2 else "ben", id=f"m{number}")
             report = await queue.drain(conversation="ana")
             assert (report.failed, report.remaining_failed) == (2, 2)
             outcome = Outcome.sent()
