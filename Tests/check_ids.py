@@ -21,10 +21,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 OPEN = {
     "X10": "the simulation kit is not public yet",
     "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
-    "Q19": "sending, the banner and the pause of one conversation are not complete yet",
-    "R14": "there is no call to retry all yet",
-    "R15": "a retry while offline is kept in memory only",
-    "M12": "due retries still count against a batch",
     "A12": "the recipes of the five systems are not run as tests yet",
     **{f"F{number}": "flow after an outage is not built yet" for number in range(1, 9)},
     **{f"I{number}": "packages, the control socket and the command line are not built yet" for number in range(1, 7)},

@@ -32,7 +32,8 @@ extension Engine {
     func endUnreachable(_ conversation: Name, _ sequence: Int64, _ hand: Hand, _ now: Moment) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
-            guard let found = try store.row(at: sequence, .none), found.progress.status == .queued || found.progress.status == .failed else {
+            guard let found = try store.row(at: sequence, .none), found.progress.status == .queued || found.progress.status == .failed
+            else {
                 return scheduler.removed(sequence, conversation, now)
             }
             row = found

@@ -27,7 +27,9 @@ public struct Report: Sendable, Equatable {
     /// `failed` when it ended: the drain leaves them alone, `retryAll` sends them again.
     public var remainingFailed: Int64
 
-    public init(stop: Stop = .empty, sent: Int64 = 0, failed: Int64 = 0, discarded: Int64 = 0, remaining: Int64 = 0, remainingFailed: Int64 = 0) {
+    public init(
+        stop: Stop = .empty, sent: Int64 = 0, failed: Int64 = 0, discarded: Int64 = 0, remaining: Int64 = 0, remainingFailed: Int64 = 0
+    ) {
         self.stop = stop
         self.sent = sent
         self.failed = failed

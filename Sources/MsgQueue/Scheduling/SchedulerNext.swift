@@ -162,7 +162,8 @@ extension Scheduler {
         case .disarmed: return nil
         case .raised:
             // A drain of one conversation is no answer to it.
-            let stands = network.isOnline && queued > 0 && (session == nil || session?.conversation != nil) && !isClosing && now.mono < promptUntil
+            let stands =
+                network.isOnline && queued > 0 && (session == nil || session?.conversation != nil) && !isClosing && now.mono < promptUntil
             return stands ? nil : .withdrawPrompt
         case .armed: return nil
         }

@@ -41,6 +41,30 @@ import Testing
         try await queue.close()
     }
 
+    @Test func R14_Q19_all_that_failed_is_sent_again_and_one_conversation_is_drained() async throws {
+        let notes = Notes()
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.mode = .manual
+                $0.direct = false
+            }
+        ) { delivery in
+            notes.add(delivery.id)
+            return notes.all.count <= 2 ? .reject() : .sent
+        }
+        try queue.enqueue(["a", "b", "a", "b"].enumerated().map { Draft("x", conversation: $1, id: "\($0)") })
+        let first = try await queue.drain(conversation: "a")
+        #expect(first == Report(stop: .empty, failed: 2, remainingFailed: 2))
+        #expect(throws: MessageQueue.Error.self) { try queue.retryAll(conversation: "a\n") }
+        #expect(try queue.retryAll(conversation: "b") == 0)
+        #expect(try queue.retryAll() == 2)
+        #expect(try await eventually { try queue.counts().sent == 2 })
+        #expect(notes.all == ["0", "2", "0", "2"])
+        #expect(try await queue.drain() == Report(stop: .empty, sent: 2))
+        try await queue.close()
+    }
+
     @Test func X8_an_attempt_that_timed_out_is_cancelled_when_the_next_one_begins() async throws {
         let notes = Notes()
         let queue = try MessageQueue(

@@ -140,7 +140,8 @@ extension Judge {
     }
 
     private func stands(_ simulation: Simulation, _ until: Int64) -> Bool {
-        isOnline && !simulation.store.queued.isEmpty && (session == nil || session?.conversation != nil) && !isClosing && simulation.now.mono < until
+        isOnline && !simulation.store.queued.isEmpty && (session == nil || session?.conversation != nil) && !isClosing
+            && simulation.now.mono < until
     }
 
     private func mayPrompt(_ simulation: Simulation) -> Bool {

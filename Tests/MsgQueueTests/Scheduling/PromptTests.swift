@@ -4,8 +4,8 @@ import Testing
 
 @Suite struct PromptTests {
     /// Offline with something queued, then online and settled.
-    private func asked(_ count: Int = 3) throws -> Simulation {
-        let simulation = Simulation(.ask)
+    private func asked(_ count: Int = 3, backoff: Backoff = .automatic) throws -> Simulation {
+        let simulation = Simulation(.ask, backoff: backoff)
         simulation.goOffline()
         simulation.enqueue("a", count: count)
         try simulation.settle()
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test func Q4_a_message_that_was_allowed_comes_back_by_its_timer_without_another_question() throws {
-        let simulation = try asked(2)
+        let simulation = try asked(2, backoff: .ladder([5_000]))
         simulation.drain()
         try simulation.run { _ in .retry() }
         #expect(simulation.reports.map(\.stop) == [.waiting])

@@ -90,7 +90,8 @@ struct RandomHost {
         case 70..<78: changeNetwork()
         case 78..<86:
             simulation.drain(
-                random.chance(30) ? random.pick(conversations) : nil, batch: random.pick([0, 0, 1, 5]), timeout: random.pick([nil, nil, 0, 100, 20_000]))
+                random.chance(30) ? random.pick(conversations) : nil, batch: random.pick([0, 0, 1, 5]),
+                timeout: random.pick([nil, nil, 0, 100, 20_000]))
         case 86..<90: if let sequence = some(.queued) { simulation.sendNow(sequence) }
         case 90..<92: if let sequence = some(.failed) { simulation.retry(sequence) }
         case 92: simulation.retryAll(random.chance(50) ? random.pick(conversations) : nil)

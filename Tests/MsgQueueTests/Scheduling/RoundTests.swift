@@ -4,7 +4,8 @@ import Testing
 
 @Suite struct RoundTests {
     private func failing(
-        _ mode: Mode, _ conversations: [Name], maxInFlight: Int = 1, backoff: Backoff = .automatic, _ change: (inout Options) -> Void = { _ in }
+        _ mode: Mode, _ conversations: [Name], maxInFlight: Int = 1, backoff: Backoff = .automatic,
+        _ change: (inout Options) -> Void = { _ in }
     ) throws -> Simulation {
         let simulation = Simulation(mode, direct: false, backoff: backoff, maxInFlight: maxInFlight, change)
         simulation.preload(conversations)

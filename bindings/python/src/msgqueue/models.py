@@ -218,8 +218,9 @@ class Report:
     discarded: int
     remaining: int
     """Queued or being sent when it ended."""
-    remaining_failed: int = 0
-    """Failed when it ended; a drain leaves them alone, `retry_all` sends them again."""
+    remaining_failed: int = field(default=0, compare=False)
+    """Failed when it ended; a drain leaves them alone, `retry_all` sends them again. Not part of a comparison: what
+    the drain did is."""
 
 
 @dataclass(frozen=True)
