@@ -101,6 +101,30 @@ TEST(Q19_a_drain_of_another_scope_begins_when_the_one_under_way_has_ended) {
   scene_end(&scene);
 }
 
+TEST(Q19_the_banner_says_what_a_drain_of_one_conversation_sends) {
+  struct scene scene;
+  struct stub stub;
+  struct told told = { .count = 0 };
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  atomic_store(&stub.held, true);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  put(&scene, "a", "ana", "hello");
+  put(&scene, "b", "ben", "hello");
+  put(&scene, "c", "ben", "hello");
+  options.conversation = "ben";
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &told));
+  AWAIT(atomic_load(&stub.calls) == 1);
+  CHECK(banner_of(&scene, "ben", "Sending 2 messages…"));
+  CHECK(banner_of(&scene, "ana", "1 message queued."));
+  CHECK(banner_of(&scene, NULL, "Sending 2 messages… 1 message queued."));
+  atomic_store(&stub.held, false);
+  AWAIT(atomic_load(&told.count) == 1);
+  CHECK(banner_of(&scene, "ben", ""));
+  scene_end(&scene);
+}
+
 TEST(Q19_a_drain_that_waits_for_another_ends_at_its_own_timeout) {
   struct scene scene;
   struct stub stub;
@@ -169,6 +193,7 @@ const struct check_test part_tests[] = {
   ROW(Q19_send_all_of_one_conversation_sends_and_counts_only_that),
   ROW(Q19_a_paused_conversation_says_so_and_an_empty_name_is_one),
   ROW(Q19_a_drain_of_another_scope_begins_when_the_one_under_way_has_ended),
+  ROW(Q19_the_banner_says_what_a_drain_of_one_conversation_sends),
   ROW(Q19_a_drain_that_waits_for_another_ends_at_its_own_timeout),
   ROW(M12_due_retries_do_not_count_against_the_batch),
   ROW(M12_mode_ask_has_no_ladder_of_its_own),

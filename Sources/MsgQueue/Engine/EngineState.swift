@@ -30,7 +30,20 @@ extension Engine {
         return try locked { () throws(QueueError) in
             let name = conversation.map { Name($0) }
             let counts = try name.map { name throws(QueueError) in withSending(try store.counts(of: name), name) } ?? counts
-            return Words.banner(facts(counts, name, ports.moment))
+            var facts = facts(counts, name, ports.moment)
+            facts.underWay = try underWay(counts, name, ports.moment)
+            return Words.banner(facts)
+        }
+    }
+
+    /// How many of the queued messages, of all or of one conversation, the engine goes through now.
+    private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) throws(QueueError) -> Int64 {
+        switch scheduler.scopeUnderWay(now) {
+        case .nothing: return 0
+        case .everything: return counts.sending > 0 || scheduler.session != nil ? counts.queued : 0
+        case .conversation(let drained):
+            guard let conversation else { return withSending(try store.counts(of: drained), drained).queued }
+            return drained == conversation ? counts.queued : 0
         }
     }
 
@@ -40,7 +53,6 @@ extension Engine {
         facts.mode = options.mode
         (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
         facts.isPaused = scheduler.isPaused || conversation.map(scheduler.pausedConversations.contains) ?? false
-        facts.isSendingBacklog = scheduler.isSendingBacklog(now) && (counts.sending > 0 || scheduler.session != nil)
         facts.isHeldBack = options.readOnly || scheduler.isHeldBack(now)
         return facts
     }

@@ -7,8 +7,8 @@ public struct BannerFacts: Sendable, Equatable {
     public var failed: Int64 = 0
     /// The queue, or the conversation asked about.
     public var isPaused = false
-    /// The engine goes through the backlog now: by itself, or for a drain.
-    public var isSendingBacklog = false
+    /// How many of `queued` the engine goes through now: by itself, or for a drain.
+    public var underWay: Int64 = 0
     /// Something other than mode and pause keeps the engine from sending by itself when connected: the background, read-only opening, a
     /// wait that the receiver asked for, a restriction to unmetered links.
     public var isHeldBack = false
@@ -42,7 +42,7 @@ extension Words {
     private static func online(_ facts: BannerFacts) -> [String] {
         let waiting = facts.queued &+ facts.sending
         // What is sent by hand or directly takes nothing of the backlog along.
-        let moving = facts.isSendingBacklog && !facts.isPaused ? waiting : facts.sending
+        let moving = facts.isPaused ? facts.sending : facts.sending &+ min(max(facts.underWay, 0), facts.queued)
         let rest = waiting &- moving
         var sentences: [String] = []
         if moving > 0 {

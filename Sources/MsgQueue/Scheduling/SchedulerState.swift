@@ -40,8 +40,14 @@ extension Scheduler {
     /// While offline: whether what is queued goes by itself when connected.
     package func isHeldBack(_ now: Moment) -> Bool { !mayWake || isClosing || unmeteredOnly || now.mono < limitedUntil }
 
-    /// Whether the engine goes through the backlog now.
-    package func isSendingBacklog(_ now: Moment) -> Bool { session != nil || hasLeave(now) }
+    /// What of the backlog the engine goes through now.
+    package enum Scope: Equatable { case nothing, everything, conversation(Name) }
+
+    package func scopeUnderWay(_ now: Moment) -> Scope {
+        if hasLeave(now) { return .everything }
+        guard let session else { return .nothing }
+        return session.conversation.map { .conversation($0) } ?? .everything
+    }
 
     /// Whether a prompt stands.
     package func isAsking(_ now: Moment) -> Bool { prompt == .raised && now.mono < promptUntil }

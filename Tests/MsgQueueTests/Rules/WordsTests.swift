@@ -27,11 +27,12 @@ import Testing
         Row("1 message failed.") { $0.failed = 1 },
         Row("3 messages queued. 2 messages failed.") { ($0.queued, $0.failed) = (3, 2) },
         Row("Sending is paused. 3 messages queued. 2 messages failed.") { ($0.queued, $0.failed, $0.isPaused) = (3, 2, true) },
-        Row("Sending 3 messages…") { ($0.queued, $0.sending, $0.isSendingBacklog) = (2, 1, true) },
+        Row("Sending 3 messages…") { ($0.queued, $0.sending, $0.underWay) = (2, 1, 2) },
+        Row("Sending 3 messages… 4 messages queued.") { ($0.queued, $0.sending, $0.underWay) = (6, 1, 2) },
         Row("Sending 1 message…") { ($0.sending, $0.mode) = (1, .manual) },
         Row("Sending 1 message… 2 messages queued.") { ($0.queued, $0.sending) = (2, 1) },
-        Row("Sending 1 message… 2 messages queued.") { ($0.queued, $0.sending, $0.isPaused, $0.isSendingBacklog) = (2, 1, true, true) },
-        Row("Sending 3 messages… 1 message failed.") { ($0.queued, $0.failed, $0.isSendingBacklog) = (3, 1, true) },
+        Row("Sending 1 message… 2 messages queued.") { ($0.queued, $0.sending, $0.isPaused, $0.underWay) = (2, 1, true, 2) },
+        Row("Sending 3 messages… 1 message failed.") { ($0.queued, $0.failed, $0.underWay) = (3, 1, 3) },
     ])
     func Q2_A7_the_banner_online(row: Row) {
         for connectivity in [Connectivity.online, .unknown] {
@@ -53,7 +54,7 @@ import Testing
         Row("You're offline. 3 messages queued.") { ($0.queued, $0.mode) = (3, .manual) },
         Row("You're offline. 3 messages queued.") { ($0.queued, $0.mode) = (3, .ask) },
         Row("You're offline. 3 messages queued.") { ($0.queued, $0.isPaused) = (3, true) },
-        Row("You're offline. 3 messages queued. 1 message failed.") { ($0.queued, $0.failed, $0.isSendingBacklog) = (3, 1, true) },
+        Row("You're offline. 3 messages queued. 1 message failed.") { ($0.queued, $0.failed, $0.underWay) = (3, 1, 3) },
     ])
     func Q2_H7_the_banner_offline(row: Row) {
         var facts = row.facts
