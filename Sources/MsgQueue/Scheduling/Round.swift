@@ -120,7 +120,8 @@ extension Scheduler {
     /// Whether a queued message goes with the round.
     func isInRound(_ head: Head, _ conversation: Name, _ now: Moment) -> Bool {
         guard let round, head.round == round.number else { return false }
-        return !round.isHeld(conversation) && !isKept(head, now)
+        if round.picks.contains(where: { $0.sequence == head.sequence }) { return true }
+        return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isKept(head, now)
     }
 
     /// Whether it does, but another of its conversation before it.

@@ -184,6 +184,8 @@ extension Scheduler {
         guard goesDirect || scanComplete else {
             // The scan will find it; what comes after it does not go past it.
             lanes[conversation]?.isChainOpen = false
+            // There is no scan while one conversation is drained alone.
+            if session?.conversation == conversation { withLane(conversation, now) { $0.more = true } }
             return
         }
         var lane = lanes[conversation] ?? Lane()

@@ -64,7 +64,7 @@ import Testing
         let queue = try open(transport) { $0.direct = false }
         let ids = try ["one", "bad", "two", "three"].map { try queue.enqueue($0, conversation: $0 == "three" ? "ben" : "ana") }
         let report = try await queue.drain()
-        #expect(report == Report(stop: .empty, sent: 3, failed: 1))
+        #expect(report == Report(stop: .empty, sent: 3, failed: 1, remainingFailed: 1))
         #expect(transport.texts == ["one", "bad", "two", "three"])
         let failed = try queue.list(Filter(statuses: StatusSet(.failed)))
         #expect(failed.map(\.id) == [ids[1]])

@@ -187,6 +187,17 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 1)])
     }
 
+    @Test func Q19_a_drain_of_one_conversation_takes_what_is_enqueued_meanwhile() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.preload(["a", "b"])
+        simulation.drain("a")
+        try simulation.settle()
+        simulation.enqueue(["b", "a"])
+        try simulation.run()
+        #expect(simulation.starts == [1, 4])
+        #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
+    }
+
     @Test func Q19_a_drain_of_a_paused_conversation_says_so_and_of_one_that_waits_too() throws {
         let simulation = Simulation(.manual, direct: false, backoff: .ladder([1_000]))
         simulation.preload(["a", "b"])

@@ -66,6 +66,15 @@ import Testing
         #expect(Array(simulation.starts.dropFirst(3)) == [1, 3, 1, 2])
     }
 
+    @Test func R14_in_mode_ask_they_come_back_by_their_timers() throws {
+        let simulation = try failing(.ask, ["a", "b"], backoff: .ladder([1_000]))
+        simulation.retryAll()
+        try simulation.run { _ in .retry() }
+        simulation.advance(1_000)
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(2)) == [1, 2, 1, 2])
+    }
+
     @Test func R14_paused_ones_wait_for_the_resume() throws {
         let simulation = try failing(.manual, ["a", "b", "a"])
         simulation.pause("a")
