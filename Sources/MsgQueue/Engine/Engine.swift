@@ -9,7 +9,6 @@ package final class Engine: @unchecked Sendable {
     enum Phase { case open, closing, closed }
 
     let options: Options
-    let policy: RetryPolicy
     let ports: Ports
     let process: pid_t
     let lock = Mutex()
@@ -17,8 +16,12 @@ package final class Engine: @unchecked Sendable {
 
     // Under the lock:
     let store: Store
-    var scheduler: Scheduler
-    let opening: Opening
+    /// What is decided; everything else here is done.
+    var core: Core
+    var scheduler: Scheduler {
+        _read { yield core.scheduler }
+        _modify { yield &core.scheduler }
+    }
     /// How long the machine had slept when that was looked at last.
     var asleepBefore: Int64
     var phase = Phase.open
@@ -28,21 +31,13 @@ package final class Engine: @unchecked Sendable {
     var isDelivering = false
     var transport: Registration<TransportFunction>?
     var handler: Registration<EventFunction>?
-    var nextToken: UInt64
     var idBits: RandomBits
-    let firstToken: UInt64
-    /// The first token of an attempt that may begin after the last resume.
-    var resumedAt: UInt64 = 0
-    /// Attempts that timed out, for answers that come late; the oldest are forgotten.
-    var late = LateAttempts()
     /// Facts in the transaction under way, and those that the store would not take yet: nothing new starts before they are written.
     var staged: [Fact] = []
     var unsaved: [Fact] = []
     var storageTrouble: QueueError?
     /// What the last storage event said.
     var storageReport: QueueError.Code?
-    /// What the prompt that stands asks about.
-    var prompt: Prompt?
     var isMakingRoom = false
     var storageDelay: Int64 = 0
     /// When what was committed without a flush is flushed (monotonic).
@@ -51,8 +46,6 @@ package final class Engine: @unchecked Sendable {
     var unflushed = (outcomes: 0, since: 0)
     /// What happened before there was anybody to tell.
     var notices: [Event] = []
-    /// The messages being sent, as they were when their attempts began; by token.
-    var flying: [UInt64: Row] = [:]
     /// Backups under way.
     var copies: [StoreCopy] = []
     var drainWaiters: [DrainWaiter] = []
@@ -60,7 +53,6 @@ package final class Engine: @unchecked Sendable {
     var hasStart = false
     var timerDeadline: Int64? = Int64.max
     var poll: PollState?
-    var statisticsKeeper: StatisticsKeeper
     /// When the history is looked at next (monotonic), and when the next message expires (wall).
     var maintenanceAt: Int64 = 0
     /// After it failed: not before this (monotonic).
@@ -100,16 +92,12 @@ package final class Engine: @unchecked Sendable {
         ThreadContext.prepare()
         self.options = options
         self.ports = ports
-        policy = RetryPolicy(options)
         process = getpid()
-        // Tokens of an earlier run must not be taken for one of this.
-        firstToken = (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1
-        nextToken = firstToken
         idBits = RandomBits(seed: ports.random())
-        opening = Opening(boot: ports.boot(), moment: ports.moment)
+        core = Core(
+            options, Opening(boot: ports.boot(), moment: ports.moment),
+            firstToken: (UInt64(truncatingIfNeeded: ports.random()) & 0x7fff_ffff) << 32 | 1, openedAt: ports.wall())
         asleepBefore = ports.asleep()
-        scheduler = Scheduler(options, opening)
-        statisticsKeeper = StatisticsKeeper(openedAt: ports.wall())
         store = try Store(path: path, options: options)
         do throws(QueueError) { alarm = try Alarm() } catch {
             store.close(clean: false)

@@ -40,7 +40,7 @@ extension Engine {
         callsRunning += 1
         let outcome = callingOut { work.transport.function(work.delivery) }
         work.transport.blocks = outcome.verdict != .pending
-        returned(work.flight, outcome)
+        returned(work.start.flight, outcome)
         let release = work.transport.leave()
         let next = thenNext ? startNext() : nil
         if next == nil { commitFacts() }
@@ -52,14 +52,13 @@ extension Engine {
 
     /// The transport's call came back.
     private func returned(_ flight: Flight, _ outcome: Outcome) {
-        let now = ports.moment
         guard phase != .closed else { return }
-        let isAnswered = scheduler.flights[flight.token]?.isEnded ?? true
-        scheduler.callReturned(flight.token, now)
+        let isAnswered = core.open(flight.token) == nil
+        scheduler.callReturned(flight.token, ports.moment)
         guard outcome.verdict != .pending else { return }
         if !isAnswered {
             end(flight, outcome)
-        } else if late[flight.token] != nil {
+        } else if core.lateFlight(flight.token) != nil {
             // It hung beyond its time; a success still counts, when nothing came after it.
             do throws(QueueError) { try answerLate(flight.token, outcome) } catch {
                 Log.warning("\(store.path): ignored a late outcome for message \(flight.sequence): \(error.detail)")
@@ -76,8 +75,8 @@ extension Engine {
         // While closing, answers are what is waited for.
         guard phase != .closed else { throw ending }
         defer { settle() }
-        guard token >= firstToken, token < nextToken else { throw QueueError(.notFound, "there is no attempt \(token)") }
-        if let flight = scheduler.flights[token], !flight.isEnded {
+        guard core.hasMade(token) else { throw QueueError(.notFound, "there is no attempt \(token)") }
+        if let flight = core.open(token) {
             end(flight, outcome)
             commitFacts()
         } else {
@@ -85,31 +84,18 @@ extension Engine {
         }
     }
 
-    /// An answer after the time-out: a success of the latest attempt counts as sent, nothing else does.
+    /// An answer after the time-out.
     private func answerLate(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
         let now = ports.moment
-        guard let (flight, contentHash) = late[token] else { throw QueueError(.conflict, "attempt \(token) was answered already") }
-        // What was edited since is not what arrived.
-        guard let row = try store.row(at: flight.sequence, .whole), row.contentHash == contentHash,
-            let progress = OutcomeRule.lateSuccess(
-                outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
-                conflictIsSent: options.conflictIsSent, now: now.wall)
-        else { throw QueueError(.conflict, "the attempt had timed out, and its message has gone on") }
+        guard let flight = core.lateFlight(token) else { throw QueueError(.conflict, "attempt \(token) was answered already") }
+        guard let row = try store.row(at: flight.sequence, .whole), let progress = core.lateSuccess(token, outcome, row, now) else {
+            throw QueueError(.conflict, "the attempt had timed out, and its message has gone on")
+        }
         if store.isInTransaction { commitFacts() }
         try committing(1) { () throws(QueueError) in
             try transaction(durable: options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
         }
-        late.remove(token)
-        statisticsKeeper.sent(createdAt: row.createdAt, bytes: row.bodySize, now)
-        refreshBlock(row.conversation)
-        scheduler.removed(flight.sequence, row.conversation, now)
-        countsChanged()
-        emit(
-            .status(
-                StatusChange(
-                    id: row.id, conversation: row.conversation.text, from: row.progress.status, to: .sent, attempt: flight.number,
-                    failure: nil,
-                    at: now.wall)))
+        perform(core.answeredLate(token, row, now))
     }
 
     // MARK: Events

@@ -153,13 +153,13 @@ extension Engine {
                 unsaved.append(
                     Fact(
                         sequence: attempt.sequence, isOutcome: true,
-                        write: { [self] () throws(QueueError) in try recover(attempt) }, tell: {}))
+                        changes: [.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)], notices: []))
             }
             storagePause(error)
         }
     }
 
-    private func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
+    func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
             guard let found = try store.row(at: attempt.sequence, .whole) else {

@@ -103,7 +103,9 @@ extension Engine {
     /// Messages whose time ran out fail when it does, wherever they stand.
     private func expireAll(_ now: Moment) throws(QueueError) {
         // What is being sent is looked at when its attempt ends.
-        for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) { try expire(conversation, sequence, now) }
+        for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) {
+            try withRow(sequence, conversation, now) { core.expired($0, sequence, conversation, now) }
+        }
         guard commitFacts() else { return }
         // More of them than one step takes: at once again.
         let hasMore = try !store.expired(at: now.wall, limit: 1).isEmpty
@@ -113,7 +115,7 @@ extension Engine {
     // MARK: Statistics
 
     package func statistics() throws(QueueError) -> (Statistics, Counts) {
-        try locked { () throws(QueueError) in (statisticsKeeper.snapshot(ports.moment), counts) }
+        try locked { () throws(QueueError) in (core.statistics.snapshot(ports.moment), counts) }
     }
 
     // MARK: Pauses
@@ -130,8 +132,7 @@ extension Engine {
     package func resume(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         try changing { () throws(QueueError) in
-            if conversation == nil { resumedAt = nextToken }
-            guard scheduler.resume(conversation.map { Name($0) }, ports.moment) else { return }
+            guard core.resume(conversation.map { Name($0) }, ports.moment) else { return }
             emit(.paused(conversation: conversation, isPaused: false, kind: .none))
         }
     }

@@ -1,62 +1,7 @@
 import Glibc
 
-/// What a person retries or sends while there is no connection, and all that failed retried together.
+/// All that failed, retried together.
 extension Engine {
-    // MARK: While offline
-
-    /// What the wish makes of the message; to be written before it is told.
-    func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
-        OutcomeRule.unreachable(
-            hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, now: now, boot: opening.boot)
-    }
-
-    func tellUnreachable(_ row: Row, _ resolution: Resolution, _ now: Moment) {
-        var back: Head?
-        if resolution.fate == .queued {
-            var queued = row
-            queued.progress = resolution.progress
-            back = queued.head
-            if row.expiresAt != 0 { nextExpiry = min(nextExpiry, row.expiresAt) }
-        }
-        scheduler.endedUnreachable(row.sequence, row.conversation, back: back, now)
-        refreshBlock(row.conversation)
-        countsChanged()
-        emit(
-            .status(
-                StatusChange(
-                    id: row.id, conversation: row.conversation.text, from: row.progress.status, to: resolution.progress.status,
-                    attempt: resolution.attempt?.number ?? 0, failure: resolution.failure, at: now.wall)))
-    }
-
-    /// The connection went before the wish could be met.
-    func endUnreachable(_ conversation: Name, _ sequence: Int64, _ hand: Hand, _ now: Moment) throws(QueueError) {
-        let row: Row
-        do throws(QueueError) {
-            guard let found = try store.row(at: sequence, .none), found.progress.status == .queued || found.progress.status == .failed
-            else {
-                return scheduler.removed(sequence, conversation, now)
-            }
-            row = found
-        } catch {
-            scheduler.endedUnreachable(sequence, conversation, back: nil, now)
-            throw error
-        }
-        scheduler.endedUnreachable(sequence, conversation, back: nil, now)
-        let resolution = unreachable(row, hand, now)
-        record(
-            Fact(
-                sequence: sequence, isOutcome: false,
-                write: { [store] () throws(QueueError) in
-                    // It may be written later than it happened.
-                    guard let current = try store.row(at: sequence, .none), current.progress == row.progress else { return }
-                    try store.update(current, to: resolution.progress)
-                    if let attempt = resolution.attempt { try store.write(attempt, of: sequence) }
-                },
-                tell: { [self] in tellUnreachable(row, resolution, now) }))
-    }
-
-    // MARK: All that failed
-
     /// So many messages are put back in one transaction: others have their turn between two of them.
     private static let putBackTogether = 256
 

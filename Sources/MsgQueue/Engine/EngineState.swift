@@ -5,12 +5,12 @@ extension Engine {
         try locked { () throws(QueueError) in
             let now = ports.moment
             // It may have expired a moment ago, and the timer has not said so yet.
-            let isAsking = prompt != nil && scheduler.isAsking(now)
+            let isAsking = core.prompt != nil && scheduler.isAsking(now)
             let wait = scheduler.wait(queued: store.totals.queued, hasStart: hasStart, now)
             return QueueState(
                 network: scheduler.network, isInBackground: scheduler.isInBackground, mode: options.mode, isPaused: scheduler.isPaused,
                 pausedConversations: scheduler.pausedConversations.count, isDraining: scheduler.session != nil,
-                inFlight: scheduler.inFlight, hasTransport: transport != nil, prompt: isAsking ? prompt : nil,
+                inFlight: scheduler.inFlight, hasTransport: transport != nil, prompt: isAsking ? core.prompt : nil,
                 promptExpiresAt: isAsking ? scheduler.promptExpiry(now) : nil, storage: storageReport,
                 hasStorageTrouble: storageTrouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now))
         }

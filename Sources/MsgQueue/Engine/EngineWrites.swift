@@ -133,7 +133,7 @@ extension Engine {
                         at: now.wall)))
         }
         countsChanged()
-        statisticsKeeper.enqueued(Int64(inserted.count), now)
+        core.statistics.enqueued(Int64(inserted.count), now)
     }
 
     /// A draft's own expiry, or the queue's.
@@ -218,9 +218,9 @@ extension Engine {
             guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
             guard !scheduler.network.isOnline else { return scheduler.force(row.sequence, row.conversation, hand) }
             let now = ports.moment
-            let resolution = unreachable(row, hand, now)
+            let resolution = core.unreachable(row, hand, now)
             try transaction(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
-            tellUnreachable(row, resolution, now)
+            perform(core.endedUnreachable(row, resolution, now))
         }
     }
 
@@ -258,14 +258,14 @@ extension Engine {
             }
             try transaction(durable: true) { () throws(QueueError) in
                 for flight in flights {
-                    guard let row = flying[flight.token] else { continue }
+                    guard let row = core.flying[flight.token] else { continue }
                     var progress = row.progress
                     progress.doomed = true
                     try store.update(row, to: progress)
                 }
                 _ = try store.deleteUnsent(of: name)
             }
-            for flight in flights { flying[flight.token]?.progress.doomed = true }
+            for flight in flights { core.doom(flight.token) }
             store.scrub()
             scheduler.cleared(name, ports.moment)
             for conversation in name.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(conversation) }

@@ -1,5 +1,6 @@
 /// What must not pass in silence. May be called under any lock: a line is only put into a buffer; see `LogCenter` for where it goes.
 package enum Log {
+    package static func write(_ level: LogLevel, _ text: String) { LogCenter.shared.post(level, text) }
     package static func error(_ text: String) { LogCenter.shared.post(.error, text) }
     package static func warning(_ text: String) { LogCenter.shared.post(.warning, text) }
     package static func info(_ text: String) { LogCenter.shared.post(.info, text) }

@@ -1,0 +1,176 @@
+/// Attempts: how they begin, and what their ends make of the messages.
+extension Core {
+    /// An attempt that may be made once it is on disk.
+    package struct Start {
+        package let flight: Flight
+        /// The message as it is on disk then, without its body.
+        package let row: Row
+        /// The message's status before.
+        package let from: MessageStatus
+        package let changes: [Change]
+    }
+
+    package enum Admission {
+        case start(Start)
+        /// The message is not to be sent any more.
+        case none([Effect])
+    }
+
+    /// Whether the message that the scheduler chose can be sent now; `row` is as it lies on disk, nil: it is gone.
+    package mutating func admit(
+        _ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment
+    ) -> Admission {
+        guard let row, row.progress.status == .queued || (row.progress.status == .failed && hand == .retry) else {
+            scheduler.removed(sequence, conversation, now)
+            return .none([])
+        }
+        if row.head.hasExpired(now), hand != .retry { return .none(expired(row, sequence, conversation, now)) }
+        let timeout = hand.isOutOfTurn ? options.manualTimeout : options.attemptTimeout
+        let flight = Flight(
+            token: nextToken, conversation: conversation, sequence: sequence, number: row.progress.attempts &+ 1, hand: hand,
+            startedAt: now, deadline: now.mono + timeout)
+        var kept = row
+        kept.body = []
+        var changes: [Change] = []
+        if row.progress.status == .failed {
+            kept.progress.status = .queued
+            kept.progress.retriesUsed = 0
+            kept.progress.isDamaged = false
+            changes.append(.requeue(row, kept.progress))
+        }
+        changes.append(.beginAttempt(sequence: sequence, number: flight.number, at: now.wall))
+        return .start(Start(flight: flight, row: kept, from: row.progress.status, changes: changes))
+    }
+
+    /// The attempt is on disk.
+    package mutating func began(_ start: Start) -> [Effect] {
+        let flight = start.flight
+        nextToken += 1
+        flying[flight.token] = start.row
+        statistics.started()
+        scheduler.started(flight, flight.startedAt)
+        let change = StatusChange(
+            id: start.row.id, conversation: flight.conversation.text, from: start.from, to: .sending, attempt: flight.number, failure: nil,
+            at: flight.startedAt.wall)
+        return [.notice(.failuresChanged(flight.conversation)), .notice(.event(.status(change))), .notice(.countsChanged)]
+    }
+
+    /// What an outcome makes of its message: the scheduler knows at once, the store with the next commit, the host after that. `random` is
+    /// in 0..<1.
+    package mutating func ended(
+        _ flight: Flight, _ outcome: Outcome, timedOut: Bool = false, _ now: Moment, random: Double
+    ) -> [Effect] {
+        // As it was when the attempt began: nobody can have changed it since, and nothing need be read that might not be readable.
+        guard let row = flying.removeValue(forKey: flight.token) else { return [] }
+        if timedOut { late.add(flight, contentHash: row.contentHash) }
+        let judgement = Classification.judge(
+            outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
+        let resolution = OutcomeRule.resolve(
+            judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
+            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
+            returnedAt: scheduler.returnedAt, random: random)
+        var effects: [Effect] = []
+        var back: Head?
+        if resolution.fate == .queued {
+            back = row.head
+            back?.due = resolution.progress.due
+            back?.waitsForNetwork = resolution.progress.waitsForNetwork
+            if row.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
+        }
+        if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
+        scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
+        if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
+            effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
+        }
+        var changes: [Change] = [.endAttempt(row, resolution)]
+        if let hold = hold(outcome, now) { changes.append(.hold(hold)) }
+        statistics.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
+        count(resolution.fate, row.conversation)
+        let notices = notices(resolution, of: row, flight.number, now.wall)
+        effects.append(.record(Fact(sequence: flight.sequence, isOutcome: true, changes: changes, notices: notices)))
+        return effects
+    }
+
+    /// The attempt's time is up.
+    package mutating func timedOut(_ token: UInt64, _ now: Moment, random: Double) -> [Effect] {
+        guard let flight = scheduler.flights[token] else { return [] }
+        let outcome = Outcome.retry(.timeout, text: "no answer within \(flight.deadline - flight.startedAt.mono) ms")
+        var effects = ended(flight, outcome, timedOut: true, now, random: random)
+        if scheduler.hung == Scheduler.hungCeiling {
+            let text = "\(Scheduler.hungCeiling) calls of the transport hang; the next that does holds up others"
+            effects.append(.notice(.log(.warning, text)))
+        }
+        return effects
+    }
+
+    /// A receiver asked the whole queue to wait, and longer than before.
+    private mutating func hold(_ outcome: Outcome, _ now: Moment) -> Due? {
+        guard let delay = Classification.queueDelay(outcome, now: now.wall) else { return nil }
+        let hold = Due(after: delay, now, boot: opening.boot)
+        return scheduler.limit(until: hold.uptime, now) ? hold : nil
+    }
+
+    private mutating func count(_ fate: Resolution.Fate, _ conversation: Name) {
+        scheduler.count(conversation) { report in
+            switch fate {
+            case .sent: report.sent += 1
+            case .failed: report.failed += 1
+            case .discarded: report.discarded += 1
+            case .queued, .deleted: break
+            }
+        }
+    }
+
+    private func notices(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) -> [Notice] {
+        let conversation = row.conversation
+        var notices: [Notice] = [.countsChanged, .failuresChanged(conversation), .progress(conversation)]
+        func change(_ to: MessageStatus) -> Notice {
+            .event(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: conversation.text, from: .sending, to: to, attempt: number, failure: resolution.failure,
+                        at: at)))
+        }
+        switch resolution.fate {
+        case .sent: notices += [.historyGrew, change(.sent)]
+        case .queued: notices.append(change(.queued))
+        case .failed: notices.append(change(.failed))
+        case .deleted: notices.append(.event(.deleted(id: row.id, conversation: conversation.text)))
+        case .discarded:
+            guard let failure = resolution.failure else { break }
+            notices.append(.log(.warning, LogText.discarded(row.id, failure)))
+            notices.append(.event(.discarded(id: row.id, conversation: conversation.text, failure: failure)))
+        }
+        return notices
+    }
+
+    // MARK: Answers after the time-out
+
+    /// An attempt that an answer still ends.
+    package func open(_ token: UInt64) -> Flight? { scheduler.flights[token].flatMap { $0.isEnded ? nil : $0 } }
+
+    package func hasMade(_ token: UInt64) -> Bool { token >= firstToken && token < nextToken }
+
+    package func lateFlight(_ token: UInt64) -> Flight? { late[token]?.flight }
+
+    /// What an answer after the time-out makes of its message, `row` as it is now; nil: nothing. Only a success of the latest attempt counts,
+    /// and what was edited since is not what arrived.
+    package func lateSuccess(_ token: UInt64, _ outcome: Outcome, _ row: Row?, _ now: Moment) -> Progress? {
+        guard let (flight, contentHash) = late[token], let row, row.contentHash == contentHash else { return nil }
+        return OutcomeRule.lateSuccess(
+            outcome, flight.trial(now), of: row.progress, isSending: scheduler.flight(of: flight.sequence, in: row.conversation) != nil,
+            conflictIsSent: options.conflictIsSent, now: now.wall)
+    }
+
+    /// The late success is on disk; `row` is the message as it was before.
+    package mutating func answeredLate(_ token: UInt64, _ row: Row, _ now: Moment) -> [Effect] {
+        guard let (flight, _) = late[token] else { return [] }
+        late.remove(token)
+        statistics.sent(createdAt: row.createdAt, bytes: row.bodySize, now)
+        scheduler.removed(flight.sequence, row.conversation, now)
+        let change = StatusChange(
+            id: row.id, conversation: row.conversation.text, from: row.progress.status, to: .sent, attempt: flight.number, failure: nil,
+            at: now.wall)
+        return [.notice(.failuresChanged(row.conversation)), .notice(.countsChanged), .notice(.event(.status(change)))]
+    }
+}

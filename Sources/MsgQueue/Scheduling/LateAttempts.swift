@@ -1,0 +1,21 @@
+/// Attempts that timed out lately.
+struct LateAttempts {
+    private static let ceiling = 1024
+    private var flights: [UInt64: (flight: Flight, contentHash: Int64)] = [:]
+    private var order: [UInt64] = []
+
+    mutating func add(_ flight: Flight, contentHash: Int64) {
+        flights[flight.token] = (flight, contentHash)
+        order.append(flight.token)
+        guard order.count > Self.ceiling else { return }
+        flights[order.removeFirst()] = nil
+    }
+
+    /// The attempt with this token, and what its message said; nil: it was answered, or is forgotten.
+    subscript(token: UInt64) -> (flight: Flight, contentHash: Int64)? { flights[token] }
+
+    mutating func remove(_ token: UInt64) {
+        guard flights.removeValue(forKey: token) != nil else { return }
+        order.removeAll { $0 == token }
+    }
+}
