@@ -108,7 +108,7 @@ package final class Engine: @unchecked Sendable {
             try recover()
             if let hold = store.hold {
                 let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
-                scheduler.limit(until: due.end(opening), opening.moment)
+                scheduler.limit(until: due.end(core.opening), core.opening.moment)
             }
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
             if options.blocksOnFailure {

@@ -19,9 +19,12 @@ struct FakeMessage {
     /// Nothing but its retries can keep it.
     var isPlain: Bool { notBefore == 0 && !unmeteredOnly }
 
-    var head: Head {
-        Head(
-            sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
-            expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly, round: progress.round)
+    /// As the engine's store would read it.
+    var row: Row {
+        Row(
+            sequence: sequence, id: "m\(sequence)", isNamed: true, conversation: conversation, sender: nil, createdAt: 0, editedAt: 0,
+            metadataText: nil, notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, progress: progress, bodySize: 0)
     }
+
+    var head: Head { row.head }
 }

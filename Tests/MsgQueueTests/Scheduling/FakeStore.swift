@@ -42,6 +42,29 @@ struct FakeStore {
         if message.progress.status == .queued { leaveOrder(message) }
     }
 
+    /// As the engine's store writes it.
+    mutating func apply(_ change: Change) {
+        switch change {
+        case .requeue(let row, let progress): update(row.sequence) { $0.progress = progress }
+        case .beginAttempt(let sequence, let number, let startedAt): update(sequence) { $0.cut = (number, startedAt) }
+        case .endAttempt(let row, let resolution):
+            switch resolution.fate {
+            case .discarded, .deleted: delete(row.sequence)
+            case .sent, .queued, .failed:
+                update(row.sequence) { message in
+                    message.cut = nil
+                    message.progress = resolution.progress
+                }
+            }
+        case .hold(let due): hold = due
+        case .expire(let sequence, let progress, _):
+            if self[sequence]?.progress.status == .queued { update(sequence) { $0.progress = progress } }
+        case .endUnreachable(let row, let resolution):
+            if self[row.sequence]?.progress == row.progress { update(row.sequence) { $0.progress = resolution.progress } }
+        case .markDamaged, .recover: break
+        }
+    }
+
     func firstFailed(in conversation: Name) -> Int64? {
         messages.values.filter { $0.conversation == conversation && $0.progress.status == .failed }.map(\.sequence).min()
     }

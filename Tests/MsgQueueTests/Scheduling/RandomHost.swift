@@ -122,7 +122,7 @@ struct RandomHost {
             simulation.comeBack(hung.token, random.pick([nil, .sent, .retry()]))
             return
         }
-        if random.chance(5), let token = simulation.late.keys.sorted().first {
+        if random.chance(5), let token = simulation.late.sorted().first {
             simulation.answerLate(token, random.pick([.sent, .retry()]))
             return
         }

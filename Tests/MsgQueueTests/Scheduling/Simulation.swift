@@ -4,9 +4,13 @@
 /// judge look at each.
 final class Simulation {
     let options: Options
-    let policy: RetryPolicy
     var store = FakeStore()
-    var scheduler: Scheduler
+    var core: Core
+    var scheduler: Scheduler {
+        get { core.scheduler }
+        set { core.scheduler = newValue }
+        _modify { yield &core.scheduler }
+    }
     var judge: Judge
     var now = Moment(wall: 1_700_000_000_000, mono: 5_000_000)
     var boot: Int64 = 1
@@ -21,19 +25,18 @@ final class Simulation {
     /// How much may happen between two waits.
     var stepLimit = 10_000
 
-    var nextToken: UInt64 = 1
     var rounds: UInt32 = 0
     /// Drains that a restart ended without a report.
     var lostDrains = 0
-    var late: [UInt64: Flight] = [:]
-    var unsaved: [(sequence: Int64, conversation: Name, isOutcome: Bool, write: (inout FakeStore) -> Void)] = []
+    /// Attempts that timed out, and were not answered since.
+    var late: Set<UInt64> = []
+    var unsaved: [Fact] = []
     var storageUntil: Int64 = 0
     var storageDelay: Int64 = 0
 
     init(_ options: Options = Options(), hasTransport: Bool = true) {
         self.options = options
-        policy = RetryPolicy(options)
-        scheduler = Scheduler(options, Opening(boot: 1, moment: now))
+        core = Core(options, Opening(boot: 1, moment: now), firstToken: 1, openedAt: now.wall)
         judge = Judge(options)
         if hasTransport {
             scheduler.transportChanged(present: true, now)
@@ -115,82 +118,61 @@ final class Simulation {
                 let heads = store.queued(in: conversation, after: after, limit: limit)
                 note(.read(conversation, after: after, rows: heads.count))
                 scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
-            case .expire(let conversation, let sequence): try expire(conversation, sequence)
+            case .expire(let conversation, let sequence):
+                try perform(core.expired(store[sequence]?.row, sequence, conversation, now))
             case .seek(let after, let limit):
                 let rows = store.queued(after: after, limit: limit)
                 note(.read(nil, after: after, rows: rows.count))
                 scheduler.sought(rows, complete: rows.count < limit, now)
-            case .endUnreachable(_, let sequence, let hand):
-                guard let message = store[sequence], judge.forced[sequence] == hand, !judge.isOnline else {
+            case .endUnreachable(let conversation, let sequence, let hand):
+                guard judge.forced[sequence] == hand, !judge.isOnline else {
                     throw Violation("message \(sequence) ended as offline, by \(hand)")
                 }
-                endUnreachable(message, hand)
+                try perform(core.connectionLost(store[sequence]?.row, sequence, conversation, hand, now))
             case .timeOut(let token): try timeOut(token)
             case .finish(let stop): try finish(stop)
             case .raisePrompt:
                 try judge.raisesPrompt(self)
                 note(.prompt)
-                scheduler.promptRaised(now)
+                let asked = Prompt(
+                    messages: Int64(store.queued.count), bytes: 0, oldestAt: 0, conversations: 0, timeout: options.promptTimeout)
+                try perform(core.promptRaised(asked, now))
             case .withdrawPrompt:
                 try judge.withdrawsPrompt(self)
                 note(.promptWithdrawn)
-                scheduler.promptWithdrawn()
+                try perform(core.promptWithdrawn())
             }
         }
         throw Violation("\(stepLimit) steps without a wait")
     }
 
     private func begin(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Bool {
-        guard let message = store[sequence],
-            message.progress.status == .queued || (message.progress.status == .failed && hand == .retry)
-        else {
-            scheduler.removed(sequence, conversation, now)
+        let message = store[sequence]
+        switch core.admit(message?.row, sequence, conversation, hand, now) {
+        case .none(let effects):
+            try perform(effects)
             return false
-        }
-        if hand != .retry, judge.hasExpired(message, now) {
-            try expire(conversation, sequence)
-            return false
-        }
-        guard !storeIsBroken else {
-            storageTrouble()
-            return false
-        }
-        try judge.starts(message, conversation, hand, self)
-        note(.started(sequence, conversation, hand))
-        let timeout = hand.isOutOfTurn ? options.manualTimeout : options.attemptTimeout
-        let flight = Flight(
-            token: nextToken, conversation: conversation, sequence: sequence, number: message.progress.attempts + 1, hand: hand,
-            startedAt: now, deadline: now.mono + timeout)
-        nextToken += 1
-        store.update(sequence) { message in
-            if message.progress.status == .failed {
-                message.progress.status = .queued
-                message.progress.retriesUsed = 0
+        case .start(let start):
+            guard let message else { throw Violation("message \(sequence) is started and is not there") }
+            guard !storeIsBroken else {
+                storageTrouble()
+                return false
             }
-            message.cut = (flight.number, now.wall)
+            try judge.starts(message, conversation, hand, self)
+            note(.started(sequence, conversation, hand))
+            for change in start.changes { store.apply(change) }
+            try perform(core.began(start))
+            if !answersInCall { scheduler.callReturned(start.flight.token, now) }
+            return true
         }
-        scheduler.started(flight, now)
-        refreshBlock(conversation)
-        if !answersInCall { scheduler.callReturned(flight.token, now) }
-        return true
-    }
-
-    private func expire(_ conversation: Name, _ sequence: Int64) throws {
-        scheduler.removed(sequence, conversation, now)
-        guard let message = store[sequence], message.progress.status == .queued else { return }
-        try judge.expires(message, self)
-        note(.expired(sequence))
-        let (progress, _) = OutcomeRule.expire(message.progress, expiresAt: message.expiresAt, now: now.wall)
-        scheduler.count(conversation) { $0.failed += 1 }
-        record(message, isOutcome: false) { $0.update(sequence) { $0.progress = progress } }
     }
 
     private func timeOut(_ token: UInt64) throws {
         guard let flight = scheduler.flights[token] else { throw Violation("no attempt \(token) can time out") }
         guard flight.deadline <= now.mono, !flight.isEnded else { throw Violation("attempt \(token) timed out too early") }
         note(.timedOut(flight.sequence))
-        late[token] = flight
-        try end(flight, .retry(.timeout), timedOut: true)
+        late.insert(token)
+        try perform(core.timedOut(token, now, random: 0.5))
     }
 
     private func finish(_ stop: Report.Stop) throws {
@@ -202,63 +184,67 @@ final class Simulation {
         if scheduler.finished(now) { judge.nextDrainStarted(self) }
     }
 
-    // MARK: Ends
+    // MARK: Effects
 
     /// What an outcome makes of its message.
-    func end(_ flight: Flight, _ outcome: Outcome, timedOut: Bool = false) throws {
-        guard let message = store[flight.sequence] else { throw Violation("message \(flight.sequence) vanished while it was sent") }
-        let judgement = Classification.judge(
-            outcome, now: now.wall, perhapsArrived: message.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
-        let resolution = OutcomeRule.resolve(
-            judgement, flight.trial(now), of: message.progress, policy: policy, discardExhausted: options.discardExhausted,
-            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: boot,
-            returnedAt: scheduler.returnedAt, random: 0.5)
-        var back: Head?
-        if resolution.fate == .queued {
-            back = message.head
-            back?.due = resolution.progress.due
-            back?.waitsForNetwork = resolution.progress.waitsForNetwork
-        }
-        note(.ended(flight.sequence, resolution.fate))
-        judge.ended(message, resolution, self)
-        if resolution.fate == .failed { scheduler.failed(flight.sequence, message.conversation, now) }
-        scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
-        if resolution.pausesQueue { pause() }
-        var hold: Due?
-        if let delay = Classification.queueDelay(outcome, now: now.wall) {
-            let due = Due(after: delay, now, boot: boot)
-            if scheduler.limit(until: due.uptime, now) { hold = due }
-        }
-        scheduler.count(message.conversation) { report in
-            switch resolution.fate {
-            case .sent: report.sent += 1
-            case .failed: report.failed += 1
-            case .discarded: report.discarded += 1
-            case .queued, .deleted: break
+    func end(_ flight: Flight, _ outcome: Outcome) throws {
+        guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) vanished while it was sent") }
+        try perform(core.ended(flight, outcome, now, random: 0.5))
+    }
+
+    func perform(_ effects: [Effect]) throws {
+        for effect in effects {
+            switch effect {
+            case .record(let fact):
+                for change in fact.changes { try look(at: change) }
+                record(fact)
+            case .notice(let notice): follow(notice)
             }
         }
-        record(message, isOutcome: true) { store in
-            if let hold { store.hold = hold }
-            switch resolution.fate {
-            case .discarded, .deleted: store.delete(flight.sequence)
-            case .sent, .queued, .failed:
-                store.update(flight.sequence) { message in
-                    message.cut = nil
-                    message.progress = resolution.progress
-                }
-            }
+    }
+
+    /// Before it is written.
+    private func look(at change: Change) throws {
+        switch change {
+        case .endAttempt(let row, let resolution):
+            guard let message = store[row.sequence] else { throw Violation("message \(row.sequence) ended and is not there") }
+            note(.ended(row.sequence, resolution.fate))
+            judge.ended(message, resolution, self)
+        case .expire(let sequence, _, _):
+            guard let message = store[sequence] else { throw Violation("message \(sequence) expired and is not there") }
+            try judge.expires(message, self)
+            note(.expired(sequence))
+        case .endUnreachable(let row, let resolution): ended(unreachable: row.sequence, resolution)
+        case .markDamaged(let sequence): throw Violation("message \(sequence) is damaged")
+        case .requeue, .beginAttempt, .recover, .hold: break
+        }
+    }
+
+    func ended(unreachable sequence: Int64, _ resolution: Resolution) {
+        note(.unreachable(sequence, resolution.progress.status))
+        judge.forced[sequence] = nil
+        judge.retries[sequence] = nil
+    }
+
+    func follow(_ notice: Notice) {
+        switch notice {
+        case .failuresChanged(let conversation): refreshBlock(conversation)
+        case .event(.paused(_, let isPaused, _)): note(.paused(nil, isPaused))
+        case .endedUnreachable(let row, let resolution, let moment):
+            for effect in core.endedUnreachable(row, resolution, moment) { if case .notice(let notice) = effect { follow(notice) } }
+        case .event, .countsChanged, .progress, .historyGrew, .expires, .damaged, .log: break
         }
     }
 
     // MARK: A store in trouble
 
-    func record(_ message: FakeMessage, isOutcome: Bool, _ write: @escaping (inout FakeStore) -> Void) {
+    private func record(_ fact: Fact) {
         if storeIsBroken {
-            unsaved.append((message.sequence, message.conversation, isOutcome, write))
+            unsaved.append(fact)
             storageTrouble()
         } else {
-            write(&store)
-            refreshBlock(message.conversation)
+            for change in fact.changes { store.apply(change) }
+            for notice in fact.notices { follow(notice) }
         }
     }
 
@@ -281,8 +267,8 @@ final class Simulation {
             return
         }
         for fact in unsaved {
-            fact.write(&store)
-            refreshBlock(fact.conversation)
+            for change in fact.changes { store.apply(change) }
+            for notice in fact.notices { follow(notice) }
         }
         unsaved = []
         (storageDelay, storageUntil) = (0, 0)

@@ -52,25 +52,15 @@ extension Simulation {
         if !judge.hasTransport { return .noTransport }
         note(.forced(sequence, hand))
         if !judge.isOnline {
-            endUnreachable(message, hand)
+            let resolution = core.unreachable(message.row, hand, now)
+            ended(unreachable: sequence, resolution)
+            store.apply(.endUnreachable(message.row, resolution))
+            follow(.endedUnreachable(message.row, resolution, now))
             return nil
         }
         judge.forced[sequence] = hand
         scheduler.force(sequence, message.conversation, hand)
         return nil
-    }
-
-    /// A person's wish while there is no connection.
-    func endUnreachable(_ message: FakeMessage, _ hand: Hand) {
-        let resolution = OutcomeRule.unreachable(
-            hand, of: message.progress, expiresAt: message.expiresAt, options: options, policy: policy, now: now, boot: boot)
-        note(.unreachable(message.sequence, resolution.progress.status))
-        judge.forced[message.sequence] = nil
-        judge.retries[message.sequence] = nil
-        store.update(message.sequence) { $0.progress = resolution.progress }
-        let back = resolution.fate == .queued ? store[message.sequence]?.head : nil
-        scheduler.endedUnreachable(message.sequence, message.conversation, back: back, now)
-        refreshBlock(message.conversation)
     }
 
     /// Puts what failed back, of one conversation or of all; how many.
@@ -126,6 +116,7 @@ extension Simulation {
         note(.cleared(conversation))
         for flight in flights where conversation == nil || flight.conversation == conversation {
             store.update(flight.sequence) { $0.progress.doomed = true }
+            core.doom(flight.token)
         }
         for message in Array(store.all) where conversation == nil || message.conversation == conversation {
             guard message.progress.status == .queued || message.progress.status == .failed, message.cut == nil else { continue }
@@ -160,17 +151,13 @@ extension Simulation {
 
     /// An answer after the time-out.
     func answerLate(_ token: UInt64, _ outcome: Outcome) {
-        guard !storeIsBroken, let flight = late.removeValue(forKey: token), let message = store[flight.sequence], unsaved.isEmpty,
-            let progress = OutcomeRule.lateSuccess(
-                outcome, flight.trial(now), of: message.progress,
-                isSending: scheduler.flight(of: flight.sequence, in: message.conversation) != nil,
-                conflictIsSent: options.conflictIsSent, now: now.wall)
+        guard !storeIsBroken, unsaved.isEmpty, late.remove(token) != nil, let flight = core.lateFlight(token),
+            let message = store[flight.sequence], let progress = core.lateSuccess(token, outcome, message.row, now)
         else { return }
         note(.late(flight.sequence))
         store.update(flight.sequence) { $0.progress = progress }
         judge.forced[flight.sequence] = nil
-        refreshBlock(message.conversation)
-        scheduler.removed(flight.sequence, message.conversation, now)
+        for effect in core.answeredLate(token, message.row, now) { if case .notice(let notice) = effect { follow(notice) } }
     }
 
     /// Attempts that are over and whose calls have not come back.
@@ -214,7 +201,7 @@ extension Simulation {
 
     func resume(_ conversation: Name? = nil) {
         note(.paused(conversation, false))
-        _ = scheduler.resume(conversation, now)
+        _ = core.resume(conversation, now)
     }
 
     func setBackground(_ isInBackground: Bool) {
@@ -292,10 +279,10 @@ extension Simulation {
                 }
             }
         }
-        (late, unsaved, storageUntil, storageDelay) = ([:], [], 0, 0)
+        (late, unsaved, storageUntil, storageDelay) = ([], [], 0, 0)
         storeIsBroken = false
         let opening = Opening(boot: boot, moment: now)
-        scheduler = Scheduler(options, opening)
+        core = Core(options, opening, firstToken: core.nextToken, openedAt: now.wall)
         if let hold = store.hold { scheduler.limit(until: hold.end(opening), now) }
         judge = Judge(options)
         judge.opened(self)
