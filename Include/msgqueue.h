@@ -26,8 +26,10 @@
  *   Ownership  What comes through `**out` is yours and has a `_free` function. What comes as a returned pointer or
  *              inside a struct is borrowed. Everything you pass in is copied before the call returns.
  *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is MSGQ_INVALID. Bodies are bytes: a pointer and a size.
- *   Structs    Each begins with `struct_size`, the size the caller knows; the INIT macros set it. A struct of an
- *              older, smaller version is accepted; a larger one is accepted when what is beyond is zero.
+ *   Structs    Each begins with `struct_size`, the size the caller knows; the INIT macros set it. Fields are only
+ *              appended. A struct of an older, smaller version is accepted: what it lacks has its default, and of an
+ *              output only `struct_size` bytes are written. A larger one is accepted when what is beyond is zero.
+ *              Enumerators may be added: expect values that you do not know.
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
  *   Threads    Every function may be called from any thread at any time, also from inside a callback, except
  *              msgq_close, which then answers MSGQ_CONFLICT. No lock is held while a callback runs.
@@ -319,6 +321,9 @@ typedef struct msgq_draft {
 
 #define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false }
 
+/* Sets every field to its default, as MSGQ_DRAFT_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
+void msgq_draft_init(msgq_draft *draft);
+
 /*
  * Stores one message as `queued`; on MSGQ_OK it survives a power cut. `id_out` receives its id; it may be NULL.
  * Errors: INVALID, DUPLICATE (still in the queue, or sent), FULL, TOO_LARGE, STORAGE, UNKNOWN, CLOSED, FORKED.
@@ -505,6 +510,9 @@ typedef struct msgq_filter {
 } msgq_filter;
 
 #define MSGQ_FILTER_INIT { sizeof(msgq_filter), NULL, 0, 0, 50, false, false }
+
+/* Sets every field to its default, as MSGQ_FILTER_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
+void msgq_filter_init(msgq_filter *filter);
 
 /* A page of messages. (The type has the name of the function: write `struct msgq_list`.) */
 struct msgq_list;
@@ -700,6 +708,9 @@ typedef struct msgq_outcome {
 
 #define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "" }
 
+/* Sets every field to its default, as MSGQ_OUTCOME_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
+void msgq_outcome_init(msgq_outcome *outcome);
+
 /* Sends one message. Runs without any lock held, on a thread of the library or in msgq_poll; never for two messages of one
    conversation at a time. `out` comes initialised as MSGQ_OUTCOME_INIT. */
 typedef msgq_verdict (*msgq_transport_fn)(void *context, const msgq_delivery *delivery, msgq_outcome *out);
@@ -725,6 +736,9 @@ typedef struct msgq_drain_options {
 } msgq_drain_options;
 
 #define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1, NULL }
+
+/* Sets every field to its default, as MSGQ_DRAIN_OPTIONS_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
+void msgq_drain_options_init(msgq_drain_options *options);
 
 /* Why a drain stopped. */
 typedef enum msgq_stop {

@@ -22,7 +22,7 @@ public func msgq_salvage(
 }
 
 private func checked(_ out: UnsafeMutablePointer<msgq_check_report>) throws(QueueError) -> UnsafeMutablePointer<msgq_check_report> {
-    _ = try Structs.check(out, of: MemoryLayout<msgq_check_report>.stride, "msgq_check_report")
+    try Structs.check(out, msgq_check_report.self, "msgq_check_report")
     return out
 }
 

@@ -61,7 +61,7 @@ public func msgq_explain(
 ) -> msgq_result {
     status(queue, id) { engine, id throws(QueueError) in
         let out = try require(out, "out")
-        _ = try Structs.check(out, of: MemoryLayout<msgq_explanation>.stride, "msgq_explanation")
+        try Structs.check(out, msgq_explanation.self, "msgq_explanation")
         let explanation = try engine.explain(id)
         var result = msgq_explanation()
         result.reason = msgq_reason(UInt32(bitPattern: explanation.reason.rawValue))
@@ -97,7 +97,7 @@ public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
-        _ = try Structs.check(out, of: MemoryLayout<msgq_statistics>.stride, "msgq_statistics")
+        try Structs.check(out, msgq_statistics.self, "msgq_statistics")
         let (statistics, _) = try engine.statistics()
         var result = msgq_statistics()
         result.sent_per_minute = UInt32(clamping: statistics.sentPerMinute)

@@ -29,7 +29,7 @@ public func enqueueBatch(
         guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "a batch has 0 to 1,000,000 messages") }
         guard count > 0 else { return }
         let first = UnsafeRawPointer(try require(drafts, "drafts"))
-        let stride = try Structs.check(first, of: MemoryLayout<msgq_draft>.stride, "msgq_draft")
+        let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
         var batch: [BorrowedDraft] = []
         batch.reserveCapacity(count)
         for index in 0..<count {
@@ -57,8 +57,11 @@ private func lend<T>(
     return try result.get()
 }
 
+/// A draft has at least its body.
+private let draftMinimum = MemoryLayout<msgq_draft>.offset(of: \.metadata)
+
 func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
-    let given = try Structs.read(pointer, "msgq_draft", flags: [\.unmetered_only])
+    let given = try Structs.read(pointer, "msgq_draft", over: defaultDraft, minimum: draftMinimum, flags: [\.unmetered_only])
     guard (0...Options.metadataPairs).contains(given.metadata_count) else {
         throw QueueError(.tooLarge, "\(UInt(bitPattern: given.metadata_count)) metadata pairs, more than \(Options.metadataPairs)")
     }
@@ -171,7 +174,7 @@ public func msgq_list(
 }
 
 private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> Filter {
-    let given = try Structs.read(pointer, "msgq_filter", flags: [\.newest_first, \.without_bodies])
+    let given = try Structs.read(pointer, "msgq_filter", over: defaultFilter, flags: [\.newest_first, \.without_bodies])
     guard let after = Int64(exactly: given.after) else { throw QueueError(.invalid, "there is no sequence \(given.after)") }
     return Filter(
         conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") },
@@ -197,7 +200,7 @@ public func msgq_counts(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
-        _ = try Structs.check(out, of: MemoryLayout<msgq_counts>.stride, "msgq_counts")
+        try Structs.check(out, msgq_counts.self, "msgq_counts")
         let counts = try engine.counts(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
         Structs.write(msgq_counts(counts), to: out)
     }

@@ -1,30 +1,6 @@
 import CMsgQueue
 import MsgQueue
 
-@_cdecl("msgq_options_init") @implementation
-public func msgq_options_init(_ options: UnsafeMutablePointer<msgq_options>!) {
-    guard let options else { return }
-    let defaults = Options()
-    options.initialize(to: msgq_options())
-    options.pointee.struct_size = UInt32(MemoryLayout<msgq_options>.stride)
-    options.pointee.direct = defaults.direct
-    options.pointee.max_in_flight = UInt32(defaults.maxInFlight)
-    options.pointee.max_retries = UInt32(defaults.maxRetries)
-    options.pointee.backoff_base_ms = 5_000
-    options.pointee.backoff_factor = 2
-    options.pointee.backoff_cap_ms = 3_600_000
-    options.pointee.attempt_timeout_ms = defaults.attemptTimeout
-    options.pointee.manual_timeout_ms = defaults.manualTimeout
-    options.pointee.prompt_timeout_ms = defaults.promptTimeout
-    options.pointee.settle_ms = defaults.settle
-    options.pointee.strict_order = defaults.strictOrder
-    options.pointee.keep_sent = defaults.keepSent.map { UInt64(clamping: $0) } ?? UInt64.max
-    options.pointee.keep_sent_ms = defaults.keepSentFor ?? -1
-    options.pointee.remember_ids_ms = defaults.rememberIDs
-    options.pointee.limit_body = UInt64(defaults.limitBody)
-    options.pointee.limit_metadata = UInt64(defaults.limitMetadata)
-}
-
 @_cdecl("msgq_open") @implementation
 public func msgq_open(
     _ path: UnsafePointer<CChar>!, _ options: UnsafePointer<msgq_options>!, _ out: UnsafeMutablePointer<OpaquePointer?>!
@@ -51,7 +27,7 @@ public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_res
 /// The caller's options; their ranges are checked by the engine.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
     let given = try Structs.read(
-        pointer, "msgq_options",
+        pointer, "msgq_options", over: defaultOptions,
         flags: [
             \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.background_timers, \.direct, \.hold_unknown, \.durable_outcomes,
             \.conflict_is_sent, \.read_only, \.refuse_lost_tail,

@@ -57,9 +57,7 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
     return delivery.body.withUnsafeBytes { body in
         // An empty body has an address, too: that of the struct will do.
         struct_.pointee.body = body.baseAddress.map { UnsafeRawPointer($0) } ?? UnsafeRawPointer(memory)
-        var answer = msgq_outcome()
-        answer.struct_size = UInt32(MemoryLayout<msgq_outcome>.stride)
-        answer.retry_after_ms = -1
+        var answer = defaultOutcome
         let verdict = transport(host.pointer, struct_, &answer)
         return outcome(verdict, answer)
     }
@@ -86,7 +84,7 @@ private func answered(_ verdict: Outcome.Verdict, _ kind: FailureKind, _ answer:
 public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: UnsafePointer<msgq_outcome>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome", flags: [\.retry_after_queue])
+        let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome", over: defaultOutcome, flags: [\.retry_after_queue])
         try engine.complete(
             token, answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer))
     }
@@ -98,8 +96,8 @@ public func msgq_drain(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        if let out { _ = try Structs.check(out, of: MemoryLayout<msgq_report>.stride, "msgq_report") }
-        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
+        if let out { try Structs.check(out, msgq_report.self, "msgq_report") }
+        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions) }
         let report = try engine.drainAndWait(
             try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
         if let out { Structs.write(msgq_report(report), to: out) }
@@ -114,7 +112,7 @@ public func msgq_drain_async(
     let host = HostContext(pointer: context, release: nil)
     return status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options") }
+        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions) }
         try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
             guard let done, case .success(let report) = result else { return }
             var told = msgq_report(report)

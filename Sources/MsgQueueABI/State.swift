@@ -6,7 +6,7 @@ public func msgq_get_state(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
-        _ = try Structs.check(out, of: MemoryLayout<msgq_state>.stride, "msgq_state")
+        try Structs.check(out, msgq_state.self, "msgq_state")
         Structs.write(msgq_state(try engine.state()), to: out)
     }
 }

@@ -7,25 +7,38 @@ enum Structs {
     /// No version will grow beyond this; a larger size is a struct that was not initialised.
     private static let ceiling = 1 << 16
 
-    /// The size that a struct of the caller says it has, which can be, with nothing but zero in what is not known here.
-    static func check(_ pointer: UnsafeRawPointer, of known: Int, _ name: StaticString) throws(QueueError) -> Int {
+    /// The size and the first field: no struct is smaller.
+    private static let smallest = 8
+
+    /// The size that a struct of the caller says it has. An older version is smaller, and ends between two fields: each size is a multiple
+    /// of the alignment. A later version is larger, with nothing but zero in what is not known here.
+    @discardableResult
+    static func check<T>(
+        _ pointer: UnsafeRawPointer, _ type: T.Type, _ name: StaticString, minimum: Int? = nil
+    ) throws(QueueError) -> Int {
+        let (known, least) = (MemoryLayout<T>.stride, minimum ?? smallest)
         let size = Int(pointer.loadUnaligned(as: UInt32.self))
-        guard size >= known, size <= ceiling else {
+        guard size >= least, size <= ceiling, size % MemoryLayout<T>.alignment == 0 else {
             throw QueueError(.invalid, "struct_size of \(name) is \(size), not \(known): initialise it with its INIT macro")
         }
+        guard size > known else { return size }
         for offset in known..<size where pointer.load(fromByteOffset: offset, as: UInt8.self) != 0 {
             throw QueueError(.invalid, "\(name) has fields that this version does not know")
         }
         return size
     }
 
-    /// A struct of the caller. `flags` are where its `bool` fields lie: any byte but 0 is true, which Swift would not stand.
-    static func read<T>(_ pointer: UnsafePointer<T>, _ name: StaticString, flags: [PartialKeyPath<T>] = []) throws(QueueError) -> T {
+    /// A struct of the caller, laid over the defaults. `flags` are where its `bool` fields lie: any byte but 0 is true, which Swift would not
+    /// stand.
+    static func read<T>(
+        _ pointer: UnsafePointer<T>, _ name: StaticString, over defaults: T, minimum: Int? = nil, flags: [PartialKeyPath<T>] = []
+    ) throws(QueueError) -> T {
         let known = MemoryLayout<T>.stride
         let source = UnsafeRawPointer(pointer)
-        _ = try check(source, of: known, name)
+        let size = try check(source, T.self, name, minimum: minimum)
         return withUnsafeTemporaryAllocation(byteCount: known, alignment: MemoryLayout<T>.alignment) { copy in
-            copy.copyMemory(from: UnsafeRawBufferPointer(start: source, count: known))
+            withUnsafeBytes(of: defaults) { copy.copyMemory(from: $0) }
+            copy.copyMemory(from: UnsafeRawBufferPointer(start: source, count: min(size, known)))
             for flag in flags {
                 guard let offset = MemoryLayout<T>.offset(of: flag) else { continue }
                 copy[offset] = copy[offset] == 0 ? 0 : 1
@@ -34,11 +47,16 @@ enum Structs {
         }
     }
 
-    /// Writes a struct that was checked, and leaves the caller's `struct_size`.
+    /// Writes a struct that was checked, as much of it as the caller knows, and leaves the caller's `struct_size`.
     static func write<T>(_ value: T, to pointer: UnsafeMutablePointer<T>) {
-        let size = UnsafeRawPointer(pointer).loadUnaligned(as: UInt32.self)
-        pointer.initialize(to: value)
-        UnsafeMutableRawPointer(pointer).storeBytes(of: size, as: UInt32.self)
+        let target = UnsafeMutableRawPointer(pointer)
+        let size = min(Int(target.loadUnaligned(as: UInt32.self)), MemoryLayout<T>.stride)
+        let first = MemoryLayout<UInt32>.size
+        guard size > first else { return }
+        withUnsafeBytes(of: value) { bytes in
+            guard let source = bytes.baseAddress else { return }
+            (target + first).copyMemory(from: source + first, byteCount: min(size, bytes.count) - first)
+        }
     }
 }
 

@@ -38,6 +38,7 @@ extern const struct check_test statistics_tests[];
 extern const struct check_test bad_call_tests[];
 extern const struct check_test bad_value_tests[];
 extern const struct check_test bad_size_tests[];
+extern const struct check_test older_size_tests[];
 extern const struct check_test bad_place_tests[];
 extern const struct check_test host_tests[];
 extern const struct check_test async_drain_tests[];
