@@ -97,7 +97,9 @@ public func msgq_drain(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         if let out { try Structs.check(out, msgq_report.self, "msgq_report") }
-        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions) }
+        let given = try options.map { pointer throws(QueueError) in
+            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions)
+        }
         let report = try engine.drainAndWait(
             try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
         if let out { Structs.write(msgq_report(report), to: out) }
@@ -112,7 +114,9 @@ public func msgq_drain_async(
     let host = HostContext(pointer: context, release: nil)
     return status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let given = try options.map { pointer throws(QueueError) in try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions) }
+        let given = try options.map { pointer throws(QueueError) in
+            try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions)
+        }
         try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
             guard let done, case .success(let report) = result else { return }
             var told = msgq_report(report)
