@@ -75,6 +75,12 @@ static void random_damage(char *sql, size_t size, const char *id) {
   snprintf(sql, size, "UPDATE message SET %s WHERE id = '%s'", changes[any(sizeof changes / sizeof changes[0])], id);
 }
 
+/* What was not read is kept. */
+static uint64_t prunable(struct scene *scene) {
+  struct msgq_counts counts = counts_of(scene, NULL);
+  return counts.sent + counts.delivered + counts.read + counts.received - counts.unread;
+}
+
 enum operation { op_delete, op_clear, op_clear_all, op_mark, op_edit, op_drain, op_prune, op_count };
 static const char *const operation_names[] = { "delete", "clear", "clear all", "mark", "edit", "drain", "prune" };
 
@@ -90,7 +96,7 @@ static bool perform(struct scene *scene, enum operation operation, const char *i
     case op_clear_all: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, NULL)); return false;
     case op_mark: (void)msgq_mark(scene->queue, id, MSGQ_STATUS_READ); return false;
     case op_edit: (void)msgq_edit(scene->queue, id, "changed", 7); return false;
-    case op_prune: AWAIT(counts_of(scene, NULL).sent + counts_of(scene, NULL).delivered + counts_of(scene, NULL).received <= 1); return false;
+    case op_prune: AWAIT(prunable(scene) <= 1); return false;
     case op_drain:
       stub_begin(&stub, MSGQ_VERDICT_SENT);
       CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene->queue, stub_send, &stub, NULL));
