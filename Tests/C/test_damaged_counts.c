@@ -84,27 +84,28 @@ static uint64_t prunable(struct scene *scene) {
 enum operation { op_delete, op_clear, op_clear_all, op_mark, op_edit, op_drain, op_prune, op_count };
 static const char *const operation_names[] = { "delete", "clear", "clear all", "mark", "edit", "drain", "prune" };
 
-/* Whether the message was surely looked at and dealt with. */
+/* Whether the message was surely found. */
 static bool perform(struct scene *scene, enum operation operation, const char *id) {
   struct stub stub;
   msgq_drain_options soon = MSGQ_DRAIN_OPTIONS_INIT;
   msgq_report report = MSGQ_REPORT_INIT;
   soon.timeout_ms = 2000;
   switch (operation) {
-    case op_delete: return msgq_delete(scene->queue, id) == MSGQ_OK;
-    case op_clear: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, "ana")); return false;
-    case op_clear_all: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, NULL)); return false;
-    case op_mark: (void)msgq_mark(scene->queue, id, MSGQ_STATUS_READ); return false;
-    case op_edit: (void)msgq_edit(scene->queue, id, "changed", 7); return false;
-    case op_prune: AWAIT(prunable(scene) <= 1); return false;
+    case op_delete: return msgq_delete(scene->queue, id) == MSGQ_OK; /* an id that is damaged is not found */
+    case op_clear: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, "ana")); break;
+    case op_clear_all: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, NULL)); break;
+    case op_mark: (void)msgq_mark(scene->queue, id, MSGQ_STATUS_READ); break;
+    case op_edit: (void)msgq_edit(scene->queue, id, "changed", 7); break;
+    case op_prune: AWAIT(prunable(scene) <= 1); break;
     case op_drain:
       stub_begin(&stub, MSGQ_VERDICT_SENT);
       CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene->queue, stub_send, &stub, NULL));
       CHECK_RESULT(MSGQ_OK, msgq_drain(scene->queue, &soon, &report));
       CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene->queue, NULL, NULL, NULL));
-      return false;
-    default: return false;
+      break;
+    default: break;
   }
+  return false;
 }
 
 struct all_counts {
@@ -170,7 +171,7 @@ static void check_rows(const char *path) {
   CHECK_NUMBER(0, sql_number(path, "SELECT sum(queued) + sum(failed) != (SELECT count(*) FROM message WHERE status IN (0, 5)) FROM conversation"));
 }
 
-static void run_case(const struct scene *whole, unsigned number) {
+static void run_case(const struct scene *whole, bool large, unsigned number) {
   static const char *const ids[] = { "m1", "m2", "m4", "f1", "s1", "s3", "h1", "h2" };
   struct scene scene;
   char sql[256];
@@ -187,7 +188,7 @@ static void run_case(const struct scene *whole, unsigned number) {
   scene.options.keep_sent_ms = -1;
   if (operation == op_prune) scene.options.keep_sent = 1;
   scene_open(&scene);
-  bool is_settled = perform(&scene, operation, id);
+  bool is_deleted = perform(&scene, operation, id);
   struct all_counts open, after;
   /* The indexes are checked in the background once the store is open, here and in the copy: until then both may differ. */
   int64_t end = steady_ms() + 2000;
@@ -200,8 +201,9 @@ static void run_case(const struct scene *whole, unsigned number) {
     CHECK(open.of[index].queued < 1000 && open.of[index].failed < 1000 && open.of[index].sent < 1000 && open.of[index].received < 1000);
   }
   scene_close(&scene);
-  if (is_settled) {
-    check_rows(scene.path);
+  /* In a large store a damaged message is counted as it was before, until it is dealt with or all is written anew. */
+  if (!large || is_deleted || operation == op_clear_all) check_rows(scene.path);
+  if (!large || is_deleted) {
     scene_open(&scene);
     after = counts_of_all(&scene);
     check_equal(&open, &after);
@@ -215,7 +217,7 @@ static void run_case(const struct scene *whole, unsigned number) {
 static void run_cases(bool large, unsigned first, unsigned last) {
   struct scene whole;
   begin(&whole, large);
-  for (unsigned number = first; number <= last; number++) run_case(&whole, number);
+  for (unsigned number = first; number <= last; number++) run_case(&whole, large, number);
   scene_end(&whole);
 }
 
