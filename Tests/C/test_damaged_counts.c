@@ -256,6 +256,22 @@ TEST(D11_after_clear_of_damaged_messages_nothing_is_counted) {
   scene_end(&whole);
 }
 
+/* A damaged message that the history's limit removes is told like every other. */
+TEST(D10_a_damaged_message_that_is_pruned_is_told) {
+  struct scene scene;
+  begin(&scene, false);
+  damage(scene.path, "UPDATE message SET attempts = 7 WHERE id = 's1'", true);
+  scene.options.keep_sent_ms = -1;
+  scene.options.keep_sent = 1;
+  scene_open(&scene);
+  AWAIT(prunable(&scene) <= 1);
+  check_told(&scene, "removed from the history");
+  CHECK_NUMBER(-1, status_of(&scene, "s1"));
+  scene_close(&scene);
+  check_rows(scene.path);
+  scene_end(&scene);
+}
+
 /* In a store that is too large to be checked whole when opened, the index `index` alone does not know m2 any more. */
 static void forget_in_index(const char *path, const char *index) {
   char sql[1400];
@@ -292,7 +308,44 @@ static void send_hidden(const char *index) {
 TEST(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told) { send_hidden("message_queued"); }
 TEST(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told) { send_hidden("message_waiting"); }
 
+/* The indexes of many queued messages are compared in short steps, between which others are enqueued. */
+TEST(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
+  enum { count = 100000 };
+  struct scene scene;
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  REQUIRE(drafts != NULL);
+  for (size_t index = 0; index < count; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].conversation = conversations[index % conversation_count];
+  }
+  scene_begin_open(&scene);
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, count, NULL));
+  free(drafts);
+  scene_close(&scene);
+  int64_t began = steady_ms();
+  scene_open(&scene);
+  CHECK(steady_ms() - began < 1000);
+  /* 200,000 entries in steps of 2,000, one every 5 ms at most. */
+  int64_t end = steady_ms() + 1000, longest = 0;
+  unsigned number = 0;
+  while (steady_ms() < end) {
+    char id[16];
+    snprintf(id, sizeof id, "n%u", ++number);
+    int64_t start = steady_ms();
+    put(&scene, id, number % 2 == 0 ? "ana" : "new", "meanwhile");
+    if (number % 3 == 0) CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, id));
+    int64_t took = steady_ms() - start;
+    if (took > longest) longest = took;
+  }
+  if (!CHECK(longest < check_patience_ms() / 20)) fprintf(stderr, "  %lld ms\n", (long long)longest);
+  CHECK_NUMBER(count + number - number / 3, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
+  scene_end(&scene);
+}
+
 const struct check_test damaged_count_tests[] = {
+  ROW_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared),
+  ROW(D10_a_damaged_message_that_is_pruned_is_told),
   ROW(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told),
   ROW(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told),
   ROW(D10_counts_fit_whatever_is_done_with_a_damaged_message),
