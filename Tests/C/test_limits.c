@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "scene.h"
+#include "stores.h"
 #include "tests.h"
 
 /* The result of enqueueing this many bytes. */
@@ -127,6 +128,26 @@ TEST(X11_metadata_is_limited_in_bytes) {
   scene_end(&scene);
 }
 
+/* What a large batch took of the disk besides the messages themselves is given back at once. */
+TEST(X11_the_log_of_a_large_batch_is_given_back) {
+  enum { count = 100000 };
+  static const char body[300] = "a body";
+  struct scene scene;
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  REQUIRE(drafts != NULL);
+  for (size_t index = 0; index < count; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].body = body;
+    drafts[index].body_size = sizeof body;
+  }
+  scene_begin_open(&scene);
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, count, NULL));
+  free(drafts);
+  CHECK_NUMBER(count, counts_of(&scene, NULL).queued);
+  AWAIT(file_size(log_of(&scene)) <= 32 << 20);
+  scene_end(&scene);
+}
+
 const struct check_test limit_tests[] = {
   ROW(X11_messages_are_limited),
   ROW(X11_a_batch_over_the_limit_changes_nothing),
@@ -135,5 +156,6 @@ const struct check_test limit_tests[] = {
   ROW(X11_a_body_limit_of_one_byte),
   ROW(X11_metadata_is_limited_in_pairs),
   ROW(X11_metadata_is_limited_in_bytes),
+  ROW(X11_the_log_of_a_large_batch_is_given_back),
   ROWS_END,
 };

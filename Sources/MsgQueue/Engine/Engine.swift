@@ -58,6 +58,8 @@ package final class Engine: @unchecked Sendable {
     /// After it failed: not before this (monotonic).
     var maintenanceRestsUntil: Int64 = 0
     var nextExpiry = Int64.max
+    /// When the next step of the comparison of the indexes is made (monotonic).
+    var comparisonAt: Int64 = 0
 
     // Threads, and what they wait on:
     var services: [EngineThread] = []
@@ -297,12 +299,21 @@ package final class Engine: @unchecked Sendable {
         Log.error("\(store.path): an index was damaged and was made anew from the messages: \(error.detail)")
         emit(.storage(QueueError(.corrupt, "an index was damaged and was made anew from the messages")))
         countsChanged()
+        pruneIfMany()
         return true
     }
 
-    /// Messages that an index does not know would wait for ever: looked for soon after the opening, and when a drain ends with some left.
-    func checkIndexes(_ now: Moment) {
-        guard store.totals.queued > 0, !store.checkQueuedIndex() else { return }
+    /// Between the steps of the comparison, so that callers wait for one of them at most.
+    private static let comparisonPause: Int64 = 4
+
+    var comparisonDeadline: Int64 { store.isQueuedCompared ? Int64.max : comparisonAt }
+
+    /// Messages that an index does not know would wait for ever: looked for once, soon after the opening. Called by the timer, under the lock.
+    func compareIndexes() {
+        let now = ports.moment
+        guard comparisonDeadline <= now.mono, mayMaintain, now.mono >= scheduler.storageUntil else { return }
+        comparisonAt = now.mono + Self.comparisonPause
+        guard !store.compareQueuedIndexes() else { return }
         guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }
         scheduler.forgetBacklog(now)
     }

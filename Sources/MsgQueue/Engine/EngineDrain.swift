@@ -145,7 +145,6 @@ extension Engine {
         var report = reportSoFar()
         report.stop = stop
         let another = scheduler.finished(now)
-        if stop == .waiting { checkIndexes(now) }
         emit(.drainFinished(report))
         let waiters = drainWaiters.filter { $0.drain == drain }
         drainWaiters.removeAll { $0.drain == drain }

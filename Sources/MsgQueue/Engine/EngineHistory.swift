@@ -65,12 +65,17 @@ extension Engine {
             if now.wall >= nextExpiry { try expireAll(now) }
             guard now.mono >= maintenanceAt else { return }
             let before = store.totals
+            var damage: [QueueError] = []
             let hasMore = try transaction(durable: false) { () throws(QueueError) in
-                try store.prune(
+                damage = []
+                return try store.prune(
                     keepCount: options.keepSent, keepSince: options.keepSentFor.map { now.wall.subtractingClamped($0) },
-                    forgetBefore: rememberedSince, now: now.wall)
+                    forgetBefore: rememberedSince, now: now.wall, damaged: { damage.append($0) })
             }
-            checkIndexes(now)
+            for error in damage {
+                Log.error("\(store.path): \(error.detail)")
+                emit(.storage(error))
+            }
             maintenanceAt = hasMore ? now.mono : now.mono + Self.maintenanceEvery
             if store.totals != before { countsChanged() }
         } catch {
@@ -87,12 +92,12 @@ extension Engine {
     }
 
     /// What the store did not take yet comes first: its rows are not what they will be.
-    private var mayMaintain: Bool { unsaved.isEmpty && phase == .open && !store.isPoisoned && !options.readOnly }
+    var mayMaintain: Bool { unsaved.isEmpty && phase == .open && !store.isPoisoned && !options.readOnly }
 
     /// When the timer must look at what can wait, in monotonic time; at least once a minute, because the wall clock may jump.
     var maintenanceDeadline: Int64 {
         guard mayMaintain else { return Int64.max }
-        var due = maintenanceAt
+        var due = min(maintenanceAt, comparisonDeadline)
         if nextExpiry != Int64.max {
             let now = ports.moment
             due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))

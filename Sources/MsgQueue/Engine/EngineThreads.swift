@@ -27,6 +27,7 @@ extension Engine {
         while phase != .closed {
             flushWhatIsDue()
             maintain()
+            compareIndexes()
             settle()
             let monitor = monitor
             lock.unlock()

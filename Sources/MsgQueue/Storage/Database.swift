@@ -264,6 +264,8 @@ final class Database {
     var needsFlush: Bool { lock != nil && !isPoisoned && logFrames > flushedFrames }
     /// Whether the log is long enough to be copied.
     var isLogLong: Bool { logFrames >= Self.checkpointFrames }
+    /// Whether it is longer than what is kept of it.
+    var isLogOversized: Bool { logFrames > Self.longLog }
 
     /// Flushes the log. A flush that failed is never tried again: the kernel may have dropped the pages and say yes the next time.
     func flush() throws(QueueError) {
@@ -407,19 +409,22 @@ final class Database {
     private static let (unused, rest): (Int64, Int64) = (256, 8192)
 
     /// Gives unused pages back to the file system, if that is worth it. What fails costs nothing but their room. Outside a transaction.
-    func shrink() {
-        guard lock != nil, !isInTransaction, !isPoisoned else { return }
+    /// True when the file was written anew, with its indexes.
+    func shrink() -> Bool {
+        guard lock != nil, !isInTransaction, !isPoisoned else { return false }
         do throws(QueueError) {
             let statement = try statement("PRAGMA freelist_count")
             let free = try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
             let used = try pageCount() - free
-            guard free > Self.unused, free > used, used <= Self.rest else { return }
+            guard free > Self.unused, free > used, used <= Self.rest else { return false }
             // It attaches a database in memory.
             sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)
             defer { sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0) }
             try execute("VACUUM")
+            return true
         } catch {
             Log.warning("\(path): unused room was not given back: \(error.detail)")
+            return false
         }
     }
 

@@ -21,7 +21,9 @@ package final class Store {
     /// History up to this sequence was looked at for pruning.
     var pruneCursor: Int64 = 0
     /// What this transaction changed in memory, to be undone when it fails.
-    private var atBegin: (next: Int64, state: StoreState)?
+    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
+    /// Under way.
+    var comparison: QueuedComparison?
     /// This session has changed the store, and the database file says that it is in use.
     private var isMarked = false
     private let currentBoot: String
@@ -224,28 +226,29 @@ package final class Store {
         }
     }
 
-    /// Whether the two indexes of queued messages hold the same ones, and as many as are counted; not more often than once a session. A
-    /// message that is missing from one of them might never be sent.
-    package func checkQueuedIndex() -> Bool {
-        guard !isQueuedIndexChecked, !isInTransaction else { return true }
-        isQueuedIndexChecked = true
+    /// Index entries that one step of the comparison reads: about a millisecond.
+    private static let comparisonStep: Int64 = 2_000
+
+    /// One step of the comparison of the indexes of queued messages, which is made once a session. False: they do not fit.
+    package func compareQueuedIndexes() -> Bool {
+        guard !isQueuedCompared, !isInTransaction else { return true }
         do throws(QueueError) {
-            let queued = try database.statement(
-                "SELECT count(*), total(seq) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0")
-            let waiting = try database.statement(
-                "SELECT count(*), total(seq) FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0")
-            var sums: [(Int64, Double)] = []
-            for statement in [queued, waiting] {
-                sums.append(try statement.first { () throws(QueueError) in (statement.int(0), statement.double(1)) } ?? (0, 0))
-            }
-            let counted = counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued }
-            return sums[0] == sums[1] && sums[0].0 == counted
+            var comparison =
+                comparison
+                ?? QueuedComparison(
+                    through: foldedThrough, counted: counters.unfolded.values.reduce(totals.queued) { $0 &- $1.queued })
+            let fits = try comparison.step(database, limit: Self.comparisonStep)
+            self.comparison = comparison
+            isQueuedCompared = comparison.isDone
+            return fits
         } catch {
+            isQueuedCompared = true
             Log.warning("\(path): \(error.detail)")
             return error.code != .corrupt
         }
     }
-    private var isQueuedIndexChecked = false
+    /// Nothing is left to compare in this session.
+    package private(set) var isQueuedCompared = false
 
     private func makeIndexes() throws(QueueError) {
         note("an index was damaged and was made anew from the messages")
@@ -289,7 +292,7 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state)
+        atBegin = (nextSequence, state, comparison)
     }
 
     package var isInTransaction: Bool { database.isInTransaction }
@@ -347,7 +350,7 @@ package final class Store {
     }
 
     private func undo() {
-        if let (next, old) = atBegin { (nextSequence, state) = (next, old) }
+        if let (next, old, compared) = atBegin { (nextSequence, state, comparison) = (next, old, compared) }
         counters.rollback()
     }
 
@@ -402,8 +405,11 @@ package final class Store {
     @discardableResult
     func checkpoint() -> Bool {
         guard !database.isLogFresh else { return true }
+        let isOversized = database.isLogOversized
         guard database.checkpoint() else { return false }
         write(record(frames: 0), durable: true)
+        // After a large batch its room is given back at once; otherwise it would be with the next commit.
+        if isOversized, !database.truncateLog() { Log.warning("\(path): the log could not be made smaller") }
         return true
     }
 
@@ -476,11 +482,13 @@ package final class Store {
     private func finish() -> Bool {
         guard !database.isPoisoned else { return false }
         guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
-        database.shrink()
+        let isShrunk = database.shrink()
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()
                 try fold()
+                // It made the indexes anew from the messages; what is counted of damaged ones must fit them.
+                if isShrunk { try countConversations() }
                 state.mark = .closed
                 state.sequenceCeiling = nextSequence - 1
                 state.totals = counters.totals

@@ -22,7 +22,7 @@ extension Store {
             SELECT name, q, s, d, r, f, x, u, b, l, 3 * q + 5 * s + 7 * d + 11 * r + 13 * f + 17 * x + 19 * u + 23 * b + 29 * l FROM (
               SELECT conversation AS name, sum(status = 0) AS q, sum(status = 2) AS s, sum(status = 3) AS d, sum(status = 4) AS r,
                 sum(status = 5) AS f, sum(status IN (6, 7)) AS x, sum(status = 6) AS u,
-                sum(CASE WHEN status IN (0, 5) THEN min(max(body_size, 0), 268435456) ELSE 0 END) AS b, max(seq) AS l
+                sum(CASE WHEN status IN (0, 5) AND body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END) AS b, max(seq) AS l
               FROM message WHERE seq > ?1 GROUP BY conversation) WHERE true
             ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
               delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
@@ -66,6 +66,7 @@ extension Store {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
         guard isFolded else { return }
+        comparison?.changed(row.sequence, row.conversation, by: delta.queued)
         let statement = try database.statement(
             """
             UPDATE conversation SET queued = queued + ?2, sent = sent + ?3, delivered = delivered + ?4, "read" = "read" + ?5,
@@ -147,7 +148,7 @@ extension Store {
     private func countRows(in conversation: Name) throws(QueueError) -> (counts: Counts, last: Int64) {
         let statement = try database.statement(
             """
-            SELECT status, count(*), sum(min(max(body_size, 0), 268435456)), max(seq) FROM message INDEXED BY message_conversation
+            SELECT status, count(*), sum(CASE WHEN body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END), max(seq) FROM message INDEXED BY message_conversation
             WHERE indexed = 1 AND conversation = ?1 GROUP BY status
             """)
         try statement.bind(1, conversation.text)
@@ -167,10 +168,16 @@ extension Store {
     func countAnew() throws(QueueError) {
         try database.execute("REINDEX")
         try database.execute("UPDATE message SET indexed = 1 WHERE indexed != 1")
-        try database.execute("DELETE FROM conversation")
-        try countRows(after: 0)
         foldedThrough = nextSequence - 1
         counters.folded()
+        comparison?.finish()
+        try countConversations()
+    }
+
+    /// Makes all counts anew from the messages, which are all folded.
+    func countConversations() throws(QueueError) {
+        try database.execute("DELETE FROM conversation")
+        try countRows(after: 0)
         counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
     }
 
@@ -263,7 +270,7 @@ extension Store {
         try statement.forEach { () throws(QueueError) in
             guard let status = Row.status(statement.int(1)) else { return true }
             found[Name(statement.text(0)), default: Counts()].add(
-                status, isReceived: statement.int(1) >= 6, amount: 1, bytes: min(max(statement.int(2), 0), Options.bodyCeiling))
+                status, isReceived: statement.int(1) >= 6, amount: 1, bytes: Row.countedSize(statement.int(2)))
             return true
         }
         return found

@@ -101,15 +101,20 @@ extension Store {
 
     /// One step of pruning, in the caller's transaction. Only what was sent, or recorded and read, goes, the oldest in order first: what is
     /// beyond `keepCount`, and what is older than `keepSince` (nil: no limit). True when there is more to do.
-    package func prune(keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64) throws(QueueError) -> Bool {
+    /// Damaged messages that are removed are told to `damaged`.
+    package func prune(
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> Bool {
         let forgot = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit)) == Self.pruneLimit
         let excess = keepCount.map { totals.prunable &- $0 } ?? 0
         // Without anything to look for, the history is not read.
         guard keepSince != nil || excess > 0 else { return forgot }
-        return try prune(excess: excess, keepSince: keepSince ?? Int64.min, now: now) || forgot
+        return try prune(excess: excess, keepSince: keepSince ?? Int64.min, now: now, damaged) || forgot
     }
 
-    private func prune(excess total: Int64, keepSince: Int64, now: Int64) throws(QueueError) -> Bool {
+    private func prune(
+        excess total: Int64, keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void
+    ) throws(QueueError) -> Bool {
         var excess = total
         let end = min(pruneCursor + Self.pruneWindow, nextSequence - 1)
         let statement = try database.statement(
@@ -133,7 +138,7 @@ extension Store {
         for (row, id, at) in rows {
             guard excess > 0 || at < keepSince else { continue }
             if try !fitCounts(to: row, .none) {
-                Log.error("\(path): message \(row.sequence) (\(row.id)) is damaged, and is removed from the history")
+                damaged(QueueError(.corrupt, "message \(row.sequence) (\(row.id)) was damaged and was removed from the history"))
             }
             try delete(row)
             try remember(id, isReceived: row.isReceived, now: now)

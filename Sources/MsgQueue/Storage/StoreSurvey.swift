@@ -65,7 +65,8 @@ extension StoreSurvey {
         // A crash of the process leaves the file whole; only a crash of the system may not.
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
         let isOtherBoot = state.map { $0.bootID != currentBoot || $0.bootID.isEmpty } ?? true
-        let needsIndexes = try verify(database, pages: view.pages, whole: isSuspect || (state?.mark == .open && isOtherBoot))
+        var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect || (state?.mark == .open && isOtherBoot))
+        if let state, !needsIndexes, view.pages <= smallStore { needsIndexes = try !countsFit(database, through: state.foldedThrough) }
         return StoreSurvey(
             layout: layout, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0, hasLog: log != nil,
             isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes)
@@ -122,6 +123,27 @@ extension StoreSurvey {
             throw QueueError(.corrupt, "\(database.path) is damaged: \(findings.first ?? "the check gave no answer")")
         }
         return true
+    }
+
+    /// Whether the counts by conversation are those of the folded messages, and all of these stand in the indexes. (The size of
+    /// a damaged message may be anything: the bytes are as they were counted when it was written.)
+    private static func countsFit(_ database: Database, through folded: Int64) throws(QueueError) -> Bool {
+        let statement = try database.statement(
+            """
+            SELECT 1 FROM (
+              SELECT name, queued, sent, delivered, "read", failed, received, unread, last_seq, 0 AS hidden, 1 AS sign
+              FROM conversation
+              UNION ALL
+              SELECT conversation, sum(status = 0), sum(status = 2), sum(status = 3), sum(status = 4), sum(status = 5),
+                sum(status IN (6, 7)), sum(status = 6), max(seq), sum(indexed != 1), -1
+              FROM message NOT INDEXED WHERE seq <= ?1 GROUP BY conversation)
+            GROUP BY name HAVING total(sign * queued) != 0 OR total(sign * sent) != 0 OR total(sign * delivered) != 0
+              OR total(sign * "read") != 0 OR total(sign * failed) != 0 OR total(sign * received) != 0 OR total(sign * unread) != 0
+              OR total(sign * last_seq) != 0 OR total(hidden) != 0
+            LIMIT 1
+            """)
+        statement.bind(1, folded)
+        return try statement.first { () throws(QueueError) in false } ?? true
     }
 }
 

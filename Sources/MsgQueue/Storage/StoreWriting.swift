@@ -198,7 +198,7 @@ extension Store {
             // Whose message it is counted as, whatever the sender has become.
             sender: statement.int(1) >= 6 ? statement.text(4) : nil, createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
             unmeteredOnly: false, progress: progress, isCounted: Row.status(statement.int(1)) != nil,
-            bodySize: min(max(statement.int(3), 0), Options.bodyCeiling))
+            bodySize: Row.countedSize(statement.int(3)))
     }
 }
 
@@ -210,6 +210,9 @@ extension Row {
         if let status { delta.add(status, isReceived: isReceived, amount: 1, bytes: bodySize) }
         return delta
     }
+
+    /// What a message's body counts for; one of an impossible size counts for nothing.
+    static func countedSize(_ bytes: Int64) -> Int64 { (0...Options.bodyCeiling).contains(bytes) ? bytes : 0 }
 
     /// A status as it lies on disk; nil: none.
     static func status(_ number: Int64) -> MessageStatus? {

@@ -1,0 +1,87 @@
+import Testing
+
+@testable import MsgQueue
+
+/// The indexes of queued messages are compared in steps, while messages come and go.
+@Suite struct QueuedComparisonTests {
+    private func filled(_ count: Int) throws -> StoreBench {
+        let bench = try StoreBench()
+        try bench.transaction { _ in
+            for number in 0..<count { _ = try bench.insert(Name("c\(number % 7)")) }
+        }
+        bench.close()
+        try bench.reopen()
+        return bench
+    }
+
+    /// Steps to the end, with `change` between them; false: the indexes do not fit.
+    private func compare(_ store: Store, _ change: () throws -> Void = {}) throws -> (fits: Bool, steps: Int) {
+        var steps = 0
+        while !store.isQueuedCompared {
+            steps += 1
+            guard store.compareQueuedIndexes() else { return (false, steps) }
+            try change()
+        }
+        return (true, steps)
+    }
+
+    @Test func D10_indexes_that_fit_are_compared_once_in_short_steps() throws {
+        let bench = try filled(9_000)
+        let result = try compare(bench.store)
+        #expect(result.fits)
+        #expect(result.steps == 10, "two indexes, 2,000 entries at a time")
+        #expect(bench.store.compareQueuedIndexes(), "there is nothing left to compare")
+    }
+
+    @Test(arguments: 1...8)
+    func D10_changes_between_the_steps_are_no_damage(seed: UInt64) throws {
+        let bench = try filled(9_000)
+        var random = SeededGenerator(seed)
+        let result = try compare(bench.store) {
+            for _ in 0..<40 {
+                let sequence = Int64(random.next() % 9_000) + 1
+                guard let row = try bench.row(sequence, .none) else { continue }
+                do {
+                    try bench.transaction { store in
+                        switch random.next() % 4 {
+                        case 0: try store.delete(row)
+                        case 1: _ = try bench.insert(Name("c\(sequence % 9)"))
+                        case 2:
+                            var progress = row.progress
+                            progress.status = row.progress.status == .queued ? .failed : .queued
+                            try store.update(row, to: progress)
+                        default:
+                            try store.delete(row)
+                            throw QueueError(.busy, "rolled back")
+                        }
+                    }
+                } catch let error as QueueError where error.code == .busy {}
+            }
+            try bench.store.foldNow()
+        }
+        #expect(result.fits)
+        #expect(result.steps > 5)
+    }
+
+    @Test(arguments: ["message_queued", "message_waiting"])
+    func D10_a_message_that_one_index_lost_is_found(index: String) throws {
+        let bench = try filled(9_000)
+        bench.close()
+        do {
+            let plain = try PlainDatabase(bench.directory.store)
+            let indexes = "type = 'index' AND tbl_name = 'message'"
+            for sql in [
+                "PRAGMA writable_schema = 1", "CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE \(indexes)",
+                "DELETE FROM sqlite_schema WHERE \(indexes) AND name <> '\(index)'", "PRAGMA writable_schema = RESET",
+                "UPDATE message SET status = 2 WHERE seq = 4321", "PRAGMA writable_schema = 1",
+                "DELETE FROM sqlite_schema WHERE \(indexes)", "PRAGMA writable_schema = RESET",
+                "UPDATE message SET status = 0 WHERE seq = 4321", "PRAGMA writable_schema = 1",
+                "INSERT INTO sqlite_schema SELECT * FROM kept", "PRAGMA writable_schema = RESET",
+            ] { try plain.rows(sql) }
+        }
+        try bench.reopen()
+        if bench.store.repair == nil { #expect(try !compare(bench.store).fits) }
+        #expect(bench.store.remakeIndexes())
+        #expect(try bench.store.queued(after: 4320, limit: 1).first?.head.sequence == 4321)
+    }
+}
