@@ -23,7 +23,8 @@ def test_the_offline_example_sends_what_it_composed(tmp_path: Path, receiver: Re
     assert (ended.returncode, ended.stderr) == (0, "")
     assert receiver.texts == [f"hello {number}" for number in range(1, 6)]
     # Events are printed by another thread than the report: their lines may mix.
-    assert "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0)" in ended.stdout
+    report = "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0, remaining_failed=0)"
+    assert report in ended.stdout
     assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 
 

@@ -389,8 +389,8 @@ class MessageQueue(World, Polling):
 
         Only one drain runs at a time. A second call that asks for the same, or for one conversation while all are
         drained, joins the first and gets the same report; any other begins its drain when the first has ended. From
-        inside a callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes. On a polled queue the
-        callbacks run in here when no other thread polls; one that runs in here is waited for.
+        inside a callback it only starts one (Stop.STARTED). Do not hold a lock that a callback takes. On a polled queue
+        the callbacks run in here when no other thread polls; one that runs in here is waited for.
 
         batch         Attempts at most, without due retries; 0: as the queue's option `drain_batch`.
         timeout       Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined
