@@ -100,6 +100,25 @@ typedef struct msgq_queue msgq_queue;
 /* Bytes that hold any id and its NUL: ids have 1 to 255 bytes of UTF-8 without control characters. */
 #define MSGQ_ID_SIZE 256
 
+/*
+ * A message is `queued` when it is enqueued. Afterwards its status changes in these ways only:
+ *
+ *   queued    -> sending          an attempt begins
+ *             -> failed           it expired, or is damaged
+ *             -> sent             a late success: the last attempt had timed out, then its answer came
+ *   sending   -> sent             the attempt succeeded
+ *             -> queued           the failure may pass and retries are left; or it never left, paused the queue
+ *                                 (pause_on_unauthorized), or was cut by the end of the process
+ *             -> failed           the failure is final, the retries are used up, a msgq_retry failed, or hold_unknown
+ *                                 holds an attempt that was cut by the end of the process
+ *   failed    -> sending          msgq_retry
+ *             -> queued           msgq_retry_all; in mode auto also msgq_retry while offline
+ *             -> sent             a late success
+ *   sent      -> delivered, read  msgq_mark
+ *   delivered -> read             msgq_mark
+ *
+ * A receipt that comes early or late never moves a status back.
+ */
 typedef enum msgq_status {
   MSGQ_STATUS_QUEUED,    /* waits for its turn */
   MSGQ_STATUS_SENDING,   /* an attempt is under way */

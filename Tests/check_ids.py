@@ -21,7 +21,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 OPEN = {
     "X10": "the simulation kit is not public yet",
     "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
-    "A12": "the recipes of the five systems are not run as tests yet",
     **{f"F{number}": "flow after an outage is not built yet" for number in range(1, 9)},
     **{f"I{number}": "packages, the control socket and the command line are not built yet" for number in range(1, 7)},
     **{f"B{number}": "batches and broker transports are not built yet" for number in range(1, 10)},

@@ -2,8 +2,10 @@
 ///
 ///     queued ──► sending ──► sent ──► delivered ──► read
 ///       │ ▲        │ ▲ │                 (receipts: forward only)
-///       │ └────────┘ │ └──► failed ──► sending    (a person's retry)
+///       │ └────────┘ │ └──► failed ──► sending, queued    (a person's retry)
 ///       └────────────┴────► failed    (expired, refused, retries used up)
+///
+///     queued, failed ──► sent    (a late success of the last attempt)
 package enum StatusRule {
     /// How far a status has come; a receipt never moves a message to a lower rank.
     package static func rank(_ status: MessageStatus) -> Int {

@@ -8,6 +8,7 @@ final class EngineBench: @unchecked Sendable {
     private let options: Options
     private let mutex = Mutex()
     private var answers: [Outcome] = []
+    private var rule: @Sendable (Delivery) -> Outcome = { _ in .sent }
     private var got: [Delivery] = []
     private var told: [Event] = []
     private var isOpen = true
@@ -33,7 +34,7 @@ final class EngineBench: @unchecked Sendable {
     private func take(_ delivery: Delivery) -> Outcome {
         mutex.withLock {
             got.append(delivery)
-            return answers.isEmpty ? .sent : answers.removeFirst()
+            return answers.isEmpty ? rule(delivery) : answers.removeFirst()
         }
     }
 
@@ -41,8 +42,9 @@ final class EngineBench: @unchecked Sendable {
     var texts: [String] { deliveries.map(\.text) }
     var events: [Event] { mutex.withLock { told } }
 
-    /// What the transport answers next; afterwards it sends.
+    /// What the transport answers next; afterwards it sends, or answers by the rule.
     func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
+    func answer(by rule: @escaping @Sendable (Delivery) -> Outcome) { mutex.withLock { self.rule = rule } }
 
     func changes(of id: String) -> [StatusChange] { EventLog.changes(events, of: id) }
 

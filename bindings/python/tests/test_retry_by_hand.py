@@ -281,7 +281,9 @@ def test_R13_ten_messages_are_reported_as_sent(opened: Opener, http: HttpTranspo
     assert receiver.ids == ids
 
 
-def test_R15_a_retry_while_offline_fails_again_and_can_be_repeated(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_R15_a_retry_while_offline_fails_again_and_can_be_repeated(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     events = Events()
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, on_event=events)
     id = failed(queue, receiver)

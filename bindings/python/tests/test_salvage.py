@@ -298,7 +298,9 @@ def test_D15_a_store_of_the_first_layout_is_checked_and_salvaged(store: Path, tm
     assert list(readable(tmp_path / "new.db", ids)) == ids
 
 
-def test_D15_check_and_salvage_leave_the_loop_free(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_D15_check_and_salvage_leave_the_loop_free(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(store)
     loop_thread = threading.get_ident()
     threads: list[int] = []
@@ -315,7 +317,10 @@ def test_D15_check_and_salvage_leave_the_loop_free(store: Path, tmp_path: Path, 
         return await aio.check(store), await aio.salvage(store, tmp_path / "salvaged.db")
 
     checked, salvaged = asyncio.run(both())
-    assert checked.sound and salvaged.sound and checked.whole == salvaged.whole > 0
-    assert len(threads) == 2 and loop_thread not in threads
+    assert checked.sound
+    assert salvaged.sound
+    assert checked.whole == salvaged.whole > 0
+    assert len(threads) == 2
+    assert loop_thread not in threads
     with pytest.raises(msgqueue.InvalidError):
         asyncio.run(aio.check(tmp_path / "none.db"))

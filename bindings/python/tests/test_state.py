@@ -205,6 +205,19 @@ def test_H7_the_words_know_the_mode(
     assert queue.banner() == queue.state().text == "You're offline. 1 message queued."
 
 
+def test_Q2_A7_the_summary_can_be_read_at_any_time(opened: Opener, http: HttpTransport) -> None:
+    events = Events()
+    queue = opened(transport=http, mode=Mode.MANUAL, on_event=events)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    for name in ("ana", "ben", "ana"):
+        queue.enqueue("hello", conversation=name)
+    told = events.wait_for(EventKind.SUMMARY, lambda event: event.counts is not None and event.counts.queued == 3)
+    assert (queue.state().connectivity, queue.counts()) == (told.connectivity, told.counts)
+    assert queue.state().connectivity.label == "Offline"
+    assert (queue.counts("ana").queued, queue.counts("ben").queued) == (2, 1)
+    assert queue.banner() == "You're offline. 3 messages queued."
+
+
 def test_A7_connectivity_has_its_words() -> None:
     assert [each.label for each in Connectivity] == ["Unknown", "Offline", "Online"]
 

@@ -16,7 +16,9 @@ async def check(path: str | os.PathLike[str]) -> CheckReport:
 
 
 async def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
-    """As `msgqueue.salvage`. When it is cancelled after it began, it is done to its end: the new store may appear later."""
+    """As `msgqueue.salvage`. When it is cancelled after it began, it is done to its end: the new store may appear
+    later.
+    """
     return await _run(lambda: checking.salvage(source, target))
 
 

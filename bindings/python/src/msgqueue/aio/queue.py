@@ -139,9 +139,7 @@ class MessageQueue(Changing, Reading):
 
     # ---------------------------------------------------------------- sending
 
-    async def drain(
-        self, batch: int = 0, timeout: float | None = None, conversation: str | None = None
-    ) -> Report:
+    async def drain(self, batch: int = 0, timeout: float | None = None, conversation: str | None = None) -> Report:
         """Sends what is due, in order, and returns when nothing is due any more; the events of it have been told then.
 
         Only one drain runs at a time. A second call that asks for the same, or for one conversation while all are
