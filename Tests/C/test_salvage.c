@@ -170,7 +170,7 @@ TEST(D15_wrong_arguments_and_files_that_are_no_store) {
   fill(&scene);
   const char *none = scene_file(&scene, "none.db"), *text = scene_file(&scene, "text.db"), *new = scene_file(&scene, "new.db");
   file_write(text, "no store", 8);
-  small.struct_size = 8;
+  small.struct_size = 4;
   CHECK_RESULT(MSGQ_INVALID, msgq_check(NULL, &report));
   CHECK_RESULT(MSGQ_INVALID, msgq_check(scene.path, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_check(scene.path, &small));

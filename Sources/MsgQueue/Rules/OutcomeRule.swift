@@ -40,6 +40,8 @@ package struct Progress: Sendable, Equatable {
     package var isDamaged = false
     /// A person put it back after it had expired: its expiry does not count any more.
     package var ignoresExpiry = false
+    /// A person retried it and it was queued for that: it is not discarded when it fails again.
+    package var isRetriedByHand = false
     /// The `retryAll` that put it back, until an attempt has ended; 0: none.
     package var round: UInt32 = 0
     /// When the receipts came, in wall time; 0: none did.
@@ -127,6 +129,7 @@ package enum OutcomeRule {
         }
         func end(_ fate: Resolution.Fate, _ status: MessageStatus, _ attempt: Attempt?) -> Resolution {
             progress.status = status
+            if status != .queued { progress.isRetriedByHand = false }
             let unsent = fate != .sent && before.doomed
             return Resolution(fate: unsent ? .deleted : fate, progress: progress, attempt: attempt)
         }
@@ -154,14 +157,14 @@ package enum OutcomeRule {
             return resolution
         case .reject(let kind, let code, let text):
             progress.attempts = trial.number
-            let discards = discardRefused && trial.hand != .retry
+            let discards = discardRefused && trial.hand != .retry && !before.isRetriedByHand
             return end(discards ? .discarded : .failed, .failed, line(.rejected, kind, code, text))
         case .retry(let kind, let code, let text, let wish):
             progress.attempts = trial.number
             let attempt = line(.retry, kind, code, text)
             if trial.hand == .retry { return end(.failed, .failed, attempt) }
             guard let delay = policy.delay(afterRetries: before.retriesUsed, wish: wish, random: random) else {
-                return end(discardExhausted ? .discarded : .failed, .failed, attempt)
+                return end(discardExhausted && !before.isRetriedByHand ? .discarded : .failed, .failed, attempt)
             }
             progress.retriesUsed = before.retriesUsed + 1
             progress.due = Due(after: delay, now, boot: boot)
@@ -200,7 +203,9 @@ package enum OutcomeRule {
         _ hand: Hand, of before: Progress, expiresAt: Int64, options: Options, policy: RetryPolicy, now: Moment, boot: Int64
     ) -> Resolution {
         guard options.mode != .auto || hand != .retry else {
-            return Resolution(fate: .queued, progress: putBack(before, expiresAt: expiresAt, now: now.wall))
+            var progress = putBack(before, expiresAt: expiresAt, now: now.wall)
+            progress.isRetriedByHand = true
+            return Resolution(fate: .queued, progress: progress)
         }
         let trial = Trial(number: before.attempts &+ 1, hand: hand, startedAt: now.wall, duration: 0)
         return resolve(
@@ -226,6 +231,7 @@ package enum OutcomeRule {
         progress.status = .failed
         progress.endDelay()
         progress.round = 0
+        progress.isRetriedByHand = false
         let attempt = Attempt(
             number: before.attempts &+ 1, startedAt: now, duration: 0, result: .retry, kind: .expired, code: 0,
             text: "expired at \(expiresAt)", arrival: .no)

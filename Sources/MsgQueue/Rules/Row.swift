@@ -95,7 +95,7 @@ package struct Row {
 
     static func flags(_ progress: Progress) -> Int64 {
         (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.waitsForNetwork ? 4 : 0) | (progress.isDamaged ? 8 : 0)
-            | (progress.ignoresExpiry ? 16 : 0) | Int64(progress.round) << 8
+            | (progress.ignoresExpiry ? 16 : 0) | (progress.isRetriedByHand ? 32 : 0) | Int64(progress.round) << 8
     }
 
     /// The part of `flags` that names a round.

@@ -52,7 +52,8 @@ enum Schema {
           sent_code INTEGER NOT NULL,
           flags INTEGER NOT NULL,            -- 1: remove when the attempt ends unsent; 2: some attempt perhaps arrived;
                                              -- 4: waits for want of a network; 8: what stood here was damaged;
-                                             -- 16: its expiry does not count any more; from 256 on: which retry of all put it back
+                                             -- 16: its expiry does not count any more; 32: retried by hand, not discarded;
+                                             -- from 256 on: which retry of all put it back
           state_hash INTEGER NOT NULL,       -- checksum of seq and of what attempts change
           content_hash INTEGER NOT NULL,     -- checksum of the rest
           body_size INTEGER NOT NULL,

@@ -26,6 +26,7 @@ extension Store {
         progress.waitsForNetwork = statement.int(19) & 4 != 0
         progress.isDamaged = statement.int(19) & 8 != 0
         progress.ignoresExpiry = statement.int(19) & 16 != 0
+        progress.isRetriedByHand = statement.int(19) & 32 != 0
         progress.round = Row.round(statement.int(19))
         progress.deliveredAt = statement.int(25)
         progress.readAt = statement.int(26)

@@ -10,6 +10,7 @@ import pytest
 from async_sender import AsyncHttpTransport, in_loop
 from conftest import Opener
 from msgqueue import (
+    Connectivity,
     Event,
     EventKind,
     Exhausted,
@@ -162,3 +163,28 @@ def test_M13_the_same_for_asyncio(store: Path, receiver: Receiver) -> None:
         assert [failure.code for failure in failures if failure] == [422]
 
     in_loop(test())
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("answer", [Outcome.http(401), Outcome.retry()])
+def test_M13_R8_a_retry_by_hand_while_offline_is_kept_when_it_fails_again(
+    opened: Opener, answer: Outcome, restarts: bool
+) -> None:
+    answers = [Outcome.http(400)]
+    options: dict[str, Any] = {"mode": Mode.AUTO, "settle": 0}
+    options["retry"] = RetryPolicy(ladder=[], exhausted=Exhausted.DISCARD)
+    queue = opened(transport=lambda delivery: answers[0], **options)
+    id = queue.enqueue("hello")
+    wait_until(lambda: queue.get(id).status is Status.FAILED)
+    queue.close()
+    options["refused"] = Refused.DISCARD
+    queue = opened(transport=lambda delivery: answers[0], **options)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    answers[0] = answer
+    queue.retry(id)
+    assert queue.get(id).status is Status.QUEUED
+    if restarts:
+        queue.close()
+        queue = opened(transport=lambda delivery: answers[0], **options)
+    queue.set_connectivity(Connectivity.ONLINE)
+    wait_until(lambda: queue.get(id).status is Status.FAILED)
