@@ -18,8 +18,8 @@ extension Engine {
         if reason == .next, let hung = hungCalls { return Words.hung(hung) }
         let place = try place(of: row)
         let wait = scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
-        return Words.explanation(
-            wait, connected: reason == .offline ? try waitWhenConnected(row, place: place, now) : nil, now: now.wall, isAsking: scheduler.isAsking(now))
+        let connected = reason == .offline ? try waitWhenConnected(row, place: place, now) : nil
+        return Words.explanation(wait, connected: connected, now: now.wall, isAsking: scheduler.isAsking(now))
     }
 
     /// Calls of the transport that do not come back and hold up all others; nil: not so many.
@@ -32,8 +32,8 @@ extension Engine {
     private func place(of row: Row) throws(QueueError) -> Int {
         guard options.drainBatch > 0 else { return 0 }
         let counted = min(options.drainBatch, Scheduler.scanChunk)
-        let first = try store.queued(after: 0, limit: counted + sendingPlaces.count).filter { !sendingPlaces.contains($0.head.sequence) }
-        return first.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
+        let first = try store.queued(after: 0, limit: counted + sendingPlaces.count)
+        return first.filter { !sendingPlaces.contains($0.head.sequence) }.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
     }
 
     /// What a message that waits for a connection waits for then.

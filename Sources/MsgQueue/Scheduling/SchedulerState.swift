@@ -43,7 +43,7 @@ extension Scheduler {
     }
 
     /// While offline: whether what is queued goes by itself when connected.
-    package func isHeldBack(_ now: Moment) -> Bool { 
+    package func isHeldBack(_ now: Moment) -> Bool {
         !hasTransport || !mayWake || isClosing || unmeteredOnly || defaultBatch > 0 || now.mono < limitedUntil
     }
 
