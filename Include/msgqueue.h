@@ -164,7 +164,7 @@ typedef struct msgq_pair {
 typedef enum msgq_mode {
   MSGQ_MODE_AUTO = 0, /* the engine, by itself */
   MSGQ_MODE_ASK,      /* the person, after a MSGQ_EVENT_PROMPT: msgq_drain is the yes */
-  MSGQ_MODE_MANUAL    /* the person alone, by msgq_drain and msgq_send_now */
+  MSGQ_MODE_MANUAL    /* the person alone, by msgq_drain, msgq_send_now, msgq_retry, msgq_retry_all */
 } msgq_mode;
 
 /* The delays between attempts after a retryable failure. */
@@ -399,7 +399,7 @@ typedef struct msgq_message {
   uint32_t attempts;       /* that left, the one under way included */
   bool unmetered_only;
   const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
-  /* When msgq_mark was told, never before sent_ms; 0: not told. A message marked as read at once has no delivered_ms. A receipt that
+  /* When msgq_mark was told; neither is before sent_ms, and read_ms is not before delivered_ms; 0: not told. A message marked as read at once has no delivered_ms. A receipt that
      comes twice or late changes neither. Of a recorded message: when it was recorded, and when it was marked as read. */
   int64_t delivered_ms;
   int64_t read_ms;
@@ -979,9 +979,14 @@ typedef struct msgq_state {
   uint64_t paused_conversations; /* paused by msgq_pause with their names */
   msgq_standing_prompt prompt;   /* zero without one */
   /* Why nothing is being sent now. SENDING: something is. What stops the whole queue (STORAGE, NO_TRANSPORT, OFFLINE, PAUSED, HOLDING) is
-     told also when nothing is queued. NONE: nothing is queued, and nothing is in the way. Otherwise what keeps the engine (HOLDING,
-     TRIGGER, METERED), in modes ask and manual PERSON, or what keeps its messages: RETRYING and SCHEDULED until the first of them is
-     due, PAUSED (their conversations), BLOCKED, METERED. NEXT: one is about to start. */
+     told also when nothing is queued. NONE: nothing is queued, and nothing is in the way. NEXT: one is about to start. Otherwise the
+     first of these that is so:
+     - a message is ready, and waits for the engine (HOLDING, TRIGGER; METERED where that is for all) or for a drain (PERSON, in modes
+       ask and manual);
+     - RETRYING, SCHEDULED: until the first message is due;
+     - PAUSED (their conversations), BLOCKED, METERED: what keeps the messages.
+     The first 64 queued messages are looked at, so that the call is O(1). When none of 64 is ready and more are queued, the first
+     of the rules counts as met, and the text promises nothing. */
   msgq_reason reason;
   int64_t until_ms; /* 0: not known */
   char text[256];   /* the reason in a sentence, for a person */

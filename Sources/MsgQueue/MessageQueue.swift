@@ -169,7 +169,7 @@ public final class MessageQueue: Sendable {
     /// One line about the queue, or about one conversation of it, for a person; "" when there is nothing to say.
     public func banner(conversation: String? = nil) throws(QueueError) -> String { try engine.banner(conversation) }
 
-    /// The state of the queue as a whole, and why nothing is being sent now. Reads nothing from the store: O(1), whatever its size.
+    /// The state of the queue as a whole, and why nothing is being sent now. Looks at the first 64 queued messages at most: O(1).
     public func state() throws(QueueError) -> QueueState { try engine.state() }
 
     /// Removes the queued and failed messages of one conversation, or of all.

@@ -133,21 +133,21 @@ TEST(Q2_the_banner_counts_in_singular_and_plural) {
 }
 
 TEST(H7_the_offline_sentence_comes_and_goes) {
-  struct scene scene;
-  scene_begin(&scene);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
-  set_offline(&scene);
-  CHECK(banner_is(&scene, "You're offline. Messages will send when connected."));
+  struct post post;
+  post_begin(&post);
+  post.scene.options.mode = MSGQ_MODE_AUTO;
+  post_open(&post);
+  set_offline(&post.scene);
+  CHECK(banner_is(&post.scene, "You're offline. Messages will send when connected."));
   int64_t start = steady_ms();
-  set_online(&scene);
-  CHECK(banner_is(&scene, ""));
+  set_online(&post.scene);
+  CHECK(banner_is(&post.scene, ""));
   CHECK(steady_ms() - start < 2000 * (check_patience_ms() / 10000));
   /* The moment is told, so that a page need not ask again and again. */
-  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY) == 2);
+  AWAIT(journal_count(&post.scene.journal, MSGQ_EVENT_CONNECTIVITY) == 2);
   struct entry entry;
-  AWAIT(journal_last(&scene.journal, MSGQ_EVENT_SUMMARY, &entry) && entry.connectivity == MSGQ_CONNECTIVITY_ONLINE);
-  scene_end(&scene);
+  AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_SUMMARY, &entry) && entry.connectivity == MSGQ_CONNECTIVITY_ONLINE);
+  post_end(&post);
 }
 
 TEST(A7_counts_by_conversation_and_the_banner_while_draining) {

@@ -16,9 +16,10 @@ extension Engine {
     private func text(_ reason: Explanation.Reason, _ until: Int64, _ row: Row, _ now: Moment) throws(QueueError) -> String {
         if reason == .noTransport, options.readOnly { return Words.readOnly }
         if reason == .next, let hung = hungCalls { return Words.hung(hung) }
-        let wait = scheduler.wait(reason, until: until, row.sequence, row.conversation)
-        return Words.explanation(
-            wait, connected: reason == .offline ? try waitWhenConnected(row, now) : nil, now: now.wall, isAsking: scheduler.isAsking(now))
+        let place = try place(of: row)
+        let wait = scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
+        let connected = reason == .offline ? try waitWhenConnected(row, place: place, now) : nil
+        return Words.explanation(wait, connected: connected, now: now.wall, isAsking: scheduler.isAsking(now))
     }
 
     /// Calls of the transport that do not come back and hold up all others; nil: not so many.
@@ -27,17 +28,25 @@ extension Engine {
         return scheduler.hung
     }
 
+    /// Where a batch limits what goes in one run: how many queued messages are before it; Int.max: not known to be fewer than a batch.
+    private func place(of row: Row) throws(QueueError) -> Int {
+        guard options.drainBatch > 0 else { return 0 }
+        let counted = min(options.drainBatch, Scheduler.scanChunk)
+        let first = try store.queued(after: 0, limit: counted + sendingPlaces.count)
+        return first.filter { !sendingPlaces.contains($0.head.sequence) }.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
+    }
+
     /// What a message that waits for a connection waits for then.
-    private func waitWhenConnected(_ row: Row, _ now: Moment) throws(QueueError) -> Wait {
-        let connected = scheduler.connected(now)
+    private func waitWhenConnected(_ row: Row, place: Int, _ now: Moment) throws(QueueError) -> Wait {
+        let connected = scheduler.connected(now, place: place)
         let (reason, until, holder) = try reason(row, connected, now)
         // Who goes as soon as another has gone, goes when connected.
         if reason == .behind, let holder, let first = try store.row(at: holder, .none), first.sequence != row.sequence,
             try self.reason(first, connected, now).0 == .next
         {
-            return Wait(reason: .next)
+            return Wait(reason: connected.budget > 0 ? .next : .trigger, isInTurn: true)
         }
-        return connected.wait(reason, until: until, row.sequence, row.conversation)
+        return connected.wait(reason, until: until, row.sequence, row.conversation, place: place)
     }
 
     private func reason(

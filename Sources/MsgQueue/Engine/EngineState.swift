@@ -1,12 +1,13 @@
 /// The queue as a whole: its state, and the banner.
 extension Engine {
-    /// O(1): nothing is read from the store.
+    /// O(1): the first queued messages at most are read from the store.
     package func state() throws(QueueError) -> QueueState {
         try locked { () throws(QueueError) in
             let now = ports.moment
             // It may have expired a moment ago, and the timer has not said so yet.
             let isAsking = core.prompt != nil && scheduler.isAsking(now)
-            let wait = scheduler.wait(queued: store.totals.queued, hasStart: hasStart, now)
+            var wait = scheduler.wait(queued: store.totals.queued, hasStart: hasStart, now)
+            if store.totals.queued > 0, scheduler.needsLook(wait) { wait = scheduler.wait(wait, look(nil), now) }
             return QueueState(
                 network: scheduler.network, isInBackground: scheduler.isInBackground, mode: options.mode, isPaused: scheduler.isPaused,
                 pausedConversations: scheduler.pausedConversations.count, isDraining: scheduler.session != nil,
@@ -31,19 +32,29 @@ extension Engine {
             let name = conversation.map { Name($0) }
             let counts = try name.map { name throws(QueueError) in withSending(try store.counts(of: name), name) } ?? counts
             var facts = facts(counts, name, ports.moment)
-            facts.underWay = try underWay(counts, name, ports.moment)
+            facts.underWay = underWay(counts, name, ports.moment)
             return Words.banner(facts)
         }
     }
 
     /// How many of the queued messages, of all or of one conversation, the engine goes through now.
-    private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) throws(QueueError) -> Int64 {
+    private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
         switch scheduler.scopeUnderWay(now) {
         case .nothing: return 0
-        case .everything: return counts.sending > 0 || scheduler.session != nil ? counts.queued : 0
-        case .conversation(let drained):
-            guard let conversation else { return withSending(try store.counts(of: drained), drained).queued }
-            return drained == conversation ? counts.queued : 0
+        case .everything: return counts.sending > 0 || scheduler.session != nil ? going(conversation, now) : 0
+        case .conversation(let drained): return conversation == nil || drained == conversation ? going(drained, now) : 0
+        }
+    }
+
+    private func going(_ conversation: Name?, _ now: Moment) -> Int64 { look(conversation).map { scheduler.going($0, now) } ?? 0 }
+
+    /// The first queued messages, of all or of one conversation; nil: the store cannot be read, which its next write reports.
+    private func look(_ conversation: Name?) -> Look? {
+        do throws(QueueError) {
+            guard let conversation else { return Look(try store.queued(after: 0, limit: Look.limit)) }
+            return Look(try store.queued(in: conversation, after: 0, limit: Look.limit).map { (conversation, $0) })
+        } catch {
+            return nil
         }
     }
 

@@ -25,7 +25,7 @@ public struct Message: Sendable {
     public let sentAt: Int64
     /// When the receipt came, never before `sentAt`; 0: none came before the message was read. Of a recorded message: when it was recorded.
     public let deliveredAt: Int64
-    /// When the receipt came, never before `deliveredAt`. Of a recorded message: when it was marked as read.
+    /// When the receipt came, never before `sentAt` or `deliveredAt`. Of a recorded message: when it was marked as read.
     public let readAt: Int64
     /// Attempts that left, the one under way included.
     public internal(set) var attempts: UInt32

@@ -4,7 +4,7 @@ public enum Mode: Int32, Sendable, CaseIterable {
     case auto = 0
     /// The person, after a prompt: `drain` is the yes.
     case ask
-    /// The person alone, by `drain` and `sendNow`.
+    /// The person alone, by `drain`, `sendNow`, `retry` and `retryAll`.
     case manual
 }
 

@@ -7,10 +7,10 @@ public struct BannerFacts: Sendable, Equatable {
     public var failed: Int64 = 0
     /// The queue, or the conversation asked about.
     public var isPaused = false
-    /// How many of `queued` the engine goes through now: by itself, or for a drain.
+    /// How many of `queued` are known to go now, one after the other: by themselves, or for a drain.
     public var underWay: Int64 = 0
     /// Something other than mode and pause keeps the engine from sending by itself when connected: the background, read-only opening, a
-    /// wait that the receiver asked for, a restriction to unmetered links.
+    /// wait that the receiver asked for, a restriction to unmetered links, a missing transport, a limit on what one run sends.
     public var isHeldBack = false
 
     public init() {}
@@ -32,8 +32,9 @@ extension Words {
 
     /// While offline: what waits, or what connecting does.
     static func offline(_ facts: BannerFacts) -> [String] {
-        let waiting = facts.queued &+ facts.sending
-        if waiting > 0 { return ["You're offline.", "\(messages(waiting)) queued."] }
+        let sending = facts.sending > 0 ? ["Sending \(messages(facts.sending))…"] : []
+        let queued = facts.queued > 0 ? ["\(messages(facts.queued)) queued."] : []
+        if facts.sending > 0 || facts.queued > 0 { return ["You're offline."] + sending + queued }
         return facts.failed == 0 && facts.sendsWhenConnected ? ["You're offline.", whenConnected] : ["You're offline."]
     }
 

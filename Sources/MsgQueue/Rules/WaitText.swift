@@ -5,6 +5,10 @@ package struct Wait: Sendable, Equatable {
     package var until: Int64 = 0
     /// When the reason is over, sending starts by itself (`.next`), at the next trigger (`.trigger`), or when a person says so (`.person`).
     package var after: Explanation.Reason = .next
+    /// How many messages it is true of; nil: not known, or more than one run of the queue takes.
+    package var count: Int64?
+    /// Of a message: runs of the queue are limited, and the next one may end before it.
+    package var isInTurn = false
 }
 
 extension Words {
@@ -28,7 +32,7 @@ extension Words {
         case .noTransport: return noTransport
         case .person: return isAsking ? confirmation : "Waiting for you to send it."
         case .holding: return resumption(wait, now, "Sending resumes in \(time).")
-        case .trigger: return "It will be sent the next time the queue runs."
+        case .trigger: return wait.isInTurn ? "\(inTurn)." : "It will be sent the next time the queue runs."
         case .storage: return wait.after == .next ? "\(noStorage) Sending resumes when it can." : noStorage
         }
     }
@@ -44,7 +48,8 @@ extension Words {
     private static func resumption(_ wait: Wait, _ now: Int64, _ byItself: String, again: String = "") -> String {
         switch wait.after {
         case .next: byItself
-        case .trigger: "It will be sent the next time the queue runs, in \(time(wait, now)) at the earliest."
+        case .trigger:
+            "\(wait.isInTurn ? inTurn : "It will be sent the next time the queue runs"), in \(time(wait, now)) at the earliest."
         default: "It will be ready to send\(again) in \(time(wait, now))."
         }
     }
@@ -56,6 +61,7 @@ extension Words {
     /// Why a message that is next does not go, when calls of the transport do not come back.
     static func hung(_ calls: Int) -> String { "It is next, as soon as one of the \(calls) attempts that hang ends." }
 
+    private static let inTurn = "It will be sent in its turn when the queue runs"
     static let noTransport = "Sending is not set up yet."
     static let readOnly = "The store is open for reading only. Nothing is sent from it."
     static let confirmation = "Waiting for your confirmation."
@@ -73,8 +79,8 @@ extension Words {
         case .next: return "The next message is about to be sent."
         case .sending: return "\(messages(max(1, facts.sending))) \(facts.sending > 1 ? "are" : "is") being sent."
         case .failed, .behind, .blocked: return "A failed message holds those behind it. Retry or delete it."
-        case .retrying: return resumption(wait, facts, now, "The last attempt failed. The next one is in \(time).")
-        case .scheduled: return resumption(wait, facts, now, "The next message is scheduled to be sent in \(time).")
+        case .retrying: return resumption(wait, now: now, "The last attempt failed. The next one is in \(time).")
+        case .scheduled: return resumption(wait, now: now, "The next message is scheduled to be sent in \(time).")
         case .expired: return "A message expired before it could be sent."
         case .offline: return offline(facts).joined(separator: " ")
         case .metered: return "Waiting for an unmetered connection."
@@ -82,18 +88,25 @@ extension Words {
             guard !facts.isPaused else { return paused }
             return "Sending is paused in \(pausedConversations == 1 ? "1 conversation" : "\(pausedConversations) conversations")."
         case .noTransport: return noTransport
-        case .person: return isAsking ? confirmation : "Waiting for you to send \(messages(facts.queued))."
-        case .holding: return resumption(wait, facts, now, "Sending resumes in \(time).")
-        case .trigger: return "\(messages(facts.queued)) will be sent the next time the queue runs."
+        case .person:
+            if isAsking { return confirmation }
+            guard let count = wait.count else { return "\(messages(facts.queued)) queued. Waiting for you to start sending." }
+            return count > 0 ? "Waiting for you to send \(messages(count))." : "\(messages(facts.queued)) queued."
+        case .holding: return resumption(wait, now: now, "Sending resumes in \(time).")
+        case .trigger:
+            guard let count = wait.count else { return "\(messages(facts.queued)) queued. Sending resumes the next time the queue runs." }
+            return "\(messages(count)) will be sent the next time the queue runs."
         case .storage: return wait.after == .next ? "\(noStorage) Sending resumes when it can." : noStorage
         }
     }
 
-    private static func resumption(_ wait: Wait, _ facts: BannerFacts, _ now: Int64, _ byItself: String) -> String {
+    private static func resumption(_ wait: Wait, now: Int64, _ byItself: String) -> String {
         switch wait.after {
         case .next: byItself
-        case .trigger: "\(messages(facts.queued)) will be sent the next time the queue runs, in \(time(wait, now)) at the earliest."
-        default: facts.queued > 0 ? "\(messages(facts.queued)) will be ready to send in \(time(wait, now))." : "The receiver asked to wait."
+        case .trigger: "Sending resumes the next time the queue runs, in \(time(wait, now)) at the earliest."
+        default:
+            wait.reason == .holding
+                ? "The receiver asked to wait for \(time(wait, now))." : "The next message will be ready to send in \(time(wait, now))."
         }
     }
 

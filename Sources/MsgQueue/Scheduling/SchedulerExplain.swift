@@ -18,12 +18,23 @@ extension Scheduler {
         if let block = blocks[conversation], block < head.sequence { return (.blocked, 0) }
         if holder != nil { return (.behind, 0) }
         if head.hasExpired(now) { return (.expired, 0) }
-        if head.scheduledWait(now) > 0 { return (.scheduled, head.notBefore) }
+        let held = holdEnd(head, conversation, now)
+        let isHeldLonger = held > now.mono && held.subtractingClamped(now.mono) > head.wait(now)
+        if head.scheduledWait(now) > 0, !isHeldLonger { return (.scheduled, head.notBefore) }
         if isMetered(head) { return (.metered, 0) }
         let delay = head.retryWait(now)
-        if delay > 0 { return (.retrying, now.wall + delay) }
+        if delay > 0, !isHeldLonger { return (.retrying, now.wall + delay) }
+        if head.wait(now) > 0 { return (.holding, wall(held)) }
         if now.mono < limitedUntil { return (.holding, wall(limitedUntil)) }
         return leave(head, conversation, now)
+    }
+
+    /// When nothing keeps the engine from this message any more (monotonic), whatever its own times are.
+    private func holdEnd(_ head: Head, _ conversation: Name, _ now: Moment) -> Int64 {
+        if hasLeave(now, in: conversation) || lanes[conversation]?.isDirect(head.sequence) == true { return limitedUntil }
+        let isAsked = lanes[conversation]?.asked.contains(head.sequence) == true
+        guard mayWake, isAsked || mode == .auto else { return limitedUntil }
+        return max(limitedUntil, pausedUntil, isAsked ? 0 : settledAt)
     }
 
     /// Whether it may go, or who has to say so.

@@ -5,11 +5,14 @@ extension Scheduler {
 
     // MARK: One message
 
-    /// What follows when a message's wait is over.
+    /// What follows when a message's wait is over. `place`: so many queued messages are before it at most, where a batch limits a run.
     package func wait(
-        _ reason: Explanation.Reason, until: Int64, _ sequence: Int64, _ conversation: Name
+        _ reason: Explanation.Reason, until: Int64, _ sequence: Int64, _ conversation: Name, place: Int = 0
     ) -> Wait {
-        guard [.retrying, .scheduled, .holding, .storage].contains(reason) else { return Wait(reason: reason, until: until) }
+        let isInTurn = defaultBatch > 0 && place >= defaultBatch
+        guard [.retrying, .scheduled, .holding, .storage].contains(reason) else {
+            return Wait(reason: reason, until: until, isInTurn: isInTurn)
+        }
         let lane = lanes[conversation]
         let isOwn = lane?.isDirect(sequence) == true || lane?.asked.contains(sequence) == true
         let after: Explanation.Reason
@@ -20,27 +23,31 @@ extension Scheduler {
         } else if !mayWake {
             after = .trigger
         } else {
-            // The end of a hold is a trigger itself.
-            after = isOwn || budget > 0 || reason == .holding ? .next : .trigger
+            // A retry needs no budget, and the end of a hold is a trigger itself.
+            let hasBudget = reason == .holding ? !isInTurn : budget > place
+            after = isOwn || hasBudget || reason == .retrying || reason == .storage ? .next : .trigger
         }
-        return Wait(reason: reason, until: until, after: after)
+        return Wait(reason: reason, until: until, after: after, isInTurn: isInTurn)
     }
 
-    /// The scheduler as it would be when a connection came and stayed, and nobody did anything else. The link may be metered.
-    package func connected(_ now: Moment) -> Scheduler {
+    /// The scheduler as it would be when a connection came and stayed, and nobody did anything else, for a message with so many queued
+    /// ones before it. The link may be metered.
+    package func connected(_ now: Moment, place: Int = 0) -> Scheduler {
         var other = self
         other.network.connectivity = .online
         other.network.metered = true
         other.returnedAt = now.mono
         (other.settledAt, other.pausedUntil, other.session) = (0, 0, nil)
-        other.budget = Int.max
+        other.budget = defaultBatch == 0 ? Int.max : max(0, defaultBatch - place)
         return other
     }
 
     /// While offline: whether what is queued goes by itself when connected.
-    package func isHeldBack(_ now: Moment) -> Bool { !mayWake || isClosing || unmeteredOnly || now.mono < limitedUntil }
+    package func isHeldBack(_ now: Moment) -> Bool {
+        !hasTransport || !mayWake || isClosing || unmeteredOnly || defaultBatch > 0 || now.mono < limitedUntil
+    }
 
-    /// What of the backlog the engine goes through now.
+    /// What of the backlog the engine may go through now.
     package enum Scope: Equatable { case nothing, everything, conversation(Name) }
 
     package func scopeUnderWay(_ now: Moment) -> Scope {
@@ -75,7 +82,7 @@ extension Scheduler {
         if unmeteredOnly, network.metered { return Wait(reason: .metered) }
         if mode == .auto {
             if let wait = withoutLeave(now) { return wait }
-        } else if prompt == .raised || !isOwnAlone(queued) {
+        } else if !isOwnAlone(queued) {
             return Wait(reason: .person)
         }
         return soonestMessage(now) ?? held
@@ -101,6 +108,9 @@ extension Scheduler {
             return nil
         }
         guard let next = soonest(lane, ticket.conversation, now) else { return nil }
+        if ticket.key < pausedUntil, !lane.isDirect(next.sequence) {
+            return Wait(reason: .holding, until: wall(pausedUntil, now), after: mayWake ? .next : .trigger)
+        }
         let isRetry = next.retryWait(now) >= next.scheduledWait(now)
         return Wait(reason: isRetry ? .retrying : .scheduled, until: wall(ticket.key, now), after: mayWake ? .next : .trigger)
     }
@@ -124,6 +134,10 @@ extension Scheduler {
 
     /// Whether messages wait in a paused conversation.
     private var isAnyPaused: Bool {
-        pausedConversations.count > Self.lookedAt || pausedConversations.contains { lanes[$0]?.hasMessages == true }
+        if pausedConversations.prefix(Self.lookedAt).contains(where: { lanes[$0]?.hasMessages == true }) { return true }
+        if pausedConversations.count <= Self.lookedAt { return false }
+        if lanes.prefix(Self.lookedAt).contains(where: { $0.value.hasMessages && pausedConversations.contains($0.key) }) { return true }
+        // Too many of both to know: then they are, unless something else may be the reason.
+        return lanes.count > Self.lookedAt && !network.metered && blocks.isEmpty
     }
 }

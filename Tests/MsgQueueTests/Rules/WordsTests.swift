@@ -50,7 +50,8 @@ import Testing
         Row("You're offline.") { $0.isHeldBack = true },
         Row("You're offline. 2 messages failed.") { $0.failed = 2 },
         Row("You're offline. 1 message queued.") { $0.queued = 1 },
-        Row("You're offline. 5 messages queued.") { ($0.queued, $0.sending) = (4, 1) },
+        Row("You're offline. Sending 1 message… 4 messages queued.") { ($0.queued, $0.sending) = (4, 1) },
+        Row("You're offline. Sending 1 message…") { $0.sending = 1 },
         Row("You're offline. 3 messages queued.") { ($0.queued, $0.mode) = (3, .manual) },
         Row("You're offline. 3 messages queued.") { ($0.queued, $0.mode) = (3, .ask) },
         Row("You're offline. 3 messages queued.") { ($0.queued, $0.isPaused) = (3, true) },
@@ -100,6 +101,24 @@ import Testing
         #expect(said(.person) == "Waiting for you to send it.")
         #expect(said(.person, isAsking: true) == "Waiting for your confirmation.")
         #expect(said(.trigger) == "It will be sent the next time the queue runs.")
+        var inTurn = Wait(reason: .trigger)
+        inTurn.isInTurn = true
+        #expect(Words.explanation(inTurn, now: 1_000) == "It will be sent in its turn when the queue runs.")
+    }
+
+    /// A number is said only of messages that it is known to be true of.
+    @Test(arguments: [
+        (Explanation.Reason.person, Int64?.some(2), "Waiting for you to send 2 messages."),
+        (.person, 0, "5 messages queued."), (.person, nil, "5 messages queued. Waiting for you to start sending."),
+        (.trigger, 2, "2 messages will be sent the next time the queue runs."),
+        (.trigger, nil, "5 messages queued. Sending resumes the next time the queue runs."),
+    ])
+    func Q20_the_state_counts_what_it_is_true_of(reason: Explanation.Reason, count: Int64?, text: String) {
+        var facts = BannerFacts()
+        facts.queued = 5
+        var wait = Wait(reason: reason)
+        wait.count = count
+        #expect(Words.queue(wait, facts, now: 0) == text)
     }
 
     @Test func X1_offline_explanations_say_what_connecting_does() {

@@ -237,3 +237,97 @@ def test_Q20_with_await(store: Path) -> None:
             assert await queue.banner(conversation="ben") == "You're offline."
 
     asyncio.run(test())
+
+
+def test_X1_offline_only_what_a_batch_takes_is_promised_for_the_connection(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http, direct=False, settle=0, drain_batch=1)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    assert queue.banner() == "You're offline."
+    ids = [queue.enqueue("hello", conversation=name) for name in "abc"]
+    assert [queue.explain(each).text for each in ids] == [
+        "You're offline. It will be sent when connected.",
+        "You're offline. It will be sent in its turn when the queue runs.",
+        "You're offline. It will be sent in its turn when the queue runs.",
+    ]
+    queue.set_connectivity(Connectivity.ONLINE)
+    wait_until(lambda: queue.counts().sent == 1 and queue.state().in_flight == 0)
+    assert queue.state().text == "2 messages queued. Sending resumes the next time the queue runs."
+    assert queue.explain(ids[1]).text == "It will be sent the next time the queue runs."
+    assert queue.explain(ids[2]).text == "It will be sent in its turn when the queue runs."
+
+
+def test_X1_a_hold_is_told_instead_of_a_time_before_its_end(opened: Opener) -> None:
+    def send(delivery: Delivery) -> Outcome:
+        return Outcome.http(503) if delivery.conversation == "a" else Outcome.offline()
+
+    queue = opened(transport=send, settle=0, retry=RetryPolicy(ladder=[2]))
+    message = queue.enqueue("hello", conversation="a")
+    wait_until(lambda: queue.explain(message).code is Reason.RETRYING)
+    queue.enqueue("hello", conversation="b")
+    wait_until(lambda: queue.state().reason is Reason.HOLDING)
+    assert queue.explain(message).code is Reason.HOLDING
+
+
+@pytest.mark.parametrize("mode", [Mode.ASK, Mode.MANUAL])
+def test_Q20_a_person_is_named_only_when_a_drain_would_send(opened: Opener, mode: Mode) -> None:
+    queue = opened(transport=lambda _: Outcome.sent(), mode=mode, direct=False, settle=0)
+
+    def reasons(message: str) -> tuple[Reason, Reason]:
+        return queue.state().reason, queue.explain(message).code
+
+    later = queue.enqueue("hello", conversation="later", not_before=datetime.now(timezone.utc) + timedelta(hours=3))
+    assert reasons(later) == (Reason.SCHEDULED, Reason.SCHEDULED)
+    assert queue.state().text == "The next message will be ready to send in 3 h."
+    queue.pause("later")
+    assert reasons(later) == (Reason.PAUSED, Reason.PAUSED)
+    wifi = queue.enqueue("hello", conversation="wifi", unmetered_only=True)
+    queue.set_connectivity(Connectivity.ONLINE, metered=True)
+    queue.resume("later")
+    queue.delete(later)
+    assert reasons(wifi) == (Reason.METERED, Reason.METERED)
+    ready = queue.enqueue("hello", conversation="ready")
+    assert reasons(ready)[1] is Reason.PERSON
+    queue.set_connectivity(Connectivity.ONLINE)
+    for _ in range(70):
+        queue.enqueue("hello", conversation="many")
+    if mode is Mode.MANUAL:
+        assert queue.state().text == "72 messages queued. Waiting for you to start sending."
+    for name in ("wifi", "ready", "many"):
+        queue.pause(name)
+    if mode is Mode.MANUAL:
+        assert queue.state().text == "72 messages queued."
+
+
+def test_Q2_the_banner_counts_as_being_sent_only_what_goes_now(opened: Opener) -> None:
+    let_go = threading.Event()
+
+    def send(_: Delivery) -> Outcome:
+        let_go.wait(60)
+        return Outcome.sent()
+
+    queue = opened(transport=send, max_in_flight=1, direct=False, settle=0)
+    queue.pause("quiet")
+    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+    for _ in range(2):
+        queue.enqueue("hello", conversation="later", not_before=tomorrow)
+        queue.enqueue("hello", conversation="quiet")
+    for _ in range(3):
+        queue.enqueue("hello", conversation="now")
+    wait_until(lambda: queue.state().in_flight == 1)
+    try:
+        assert queue.banner() == "Sending 3 messages… 4 messages queued."
+        queue.set_connectivity(Connectivity.OFFLINE)
+        assert queue.banner() == "You're offline. Sending 1 message… 6 messages queued."
+        assert queue.state().text == "1 message is being sent."
+    finally:
+        let_go.set()
+
+
+def test_Q20_many_paused_conversations_without_messages_are_no_reason(opened: Opener) -> None:
+    queue = opened(transport=lambda _: Outcome.sent(), direct=False, settle=0)
+    for number in range(40):
+        queue.pause(f"p{number}")
+    queue.set_connectivity(Connectivity.ONLINE, metered=True)
+    message = queue.enqueue("hello", unmetered_only=True)
+    wait_until(lambda: queue.state().reason is not Reason.NEXT)
+    assert (queue.state().reason, queue.explain(message).code) == (Reason.METERED, Reason.METERED)

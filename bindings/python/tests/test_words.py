@@ -88,6 +88,8 @@ def test_H7_the_offline_sentence_goes_within_two_seconds_of_being_online(opened:
     queue = opened()
     assert queue.banner() == ""
     queue.set_connectivity(Connectivity.OFFLINE)
+    assert queue.banner() == "You're offline."
+    queue.set_transport(lambda _: Outcome.sent())
     assert queue.banner() == "You're offline. Messages will send when connected."
     queue.set_connectivity(Connectivity.ONLINE)
     wait_until(lambda: queue.banner() == "", patience=2)

@@ -104,7 +104,7 @@ class Mode(_Word):
     ASK = 1
     """The person, after an event of kind PROMPT: `drain` is the yes."""
     MANUAL = 2
-    """The person alone, by `drain` and `send_now`."""
+    """The person alone, by `drain`, `send_now`, `retry` and `retry_all`."""
 
 
 class Backoff(_Word):

@@ -90,7 +90,7 @@ class Message:
     delivered_at: datetime | None = None
     """When the receipt came, never before `sent`; None: none came before the message was read."""
     read_at: datetime | None = None
-    """When the receipt came, or when a recorded message was marked as read."""
+    """When the receipt came, never before `sent` or `delivered_at`; or when a recorded message was marked as read."""
     retries_used: int = 0
     """Retries that count against `max_retries`; `MessageQueue.retry` begins anew."""
 

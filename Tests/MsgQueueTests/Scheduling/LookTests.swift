@@ -1,0 +1,109 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Q20: what the first queued messages say of the whole queue.
+@Suite struct LookTests {
+    private func look(_ simulation: Simulation) -> Look {
+        Look(
+            simulation.store.queued.prefix(Look.limit).compactMap { sequence in
+                simulation.store[sequence].map { ($0.conversation, $0.head) }
+            })
+    }
+
+    private func wait(_ simulation: Simulation) throws -> Wait {
+        try simulation.settle()
+        let wait = simulation.scheduler.wait(
+            queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
+        return simulation.scheduler.needsLook(wait) ? simulation.scheduler.wait(wait, look(simulation), simulation.now) : wait
+    }
+
+    @Test(arguments: [Mode.ask, .manual])
+    func Q20_a_person_is_waited_for_only_when_a_drain_would_send(mode: Mode) throws {
+        let simulation = Simulation(mode, direct: false, backoff: .ladder([60_000]))
+        simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5_000 }
+        let due = simulation.now.wall + 5_000
+        #expect(try wait(simulation) == Wait(reason: .scheduled, until: due, after: .person))
+        simulation.enqueue("b")
+        simulation.enqueue("b")
+        #expect(try wait(simulation).reason == .person)
+        #expect(try wait(simulation).count == 2)
+        _ = simulation.scheduler.pause("b", simulation.now)
+        #expect(try wait(simulation).reason == .scheduled)
+        _ = simulation.scheduler.pause("a", simulation.now)
+        #expect(try wait(simulation).reason == .paused)
+    }
+
+    @Test func Q20_metered_and_blocked_messages_wait_for_no_person() throws {
+        let simulation = Simulation(.manual, direct: false) { $0.blocksOnFailure = true }
+        simulation.enqueue("a") { $0.unmeteredOnly = true }
+        simulation.setNetwork(.online, metered: true)
+        #expect(try wait(simulation).reason == .metered)
+        simulation.scheduler.block("a", at: 0, simulation.now)
+        #expect(try wait(simulation).reason == .blocked)
+    }
+
+    @Test func Q20_of_a_long_backlog_no_number_is_said() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.enqueue("a", count: 70)
+        #expect(try wait(simulation).reason == .person)
+        #expect(try wait(simulation).count == nil)
+        _ = simulation.scheduler.pause("a", simulation.now)
+        #expect(try wait(simulation).reason == .person)
+        #expect(try wait(simulation).count == 0)
+    }
+
+    @Test func X1_a_time_is_not_promised_before_the_end_of_a_hold() throws {
+        let simulation = Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 2)
+        simulation.enqueue("a")
+        simulation.enqueue("b")
+        simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 1_000 }
+        try simulation.settle()
+        try simulation.answer(1, .retry(.server))
+        try simulation.answer(2, .offline)
+        try simulation.settle()
+        let end = simulation.now.wall + Scheduler.offlinePause
+        for sequence in [1, 3] as [Int64] {
+            let message = try #require(simulation.store[sequence])
+            let (reason, until) = simulation.scheduler.explain(message.head, message.conversation, holder: nil, simulation.now)
+            #expect(reason == .holding && until == end)
+        }
+        #expect(try wait(simulation).reason == .holding)
+    }
+
+    @Test func X1_connecting_sends_one_batch() throws {
+        let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 1 }
+        simulation.goOffline()
+        for name in ["a", "b"] as [Name] { simulation.enqueue(name) }
+        try simulation.settle()
+        for (place, reason) in [(0, Explanation.Reason.next), (1, .trigger)] {
+            let sequence = Int64(place + 1)
+            let message = try #require(simulation.store[sequence])
+            let connected = simulation.scheduler.connected(simulation.now, place: place)
+            let found = connected.explain(message.head, message.conversation, holder: nil, simulation.now)
+            #expect(found.reason == reason)
+            let wait = connected.wait(found.reason, until: 0, sequence, message.conversation, place: place)
+            #expect(wait.isInTurn == (place == 1))
+        }
+    }
+
+    @Test func Q2_only_what_goes_now_is_being_sent() throws {
+        let simulation = Simulation(.auto, direct: false)
+        simulation.enqueue("s", count: 4) { $0.notBefore = simulation.now.wall + 9_000_000 }
+        simulation.enqueue("a", count: 3)
+        try simulation.settle()
+        #expect(simulation.flights.count == 1)
+        #expect(simulation.scheduler.going(look(simulation), simulation.now) == 2)
+        _ = simulation.scheduler.pause("a", simulation.now)
+        #expect(simulation.scheduler.going(look(simulation), simulation.now) == 0)
+    }
+
+    @Test func Q20_many_paused_conversations_without_messages_hold_nothing() throws {
+        let simulation = Simulation(.auto, direct: false)
+        simulation.setNetwork(.online, metered: true)
+        for number in 0..<40 { _ = simulation.scheduler.pause(Name("p\(number)"), simulation.now) }
+        simulation.enqueue("a") { $0.unmeteredOnly = true }
+        simulation.advance(1_000)
+        #expect(try wait(simulation).reason == .metered)
+    }
+}
