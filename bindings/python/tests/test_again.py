@@ -15,6 +15,7 @@ from msgqueue import (
     Mode,
     NoTransportError,
     Outcome,
+    RetryPolicy,
     Status,
     Stop,
     aio,
@@ -141,3 +142,31 @@ def test_R14_Q19_aio(store: Path) -> None:
             assert (await queue.drain()).sent == 2
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("strict_order", [True, False])
+@pytest.mark.parametrize("way", ["drain", "send_now", "retry_all"])
+def test_M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(
+    store: Path, way: str, strict_order: bool
+) -> None:
+    receiver = Receiver()
+    retry = RetryPolicy(ladder=[0.05, 0.05])
+    with MessageQueue(
+        store, receiver, mode=Mode.ASK, direct=False, polled=True, strict_order=strict_order, retry=retry
+    ) as queue:
+        queue.enqueue("hello", id="a")
+        if way == "retry_all":
+            assert queue.drain().failed == 1
+        receiver.outcome = Outcome.http(503)
+        receiver.ids.clear()
+        if way == "drain":
+            queue.drain()
+        elif way == "send_now":
+            queue.send_now("a")
+        else:
+            assert queue.retry_all() == 1
+        for _ in range(1000):
+            if queue.get("a").status is Status.FAILED:
+                break
+            queue.poll(0.05)
+        assert receiver.ids == ["a"] * 3
