@@ -194,6 +194,11 @@ package enum OutcomeRule {
         return Resolution(fate: held ? .failed : .queued, progress: progress, attempt: attempt)
     }
 
+    /// What `retry` makes of a failed message while its conversation is paused: it is queued again, in any mode.
+    package static func paused(_ before: Progress, expiresAt: Int64, now: Moment) -> Resolution {
+        Resolution(fate: .queued, progress: putBack(before, expiresAt: expiresAt, now: now.wall))
+    }
+
     /// What `retry` and `sendNow` make of a message while there is no connection: in mode auto a failed message is queued again, for the
     /// engine to send; otherwise it is as if the transport had said so.
     package static func unreachable(
