@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from msgqueue import (
+    ConflictError,
     Connectivity,
     FailureKind,
     InvalidError,
@@ -170,3 +171,27 @@ def test_M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(
                 break
             queue.poll(0.05)
         assert receiver.ids == ["a"] * 3
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("scope", [None, "ana"])
+def test_R15_while_paused_a_retry_is_queued_and_send_now_is_refused(
+    store: Path, mode: Mode, scope: str | None
+) -> None:
+    receiver = Receiver()
+    with opened(store, receiver, mode) as queue:
+        queue.enqueue("hello", id="a", conversation="ana")
+        queue.drain()
+        run_until(queue, Status.FAILED, "a")
+        queue.pause(scope)
+        queue.retry("a")
+        assert queue.get("a").status is Status.QUEUED
+        with pytest.raises(ConflictError):
+            queue.retry("a")
+        with pytest.raises(ConflictError, match="paused"):
+            queue.send_now("a")
+    receiver.outcome = Outcome.sent()
+    with opened(store, receiver, mode) as queue:
+        assert queue.get("a").status is Status.QUEUED, "it survives a restart"
+        queue.drain()
+        run_until(queue, Status.SENT, "a")
