@@ -112,7 +112,7 @@ typedef struct msgq_queue msgq_queue;
  *             -> failed           the failure is final, the retries are used up, a msgq_retry failed, or hold_unknown
  *                                 holds an attempt that was cut by the end of the process
  *   failed    -> sending          msgq_retry
- *             -> queued           msgq_retry_all; in mode auto also msgq_retry while offline
+ *             -> queued           msgq_retry_all; msgq_retry while paused; in mode auto also msgq_retry while offline
  *             -> sent             a late success
  *   sent      -> delivered, read  msgq_mark
  *   delivered -> read             msgq_mark
@@ -424,7 +424,9 @@ msgq_result msgq_delete(msgq_queue *queue, const char *id);
    failed again. Returns at once; an event tells the outcome. While offline (also: when it goes offline before the attempt
    starts) the transport is not called. Modes ask and manual: the message stays `failed`, with a failure of kind offline, a
    line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. Mode auto: it is `queued` again, with
-   all of its retries, on disk when this returns, and is sent in its turn when online.
+   all of its retries, on disk when this returns, and is sent in its turn when online. While online and paused (the queue or
+   its conversation; also: when that is paused before the attempt starts) it is `queued` again in every mode, with all of its
+   retries, on disk: after the resume it is sent in its turn (mode auto) or by the next drain (modes ask and manual).
    Errors: INVALID, NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
    STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_retry(msgq_queue *queue, const char *id);
@@ -432,8 +434,10 @@ msgq_result msgq_retry(msgq_queue *queue, const char *id);
 /* Sends one queued message now, whatever stands before it or its mode says. Returns at once. While offline (also: when it
    goes offline before the attempt starts) the transport is not called: the message stays `queued`, with a failure of kind
    offline, a line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. It uses up no retry, and a
-   retry's delay that it waited for ends. In mode auto it is sent in its turn when online.
-   Errors: INVALID, NOT_FOUND, CONFLICT (not queued), BUSY (being sent, or asked for already), NO_TRANSPORT,
+   retry's delay that it waited for ends. In mode auto it is sent in its turn when online. While online and paused (the queue
+   or its conversation) it is refused with CONFLICT; when that is paused before the attempt starts, the message stays `queued`
+   and MSGQ_EVENT_PAUSED alone tells so.
+   Errors: INVALID, NOT_FOUND, CONFLICT (not queued, or sending is paused), BUSY (being sent, or asked for already), NO_TRANSPORT,
    STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_send_now(msgq_queue *queue, const char *id);
 

@@ -134,11 +134,12 @@ public final class MessageQueue: Sendable {
     public func delete(_ id: String) throws(QueueError) { try engine.delete(id) }
 
     /// Tries a failed message again, now, in its old place. While offline it fails again at once as offline (modes ask and manual), or is
-    /// queued, to be sent when online (mode auto). Throws `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
+    /// queued, to be sent when online (mode auto). While paused it is queued in any mode, to be sent after the resume in its turn (mode auto)
+    /// or by the next drain (modes ask and manual). Throws `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
     public func retry(_ id: String) throws(QueueError) { try engine.retry(id) }
 
     /// Sends one queued message now, whatever stands before it. While offline the attempt ends at once as offline: the message stays queued.
-    /// Throws as `retry`.
+    /// Throws as `retry`, and `.conflict` while paused.
     public func sendNow(_ id: String) throws(QueueError) { try engine.sendNow(id) }
 
     /// A receipt: delivered or read. One that comes twice or late changes nothing. Throws `.notFound`, `.conflict` (not sent yet).

@@ -153,23 +153,82 @@ TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
   post_end(&post);
 }
 
+/* "a" has failed, and "b" of its conversation is being sent. */
+static void begin_busy(struct scene *scene, struct stub *stub) {
+  begin(scene, stub, MSGQ_MODE_MANUAL);
+  scene->options.manual_timeout_ms = 600000;
+  open_with(scene, stub);
+  put(scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(scene).failed);
+  put(scene, "b", "ana", "hello");
+  put(scene, "c", "ana", "hello");
+  stub->verdict = MSGQ_VERDICT_SENT;
+  atomic_store(&stub->held, true);
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene->queue, "b"));
+  AWAIT(atomic_load(&stub->calls) == 2);
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene->queue, "a"));
+  CHECK_RESULT(MSGQ_BUSY, msgq_retry(scene->queue, "a"));
+}
+
 TEST(R15_a_wish_that_waits_ends_when_the_connection_goes) {
   struct scene scene;
   struct stub stub;
-  begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
-  put(&scene, "a", "ana", "hello");
-  CHECK_NUMBER(1, drain(&scene).failed);
-  CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, NULL));
-  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
-  CHECK_RESULT(MSGQ_BUSY, msgq_retry(scene.queue, "a"));
+  begin_busy(&scene, &stub);
   set_offline(&scene);
   AWAIT(failure_of(&scene, "a") == MSGQ_FAILURE_OFFLINE);
   set_online(&scene);
-  CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, NULL));
+  atomic_store(&stub.held, false);
+  AWAIT(status_of(&scene, "b") == MSGQ_STATUS_SENT);
   drain(&scene);
-  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
   scene_end(&scene);
+}
+
+TEST(R15_a_wish_that_waits_ends_with_a_pause) {
+  struct scene scene;
+  struct stub stub;
+  begin_busy(&scene, &stub);
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "c"));
+  CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, "ana"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_send_now(scene.queue, "c"));
+  CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, "ana"));
+  atomic_store(&stub.held, false);
+  AWAIT(status_of(&scene, "b") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "c"));
+  CHECK_NUMBER(2, drain(&scene).sent);
+  scene_end(&scene);
+}
+
+static void ask_while_paused(msgq_mode mode, const char *scope) {
+  struct scene scene;
+  struct stub stub;
+  begin(&scene, &stub, mode);
+  open_with(&scene, &stub);
+  put(&scene, "a", "ana", "hello");
+  if (mode != MSGQ_MODE_AUTO) drain(&scene);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, scope));
+  CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a")); /* on disk */
+  CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&scene, "a"));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(scene.queue, "a")); /* it is queued now */
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_send_now(scene.queue, "a"));
+  CHECK(strstr(msgq_error_detail(), "paused") != NULL);
+  AWAIT(journal_reached(&scene.journal, "a", MSGQ_STATUS_QUEUED));
+  CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, scope));
+  if (mode != MSGQ_MODE_AUTO) CHECK_NUMBER(1, drain(&scene).sent);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
+TEST(R15_while_paused_a_retry_is_queued_and_send_now_is_refused) {
+  for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode += 1) {
+    ask_while_paused((msgq_mode)mode, NULL);
+    ask_while_paused((msgq_mode)mode, "ana");
+  }
 }
 
 TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
@@ -339,6 +398,8 @@ const struct check_test again_tests[] = {
   ROW(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued),
   ROW(R15_in_mode_auto_a_retry_while_offline_is_queued_durably),
   ROW(R15_a_wish_that_waits_ends_when_the_connection_goes),
+  ROW(R15_a_wish_that_waits_ends_with_a_pause),
+  ROW(R15_while_paused_a_retry_is_queued_and_send_now_is_refused),
   ROW(R14_all_that_failed_is_sent_again_in_every_mode),
   ROW(R14_of_one_conversation_in_order_without_what_was_queued_before),
   ROW(R14_while_offline_only_mode_auto_queues_them),

@@ -38,7 +38,7 @@ extension Engine {
                 }
             case .endUnreachable(let conversation, let sequence, let hand):
                 attempt { () throws(QueueError) in
-                    try withRow(sequence, conversation, now) { core.connectionLost($0, sequence, conversation, hand, now) }
+                    try withRow(sequence, conversation, now) { core.wishEnded($0, sequence, conversation, hand, now) }
                 }
             case .timeOut(let token): perform(core.timedOut(token, now, random: ports.fraction))
             case .finish(let stop): finishDrain(stop, now)

@@ -214,11 +214,8 @@ extension Engine {
         try DraftRule.check(id: id)
         try changing { () throws(QueueError) in
             let row = try find(id, action, .none)
-            guard !scheduler.isForced(row.sequence) else { throw QueueError(.busy, "that was asked for already") }
-            guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
-            guard !scheduler.network.isOnline else { return scheduler.force(row.sequence, row.conversation, hand) }
             let now = ports.moment
-            let resolution = core.unreachable(row, hand, now)
+            guard let resolution = try core.force(row, hand, now) else { return }
             try transaction(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
             perform(core.endedUnreachable(row, resolution, now))
         }

@@ -197,15 +197,25 @@ package enum OutcomeRule {
         return Resolution(fate: held ? .failed : .queued, progress: progress, attempt: attempt)
     }
 
+    /// What `retry` makes of a failed message while its conversation is paused: it is queued again, in any mode.
+    package static func paused(_ before: Progress, expiresAt: Int64, now: Moment) -> Resolution {
+        Resolution(fate: .queued, progress: retriedLater(before, expiresAt: expiresAt, now: now))
+    }
+
+    /// A failed message that a person retries when it cannot be sent at once.
+    private static func retriedLater(_ before: Progress, expiresAt: Int64, now: Moment) -> Progress {
+        var progress = putBack(before, expiresAt: expiresAt, now: now.wall)
+        progress.isRetriedByHand = true
+        return progress
+    }
+
     /// What `retry` and `sendNow` make of a message while there is no connection: in mode auto a failed message is queued again, for the
     /// engine to send; otherwise it is as if the transport had said so.
     package static func unreachable(
         _ hand: Hand, of before: Progress, expiresAt: Int64, options: Options, policy: RetryPolicy, now: Moment, boot: Int64
     ) -> Resolution {
         guard options.mode != .auto || hand != .retry else {
-            var progress = putBack(before, expiresAt: expiresAt, now: now.wall)
-            progress.isRetriedByHand = true
-            return Resolution(fate: .queued, progress: progress)
+            return Resolution(fate: .queued, progress: retriedLater(before, expiresAt: expiresAt, now: now))
         }
         let trial = Trial(number: before.attempts &+ 1, hand: hand, startedAt: now.wall, duration: 0)
         return resolve(

@@ -1,4 +1,4 @@
-/// Messages that change without an attempt: expired, damaged, or asked for while there is no connection.
+/// Messages that change without an attempt: expired, damaged, or asked for while there is no connection, or while paused.
 extension Core {
     /// The message's time ran out; `row` is as it lies on disk, nil: it is gone.
     package mutating func expired(_ row: Row?, _ sequence: Int64, _ conversation: Name, _ now: Moment) -> [Effect] {
@@ -35,10 +35,24 @@ extension Core {
         scheduler.count(conversation) { $0.failed += 1 }
     }
 
-    // MARK: Without a connection
+    // MARK: Without a connection, or while paused
+
+    /// A person asks for this message. nil: an attempt is made as soon as its conversation is free. Otherwise the request ends at once,
+    /// without an attempt: to be written before `endedUnreachable`.
+    package mutating func force(_ row: Row, _ hand: Hand, _ now: Moment) throws(QueueError) -> Resolution? {
+        if scheduler.isForced(row.sequence) { throw QueueError(.busy, "that was asked for already") }
+        guard scheduler.hasTransport else { throw QueueError(.noTransport, "there is no transport to send with") }
+        if !scheduler.network.isOnline { return unreachable(row, hand, now) }
+        guard scheduler.isPaused(row.conversation) else {
+            scheduler.force(row.sequence, row.conversation, hand)
+            return nil
+        }
+        guard hand == .retry else { throw QueueError(.conflict, "sending is paused") }
+        return OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
+    }
 
     /// What a person's wish makes of the message; to be written before `endedUnreachable`.
-    package func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
+    private func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
         OutcomeRule.unreachable(
             hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, now: now, boot: opening.boot)
     }
@@ -61,8 +75,8 @@ extension Core {
         return effects
     }
 
-    /// The connection went before the wish could be met; `row` is as it lies on disk, nil: it is gone.
-    package mutating func connectionLost(
+    /// The connection went, or sending was paused, before the wish could be met; `row` is as it lies on disk, nil: it is gone.
+    package mutating func wishEnded(
         _ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment
     ) -> [Effect] {
         guard let row, row.progress.status == .queued || row.progress.status == .failed else {
@@ -70,7 +84,15 @@ extension Core {
             return []
         }
         scheduler.endedUnreachable(sequence, conversation, back: nil, now)
-        let resolution = unreachable(row, hand, now)
+        let resolution: Resolution
+        if !scheduler.network.isOnline {
+            resolution = unreachable(row, hand, now)
+        } else if row.progress.status == .failed {
+            resolution = OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
+        } else {
+            // It stays queued as it was.
+            return []
+        }
         return [
             .record(
                 Fact(

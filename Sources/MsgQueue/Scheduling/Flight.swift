@@ -49,7 +49,7 @@ package enum Step: Equatable, Sendable {
     case start(conversation: Name, sequence: Int64, hand: Hand)
     /// The message's time ran out: make it failed, then `removed`.
     case expire(conversation: Name, sequence: Int64)
-    /// A person asked for it, and there is no connection: it ends at once, then `endedUnreachable`.
+    /// A person asked for it, and there is no connection, or it is paused: the request ends at once, then `endedUnreachable`.
     case endUnreachable(conversation: Name, sequence: Int64, hand: Hand)
     /// The attempt's time ran out: it ends as a time-out.
     case timeOut(token: UInt64)

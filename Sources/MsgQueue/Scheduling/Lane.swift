@@ -63,15 +63,19 @@ struct Lane {
             append(head)
             return
         }
-        remove(head.sequence)
+        forget(head.sequence)
         let place = upcoming.firstIndex { $0.sequence > head.sequence } ?? upcoming.count
         upcoming.insert(head, at: place)
     }
 
     mutating func remove(_ sequence: Int64) {
+        forget(sequence)
+        asked.remove(sequence)
+    }
+
+    private mutating func forget(_ sequence: Int64) {
         upcoming.removeAll { $0.sequence == sequence }
         deferred.removeAll { $0.sequence == sequence }
-        asked.remove(sequence)
     }
 
     /// Moves messages between `upcoming` and `deferred`, by what keeps them now.

@@ -171,6 +171,9 @@ package struct Scheduler {
         return flight
     }
 
+    /// Whether a pause keeps the conversation: its own, or that of the whole queue.
+    func isPaused(_ conversation: Name) -> Bool { isPaused || pausedConversations.contains(conversation) }
+
     package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }
 
     // MARK: Lanes

@@ -11,7 +11,7 @@ extension Scheduler {
             let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline)
             return .wait(until: min(storageUntil, deadlines.min() ?? storageUntil))
         }
-        if !network.isOnline, let entry = forced.first {
+        if let entry = forced.first(where: { !network.isOnline || isPaused($0.conversation) }) {
             return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         if let stop = endOfSession(now) { return .finish(stop) }
@@ -61,7 +61,7 @@ extension Scheduler {
 
     /// What a person sends now goes before everything, as soon as its conversation is free.
     private func nextByHand() -> Step? {
-        for entry in forced where lanes[entry.conversation]?.flight == nil && !pausedConversations.contains(entry.conversation) {
+        for entry in forced where lanes[entry.conversation]?.flight == nil {
             return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         return nil

@@ -264,6 +264,28 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 4, failed: 1)])
     }
 
+    @Test(arguments: [true, false], ["drain", "send now", "retry all"])
+    func M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(isStrict: Bool, way: String) throws {
+        let simulation = Simulation(.ask, direct: false, backoff: .ladder([300, 300])) { $0.strictOrder = isStrict }
+        simulation.preload(["a"])
+        if way == "retry all" {
+            simulation.drain()
+            try simulation.run { _ in .reject() }
+        }
+        switch way {
+        case "drain": simulation.drain()
+        case "send now": simulation.sendNow(1)
+        default: simulation.retryAll()
+        }
+        let before = simulation.starts.count
+        for _ in 0..<3 {
+            try simulation.run { _ in .retry(.server) }
+            simulation.advance(300)
+        }
+        #expect(simulation.starts.count - before == 3)
+        #expect(simulation.status(1) == .failed)
+    }
+
     @Test func Q7_a_drain_ends_at_its_timeout_with_what_it_did() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])

@@ -169,7 +169,8 @@ extension Judge {
         guard slotsTaken(simulation) < options.maxInFlight, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         return heads(simulation).first { head in
             let leave = hasLeave(head.conversation, simulation) && hasBudget(head)
-            return mayGo(head, now) && (leave || (direct.contains(head.sequence) && head.isPlain))
+            let own = (direct.contains(head.sequence) && head.isPlain) || returns(head, simulation)
+            return mayGo(head, now) && (leave || own)
         }
     }
 

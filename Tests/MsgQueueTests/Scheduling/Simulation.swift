@@ -125,10 +125,12 @@ final class Simulation {
                 note(.read(nil, after: after, rows: rows.count))
                 scheduler.sought(rows, complete: rows.count < limit, now)
             case .endUnreachable(let conversation, let sequence, let hand):
-                guard judge.forced[sequence] == hand, !judge.isOnline else {
-                    throw Violation("message \(sequence) ended as offline, by \(hand)")
+                let isHeld = !judge.isOnline || scheduler.isPaused || scheduler.pausedConversations.contains(conversation)
+                guard judge.forced[sequence] == hand, isHeld else {
+                    throw Violation("the request for message \(sequence) ended, by \(hand)")
                 }
-                try perform(core.connectionLost(store[sequence]?.row, sequence, conversation, hand, now))
+                judge.forced[sequence] = nil
+                try perform(core.wishEnded(store[sequence]?.row, sequence, conversation, hand, now))
             case .timeOut(let token): try timeOut(token)
             case .finish(let stop): try finish(stop)
             case .raisePrompt:

@@ -48,18 +48,16 @@ extension Simulation {
         guard let message = store[sequence] else { return .notFound }
         let status = sendingPlaces.contains(sequence) ? .sending : message.progress.status
         if let code = refusal({ try StatusRule.check(action, on: status) }) { return code }
-        if scheduler.isForced(sequence) { return .busy }
-        if !judge.hasTransport { return .noTransport }
+        let resolution: Resolution?
+        do throws(QueueError) { resolution = try core.force(message.row, hand, now) } catch { return error.code }
         note(.forced(sequence, hand))
-        if !judge.isOnline {
-            let resolution = core.unreachable(message.row, hand, now)
-            ended(unreachable: sequence, resolution)
-            store.apply(.endUnreachable(message.row, resolution))
-            follow(.endedUnreachable(message.row, resolution, now))
+        guard let resolution else {
+            judge.forced[sequence] = hand
             return nil
         }
-        judge.forced[sequence] = hand
-        scheduler.force(sequence, message.conversation, hand)
+        ended(unreachable: sequence, resolution)
+        store.apply(.endUnreachable(message.row, resolution))
+        follow(.endedUnreachable(message.row, resolution, now))
         return nil
     }
 

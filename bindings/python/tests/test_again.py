@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from msgqueue import (
+    ConflictError,
     Connectivity,
     FailureKind,
     InvalidError,
@@ -15,6 +16,7 @@ from msgqueue import (
     Mode,
     NoTransportError,
     Outcome,
+    RetryPolicy,
     Status,
     Stop,
     aio,
@@ -141,3 +143,55 @@ def test_R14_Q19_aio(store: Path) -> None:
             assert (await queue.drain()).sent == 2
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("strict_order", [True, False])
+@pytest.mark.parametrize("way", ["drain", "send_now", "retry_all"])
+def test_M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(
+    store: Path, way: str, strict_order: bool
+) -> None:
+    receiver = Receiver()
+    retry = RetryPolicy(ladder=[0.05, 0.05])
+    with MessageQueue(
+        store, receiver, mode=Mode.ASK, direct=False, polled=True, strict_order=strict_order, retry=retry
+    ) as queue:
+        queue.enqueue("hello", id="a")
+        if way == "retry_all":
+            assert queue.drain().failed == 1
+        receiver.outcome = Outcome.http(503)
+        receiver.ids.clear()
+        if way == "drain":
+            queue.drain()
+        elif way == "send_now":
+            queue.send_now("a")
+        else:
+            assert queue.retry_all() == 1
+        for _ in range(1000):
+            if queue.get("a").status is Status.FAILED:
+                break
+            queue.poll(0.05)
+        assert receiver.ids == ["a"] * 3
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("scope", [None, "ana"])
+def test_R15_while_paused_a_retry_is_queued_and_send_now_is_refused(
+    store: Path, mode: Mode, scope: str | None
+) -> None:
+    receiver = Receiver()
+    with opened(store, receiver, mode) as queue:
+        queue.enqueue("hello", id="a", conversation="ana")
+        queue.drain()
+        run_until(queue, Status.FAILED, "a")
+        queue.pause(scope)
+        queue.retry("a")
+        assert queue.get("a").status is Status.QUEUED
+        with pytest.raises(ConflictError):
+            queue.retry("a")
+        with pytest.raises(ConflictError, match="paused"):
+            queue.send_now("a")
+    receiver.outcome = Outcome.sent()
+    with opened(store, receiver, mode) as queue:
+        assert queue.get("a").status is Status.QUEUED, "it survives a restart"
+        queue.drain()
+        run_until(queue, Status.SENT, "a")

@@ -327,7 +327,8 @@ class MessageQueue(World, Polling):
         """Tries a failed message again, now, under the same id, in its old place. Returns at once; an event tells
         the outcome: sent, or failed again, within `manual_timeout`. While offline the transport is not called: in the
         modes ASK and MANUAL the message stays failed, with a failure of kind OFFLINE and an event; in mode AUTO it is
-        queued again, and sent when online.
+        queued again, and sent when online. While paused it is queued again in every mode, and sent after the resume:
+        in mode AUTO in its turn, in the modes ASK and MANUAL by the next drain.
 
         Errors: NotFoundError, ConflictError (not failed), BusyError (being sent, or asked for already),
         NoTransportError, StorageError.
@@ -338,7 +339,7 @@ class MessageQueue(World, Polling):
         """Sends one queued message now, whatever stands before it. Returns at once. While offline the transport is not
         called: the message stays queued, with a failure of kind OFFLINE and an event.
 
-        Errors: NotFoundError, ConflictError (not queued), BusyError (being sent, or asked for already),
+        Errors: NotFoundError, ConflictError (not queued, or sending is paused), BusyError (being sent, or asked for already),
         NoTransportError, StorageError.
         """
         self._check(self._lib.msgq_send_now(self._handle.pointer, _arguments.text("id", id)))
