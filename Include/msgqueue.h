@@ -602,7 +602,8 @@ msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
    drain is told. Those that had expired are sent all the same.
    They go in order, as ordinary attempts: the ladder and attempt_timeout_ms count. In the modes ask and manual they pass
    messages of their conversation that were queued already, except one that waits for its retry; in mode auto they go after
-   these. What is paused is queued and goes after the resume. When it goes offline, or the process ends, before all of them
+   these. In strict order those behind one that waits for its retry go after it: in mode ask by themselves, in mode manual by
+   the next drain. What is paused is queued and goes after the resume. When it goes offline, or the process ends, before all of them
    were sent, those left stay `queued` like any other message.
    While offline: in the modes ask and manual nothing changes, and `count` is 0; in mode auto they are queued and sent when
    online. Each message is put back as a whole, but not all of them together: other calls run meanwhile, and after an error
@@ -794,6 +795,7 @@ typedef struct msgq_report {
  * same, or for one conversation while all are drained, joins the first and gets the same report (of its own options only the timeout
  * counts: for itself). Any other call, for all or for another conversation while one conversation is drained, begins its drain when
  * that one has ended. `options` may be NULL. `out` may be NULL; it has its struct_size set.
+ * In mode ask, in strict order, what a drain that ended with WAITING left behind a message that waits for its retry goes by itself after it.
  * When it returns before its timeout, the events of what it did have been told; so do not hold a lock that your handler takes. At its
  * timeout it returns TIMEOUT with what was done until then, also when an event handler does not return; only a callback that runs on
  * this thread (a polled queue that nobody else polls) is waited for. From inside a callback it only starts the drain.

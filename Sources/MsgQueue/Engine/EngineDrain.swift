@@ -144,7 +144,7 @@ extension Engine {
         guard let drain = scheduler.session?.number else { return }
         var report = reportSoFar()
         report.stop = stop
-        let another = scheduler.finished(now)
+        let another = scheduler.finished(stop, through: store.lastSequence, now)
         emit(.drainFinished(report))
         let waiters = drainWaiters.filter { $0.drain == drain }
         drainWaiters.removeAll { $0.drain == drain }

@@ -25,8 +25,10 @@ struct Lane {
     var wakeAt: Int64 = 0
     /// When its first message that waits for a time is due (monotonic); 0: none does.
     var dueAt: Int64 = 0
-    /// These were attempted in this run and come back by their timers (mode ask).
+    /// These were attempted in this run and come back by their timers, or follow one that does (mode ask).
     var asked: Set<Int64> = []
+    /// What follows goes up to here; 0: nothing does.
+    var askedThrough: Int64 = 0
 
     /// So many are kept in `deferred`; beyond that they hold their conversation.
     static let deferredCeiling = 1024
@@ -37,7 +39,7 @@ struct Lane {
     var isIdle: Bool { flight == nil && !hasMessages }
 
     /// Whether something here may go without a drain and without mode auto.
-    var hasOwnLeave: Bool { directThrough != 0 || !asked.isEmpty }
+    var hasOwnLeave: Bool { directThrough != 0 || !asked.isEmpty || (more && askedThrough > last) }
 
     /// Nothing goes without leave any more.
     mutating func endChain() {
@@ -76,6 +78,11 @@ struct Lane {
     private mutating func forget(_ sequence: Int64) {
         upcoming.removeAll { $0.sequence == sequence }
         deferred.removeAll { $0.sequence == sequence }
+    }
+
+    /// Of these, which nothing of their own keeps, those up to `askedThrough` go, too.
+    mutating func follow(_ heads: [Head]) {
+        for head in heads where head.sequence <= askedThrough { asked.insert(head.sequence) }
     }
 
     /// Moves messages between `upcoming` and `deferred`, by what keeps them now.

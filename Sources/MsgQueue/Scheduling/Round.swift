@@ -21,6 +21,8 @@ struct Round {
     private(set) var restsUntil: Int64 = 0
     /// Conversations whose messages do not go with the round any more: one before them waits for its turn or its retry.
     private var held: Set<Name> = []
+    /// Of these, those where it comes back by its timer: the rest goes on after it.
+    private var returning: Set<Name> = []
     /// Messages of paused conversations were passed over.
     private var hasSetAside = false
 
@@ -28,9 +30,9 @@ struct Round {
 
     var isComplete: Bool { soughtThrough >= through }
     /// Nothing of it is left to send.
-    var isOver: Bool { isComplete && picks.isEmpty && !hasSetAside }
+    var isOver: Bool { isComplete && picks.isEmpty && !hasSetAside && returning.isEmpty }
     /// It has something to send without a resume.
-    var isBusy: Bool { !isComplete || !picks.isEmpty }
+    var isBusy: Bool { !isComplete || !picks.isEmpty || !returning.isEmpty }
     var needsMore: Bool { !isComplete && picks.count < Self.window / 2 }
 
     /// More messages were put back, the first of them in this place.
@@ -39,7 +41,7 @@ struct Round {
         if sequence <= soughtThrough { seekAgain() }
     }
 
-    mutating func seekAgain() { (picks, soughtThrough, seeks, held, hasSetAside) = ([], 0, 0, [], false) }
+    mutating func seekAgain() { (picks, soughtThrough, seeks, held, returning, hasSetAside) = ([], 0, 0, [], [], false) }
 
     mutating func sought(through sequence: Int64, complete: Bool, _ now: Moment) {
         soughtThrough = complete ? Int64.max : sequence
@@ -55,6 +57,17 @@ struct Round {
 
     mutating func hold(_ conversation: Name) { held.insert(conversation) }
 
+    /// The same until the message that comes back by its timer is sent, or will not be.
+    mutating func holdForReturn(_ conversation: Name) {
+        hold(conversation)
+        returning.insert(conversation)
+    }
+
+    /// No message of the conversation comes back any more.
+    mutating func returned(_ conversation: Name) {
+        if returning.contains(conversation) { seekAgain() }
+    }
+
     /// A message of the conversation holds those behind it.
     mutating func hold(_ conversation: Name, behind sequence: Int64) {
         if sequence <= soughtThrough { hold(conversation) }
@@ -69,7 +82,10 @@ struct Round {
 
     mutating func remove(_ sequence: Int64) { picks.removeAll { $0.sequence == sequence } }
 
-    mutating func cleared(_ conversation: Name?) { picks.removeAll { conversation == nil || $0.conversation == conversation } }
+    mutating func cleared(_ conversation: Name?) {
+        picks.removeAll { conversation == nil || $0.conversation == conversation }
+        returning = conversation.map { returning.subtracting([$0]) } ?? []
+    }
 }
 
 extension Scheduler {
@@ -138,7 +154,11 @@ extension Scheduler {
             if isKept(head, now) { continue }
             if head.round != round.number {
                 // In mode auto it goes before them by itself; otherwise it holds them only while it waits for its retry.
-                if mode == .auto || head.retryWait(now) > 0 { round.hold(conversation) }
+                if lanes[conversation]?.asked.contains(head.sequence) == true {
+                    round.holdForReturn(conversation)
+                } else if mode == .auto || head.retryWait(now) > 0 {
+                    round.hold(conversation)
+                }
             } else if pausedConversations.contains(conversation) {
                 round.setAside(conversation)
             } else {

@@ -257,7 +257,9 @@ package struct Scheduler {
     /// Whether there is a reason to read on in the lane.
     func mayLoad(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
         // What comes back by its timer is read again, too.
-        lane.more && (hasLeave(now, in: conversation) || lane.directThrough > lane.last || lane.asked.contains { $0 > lane.last })
+        lane.more
+            && (hasLeave(now, in: conversation) || lane.directThrough > lane.last || lane.askedThrough > lane.last
+                || lane.asked.contains { $0 > lane.last })
     }
 
     /// After a change that concerns every lane.

@@ -21,6 +21,7 @@ extension Scheduler {
             for conversation in Array(lanes.keys) {
                 lanes[conversation]?.endChain()
                 lanes[conversation]?.asked = []
+                lanes[conversation]?.askedThrough = 0
             }
             round = nil
         }
@@ -135,9 +136,10 @@ extension Scheduler {
         placeAll(now)
     }
 
-    /// The drain is over and reported. Without leave of its own the engine forgets the backlog again: it is on disk. True: another one,
+    /// The drain is over and reported; `through`: the last message in the store. Without leave of its own the engine forgets the backlog again: it is on disk. True: another one,
     /// which waited for its end, begins.
-    package mutating func finished(_ now: Moment) -> Bool {
+    package mutating func finished(_ stop: Report.Stop, through: Int64, _ now: Moment) -> Bool {
+        if stop == .waiting, mode == .ask, isStrict { followReturns(through: through, now) }
         session = nil
         if mode != .auto {
             scannedThrough = 0
@@ -147,6 +149,16 @@ extension Scheduler {
         guard !pending.isEmpty else { return false }
         begin(pending.removeFirst(), now)
         return true
+    }
+
+    /// What the drain leaves behind a message that comes back by its timer was asked for, too: it follows.
+    private mutating func followReturns(through: Int64, _ now: Moment) {
+        for (conversation, lane) in lanes where session?.serves(conversation) == true {
+            guard let head = lane.upcoming.first, lane.asked.contains(head.sequence) else { continue }
+            let free = lane.upcoming.filter { !isKept($0, now) }
+            lanes[conversation]?.askedThrough = through
+            lanes[conversation]?.follow(free)
+        }
     }
 
     /// What is known of the backlog is wrong: the store is read anew.
@@ -261,6 +273,7 @@ extension Scheduler {
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
         round?.remove(sequence)
+        if lanes[conversation]?.asked.contains(sequence) == true { round?.returned(conversation) }
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { $0.remove(sequence) }
     }
@@ -300,10 +313,13 @@ extension Scheduler {
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         guard lanes[conversation] != nil else { return }
         let known = heads.map(anchored)
+        let free = known.filter { !isKept($0, now) }
         withLane(conversation, now) { lane in
             lane.upcoming = known
             lane.more = !complete
             lane.last = heads.last?.sequence ?? lane.last
+            if complete { lane.askedThrough = min(lane.askedThrough, lane.last) }
+            lane.follow(free)
         }
     }
 
@@ -353,7 +369,12 @@ extension Scheduler {
         if let back {
             if isStrict { round?.hold(flight.conversation, behind: flight.sequence) }
             takeBack(back, into: &lane)
-            if mode == .ask, !offline { lane.asked.insert(back.sequence) }
+            if mode == .ask, !offline {
+                lane.asked.insert(back.sequence)
+                if isStrict { round?.holdForReturn(flight.conversation) }
+            }
+        } else {
+            round?.returned(flight.conversation)
         }
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.endChain() }
         lanes[flight.conversation] = lane

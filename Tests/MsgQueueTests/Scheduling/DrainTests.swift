@@ -286,6 +286,20 @@ import Testing
         #expect(simulation.status(1) == .failed)
     }
 
+    @Test(arguments: [nil, "a"] as [Name?])
+    func M12_in_mode_ask_what_a_drain_leaves_behind_a_retry_follows_it(scope: Name?) throws {
+        let simulation = Simulation(.ask, direct: false, backoff: .ladder([200]))
+        simulation.preload(Array(repeating: "a", count: 40))
+        simulation.drain(scope)
+        try simulation.run { $0 == 1 ? .retry(.server) : .sent }
+        #expect(simulation.reports.map(\.stop) == [.waiting])
+        simulation.enqueue("a")
+        simulation.advance(200)
+        try simulation.run()
+        #expect(simulation.starts == [1] + Array(1...40))
+        #expect(simulation.store.queued == [41], "it came after the drain")
+    }
+
     @Test func Q7_a_drain_ends_at_its_timeout_with_what_it_did() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])

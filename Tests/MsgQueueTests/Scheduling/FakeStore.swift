@@ -7,6 +7,7 @@ struct FakeStore {
     private(set) var lanes: [Name: [Int64]] = [:]
     private var nextSequence: Int64 = 1
     private(set) var enqueued = 0
+    var lastSequence: Int64 { nextSequence - 1 }
     /// A receiver asked the whole queue to wait.
     var hold: Due?
 

@@ -16,6 +16,8 @@ struct Judge {
     var direct: Set<Int64> = []
     /// Attempted in this run, and back by its timer.
     var asked: Set<Int64> = []
+    /// Left by a drain behind one that comes back: they may follow it.
+    var following: Set<Int64> = []
     /// Asked for by a person.
     var forced: [Int64: Hand] = [:]
     var session: Session?
@@ -68,7 +70,7 @@ struct Judge {
         network = new
         guard isOnline else {
             direct = []
-            asked = []
+            (asked, following) = ([], [])
             putBack = []
             settledAt = 0
             return
@@ -121,6 +123,7 @@ struct Judge {
             pausedUntil = simulation.now.mono + Scheduler.offlinePause
             if session?.serves(message.conversation) == true { session?.isStopped = true }
             putBack = []
+            asked.remove(message.sequence)
         } else if resolution.fate == .queued {
             asked.insert(message.sequence)
         }

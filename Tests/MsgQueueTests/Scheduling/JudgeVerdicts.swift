@@ -51,7 +51,8 @@ extension Judge {
     private func startsByItself(_ message: FakeMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         let now = simulation.now
         let leave = hasLeave(message.conversation, simulation)
-        guard leave || direct.contains(message.sequence) || returns(message, simulation) else { throw fail("without leave") }
+        guard leave || direct.contains(message.sequence) || returns(message, simulation) || following.contains(message.sequence)
+        else { throw fail("without leave") }
         guard !isLimited(simulation) else { throw fail("although a receiver asked the queue to wait") }
         guard !isBlocked(message, simulation) else { throw fail("although one before it failed for good") }
         let head = head(of: message.conversation, simulation)?.sequence
@@ -91,6 +92,11 @@ extension Judge {
             throw Violation("the drain ended although message \(head.sequence) of \(head.conversation.text) could go")
         }
         self.session = nil
+        guard report.stop == .waiting, options.mode == .ask, options.strictOrder else { return }
+        for (conversation, lane) in simulation.store.lanes where session.serves(conversation) {
+            guard let head = head(of: conversation, simulation), asked.contains(head.sequence) else { continue }
+            following.formUnion(lane)
+        }
     }
 
     private func isRight(_ stop: Report.Stop, _ session: Session, _ simulation: Simulation) -> Bool {

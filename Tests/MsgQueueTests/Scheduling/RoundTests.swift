@@ -75,6 +75,29 @@ import Testing
         #expect(Array(simulation.starts.dropFirst(2)) == [1, 2, 1, 2])
     }
 
+    @Test func R14_M12_in_mode_ask_those_behind_a_retry_follow_it() throws {
+        let simulation = try failing(.ask, Array(repeating: "a", count: 5), backoff: .ladder([200, 200]))
+        simulation.retryAll()
+        try simulation.run { $0 == 1 ? .retry(.server) : .sent }
+        #expect(Array(simulation.starts.dropFirst(5)) == [1])
+        simulation.advance(200)
+        try simulation.run { $0 == 1 ? .retry(.server) : .sent }
+        simulation.advance(200)
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(5)) == [1, 1, 1, 2, 3, 4, 5])
+        #expect(simulation.store.queued.isEmpty)
+        #expect(simulation.scheduler.round == nil)
+    }
+
+    @Test func R14_M12_in_mode_ask_those_behind_a_retry_follow_its_removal() throws {
+        let simulation = try failing(.ask, ["a", "a"], backoff: .ladder([200]))
+        simulation.retryAll()
+        try simulation.run { _ in .retry(.server) }
+        simulation.delete(1)
+        try simulation.run()
+        #expect(Array(simulation.starts.dropFirst(2)) == [1, 2])
+    }
+
     @Test func R14_paused_ones_wait_for_the_resume() throws {
         let simulation = try failing(.manual, ["a", "b", "a"])
         simulation.pause("a")

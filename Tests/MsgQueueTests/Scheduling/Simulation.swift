@@ -183,7 +183,7 @@ final class Simulation {
         report.remaining = Int64(scheduler.session?.conversation.map { store.count(of: $0) } ?? store.queued.count)
         try judge.finishes(report, self)
         note(.drainFinished(report))
-        if scheduler.finished(now) { judge.nextDrainStarted(self) }
+        if scheduler.finished(stop, through: store.lastSequence, now) { judge.nextDrainStarted(self) }
     }
 
     // MARK: Effects
