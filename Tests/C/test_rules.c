@@ -492,12 +492,13 @@ TEST(X1_a_pause_holds_one_conversation_or_all) {
   CHECK_NUMBER(1, report.sent);
   CHECK_NUMBER(MSGQ_STOP_PAUSED, report.stop);
   /* Whoever asks: a person, too. */
-  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m2"));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_send_now(post.scene.queue, "m2"));
   pause_ms(50);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
   CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL)); /* another scope */
   CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&post.scene, "m1"));
   CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, "ana"));
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m2"));
   AWAIT(status_of(&post.scene, "m2") == MSGQ_STATUS_SENT);
   CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
   CHECK_NUMBER(MSGQ_STOP_PAUSED, drain(&post.scene).stop);

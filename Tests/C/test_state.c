@@ -163,7 +163,8 @@ TEST(Q20_until_when_it_waits) {
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
   check_state(&scene, MSGQ_REASON_SCHEDULED);
   CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
-  CHECK_TEXT("1 message will be sent the next time the queue runs.", check_state(&scene, MSGQ_REASON_TRIGGER).text);
+  /* What is due is told first; and that nothing goes by itself then. */
+  CHECK(strncmp(check_state(&scene, MSGQ_REASON_SCHEDULED).text, "Sending resumes the next time the queue runs, in ", 48) == 0);
   CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_FOREGROUND));
   CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, "ben"));
   CHECK_TEXT("Sending is paused in 1 conversation.", check_state(&scene, MSGQ_REASON_PAUSED).text);
@@ -174,6 +175,10 @@ TEST(Q20_until_when_it_waits) {
   stub.retry_after_queue = true;
   put(&scene, "b", "cem", "2");
   AWAIT(attempts_of(&scene, "b") == 1 && status_of(&scene, "b") == MSGQ_STATUS_QUEUED);
+  state = check_state(&scene, MSGQ_REASON_RETRYING);
+  CHECK(is_close(wall_ms() + 1800000, state.until_ms));
+  /* One that would go now waits for the receiver's time. */
+  put(&scene, "c", "dana", "3");
   state = check_state(&scene, MSGQ_REASON_HOLDING);
   CHECK(is_close(wall_ms() + 1800000, state.until_ms));
   CHECK(strncmp(state.text, "Sending resumes in ", 19) == 0);
