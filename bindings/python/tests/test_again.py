@@ -175,9 +175,7 @@ def test_M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("scope", [None, "ana"])
-def test_R15_while_paused_a_retry_is_queued_and_send_now_is_refused(
-    store: Path, mode: Mode, scope: str | None
-) -> None:
+def test_R15_while_paused_a_retry_is_queued_and_send_now_is_refused(store: Path, mode: Mode, scope: str | None) -> None:
     receiver = Receiver()
     with opened(store, receiver, mode) as queue:
         queue.enqueue("hello", id="a", conversation="ana")
