@@ -339,8 +339,8 @@ class MessageQueue(World, Polling):
         """Sends one queued message now, whatever stands before it. Returns at once. While offline the transport is not
         called: the message stays queued, with a failure of kind OFFLINE and an event.
 
-        Errors: NotFoundError, ConflictError (not queued, or sending is paused), BusyError (being sent, or asked for already),
-        NoTransportError, StorageError.
+        Errors: NotFoundError, ConflictError (not queued, or sending is paused), BusyError (being sent, or asked for
+        already), NoTransportError, StorageError.
         """
         self._check(self._lib.msgq_send_now(self._handle.pointer, _arguments.text("id", id)))
 
