@@ -18,10 +18,6 @@ package final class Engine: @unchecked Sendable {
     let store: Store
     /// What is decided; everything else here is done.
     var core: Core
-    var scheduler: Scheduler {
-        _read { yield core.scheduler }
-        _modify { yield &core.scheduler }
-    }
     /// How long the machine had slept when that was looked at last.
     var asleepBefore: Int64
     var phase = Phase.open
@@ -110,7 +106,7 @@ package final class Engine: @unchecked Sendable {
             try recover()
             if let hold = store.hold {
                 let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
-                scheduler.limit(until: due.end(core.opening), core.opening.moment)
+                core.scheduler.limit(until: due.end(core.opening), core.opening.moment)
             }
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
             if options.blocksOnFailure {
@@ -182,7 +178,7 @@ package final class Engine: @unchecked Sendable {
         case .start:
             hasStart = true
             // It waits for whoever calls transports; the clock goes on for everything else.
-            let deadline = scheduler.deadline(ports.moment)
+            let deadline = core.scheduler.deadline(ports.moment)
             arm(poll == nil ? min(deadline ?? Int64.max, callWorker()) : deadline)
         case .wait(let deadline):
             hasStart = false
@@ -238,7 +234,7 @@ package final class Engine: @unchecked Sendable {
     /// Messages that are being sent, or were sent and are not written down yet.
     var sendingPlaces: Set<Int64> {
         var places = Set(unsaved.lazy.filter(\.isOutcome).map(\.sequence))
-        for flight in scheduler.flights.values where !flight.isEnded { places.insert(flight.sequence) }
+        for flight in core.scheduler.flights.values where !flight.isEnded { places.insert(flight.sequence) }
         return places
     }
 
@@ -247,7 +243,7 @@ package final class Engine: @unchecked Sendable {
     /// The store would not write what the engine must: nothing starts for a while, at growing distances, so that it never spins.
     func storagePause(_ error: QueueError) {
         storageDelay = min(max(storageDelay * 2, 250), 60_000)
-        scheduler.storageFailed(until: ports.mono() + storageDelay)
+        core.scheduler.storageFailed(until: ports.mono() + storageDelay)
         storageTrouble(error)
     }
 
@@ -264,7 +260,7 @@ package final class Engine: @unchecked Sendable {
         guard storageTrouble != nil, store.lastCommitWrote else { return }
         storageTrouble = nil
         storageDelay = 0
-        scheduler.storageRecovered(ports.moment)
+        core.scheduler.storageRecovered(ports.moment)
         Log.info("\(store.path): the store is well again")
         emit(.storage(nil))
     }
@@ -311,11 +307,11 @@ package final class Engine: @unchecked Sendable {
     /// Messages that an index does not know would wait for ever: looked for once, soon after the opening. Called by the timer, under the lock.
     func compareIndexes() {
         let now = ports.moment
-        guard comparisonDeadline <= now.mono, mayMaintain, now.mono >= scheduler.storageUntil else { return }
+        guard comparisonDeadline <= now.mono, mayMaintain, now.mono >= core.scheduler.storageUntil else { return }
         comparisonAt = now.mono + Self.comparisonPause
         guard !store.compareQueuedIndexes() else { return }
         guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }
-        scheduler.forgetBacklog(now)
+        core.scheduler.forgetBacklog(now)
     }
 
     // MARK: What is not durable yet

@@ -54,7 +54,7 @@ extension Engine {
     private func returned(_ flight: Flight, _ outcome: Outcome) {
         guard phase != .closed else { return }
         let isAnswered = core.open(flight.token) == nil
-        scheduler.callReturned(flight.token, ports.moment)
+        core.scheduler.callReturned(flight.token, ports.moment)
         guard outcome.verdict != .pending else { return }
         if !isAnswered {
             end(flight, outcome)
@@ -114,7 +114,7 @@ extension Engine {
         var item = events.popFirst()
         if item == nil, events.summaryIsDue, handler != nil {
             events.summaryIsDue = false
-            item = .event(.summary(counts, scheduler.network), at: ports.wall())
+            item = .event(.summary(counts, core.scheduler.network), at: ports.wall())
         }
         guard let item else { return false }
         isDelivering = true
@@ -139,7 +139,7 @@ extension Engine {
             try changing { () throws(QueueError) in
                 release = transport?.retire()
                 transport = new
-                scheduler.transportChanged(present: new != nil, ports.moment)
+                core.scheduler.transportChanged(present: new != nil, ports.moment)
             }
         } catch {
             new?.retire()?()

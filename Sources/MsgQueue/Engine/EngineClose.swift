@@ -36,7 +36,7 @@ extension Engine {
             throw ending
         }
         phase = .closing
-        scheduler.closing()
+        core.scheduler.closing()
         closingSince = ports.mono()
         let deadline = timeout.map { ports.mono().addingClamped($0) }
         settle()
@@ -55,14 +55,14 @@ extension Engine {
     /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told.
     /// False: something had not ended.
     private func awaitQuiet(_ deadline: Int64?) -> Bool {
-        while !isOrphan, scheduler.inFlight > 0 || callsRunning > 0 || hasUnsavedHope(deadline) {
+        while !isOrphan, core.scheduler.inFlight > 0 || callsRunning > 0 || hasUnsavedHope(deadline) {
             settle()
             if let deadline, ports.mono() >= deadline { break }
             serveEvents()
             let soon = ports.mono() + 20
             quietCondition.wait(lock, until: min(deadline ?? soon, soon))
         }
-        let isQuiet = scheduler.inFlight == 0 && callsRunning == 0
+        let isQuiet = core.scheduler.inFlight == 0 && callsRunning == 0
         return awaitEvents() && isQuiet
     }
 

@@ -41,10 +41,10 @@ extension Engine {
         return try changing { () throws(QueueError) in
             guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
             // A person who asks does not wait until the store is tried again.
-            if storageTrouble != nil { scheduler.storageFailed(until: 0) }
+            if storageTrouble != nil { core.scheduler.storageFailed(until: 0) }
             let now = ports.moment
             let waiter = DrainWaiter(deadline: timeout.map { now.mono.addingClamped(max($0, 0)) }, conversation: name, done: done)
-            let (number, begins) = scheduler.drain(name, batch: batch, timeout: timeout, now)
+            let (number, begins) = core.scheduler.drain(name, batch: batch, timeout: timeout, now)
             waiter.drain = number
             drainWaiters.append(waiter)
             if begins { drainStarted() }
@@ -93,13 +93,13 @@ extension Engine {
     }
 
     private func drainStarted() {
-        guard let session = scheduler.session else { return }
+        guard let session = core.scheduler.session else { return }
         emit(.drainStarted(left(in: session, sendingApart: true)))
     }
 
     /// What the drain under way has done; what is left counts what is being sent, too.
     func reportSoFar() -> Report {
-        guard let session = scheduler.session else { return Report(stop: .started) }
+        guard let session = core.scheduler.session else { return Report(stop: .started) }
         var report = session.report
         report.stop = .started
         let left = left(in: session)
@@ -109,7 +109,7 @@ extension Engine {
 
     /// The same for one who waits, whose drain may not have begun.
     private func reportSoFar(for waiter: DrainWaiter) -> Report {
-        if let session = scheduler.session, session.number == waiter.drain { return reportSoFar() }
+        if let session = core.scheduler.session, session.number == waiter.drain { return reportSoFar() }
         let left = left(of: waiter.conversation)
         return Report(stop: .started, remaining: left.queued, remainingFailed: left.failed)
     }
@@ -141,10 +141,10 @@ extension Engine {
     /// The scheduler says that the drain is over.
     func finishDrain(_ stop: Report.Stop, _ now: Moment) {
         commitFacts()
-        guard let drain = scheduler.session?.number else { return }
+        guard let drain = core.scheduler.session?.number else { return }
         var report = reportSoFar()
         report.stop = stop
-        let another = scheduler.finished(stop, through: store.lastSequence, now)
+        let another = core.scheduler.finished(stop, through: store.lastSequence, now)
         emit(.drainFinished(report))
         let waiters = drainWaiters.filter { $0.drain == drain }
         drainWaiters.removeAll { $0.drain == drain }

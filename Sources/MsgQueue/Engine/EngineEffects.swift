@@ -35,7 +35,7 @@ extension Engine {
         case .countsChanged: countsChanged()
         case .failuresChanged(let conversation): refreshBlock(conversation)
         case .progress(let conversation):
-            if scheduler.session?.serves(conversation) == true { emit(.drainProgress(reportSoFar())) }
+            if core.scheduler.session?.serves(conversation) == true { emit(.drainProgress(reportSoFar())) }
         case .historyGrew: pruneIfMany()
         case .expires(let time): nextExpiry = min(nextExpiry, time)
         case .damaged(let sequence, let error, let now): tellDamage(sequence, error, now)

@@ -7,7 +7,7 @@ extension Engine {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             let now = ports.moment
-            let (reason, until, holder) = try reason(row, scheduler, now)
+            let (reason, until, holder) = try reason(row, core.scheduler, now)
             let behind = try holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
             return Explanation(reason: reason, until: until, behind: behind, text: try text(reason, until, row, now))
         }
@@ -17,15 +17,15 @@ extension Engine {
         if reason == .noTransport, options.readOnly { return Words.readOnly }
         if reason == .next, let hung = hungCalls { return Words.hung(hung) }
         let place = try place(of: row)
-        let wait = scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
+        let wait = core.scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
         let connected = reason == .offline ? try waitWhenConnected(row, place: place, now) : nil
-        return Words.explanation(wait, connected: connected, now: now.wall, isAsking: scheduler.isAsking(now))
+        return Words.explanation(wait, connected: connected, now: now.wall, isAsking: core.scheduler.isAsking(now))
     }
 
     /// Calls of the transport that do not come back and hold up all others; nil: not so many.
     var hungCalls: Int? {
-        guard scheduler.slotsTaken >= options.maxInFlight, scheduler.hung > Scheduler.hungCeiling else { return nil }
-        return scheduler.hung
+        guard core.scheduler.slotsTaken >= options.maxInFlight, core.scheduler.hung > Scheduler.hungCeiling else { return nil }
+        return core.scheduler.hung
     }
 
     /// Where a batch limits what goes in one run: how many queued messages are before it; Int.max: not known to be fewer than a batch.
@@ -38,7 +38,7 @@ extension Engine {
 
     /// What a message that waits for a connection waits for then.
     private func waitWhenConnected(_ row: Row, place: Int, _ now: Moment) throws(QueueError) -> Wait {
-        let connected = scheduler.connected(now, place: place)
+        let connected = core.scheduler.connected(now, place: place)
         let (reason, until, holder) = try reason(row, connected, now)
         // Who goes as soon as another has gone, goes when connected.
         if reason == .behind, let holder, let first = try store.row(at: holder, .none), first.sequence != row.sequence,
@@ -58,18 +58,18 @@ extension Engine {
         case .sending: return (.sending, 0, nil)
         case .failed:
             // A retry that was asked for waits like a queued message.
-            guard scheduler.isForced(row.sequence) else { return (.failed, 0, nil) }
+            guard core.scheduler.isForced(row.sequence) else { return (.failed, 0, nil) }
         case .queued: break
         }
-        let flight = scheduler.flights.values.first { $0.conversation == row.conversation }
+        let flight = core.scheduler.flights.values.first { $0.conversation == row.conversation }
         // Its time ran out, but the transport's call has not come back.
         if flight?.sequence == row.sequence { return (.sending, 0, nil) }
         let holder: Int64?
         if let flight { holder = flight.sequence } else { holder = try firstHolder(row, scheduler, now) }
-        let (reason, until) = scheduler.explain(row.head, row.conversation, holder: holder, now)
+        let (reason, until) = core.scheduler.explain(row.head, row.conversation, holder: holder, now)
         switch reason {
         case .behind: return (reason, until, holder)
-        case .blocked: return (reason, until, scheduler.block(of: row.conversation))
+        case .blocked: return (reason, until, core.scheduler.block(of: row.conversation))
         default: return (reason, until, nil)
         }
     }
@@ -81,7 +81,7 @@ extension Engine {
             let page = try store.queued(in: row.conversation, after: after, limit: 64)
             for head in page {
                 if head.sequence >= row.sequence { return nil }
-                if scheduler.holds(head, now) { return head.sequence }
+                if core.scheduler.holds(head, now) { return head.sequence }
             }
             guard page.count == 64, let last = page.last else { return nil }
             after = last.sequence

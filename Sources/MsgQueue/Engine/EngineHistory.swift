@@ -60,7 +60,7 @@ extension Engine {
     func maintain() {
         let now = ports.moment
         guard now.mono >= maintenanceAt || now.wall >= nextExpiry else { return }
-        guard mayMaintain, now.mono >= max(scheduler.storageUntil, maintenanceRestsUntil) else { return }
+        guard mayMaintain, now.mono >= max(core.scheduler.storageUntil, maintenanceRestsUntil) else { return }
         do throws(QueueError) {
             if now.wall >= nextExpiry { try expireAll(now) }
             guard now.mono >= maintenanceAt else { return }
@@ -102,7 +102,7 @@ extension Engine {
             let now = ports.moment
             due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
         }
-        return max(due, scheduler.storageUntil, maintenanceRestsUntil)
+        return max(due, core.scheduler.storageUntil, maintenanceRestsUntil)
     }
 
     /// Messages whose time ran out fail when it does, wherever they stand.
@@ -129,7 +129,7 @@ extension Engine {
     package func pause(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         try changing { () throws(QueueError) in
-            guard scheduler.pause(conversation.map { Name($0) }, ports.moment) else { return }
+            guard core.scheduler.pause(conversation.map { Name($0) }, ports.moment) else { return }
             emit(.paused(conversation: conversation, isPaused: true, kind: .none))
         }
     }
@@ -143,7 +143,7 @@ extension Engine {
     }
 
     package func setLifecycle(isInBackground: Bool) throws(QueueError) {
-        try locked { () throws(QueueError) in scheduler.lifecycleChanged(isInBackground: isInBackground, ports.moment) }
+        try locked { () throws(QueueError) in core.scheduler.lifecycleChanged(isInBackground: isInBackground, ports.moment) }
     }
 
     // MARK: Blocks
@@ -152,7 +152,7 @@ extension Engine {
     func refreshBlock(_ conversation: Name) {
         guard options.blocksOnFailure else { return }
         do throws(QueueError) {
-            scheduler.block(conversation, at: try store.firstFailed(in: conversation), ports.moment)
+            core.scheduler.block(conversation, at: try store.firstFailed(in: conversation), ports.moment)
         } catch {
             storageTrouble(error)
         }

@@ -49,8 +49,8 @@ extension Engine {
     }
 
     func learned(_ network: Network) {
-        guard network != scheduler.network else { return }
-        scheduler.networkChanged(network, ports.moment)
+        guard network != core.scheduler.network else { return }
+        core.scheduler.networkChanged(network, ports.moment)
         emit(.connectivity(network))
         countsChanged()
     }

@@ -32,7 +32,7 @@ extension Engine {
 
     /// A row with what only the engine knows: whether it is being sent right now.
     func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
-        let flight = scheduler.flight(of: row.sequence, in: row.conversation)
+        let flight = core.scheduler.flight(of: row.sequence, in: row.conversation)
         let isSending = flight != nil || sendingPlaces.contains(row.sequence)
         let progress = row.progress
         var failure: Failure?
@@ -63,7 +63,7 @@ extension Engine {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             var lines = try store.ledger(of: row)
-            if let flight = scheduler.flight(of: sequence, in: row.conversation) {
+            if let flight = core.scheduler.flight(of: sequence, in: row.conversation) {
                 lines.append(
                     Attempt(
                         number: flight.number, startedAt: flight.startedAt.wall, duration: nil, result: .underWay, kind: .none, code: 0,
@@ -83,7 +83,7 @@ extension Engine {
 
     /// The counts of one conversation, with what is being sent told apart.
     func withSending(_ stored: Counts, _ conversation: Name) -> Counts {
-        let sending = Int64(scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation })
+        let sending = Int64(core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation })
         var counts = stored
         counts.sending += sending
         counts.queued -= sending

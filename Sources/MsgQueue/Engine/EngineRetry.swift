@@ -24,7 +24,7 @@ extension Engine {
         while true {
             let step = try changing { () throws(QueueError) -> PutBack? in
                 guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
-                guard scheduler.network.isOnline || options.mode == .auto else { return nil }
+                guard core.scheduler.network.isOnline || options.mode == .auto else { return nil }
                 if !unsaved.isEmpty { saveUnsaved() }
                 if !unsaved.isEmpty, let storageTrouble { throw storageTrouble }
                 through = min(through, store.lastSequence)
@@ -44,7 +44,7 @@ extension Engine {
         let sequences = try store.failed(in: conversation, after: after, through: through, limit: Self.putBackTogether)
         guard let last = sequences.last else { return nil }
         let now = ports.moment
-        let round = scheduler.roundNumber ?? UInt32(truncatingIfNeeded: ports.random()) | 1
+        let round = core.scheduler.roundNumber ?? UInt32(truncatingIfNeeded: ports.random()) | 1
         var rows: [Row] = []
         try transaction(durable: true) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
@@ -65,7 +65,7 @@ extension Engine {
                 ))
         }
         for name in first.keys { refreshBlock(name) }
-        scheduler.putBack(first, round: round, through: last, now)
+        core.scheduler.putBack(first, round: round, through: last, now)
         countsChanged()
         return PutBack(count: Int64(rows.count), last: last, hasMore: sequences.count == Self.putBackTogether)
     }

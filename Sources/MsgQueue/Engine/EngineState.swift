@@ -5,14 +5,15 @@ extension Engine {
         try locked { () throws(QueueError) in
             let now = ports.moment
             // It may have expired a moment ago, and the timer has not said so yet.
-            let isAsking = core.prompt != nil && scheduler.isAsking(now)
-            var wait = scheduler.wait(queued: store.totals.queued, hasStart: hasStart, now)
-            if store.totals.queued > 0, scheduler.needsLook(wait) { wait = scheduler.wait(wait, look(nil), now) }
+            let isAsking = core.prompt != nil && core.scheduler.isAsking(now)
+            var wait = core.scheduler.wait(queued: store.totals.queued, hasStart: hasStart, now)
+            if store.totals.queued > 0, core.scheduler.needsLook(wait) { wait = core.scheduler.wait(wait, look(nil), now) }
             return QueueState(
-                network: scheduler.network, isInBackground: scheduler.isInBackground, mode: options.mode, isPaused: scheduler.isPaused,
-                pausedConversations: scheduler.pausedConversations.count, isDraining: scheduler.session != nil,
-                inFlight: scheduler.inFlight, hasTransport: transport != nil, prompt: isAsking ? core.prompt : nil,
-                promptExpiresAt: isAsking ? scheduler.promptExpiry(now) : nil, storage: storageReport,
+                network: core.scheduler.network, isInBackground: core.scheduler.isInBackground, mode: options.mode,
+                isPaused: core.scheduler.isPaused,
+                pausedConversations: core.scheduler.pausedConversations.count, isDraining: core.scheduler.session != nil,
+                inFlight: core.scheduler.inFlight, hasTransport: transport != nil, prompt: isAsking ? core.prompt : nil,
+                promptExpiresAt: isAsking ? core.scheduler.promptExpiry(now) : nil, storage: storageReport,
                 hasStorageTrouble: storageTrouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now))
         }
     }
@@ -21,7 +22,7 @@ extension Engine {
         if wait.reason == .noTransport, options.readOnly { return Words.readOnly }
         if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
         return Words.queue(
-            wait, facts(counts, nil, now), pausedConversations: Int64(scheduler.pausedConversations.count), now: now.wall,
+            wait, facts(counts, nil, now), pausedConversations: Int64(core.scheduler.pausedConversations.count), now: now.wall,
             isAsking: isAsking)
     }
 
@@ -39,14 +40,14 @@ extension Engine {
 
     /// How many of the queued messages, of all or of one conversation, the engine goes through now.
     private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
-        switch scheduler.scopeUnderWay(now) {
+        switch core.scheduler.scopeUnderWay(now) {
         case .nothing: return 0
-        case .everything: return counts.sending > 0 || scheduler.session != nil ? going(conversation, now) : 0
+        case .everything: return counts.sending > 0 || core.scheduler.session != nil ? going(conversation, now) : 0
         case .conversation(let drained): return conversation == nil || drained == conversation ? going(drained, now) : 0
         }
     }
 
-    private func going(_ conversation: Name?, _ now: Moment) -> Int64 { look(conversation).map { scheduler.going($0, now) } ?? 0 }
+    private func going(_ conversation: Name?, _ now: Moment) -> Int64 { look(conversation).map { core.scheduler.going($0, now) } ?? 0 }
 
     /// The first queued messages, of all or of one conversation; nil: the store cannot be read, which its next write reports.
     private func look(_ conversation: Name?) -> Look? {
@@ -60,11 +61,11 @@ extension Engine {
 
     private func facts(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> BannerFacts {
         var facts = BannerFacts()
-        facts.connectivity = scheduler.network.connectivity
+        facts.connectivity = core.scheduler.network.connectivity
         facts.mode = options.mode
         (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
-        facts.isPaused = scheduler.isPaused || conversation.map(scheduler.pausedConversations.contains) ?? false
-        facts.isHeldBack = options.readOnly || scheduler.isHeldBack(now)
+        facts.isPaused = core.scheduler.isPaused || conversation.map(core.scheduler.pausedConversations.contains) ?? false
+        facts.isHeldBack = options.readOnly || core.scheduler.isHeldBack(now)
         return facts
     }
 }

@@ -13,19 +13,19 @@ extension Engine {
         while true {
             noticeSleep()
             let now = ports.moment
-            if !unsaved.isEmpty, now.mono >= scheduler.storageUntil { saveUnsaved() }
-            let step = scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
+            if !unsaved.isEmpty, now.mono >= core.scheduler.storageUntil { saveUnsaved() }
+            let step = core.scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
             switch step {
             case .start, .wait: return step
             case .scan(let after, let limit):
                 attempt { () throws(QueueError) in
                     let rows = try store.queued(after: after, limit: limit)
-                    scheduler.scanned(rows, complete: rows.count < limit, now)
+                    core.scheduler.scanned(rows, complete: rows.count < limit, now)
                 }
             case .load(let conversation, let after, let limit):
                 attempt { () throws(QueueError) in
                     let heads = try store.queued(in: conversation, after: after, limit: limit)
-                    scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
+                    core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
                 }
             case .expire(let conversation, let sequence):
                 attempt { () throws(QueueError) in
@@ -34,7 +34,7 @@ extension Engine {
             case .seek(let after, let limit):
                 attempt { () throws(QueueError) in
                     let rows = try store.queued(after: after, limit: limit)
-                    scheduler.sought(rows, complete: rows.count < limit, now)
+                    core.scheduler.sought(rows, complete: rows.count < limit, now)
                 }
             case .endUnreachable(let conversation, let sequence, let hand):
                 attempt { () throws(QueueError) in
@@ -50,7 +50,7 @@ extension Engine {
 
     /// Messages that are queued in the conversation that is drained alone; nil: none is.
     private var queuedInSession: Int64? {
-        guard let session = scheduler.session, session.conversation != nil else { return nil }
+        guard let session = core.scheduler.session, session.conversation != nil else { return nil }
         return left(in: session).queued
     }
 
@@ -58,7 +58,7 @@ extension Engine {
         let asleep = ports.asleep()
         // The clocks are not read at one instant.
         guard asleep - asleepBefore > 100 else { return }
-        scheduler.slept(asleep - asleepBefore)
+        core.scheduler.slept(asleep - asleepBefore)
         asleepBefore = asleep
     }
 

@@ -36,7 +36,7 @@ extension Engine {
             lock.lock()
             if reason.contains(.deadline) { timerDeadline = nil }
             planMonitor()
-            if reason.contains(.clockSet) { scheduler.clockSet(ports.moment) }
+            if reason.contains(.clockSet) { core.scheduler.clockSet(ports.moment) }
             if let network, let monitor, monitor === self.monitor { learned(network) }
         }
         lock.unlock()

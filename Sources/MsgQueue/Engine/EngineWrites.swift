@@ -119,11 +119,11 @@ extension Engine {
         if inserted.count > 1 { for place in inserted { ahead[commands[place.command].drafts[place.draft].conversation, default: 0] += 1 } }
         for place in inserted {
             let draft = commands[place.command].drafts[place.draft]
-            let direct = scheduler.goesDirect(draft.conversation) ?? isFirst(draft.conversation, of: ahead[draft.conversation] ?? 1)
+            let direct = core.scheduler.goesDirect(draft.conversation) ?? isFirst(draft.conversation, of: ahead[draft.conversation] ?? 1)
             ahead[draft.conversation, default: 1] -= 1
             let head = Head(
                 sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly)
-            scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
+            core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
             if place.expiresAt != 0 { nextExpiry = min(nextExpiry, place.expiresAt) }
             guard handler != nil, case .success(let ids) = commands[place.command].result else { continue }
             emit(
@@ -145,7 +145,7 @@ extension Engine {
     /// Whether nothing of its conversation waits before a message; `own`: so many queued ones are it and those behind it.
     private func isFirst(_ conversation: Name, of own: Int64) -> Bool {
         do throws(QueueError) {
-            let sending = scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
+            let sending = core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
             return try store.counts(of: conversation).queued - Int64(sending) <= own
         } catch {
             storageTrouble(error)
@@ -200,7 +200,7 @@ extension Engine {
             }
             store.scrub()
             refreshBlock(row.conversation)
-            scheduler.removed(row.sequence, row.conversation, ports.moment)
+            core.scheduler.removed(row.sequence, row.conversation, ports.moment)
             emit(.deleted(id: id, conversation: row.conversation.text))
             countsChanged()
         }
@@ -250,7 +250,7 @@ extension Engine {
             // An outcome that is not on disk yet would bring its message back.
             if !unsaved.isEmpty { saveUnsaved() }
             if !unsaved.isEmpty, let storageTrouble { throw storageTrouble }
-            let flights = scheduler.flights.values.filter {
+            let flights = core.scheduler.flights.values.filter {
                 !$0.isEnded && (name == nil || $0.conversation == name)
             }
             try transaction(durable: true) { () throws(QueueError) in
@@ -264,8 +264,8 @@ extension Engine {
             }
             for flight in flights { core.doom(flight.token) }
             store.scrub()
-            scheduler.cleared(name, ports.moment)
-            for conversation in name.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(conversation) }
+            core.scheduler.cleared(name, ports.moment)
+            for conversation in name.map({ [$0] }) ?? core.scheduler.blockedConversations { refreshBlock(conversation) }
             emit(.cleared(conversation: conversation))
             countsChanged()
         }

@@ -72,7 +72,7 @@ final class EngineBench: @unchecked Sendable {
     /// What the timer thread does when it hears that the wall clock was set, or that the machine slept.
     func hearOfClock() throws {
         engine.lock.withLock {
-            engine.scheduler.clockSet(clock.ports.moment)
+            engine.core.scheduler.clockSet(clock.ports.moment)
             engine.maintain()
             engine.settle()
         }
