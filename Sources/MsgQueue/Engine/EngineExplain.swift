@@ -58,18 +58,18 @@ extension Engine {
         case .sending: return (.sending, 0, nil)
         case .failed:
             // A retry that was asked for waits like a queued message.
-            guard core.scheduler.isForced(row.sequence) else { return (.failed, 0, nil) }
+            guard scheduler.isForced(row.sequence) else { return (.failed, 0, nil) }
         case .queued: break
         }
-        let flight = core.scheduler.flights.values.first { $0.conversation == row.conversation }
+        let flight = scheduler.flights.values.first { $0.conversation == row.conversation }
         // Its time ran out, but the transport's call has not come back.
         if flight?.sequence == row.sequence { return (.sending, 0, nil) }
         let holder: Int64?
         if let flight { holder = flight.sequence } else { holder = try firstHolder(row, scheduler, now) }
-        let (reason, until) = core.scheduler.explain(row.head, row.conversation, holder: holder, now)
+        let (reason, until) = scheduler.explain(row.head, row.conversation, holder: holder, now)
         switch reason {
         case .behind: return (reason, until, holder)
-        case .blocked: return (reason, until, core.scheduler.block(of: row.conversation))
+        case .blocked: return (reason, until, scheduler.block(of: row.conversation))
         default: return (reason, until, nil)
         }
     }
@@ -81,7 +81,7 @@ extension Engine {
             let page = try store.queued(in: row.conversation, after: after, limit: 64)
             for head in page {
                 if head.sequence >= row.sequence { return nil }
-                if core.scheduler.holds(head, now) { return head.sequence }
+                if scheduler.holds(head, now) { return head.sequence }
             }
             guard page.count == 64, let last = page.last else { return nil }
             after = last.sequence
