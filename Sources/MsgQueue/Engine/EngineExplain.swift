@@ -32,8 +32,9 @@ extension Engine {
     private func place(of row: Row) throws(QueueError) -> Int {
         guard options.drainBatch > 0 else { return 0 }
         let counted = min(options.drainBatch, Scheduler.scanChunk)
-        let first = try store.queued(after: 0, limit: counted + sendingPlaces.count)
-        return first.filter { !sendingPlaces.contains($0.head.sequence) }.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
+        let sending = sendingPlaces
+        let first = try store.queued(after: 0, limit: counted + sending.count)
+        return first.filter { !sending.contains($0.head.sequence) }.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
     }
 
     /// What a message that waits for a connection waits for then.

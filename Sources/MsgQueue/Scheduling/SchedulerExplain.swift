@@ -4,8 +4,7 @@ extension Scheduler {
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
     {
         let head = anchored(stored)
-        func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
-        if now.mono < storageUntil { return (.storage, wall(storageUntil)) }
+        if now.mono < storageUntil { return (.storage, wall(storageUntil, now)) }
         if !hasTransport { return (.noTransport, 0) }
         if !network.isOnline { return (.offline, 0) }
         if isPaused(conversation) { return (.paused, 0) }
@@ -23,9 +22,9 @@ extension Scheduler {
         if head.scheduledWait(now) > 0, !isHeldLonger { return (.scheduled, head.notBefore) }
         if isMetered(head) { return (.metered, 0) }
         let delay = head.retryWait(now)
-        if delay > 0, !isHeldLonger { return (.retrying, now.wall + delay) }
-        if head.wait(now) > 0 { return (.holding, wall(held)) }
-        if now.mono < limitedUntil { return (.holding, wall(limitedUntil)) }
+        if delay > 0, !isHeldLonger { return (.retrying, now.wall.addingClamped(delay)) }
+        if head.wait(now) > 0 { return (.holding, wall(held, now)) }
+        if now.mono < limitedUntil { return (.holding, wall(limitedUntil, now)) }
         return leave(head, conversation, now)
     }
 
@@ -39,19 +38,18 @@ extension Scheduler {
 
     /// Whether it may go, or who has to say so.
     private func leave(_ head: Head, _ conversation: Name, _ now: Moment) -> (reason: Explanation.Reason, until: Int64) {
-        func wall(_ mono: Int64) -> Int64 { now.wall + max(0, mono - now.mono) }
         // A drain's batch that is used up ends the drain before anything else goes.
         if let session, session.serves(conversation), !session.hasBatchLeft { return (.trigger, 0) }
         if hasLeave(now, in: conversation) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
         let isAsked = lanes[conversation]?.asked.contains(head.sequence) == true
         if isAsked || mode == .auto {
-            if now.mono < pausedUntil { return (.holding, wall(pausedUntil)) }
+            if now.mono < pausedUntil { return (.holding, wall(pausedUntil, now)) }
             if !mayWake { return (.trigger, 0) }
         }
         if isAsked { return (.next, 0) }
         guard mode == .auto else { return (.person, 0) }
-        if now.mono < settledAt { return (.holding, wall(settledAt)) }
-        return (budget > 0 || head.isRetry ? .next : .trigger, timerAt > now.mono ? wall(timerAt) : 0)
+        if now.mono < settledAt { return (.holding, wall(settledAt, now)) }
+        return (budget > 0 || head.isRetry ? .next : .trigger, timerAt > now.mono ? wall(timerAt, now) : 0)
     }
 
     /// Whether a queued message holds those behind it in its conversation.

@@ -169,9 +169,6 @@ extension Scheduler {
         placeAll(now)
     }
 
-    /// The store was read to its end, and nothing waits in it that is known here.
-    package var knowsOfNothing: Bool { scanComplete && lanes.isEmpty && flights.isEmpty }
-
     /// Something of this conversation counts in the report of the drain under way.
     package mutating func count(_ conversation: Name, _ change: (inout Report) -> Void) {
         guard var current = session, current.serves(conversation) else { return }

@@ -62,7 +62,8 @@ extension Scheduler {
     /// When the prompt expires, milliseconds since 1970.
     package func promptExpiry(_ now: Moment) -> Int64 { wall(promptUntil, now) }
 
-    private func wall(_ mono: Int64, _ now: Moment) -> Int64 { now.wall.addingClamped(max(0, mono.subtractingClamped(now.mono))) }
+    /// A monotonic time as wall time; one that has passed is now.
+    func wall(_ mono: Int64, _ now: Moment) -> Int64 { now.wall.addingClamped(max(0, mono.subtractingClamped(now.mono))) }
 
     // MARK: The queue as a whole
 
