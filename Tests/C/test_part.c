@@ -73,15 +73,20 @@ static void on_drained(void *context, const msgq_report *report) {
   atomic_fetch_add(&told->count, 1);
 }
 
+/* An open queue whose transport does not return until `held` is false. */
+static void begin_held(struct scene *scene, struct stub *stub) {
+  scene_begin_open(scene);
+  stub_begin(stub, MSGQ_VERDICT_SENT);
+  atomic_store(&stub->held, true);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
 TEST(Q19_a_drain_of_another_scope_begins_when_the_one_under_way_has_ended) {
   struct scene scene;
   struct stub stub;
   struct told told = { .count = 0 };
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  atomic_store(&stub.held, true);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  begin_held(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   put(&scene, "b", "ben", "hello");
   put(&scene, "c", "cem", "hello");
@@ -106,10 +111,7 @@ TEST(Q19_the_banner_says_what_a_drain_of_one_conversation_sends) {
   struct stub stub;
   struct told told = { .count = 0 };
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  atomic_store(&stub.held, true);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  begin_held(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   put(&scene, "b", "ben", "hello");
   put(&scene, "c", "ben", "hello");
@@ -130,10 +132,7 @@ TEST(Q19_a_drain_that_waits_for_another_ends_at_its_own_timeout) {
   struct stub stub;
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  atomic_store(&stub.held, true);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  begin_held(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   put(&scene, "b", "ben", "hello");
   options.conversation = "ana";
