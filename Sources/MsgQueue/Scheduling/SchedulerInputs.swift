@@ -163,7 +163,16 @@ extension Scheduler {
 
     /// What is known of the backlog is wrong: the store is read anew.
     package mutating func forgetBacklog(_ now: Moment) {
-        for (conversation, lane) in lanes where lane.flight == nil { lanes[conversation] = nil }
+        for (conversation, lane) in lanes {
+            guard lane.flight != nil else {
+                lanes[conversation] = nil
+                continue
+            }
+            // What stands before the message in flight may have been missed, too.
+            var unread = lane
+            (unread.upcoming, unread.deferred, unread.last, unread.more) = ([], [], 0, true)
+            lanes[conversation] = unread
+        }
         scannedThrough = 0
         scanComplete = false
         placeAll(now)

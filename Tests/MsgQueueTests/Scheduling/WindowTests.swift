@@ -111,4 +111,18 @@ import Testing
         try simulation.run()
         #expect(simulation.store.queued.isEmpty)
     }
+
+    /// An index of the store did not know message 2 when the backlog was read.
+    @Test func D10_what_was_missed_behind_a_message_in_flight_goes_in_its_place() throws {
+        let simulation = Simulation(.auto)
+        simulation.judge.isAsleep = true
+        simulation.preload(["a", "a", "a"])
+        simulation.store.update(2) { $0.progress.status = .sent }
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        simulation.store.update(2) { $0.progress.status = .queued }
+        simulation.scheduler.forgetBacklog(simulation.now)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 3])
+    }
 }
