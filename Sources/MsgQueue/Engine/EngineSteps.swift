@@ -71,6 +71,8 @@ extension Engine {
 
     /// Starts the next attempt, in one commit with what was recorded before. Under the lock.
     func startNext() -> Work? {
+        // Each failure that room was made for, or an index mended, is followed by another try, which nobody else would make.
+        var triesLeft = 16
         while true {
             guard phase == .open, case .start(let conversation, let sequence, let hand) = advance(), let transport else {
                 commitFacts()
@@ -78,11 +80,17 @@ extension Engine {
             }
             do throws(QueueError) {
                 guard let work = try prepare(conversation, sequence, hand, transport) else { continue }
-                guard commitFacts(begins: true) else { return nil }
-                begun(work)
-                return work
+                if commitFacts(begins: true) {
+                    begun(work)
+                    return work
+                }
             } catch {
                 giveUpFacts(error)
+            }
+            guard ports.mono() >= core.scheduler.storageUntil else { return nil }
+            triesLeft -= 1
+            guard triesLeft > 0 else {
+                storagePause(QueueError(.storage, "the beginning of an attempt could not be written"))
                 return nil
             }
         }
