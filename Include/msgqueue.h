@@ -593,7 +593,8 @@ const msgq_conversation *msgq_conversations_at(const struct msgq_conversations *
 void msgq_conversations_free(struct msgq_conversations *page);
 
 /* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is being sent is
-   removed when its attempt ends, unless that succeeds. Errors: INVALID, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+   removed when its attempt ends, unless that succeeds. On a full disk, after STORAGE, some of them may be gone. Errors: INVALID,
+   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 
 /* Puts all `failed` messages of one conversation or (NULL) of all back to `queued`, in their places and with all of their

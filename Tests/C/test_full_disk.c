@@ -168,6 +168,95 @@ TEST(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
   end_small_disk(&scene);
 }
 
+/* Messages of several conversations, `size` to four times `size` bytes each, until the disk takes no more; how many it took. */
+static unsigned enqueue_small_until_full(struct scene *scene, size_t size) {
+  static const char *const conversations[] = {"ana", "ben", "cem", "dana", "eve"};
+  static const char body[16384];
+  for (unsigned number = 0;; number++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.conversation = conversations[number % 5];
+    draft.body = body;
+    draft.body_size = size + number * 37 % (3 * size + 1);
+    msgq_result result = msgq_enqueue(scene->queue, &draft, NULL);
+    if (result == MSGQ_OK) continue;
+    CHECK_NUMBER(MSGQ_STORAGE, result);
+    return number;
+  }
+}
+
+/* All of them leave a disk that the queue itself filled, by any outcome, and closing and opening find them so. */
+static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict verdict, bool is_filled) {
+  struct scene scene;
+  struct stub stub;
+  begin_small_disk(&scene, disk);
+  stub_begin(&stub, verdict);
+  scene_open(&scene);
+  unsigned count = enqueue_small_until_full(&scene, size);
+  if (is_filled) fill_disk(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  msgq_report report = drain(&scene);
+  CHECK_NUMBER(MSGQ_STOP_EMPTY, report.stop);
+  CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? report.sent : report.failed);
+  CHECK_NUMBER(count, atomic_load(&stub.calls));
+  scene_close(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  struct msgq_counts counts = counts_of(&scene, NULL);
+  CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? counts.sent : counts.failed);
+  CHECK_NUMBER(0, drain(&scene).sent);
+  CHECK_NUMBER(count, atomic_load(&stub.calls));
+  end_small_disk(&scene);
+}
+
+TEST(D9_a_drain_empties_a_disk_that_small_messages_filled) {
+  check_small_disk_drains("1m", 100, MSGQ_VERDICT_SENT, false);
+  check_small_disk_drains("1m", 200, MSGQ_VERDICT_REJECT, false);
+  check_small_disk_drains("768k", 50, MSGQ_VERDICT_SENT, true);
+  check_small_disk_drains("3m", 20, MSGQ_VERDICT_REJECT, true);
+}
+
+/* After the next opening the log is empty, and it can only grow into the room that is kept. */
+static unsigned reopen_on_full_disk(struct scene *scene, const char *disk, size_t size) {
+  begin_small_disk(scene, disk);
+  scene_open(scene);
+  unsigned count = enqueue_small_until_full(scene, size);
+  fill_disk(scene);
+  scene_close(scene);
+  fill_disk(scene);
+  scene_open(scene);
+  return count;
+}
+
+TEST(D9_failed_messages_are_retried_together_on_a_full_disk) {
+  struct scene scene;
+  struct stub stub;
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  unsigned count = reopen_on_full_disk(&scene, "8m", 250);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(count, drain(&scene).failed);
+  stub.verdict = MSGQ_VERDICT_SENT;
+  scene_close(&scene);
+  fill_disk(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  uint64_t again = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_retry_all(scene.queue, NULL, &again));
+  CHECK_NUMBER(count, again);
+  drain(&scene);
+  CHECK_NUMBER(count, counts_of(&scene, NULL).sent);
+  end_small_disk(&scene);
+}
+
+TEST(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
+  struct scene scene;
+  unsigned count = reopen_on_full_disk(&scene, "16m", 4000);
+  CHECK(count > 100);
+  CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
+  CHECK_NUMBER(0, listed(&scene));
+  REQUIRE_OK(enqueue(&scene, "in the room of the others", 2000));
+  end_small_disk(&scene);
+}
+
 /* For everybody: files that may not grow. */
 TEST(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
   struct scene scene;
@@ -201,6 +290,9 @@ const struct check_test full_disk_tests[] = {
   ROW_ALONE(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room),
   ROW_ALONE(D9_a_full_disk_can_be_cleared),
   ROW_ALONE(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice),
+  ROW_ALONE(D9_a_drain_empties_a_disk_that_small_messages_filled),
+  ROW_ALONE(D9_failed_messages_are_retried_together_on_a_full_disk),
+  ROW_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening),
   ROW_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing),
   ROWS_END,
 };

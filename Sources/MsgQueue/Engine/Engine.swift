@@ -265,9 +265,19 @@ package final class Engine: @unchecked Sendable {
         emit(.storage(nil))
     }
 
-    /// Runs `body` and commits; after an error nothing is changed. `makingRoom`: when the disk is full, with the room that is kept.
-    func transaction<T>(durable: Bool, makingRoom: Bool = true, _ body: () throws(QueueError) -> T) throws(QueueError) -> T {
-        var (mayMakeRoom, mayMakeIndexes) = (makingRoom, true)
+    /// What a transaction may use when the disk is full.
+    enum Room {
+        /// The log, after it was copied.
+        case inLog
+        /// The room that is kept for sending and deleting, too.
+        case kept
+    }
+
+    /// Runs `body` and commits; after an error nothing is changed. `isTried`: it is tried in another way when the disk is full.
+    func transaction<T>(
+        durable: Bool, room: Room = .kept, isTried: Bool = false, _ body: () throws(QueueError) -> T
+    ) throws(QueueError) -> T {
+        var (mayMakeRoom, mayMakeIndexes) = (true, true)
         while true {
             do throws(QueueError) {
                 try store.begin()
@@ -277,13 +287,13 @@ package final class Engine: @unchecked Sendable {
                 return value
             } catch {
                 store.rollback()
-                if error.isFull, mayMakeRoom, store.makeRoom() { continue }
+                if error.isFull, mayMakeRoom, store.makeRoom(ofKept: room == .kept) { continue }
                 mayMakeRoom = false
                 if error.isIndex, mayMakeIndexes, mendIndexes(error) {
                     mayMakeIndexes = false
                     continue
                 }
-                if error.code == .storage || error.code == .unknown { storageTrouble(error) }
+                if error.code == .storage || error.code == .unknown, !(error.isFull && isTried) { storageTrouble(error) }
                 throw error
             }
         }

@@ -20,7 +20,7 @@ extension Engine {
             }
             let now = ports.moment
             try store.takeRoom(messages: 1, bytes: Int64(draft.body.count))
-            let row = try transaction(durable: true, makingRoom: false) { () throws(QueueError) in
+            let row = try transaction(durable: true, room: .inLog) { () throws(QueueError) in
                 try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
             }
             countsChanged()

@@ -21,6 +21,7 @@ extension Engine {
         var count: Int64 = 0
         // What fails meanwhile behind this one is no part of it, nor what fails again.
         var (after, through) = (Int64(0), Int64.max)
+        var limit = Self.putBackTogether
         while true {
             let step = try changing { () throws(QueueError) -> PutBack? in
                 guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
@@ -28,7 +29,7 @@ extension Engine {
                 if !unsaved.isEmpty { saveUnsaved() }
                 if !unsaved.isEmpty, let storageTrouble { throw storageTrouble }
                 through = min(through, store.lastSequence)
-                return try putBack(name, after: after, through: through)
+                return try putBack(name, after: after, through: through, limit: &limit)
             }
             guard let step else { return count }
             count += step.count
@@ -39,14 +40,25 @@ extension Engine {
         }
     }
 
-    /// Puts the next ones back, in one transaction.
-    private func putBack(_ conversation: Name?, after: Int64, through: Int64) throws(QueueError) -> PutBack? {
-        let sequences = try store.failed(in: conversation, after: after, through: through, limit: Self.putBackTogether)
+    /// Puts the next ones back, in one transaction; fewer of them when the disk is full.
+    private func putBack(_ conversation: Name?, after: Int64, through: Int64, limit: inout Int) throws(QueueError) -> PutBack? {
+        while limit > 1 {
+            do throws(QueueError) { return try putBack(conversation, after: after, through: through, limit: limit) } catch {
+                guard error.isFull else { throw error }
+                limit /= 4
+            }
+        }
+        return try putBack(conversation, after: after, through: through, limit: 1)
+    }
+
+    private func putBack(_ conversation: Name?, after: Int64, through: Int64, limit: Int) throws(QueueError) -> PutBack? {
+        let sequences = try store.failed(in: conversation, after: after, through: through, limit: limit)
         guard let last = sequences.last else { return nil }
         let now = ports.moment
         let round = core.scheduler.roundNumber ?? UInt32(truncatingIfNeeded: ports.random()) | 1
         var rows: [Row] = []
-        try transaction(durable: true) { () throws(QueueError) in
+        let isLeast = limit == 1
+        try transaction(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
             for sequence in sequences {
                 guard let row = try failedRow(sequence) else { continue }
@@ -67,7 +79,7 @@ extension Engine {
         for name in first.keys { refreshBlock(name) }
         core.scheduler.putBack(first, round: round, through: last, now)
         countsChanged()
-        return PutBack(count: Int64(rows.count), last: last, hasMore: sequences.count == Self.putBackTogether)
+        return PutBack(count: Int64(rows.count), last: last, hasMore: sequences.count == limit)
     }
 
     /// A failed message as it was written; nil: it is damaged, and stays failed.

@@ -45,7 +45,7 @@ extension Engine {
         do throws(QueueError) {
             try checkWritable()
             try takeRoom(for: commands)
-            try transaction(durable: true, makingRoom: false) { () throws(QueueError) in
+            try transaction(durable: true, room: .inLog) { () throws(QueueError) in
                 inserted.removeAll(keepingCapacity: true)
                 for (index, command) in commands.enumerated() {
                     do throws(QueueError) {
@@ -253,14 +253,12 @@ extension Engine {
             let flights = core.scheduler.flights.values.filter {
                 !$0.isEnded && (name == nil || $0.conversation == name)
             }
-            try transaction(durable: true) { () throws(QueueError) in
-                for flight in flights {
-                    guard let row = core.flying[flight.token] else { continue }
-                    var progress = row.progress
-                    progress.doomed = true
-                    try store.update(row, to: progress)
-                }
-                _ = try store.deleteUnsent(of: name)
+            do throws(QueueError) { try clear(name, flights, isTried: true) } catch {
+                guard error.isFull else { throw error }
+                // Few at a time need less of the log, which is copied in between. An error may leave some of them removed.
+                defer { countsChanged() }
+                while try transaction(durable: true, { () throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4) }) > 0 {}
+                try clear(name, flights, isTried: false)
             }
             for flight in flights { core.doom(flight.token) }
             store.scrub()
@@ -268,6 +266,18 @@ extension Engine {
             for conversation in name.map({ [$0] }) ?? core.scheduler.blockedConversations { refreshBlock(conversation) }
             emit(.cleared(conversation: conversation))
             countsChanged()
+        }
+    }
+
+    private func clear(_ name: Name?, _ flights: [Flight], isTried: Bool) throws(QueueError) {
+        try transaction(durable: true, room: isTried ? .inLog : .kept, isTried: isTried) { () throws(QueueError) in
+            for flight in flights {
+                guard let row = core.flying[flight.token] else { continue }
+                var progress = row.progress
+                progress.doomed = true
+                try store.update(row, to: progress)
+            }
+            _ = try store.deleteUnsent(of: name)
         }
     }
 }

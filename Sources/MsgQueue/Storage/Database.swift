@@ -17,6 +17,7 @@ final class Database {
     private let lock: StoreLock?
     private let view: StoreView?
     private var watch: FileWatch
+    private var room = DiskRoom()
     /// Frames in the log after the last commit; written by SQLite's hook.
     private let hookFrames: UnsafeMutablePointer<Int32>
     /// Frames in the log that are durable.
@@ -339,70 +340,34 @@ final class Database {
 
     // MARK: Room
 
-    /// What is kept for outcomes, deletions and closing when the disk is full: blocks behind the database's end.
-    private static let reserve: Int64 = 64 << 10
-    /// Room for messages that is taken at a time: more where there is plenty, so that the log does not want for it.
-    private static let (step, longStep): (Int64, Int64) = (64 << 10, 512 << 10)
-    private static let plenty: UInt64 = 256 << 20
-    /// Whether the file system can allocate blocks behind a file's end.
-    private var canReserve = true
-    /// The reserve is whole. Without it no message is accepted.
-    private(set) var hasReserve = true
-    /// Nothing is left of the reserve: it was given up. (One that is not whole, or of an earlier session, still helps.)
-    private var isReserveGone = false
-    /// Bytes of new messages that the room taken last suffices for.
-    private var growthLeft: Int64 = -1
-
-    /// Sees to it that so many bytes of new messages can be copied into the database when the disk is full, with the reserve left.
-    func takeRoom(for bytes: Int64) throws(QueueError) {
-        growthLeft = growthLeft.subtractingClamped(bytes)
-        guard let lock, canReserve, growthLeft < 0 || !hasReserve else { return }
-        let end = Int64(try Posix.status(lock.descriptor, path).st_size)
-        let grown = max(0, try pageCount() * 4096 - end)
-        let step = freeBytes(lock) > Self.plenty ? Self.longStep : Self.step
-        guard platform_allocate(lock.descriptor, end, Self.reserve + grown + bytes + step) == 0 else {
-            guard Posix.isFull(errno) else {
-                canReserve = false
-                return
-            }
-            hasReserve = false
+    /// Sees to it that so many bytes of new messages can be copied into the database when the disk is full, and `kept` bytes more.
+    func takeRoom(for bytes: Int64, keeping kept: Int64) throws(QueueError) {
+        guard let lock, room.isNeeded(for: bytes) else { return }
+        let size = Int64(try Posix.status(lock.descriptor, path).st_size)
+        let grown = max(0, try pageCount() * 4096 - size)
+        // Allocating it changes the file's times.
+        defer { watch.rememberTimes() }
+        guard room.take(lock.descriptor, size: size, bytes: grown.addingClamped(bytes).addingClamped(kept)) else {
             throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
         }
-        // Allocating it changed the file's times.
-        watch.rememberTimes()
-        (hasReserve, isReserveGone, growthLeft) = (true, false, step)
     }
 
-    /// Of the file system; 0 when it does not tell.
-    private func freeBytes(_ lock: StoreLock) -> UInt64 {
-        var status = statvfs()
-        guard fstatvfs(lock.descriptor, &status) == 0 else { return 0 }
-        return UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue
-    }
-
-    /// Takes the reserve again, or as much of it as there is room for.
-    func restoreReserve() {
-        growthLeft = -1
-        do throws(QueueError) { try takeRoom(for: 0) } catch {
+    /// Takes the room again that a checkpoint gave back, or as much of it as there is.
+    func restoreRoom(keeping kept: Int64) {
+        room.forget()
+        do throws(QueueError) { try takeRoom(for: 0, keeping: kept) } catch {
             // The next message asks again, and is told.
-            guard let lock, let end = try? Posix.status(lock.descriptor, path).st_size else { return }
-            for bytes in [Self.reserve, Self.reserve / 2, Self.reserve / 4, Self.reserve / 8]
-            where platform_allocate(lock.descriptor, Int64(end), bytes) == 0 {
-                watch.rememberTimes()
-                isReserveGone = false
-                return
-            }
+            guard let lock, let size = try? Posix.status(lock.descriptor, path).st_size else { return }
+            room.takeRest(lock.descriptor, size: Int64(size), bytes: kept)
+            watch.rememberTimes()
         }
     }
 
-    /// Gives the reserve up for what must be written now; false: there is none.
-    func releaseReserve() -> Bool {
-        guard let lock, canReserve, !isReserveGone else { return false }
-        hasReserve = false
-        isReserveGone = true
-        guard let status = try? Posix.status(lock.descriptor, path) else { return false }
+    /// Gives half of the room up for what must be written now, in the end all of it; false: there is none.
+    func releaseRoom() -> Bool {
+        guard let lock, let status = try? Posix.status(lock.descriptor, path) else { return false }
         defer { watch.remember() }
-        return ftruncate(lock.descriptor, status.st_size) == 0
+        return room.release(lock.descriptor, size: Int64(status.st_size), allocated: Int64(status.st_blocks) * 512)
     }
 
     /// A file of which more than half is unused, and so much at least, is made smaller when it is closed; a larger rest takes too long.

@@ -319,11 +319,11 @@ package final class Store {
         if isFirst {
             isMarked = true
             // The database file itself must say that it is in use, so that a copy without its log is noticed.
-            if checkpoint() { database.restoreReserve() } else if durable { noteFlushed() }
+            if !checkpoint(), durable { noteFlushed() }
         } else if durable {
             noteFlushed()
         }
-        if database.isLogLong { if checkpoint() { database.restoreReserve() } }
+        if database.isLogLong { checkpoint() }
     }
 
     /// With the first change of a session and of a log the row says so, and whom the log belongs to.
@@ -410,6 +410,7 @@ package final class Store {
         write(record(frames: 0), durable: true)
         // After a large batch its room is given back at once; otherwise it would be with the next commit.
         if isOversized, !database.truncateLog() { Log.warning("\(path): the log could not be made smaller") }
+        database.restoreRoom(keeping: keptRoom)
         return true
     }
 
@@ -432,30 +433,40 @@ package final class Store {
             Log.warning("\(path): text that was deleted is still in the log")
             return
         }
-        database.restoreReserve()
+        database.restoreRoom(keeping: keptRoom)
     }
 
     // MARK: Room
 
+    /// Bytes that what is accepted may still need: an outcome and a line in the ledger for each unsent message, the indexes of those that
+    /// the fold has not seen, the pages of a body that is deleted, and what closing writes.
+    private var keptRoom: Int64 {
+        let unsent = min(max(0, counters.totals.queued.addingClamped(counters.totals.failed)), 1 << 40)
+        let unfolded = min(max(0, unfoldedRows), 1 << 40)
+        let bodies = min(max(0, counters.totals.unsentBytes), Self.roomForBodies)
+        return Self.leastRoom + bodies + bodies / 8 + unsent * Self.roomPerUnsent + unfolded * Self.roomPerUnfolded
+    }
+    private static let (leastRoom, roomForBodies): (Int64, Int64) = (192 << 10, 4 << 20)
+    private static let (roomPerUnsent, roomPerUnfolded): (Int64, Int64) = (256, 512)
+
     /// Throws when the disk has no room for so many more bytes of messages, with what is kept for sending them.
     package func takeRoom(messages: Int, bytes: Int64) throws(QueueError) {
         guard !isReadOnly else { return }
-        // With what indexes and counts take of each.
-        let wanted = bytes + bytes / 4 + Int64(messages) * 600
-        do throws(QueueError) { try database.takeRoom(for: wanted) } catch {
+        // With what indexes and counts take of each, and what is kept for each.
+        let wanted = bytes + bytes / 4 + Int64(messages) * (600 + Self.roomPerUnsent)
+        do throws(QueueError) { try database.takeRoom(for: wanted, keeping: keptRoom) } catch {
             guard error.isFull, !isInTransaction, checkpoint() else { throw error }
-            try database.takeRoom(for: wanted)
+            try database.takeRoom(for: wanted, keeping: keptRoom)
         }
     }
 
-    /// After the disk was found full: makes some room. False when nothing can be done.
-    package func makeRoom() -> Bool {
+    /// After the disk was found full: makes some room, `ofKept`: with what is kept for sending and deleting. False when nothing can be done.
+    package func makeRoom(ofKept mayRelease: Bool = true) -> Bool {
         guard !isInTransaction, !database.isPoisoned else { return false }
         let hadLog = !database.isLogFresh
         if hadLog, checkpoint() { return true }
-        guard database.releaseReserve() else { return false }
+        guard mayRelease, database.releaseRoom() else { return false }
         Log.warning("\(path): the disk is full; the room that is kept for sending and deleting is used now")
-        _ = checkpoint()
         return true
     }
 
@@ -498,7 +509,7 @@ package final class Store {
                     Log.warning("\(path): not closed in order: the log could not be copied into the database; the next open copies it")
                     return false
                 }
-                database.restoreReserve()
+                database.restoreRoom(keeping: keptRoom)
                 return true
             } catch {
                 // The next open counts for itself; nothing is lost but time.

@@ -38,8 +38,16 @@ extension Store {
     package func foldNow() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
         guard !isInTransaction else { return try fold() }
+        do throws(QueueError) { try foldAlone() } catch {
+            // The log may have grown as far as it can: copied, it begins anew.
+            guard error.isFull, !database.isLogFresh, checkpoint() else { throw error }
+            try foldAlone()
+        }
+    }
+
+    private func foldAlone() throws(QueueError) {
         try begin()
-        do {
+        do throws(QueueError) {
             try fold()
             try commit(durable: false)
         } catch {

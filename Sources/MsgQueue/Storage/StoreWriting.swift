@@ -134,14 +134,14 @@ extension Store {
     }
 
     /// Removes what is queued or failed, of one conversation or of all, except what is being sent.
-    package func deleteUnsent(of conversation: Name?) throws(QueueError) -> Int {
+    package func deleteUnsent(of conversation: Name?, atMost limit: Int = .max) throws(QueueError) -> Int {
         try fold()
         var removed = 0
         var last: Int64 = 0
         while true {
-            let rows = try unsentRows(of: conversation, after: last, limit: 256)
+            let rows = try unsentRows(of: conversation, after: last, limit: Int64(min(256, limit - removed)))
             guard let end = rows.last else {
-                if removed > 0 { try checkCleared(conversation) }
+                if removed > 0, removed < limit { try checkCleared(conversation) }
                 return removed
             }
             for row in rows { try delete(row) }
