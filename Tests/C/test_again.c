@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void begin(struct scene *scene, struct stub *stub, msgq_mode mode) {
   scene_begin(scene);
@@ -393,21 +393,3 @@ TEST(R14_a_hundred_thousand_are_put_back) {
   AWAIT(counts_of(&scene, NULL).queued == 0);
   scene_end(&scene);
 }
-
-const struct check_test again_tests[] = {
-  ROW(R15_in_manual_mode_a_retry_while_offline_fails_again_at_once),
-  ROW(R15_in_mode_ask_a_retry_while_offline_fails_again_at_once),
-  ROW(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued),
-  ROW(R15_in_mode_auto_a_retry_while_offline_is_queued_durably),
-  ROW(R15_a_wish_that_waits_ends_when_the_connection_goes),
-  ROW(R15_a_wish_that_waits_ends_with_a_pause),
-  ROW(R15_while_paused_a_retry_is_queued_and_send_now_is_refused),
-  ROW(R14_all_that_failed_is_sent_again_in_every_mode),
-  ROW(R14_of_one_conversation_in_order_without_what_was_queued_before),
-  ROW(R14_while_offline_only_mode_auto_queues_them),
-  ROW(R14_what_is_paused_is_queued_and_waits_for_the_resume),
-  ROW(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over),
-  ROW(R14_without_a_transport_nothing_changes),
-  ROW(R14_a_hundred_thousand_are_put_back),
-  ROWS_END,
-};

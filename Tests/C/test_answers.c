@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 /* Sends one message for a status and tells what became of it. */
 static void expect_for_status(struct post *post, int status, int expected, msgq_failure_kind kind) {
@@ -139,13 +139,3 @@ TEST(M6_retry_after_is_honoured_in_both_forms) {
   CHECK(delay_of(&post.scene, "short") >= 60000 && delay_of(&post.scene, "short") < 60000 + slack);
   post_end(&post);
 }
-
-const struct check_test answer_tests[] = {
-  ROW(M6_http_statuses_are_classified),
-  ROW(M6_what_nobody_knows_is_retried),
-  ROW(D14_conflict_after_an_attempt_that_perhaps_arrived_is_not_sent),
-  ROW(D14_conflict_is_sent_where_the_host_says_so),
-  ROW(D14_conflict_is_retried_until_the_receiver_has_it),
-  ROW(M6_retry_after_is_honoured_in_both_forms),
-  ROWS_END,
-};

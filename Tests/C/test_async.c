@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void begin_pending(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
@@ -319,19 +319,3 @@ TEST(a_hung_transport_stops_nobody_else) {
   CHECK_NUMBER(-1, status_of(&scene, "b"));
   scene_end(&scene);
 }
-
-const struct check_test async_tests[] = {
-  ROW(X8_an_answer_from_another_thread),
-  ROW(X8_an_answer_before_the_transport_has_returned),
-  ROW(X8_a_later_answer_carries_the_failure),
-  ROW(X8_a_late_success_of_the_latest_attempt_counts),
-  ROW(X8_any_other_late_answer_changes_nothing),
-  ROW(X8_an_answer_to_an_earlier_attempt_does_not_count),
-  ROW(X8_a_drain_ends_at_its_time),
-  ROW(Q7_a_blocked_handler_does_not_hold_up_a_drain_beyond_its_time),
-  ROW(A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time),
-  ROW(close_with_a_hung_transport_has_a_deadline),
-  ROW(close_waits_for_an_attempt_in_flight),
-  ROW(a_hung_transport_stops_nobody_else),
-  ROWS_END,
-};

@@ -1,9 +1,9 @@
 /* struct_size: nothing, too small, larger with zeros beyond, larger with something beyond. */
 #include <string.h>
 
+#include "check.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 enum { beyond = 64 };
 
@@ -239,17 +239,3 @@ TEST(bad_size_of_recorded_drafts) {
   CHECK_NUMBER(0, counts_of(&scene, NULL).received);
   scene_end(&scene);
 }
-
-const struct check_test bad_size_tests[] = {
-  ROW(bad_size_of_options),
-  ROW(bad_size_of_drafts),
-  ROW(bad_size_of_filters),
-  ROW(bad_size_of_counts),
-  ROW(bad_size_of_reports_and_drain_options),
-  ROW(bad_size_of_outcomes),
-  ROW(bad_size_of_explanations),
-  ROW(bad_size_of_statistics),
-  ROW(bad_size_of_states),
-  ROW(bad_size_of_recorded_drafts),
-  ROWS_END,
-};

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "files.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 struct inside {
   msgq_queue *queue;
@@ -229,14 +229,3 @@ TEST(callbacks_every_event_has_its_time) {
   pthread_mutex_unlock(&post.scene.journal.lock);
   post_end(&post);
 }
-
-const struct check_test callback_tests[] = {
-  ROW(callbacks_every_call_works_inside_a_transport),
-  ROW(callbacks_every_call_works_inside_a_handler),
-  ROW(callbacks_a_handler_may_take_itself_away),
-  ROW(callbacks_a_verdict_of_zero_is_never_success),
-  ROW(callbacks_a_success_is_one_whatever_its_text),
-  ROW(callbacks_events_come_in_order_and_after_the_disk),
-  ROW(callbacks_every_event_has_its_time),
-  ROWS_END,
-};

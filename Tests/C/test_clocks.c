@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "process.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 static struct timespec clock_now(clockid_t clock) {
   struct timespec now;
@@ -64,7 +64,7 @@ static struct shifter shifter_start(void) {
   return shifter;
 }
 
-TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
+TEST_ALONE(X5_a_clock_that_is_set_is_noticed_at_once) {
   struct scene scene;
   struct stub stub;
   int status = -1;
@@ -97,7 +97,7 @@ TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
   close(shifter.go);
 }
 
-TEST(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
+TEST_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
   struct scene scene;
   struct stub stub;
   int status = -1;
@@ -174,14 +174,6 @@ static void live_in_a_time_of_its_own(const char *offset, int64_t seconds) {
   CHECK_NUMBER(0, status);
 }
 
-TEST(retries_come_in_time_where_the_machine_is_said_to_have_slept) { live_in_a_time_of_its_own("boottime 1000000 0\n", 1000000); }
+TEST_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept) { live_in_a_time_of_its_own("boottime 1000000 0\n", 1000000); }
 
-TEST(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran) { live_in_a_time_of_its_own("monotonic 1000000 0\n", -1000000); }
-
-const struct check_test clock_tests[] = {
-  ROW_ALONE(X5_a_clock_that_is_set_is_noticed_at_once),
-  ROW_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after),
-  ROW_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept),
-  ROW_ALONE(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran),
-  ROWS_END,
-};
+TEST_ALONE(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran) { live_in_a_time_of_its_own("monotonic 1000000 0\n", -1000000); }

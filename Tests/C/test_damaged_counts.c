@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 static uint64_t state;
 
@@ -310,7 +310,7 @@ TEST(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told) { se
 TEST(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told) { send_hidden("message_waiting"); }
 
 /* The indexes of many queued messages are compared in short steps, between which others are enqueued. */
-TEST(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
+TEST_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
   const size_t count = check_patience_ms() > 10000 ? 5000 : 100000; /* under valgrind fewer */
   struct scene scene;
   msgq_draft *drafts = calloc(count, sizeof *drafts);
@@ -343,14 +343,3 @@ TEST(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   scene_end(&scene);
 }
-
-const struct check_test damaged_count_tests[] = {
-  ROW_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared),
-  ROW(D10_a_damaged_message_that_is_pruned_is_told),
-  ROW(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told),
-  ROW(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told),
-  ROW(D10_counts_fit_whatever_is_done_with_a_damaged_message),
-  ROW(D10_counts_fit_whatever_is_done_with_a_damaged_message_of_a_large_store),
-  ROW(D11_after_clear_of_damaged_messages_nothing_is_counted),
-  ROWS_END,
-};

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "child.h"
 #include "scene.h"
-#include "tests.h"
 
 enum { messages = 20 };
 
@@ -40,16 +40,3 @@ TEST(Q3_a_process_exits_inside_a_transport) { end_process("transport", 20); }
 TEST(Q3_a_process_exits_inside_a_handler) { end_process("handler", 20); }
 TEST(close_from_an_exit_handler) { end_process("atexit", 20); }
 TEST(close_from_a_destructor_of_the_program) { end_process("destructor", 20); }
-
-const struct check_test ending_tests[] = {
-  ROW(Q3_a_process_returns_from_main_while_it_sends),
-  ROW(Q3_a_process_calls_exit_while_it_sends),
-  ROW(Q3_a_process_exits_from_another_thread),
-  ROW(Q3_a_process_calls_quick_exit_while_it_sends),
-  ROW(Q3_a_process_loses_its_main_thread_while_it_sends),
-  ROW(Q3_a_process_exits_inside_a_transport),
-  ROW(Q3_a_process_exits_inside_a_handler),
-  ROW(close_from_an_exit_handler),
-  ROW(close_from_a_destructor_of_the_program),
-  ROWS_END,
-};

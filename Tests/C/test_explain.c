@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "faults.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -332,15 +332,3 @@ TEST(X1_what_is_explained_is_what_happens) {
     if (check_failures() > before) fprintf(stderr, "  (seed %u)\n", seed);
   }
 }
-
-const struct check_test explain_tests[] = {
-  ROW(X1_reasons_of_the_person_the_world_and_the_transport),
-  ROW(X1_reasons_of_sending_next_and_behind),
-  ROW(X1_reasons_of_time),
-  ROW(X1_the_moment_between_expiry_and_failure),
-  ROW(X1_a_store_that_refuses_to_write),
-  ROW(X1_a_store_that_refuses_to_write_before_anything_was_listed),
-  ROW(A1_when_the_store_is_well_again_sending_goes_on_by_itself),
-  ROW(X1_what_is_explained_is_what_happens),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 enum { rounds = 5 };
 
@@ -96,10 +96,3 @@ TEST(Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing) {
   CHECK_NUMBER(1, drain(&post.scene).sent);
   post_end(&post);
 }
-
-const struct check_test figure_tests[] = {
-  ROW(Q12_M3_a_hundred_enqueues_take_less_than_500_ms),
-  ROW(Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms),
-  ROW(Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing),
-  ROWS_END,
-};

@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "every_call.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 /* fork, with a child that never outlives a test that failed, and does not hang for ever. */
 static pid_t fork_child(void) {
@@ -152,8 +152,8 @@ static void fork_in_a_callback(msgq_callbacks callbacks, bool in_transport) {
 
 TEST(fork_inside_a_transport_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, true); }
 TEST(fork_inside_a_handler_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, false); }
-TEST(fork_inside_a_transport_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, true); }
-TEST(fork_inside_a_handler_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, false); }
+TEST_ALONE(fork_inside_a_transport_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, true); }
+TEST_ALONE(fork_inside_a_handler_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, false); }
 
 struct hammer {
   msgq_queue *queue;
@@ -235,15 +235,3 @@ TEST(fork_and_exec_hands_on_no_descriptor) {
   CHECK_NUMBER(0, child_wait(&child));
   for (int polled = 0; polled < 2; polled++) scene_end(&scenes[polled]);
 }
-
-const struct check_test fork_tests[] = {
-  ROW(fork_child_is_refused_everywhere_and_has_stores_of_its_own),
-  ROW(fork_inside_a_transport_in_poll),
-  ROW(fork_inside_a_handler_in_poll),
-  /* (Valgrind would look for leaks at the end of these children, which end with a thread of the library.) */
-  ROW_ALONE(fork_inside_a_transport_on_a_thread),
-  ROW_ALONE(fork_inside_a_handler_on_a_thread),
-  ROW(fork_while_others_hammer_the_queue),
-  ROW(fork_and_exec_hands_on_no_descriptor),
-  ROWS_END,
-};

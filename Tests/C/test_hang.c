@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "every_call.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A call that takes this long has waited for the one that hangs. */
 static int64_t soon_ms(void) { return check_patience_ms() / 10; }
@@ -233,13 +233,3 @@ TEST(callbacks_a_replaced_transport_is_released_after_its_last_call) {
   CHECK_NUMBER(1, atomic_load(&second.released));
   scene_end(&scene);
 }
-
-const struct check_test hang_tests[] = {
-  ROW(Q16_a_hung_transport_makes_no_call_wait),
-  ROW(A10_a_hung_transport_holds_no_other_conversation),
-  ROW(close_leaves_a_hung_transport_behind),
-  ROW(close_leaves_a_hung_handler_behind_and_wakes_who_drains),
-  ROW(callbacks_release_runs_once_also_when_nothing_was_set),
-  ROW(callbacks_a_replaced_transport_is_released_after_its_last_call),
-  ROWS_END,
-};

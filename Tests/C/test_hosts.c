@@ -8,8 +8,8 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "host.h"
-#include "tests.h"
 
 static bool poll_says(const struct host *host) {
   struct pollfd descriptor = { msgq_fd(host->scene.queue), POLLIN, 0 };
@@ -271,14 +271,3 @@ TEST(X7_a_loop_beside_a_callback_is_woken) {
   CHECK_NUMBER(2, counts_of(&host.scene, NULL).sent);
   host_end(&host);
 }
-
-const struct check_test host_tests[] = {
-  ROW(X7_epoll_poll_and_select_say_the_same),
-  ROW(X7_a_loop_with_nothing_to_do_sleeps),
-  ROW(X7_no_wake_up_is_lost),
-  ROW(X7_two_threads_may_watch_one_descriptor),
-  ROW(X7_a_loop_inside_a_callback_does_not_spin),
-  ROW(X7_a_loop_beside_a_callback_is_woken),
-  ROW(X7_a_loop_inside_a_callback_leaves_the_descriptor_to_other_threads),
-  ROWS_END,
-};

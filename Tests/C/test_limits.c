@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "scene.h"
 #include "stores.h"
-#include "tests.h"
 
 /* The result of enqueueing this many bytes. */
 static msgq_result put_bytes(struct scene *scene, const char *id, size_t size) {
@@ -147,15 +147,3 @@ TEST(X11_the_log_of_a_large_batch_is_given_back) {
   AWAIT(file_size(log_of(&scene)) <= 32 << 20);
   scene_end(&scene);
 }
-
-const struct check_test limit_tests[] = {
-  ROW(X11_messages_are_limited),
-  ROW(X11_a_batch_over_the_limit_changes_nothing),
-  ROW(X11_bytes_are_limited),
-  ROW(X11_a_body_is_limited),
-  ROW(X11_a_body_limit_of_one_byte),
-  ROW(X11_metadata_is_limited_in_pairs),
-  ROW(X11_metadata_is_limited_in_bytes),
-  ROW(X11_the_log_of_a_large_batch_is_given_back),
-  ROWS_END,
-};

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "files.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 enum { many = 120 };
 
@@ -281,16 +281,3 @@ TEST(names_are_compared_byte_by_byte) {
   CHECK_NUMBER(0, counts_of(&scene, composed).failed);
   scene_end(&scene);
 }
-
-const struct check_test list_tests[] = {
-  ROW(Q5_pages_go_through_all_messages_in_order),
-  ROW(Q5_the_first_page_has_fifty),
-  ROW(Q5_a_preview_is_cut_between_characters),
-  ROW(Q5_statuses_can_be_chosen),
-  ROW(M10_counts_follow_every_change),
-  ROW(M10_the_queue_can_be_cleared),
-  ROW(D11_clear_removes_all_that_is_not_being_sent),
-  ROW(Q17_clearing_a_conversation_drops_its_unsent_messages),
-  ROW(names_are_compared_byte_by_byte),
-  ROWS_END,
-};

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "process.h"
 #include "scene.h"
-#include "tests.h"
 
 /* ---------------------------------------------------------------- standard error */
 
@@ -482,26 +482,3 @@ TEST(D13_functions_are_replaced_while_lines_come) {
   AWAIT(atomic_load(&released) == 1000);
   scene_end(&scene);
 }
-
-const struct check_test log_tests[] = {
-  ROW(D13_full_standard_error_blocks_neither_sending_nor_enqueue_nor_close),
-  ROW(D13_full_socket_or_terminal_as_standard_error_blocks_nothing),
-  ROW(D13_variable_turns_the_default_off),
-  ROW(D13_broken_standard_error_does_not_end_the_process),
-  ROW(D13_closed_standard_error_does_no_harm),
-  ROW(D13_lines_lost_by_standard_error_are_counted),
-  ROW(D13_control_characters_are_escaped_on_standard_error),
-  ROW(D13_lines_of_an_exit_handler_are_written),
-  ROW(D13_log_function_receives_level_and_text_and_is_released_once),
-  ROW(D13_log_function_that_hangs_holds_up_nobody),
-  ROW(D13_log_function_may_call_everything_and_does_not_hear_itself),
-  ROW(D13_log_function_may_replace_itself),
-  ROW(D13_log_thread_ends_when_there_is_nothing_to_tell),
-  ROW(D13_lines_are_read_and_lost_ones_counted),
-  ROW(D13_lines_are_cut_to_the_room_there_is_never_inside_a_character),
-  ROW(D13_nothing_is_read_while_a_function_is_set),
-  ROW(D13_forked_child_has_lines_of_its_own_only),
-  ROW(D13_forked_child_keeps_the_function),
-  ROW(D13_functions_are_replaced_while_lines_come),
-  ROWS_END,
-};

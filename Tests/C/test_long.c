@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "check.h"
 #include "scene.h"
-#include "tests.h"
 
 enum { batch_size = 1000, repeats = 15 };
 
@@ -95,9 +95,3 @@ TEST(Q13_the_last_message_of_a_long_queue_is_explained_at_once) {
   msgq_list_free(page);
   scene_end(&scene);
 }
-
-const struct check_test long_tests[] = {
-  ROW(Q11_Q13_the_first_page_costs_the_same_in_a_long_queue),
-  ROW(Q13_the_last_message_of_a_long_queue_is_explained_at_once),
-  ROWS_END,
-};

@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 struct edge {
   char *pages;
@@ -137,11 +137,3 @@ TEST(contract_init_functions_agree_with_the_macros) {
   msgq_outcome_init(NULL);
   msgq_drain_options_init(NULL);
 }
-
-const struct check_test older_size_tests[] = {
-  ROW(older_options_have_the_defaults_for_what_they_lack),
-  ROW(older_drafts_filters_and_drain_options_are_accepted),
-  ROW(older_outputs_are_written_as_far_as_they_go),
-  ROW(contract_init_functions_agree_with_the_macros),
-  ROWS_END,
-};

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "check.h"
 #include "faults.h"
 #include "process.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 /* Far more than anything here takes, and far less than a thread that does not sleep. */
 enum { little_ms = 100 };
@@ -36,7 +36,7 @@ static int64_t cpu_of_closing(struct scene *scene, int64_t wait) {
   return process_cpu_ms() - cpu;
 }
 
-TEST(close_in_wait_does_not_spin) {
+TEST_ALONE(close_in_wait_does_not_spin) {
   struct scene scene;
   struct stub stub;
   begin_waiting(&scene, &stub);
@@ -47,7 +47,7 @@ TEST(close_in_wait_does_not_spin) {
 }
 
 /* Other times that come while it waits: of a retry, a schedule, a receiver's wish, the timer, an attempt that hangs. */
-TEST(close_in_wait_does_not_spin_whatever_falls_due) {
+TEST_ALONE(close_in_wait_does_not_spin_whatever_falls_due) {
   static const int64_t ladder[] = { 200 };
   struct scene scene;
   struct stub stub;
@@ -76,7 +76,7 @@ TEST(close_in_wait_does_not_spin_whatever_falls_due) {
 }
 
 /* With callbacks in msgq_poll it is the one who closes who waits. */
-TEST(close_in_wait_does_not_spin_when_it_polls) {
+TEST_ALONE(close_in_wait_does_not_spin_when_it_polls) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -94,7 +94,7 @@ TEST(close_in_wait_does_not_spin_when_it_polls) {
   scene_end(&scene);
 }
 
-TEST(store_in_trouble_does_not_spin) {
+TEST_ALONE(store_in_trouble_does_not_spin) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -123,7 +123,7 @@ TEST(store_in_trouble_does_not_spin) {
   scene_end(&scene);
 }
 
-TEST(store_whose_sync_failed_does_not_spin) {
+TEST_ALONE(store_whose_sync_failed_does_not_spin) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   scene_begin_open(&scene);
@@ -140,12 +140,3 @@ TEST(store_whose_sync_failed_does_not_spin) {
   AWAIT(failure_of(&scene, "b") == MSGQ_FAILURE_EXPIRED);
   scene_end(&scene);
 }
-
-const struct check_test rest_tests[] = {
-  ROW_ALONE(close_in_wait_does_not_spin),
-  ROW_ALONE(close_in_wait_does_not_spin_whatever_falls_due),
-  ROW_ALONE(close_in_wait_does_not_spin_when_it_polls),
-  ROW_ALONE(store_in_trouble_does_not_spin),
-  ROW_ALONE(store_whose_sync_failed_does_not_spin),
-  ROWS_END,
-};

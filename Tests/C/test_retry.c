@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A scene with a stub that fails in a way that may pass. */
 static void begin_failing(struct scene *scene, struct stub *stub) {
@@ -228,18 +228,3 @@ TEST(M11_what_never_left_uses_up_no_retry) {
   CHECK_NUMBER(2, drain(&scene).sent);
   scene_end(&scene);
 }
-
-const struct check_test retry_tests[] = {
-  ROW(R3_a_retry_is_a_new_attempt_with_the_same_id),
-  ROW(R11_retrying_what_has_not_failed_is_a_clear_error),
-  ROW(R11_ten_quick_retries_make_one_attempt),
-  ROW(R8_a_retry_by_hand_ends_in_its_time),
-  ROW(M4_the_ladder_begins_at_its_first_step),
-  ROW(M4_delays_can_grow_by_a_factor_to_a_cap),
-  ROW(M4_each_step_is_waited_for),
-  ROW(M4_in_manual_mode_a_failure_is_told_at_once),
-  ROW(A4_five_retries_then_failed),
-  ROW(M5_exhausted_messages_can_be_discarded),
-  ROW(M11_what_never_left_uses_up_no_retry),
-  ROWS_END,
-};

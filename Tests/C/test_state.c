@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "faults.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -225,7 +225,7 @@ TEST(Q20_a_failed_message_that_holds_those_behind_it) {
   scene_end(&scene);
 }
 
-TEST(Q20_storage_trouble_comes_and_goes) {
+TEST_ALONE(Q20_storage_trouble_comes_and_goes) {
   struct scene scene;
   struct stub stub;
   scene_begin_open(&scene);
@@ -384,21 +384,3 @@ TEST(A7_what_is_sent_by_hand_takes_no_backlog_along_in_the_banner) {
   AWAIT(status_of(&post.scene, "a1") == MSGQ_STATUS_SENT);
   post_end(&post);
 }
-
-const struct check_test state_tests[] = {
-  ROW(Q20_the_world_as_it_was_told),
-  ROW(Q20_the_prompt_that_stands_is_the_one_of_its_event),
-  ROW(Q20_a_prompt_that_expired_or_was_withdrawn_stands_no_more),
-  ROW(Q20_A7_a_drain_and_what_is_in_flight),
-  ROW(Q20_until_when_it_waits),
-  ROW(Q20_metered_and_settling_links),
-  ROW(Q20_a_failed_message_that_holds_those_behind_it),
-  ROW_ALONE(Q20_storage_trouble_comes_and_goes),
-  ROW(Q20_a_queue_that_is_read_only_has_a_state),
-  ROW(Q2_Q19_the_banner_of_one_conversation_counts_its_own),
-  ROW(H7_Q2_the_words_promise_sending_only_where_it_happens),
-  ROW(X1_offline_explanations_tell_what_connecting_changes),
-  ROW(A7_connectivity_has_its_words),
-  ROW(A7_what_is_sent_by_hand_takes_no_backlog_along_in_the_banner),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static msgq_statistics statistics_of(struct scene *scene) {
   msgq_statistics statistics = { .struct_size = sizeof statistics };
@@ -174,10 +174,3 @@ TEST(X9_the_same_for_prometheus) {
   msgq_text_free(text);
   post_end(&post);
 }
-
-const struct check_test statistics_tests[] = {
-  ROW(X9_statistics_count_what_was_done),
-  ROW(X9_latencies_fall_into_their_classes),
-  ROW(X9_the_same_for_prometheus),
-  ROWS_END,
-};
