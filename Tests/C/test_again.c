@@ -233,25 +233,27 @@ TEST(R15_while_paused_a_retry_is_queued_and_send_now_is_refused) {
 
 TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
   static const char *const names[] = { "ana", "ben", "cem" };
+  const int many = check_times(600, 60);
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
     struct scene scene;
     struct stub stub;
-    char path[128];
+    char path[128], last[16];
+    snprintf(last, sizeof last, "m%d", many);
     begin(&scene, &stub, (msgq_mode)mode);
     open_with(&scene, &stub);
-    put_numbered(&scene, 600, names, 3);
+    put_numbered(&scene, many, names, 3);
     drain(&scene);
-    AWAIT(counts_of(&scene, NULL).failed == 600);
+    AWAIT(counts_of(&scene, NULL).failed == (uint64_t)many);
     msgq_report report = drain(&scene);
     CHECK(report.stop == MSGQ_STOP_EMPTY && report.sent == 0 && report.failed == 0);
-    CHECK_NUMBER(600, report.remaining_failed); /* a drain leaves them alone */
+    CHECK_NUMBER(many, report.remaining_failed); /* a drain leaves them alone */
     stub.verdict = MSGQ_VERDICT_SENT;
-    CHECK_NUMBER(600, retry_all(&scene, NULL));
-    AWAIT(counts_of(&scene, NULL).sent == 600);
-    CHECK_NUMBER(1200, atomic_load(&stub.calls));
+    CHECK_NUMBER(many, retry_all(&scene, NULL));
+    AWAIT(counts_of(&scene, NULL).sent == (uint64_t)many);
+    CHECK_NUMBER(2 * many, atomic_load(&stub.calls));
     CHECK_NUMBER(0, retry_all(&scene, NULL));
-    AWAIT(journal_reached(&scene.journal, "m600", MSGQ_STATUS_SENT));
-    journal_path(&scene.journal, "m600", path, sizeof path);
+    AWAIT(journal_reached(&scene.journal, last, MSGQ_STATUS_SENT));
+    journal_path(&scene.journal, last, path, sizeof path);
     CHECK_TEXT("none>queued>sending>failed>queued>sending>sent", path);
     scene_end(&scene);
   }
@@ -362,8 +364,7 @@ TEST(R14_without_a_transport_nothing_changes) {
 
 TEST(R14_a_hundred_thousand_are_put_back) {
   enum { most = 100000 };
-  /* Under valgrind fewer. */
-  const int many = check_patience_ms() > 10000 ? 3000 : most;
+  const int many = check_times(most, 500);
   static const char *const names[] = { "ana", "ben", "cem", "dana" };
   struct scene scene;
   struct stub stub;

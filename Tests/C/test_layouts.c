@@ -239,7 +239,7 @@ TEST(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused) {
 }
 
 /* The log of another store's upgrade, of which nothing is in that store's file yet. */
-TEST(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
+TEST_ALONE(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
   struct scene scene, other;
   struct file_copy upgrade_log = { 0 };
   begin_layout1(&other, false);

@@ -130,7 +130,7 @@ TEST(X11_metadata_is_limited_in_bytes) {
 
 /* What a large batch took of the disk besides the messages themselves is given back at once. */
 TEST(X11_the_log_of_a_large_batch_is_given_back) {
-  const size_t count = check_patience_ms() > 10000 ? 5000 : 100000; /* under valgrind fewer */
+  const size_t count = (size_t)check_times(100000, 2000);
   static const char body[300] = "a body";
   struct scene scene;
   msgq_draft *drafts = calloc(count, sizeof *drafts);

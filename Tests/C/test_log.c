@@ -451,8 +451,10 @@ static void count_release(void *context) { atomic_fetch_add((atomic_int *)contex
 
 static void ignore(void *context, msgq_log_level level, const char *text) { (void)context, (void)level, (void)text; }
 
+static int turns(void) { return check_times(500, 100); }
+
 static void *set_and_count(void *context) {
-  for (int turn = 0; turn < 500; turn++) msgq_set_log(ignore, context, count_release);
+  for (int turn = 0; turn < turns(); turn++) msgq_set_log(ignore, context, count_release);
   return NULL;
 }
 
@@ -474,11 +476,11 @@ TEST(D13_functions_are_replaced_while_lines_come) {
   atomic_store(&stop, false);
   REQUIRE(pthread_create(&reading, NULL, read_and_reset, NULL) == 0);
   for (int index = 0; index < 2; index++) REQUIRE(pthread_create(&counting[index], NULL, set_and_count, &released) == 0);
-  warn(&scene, 200);
+  warn(&scene, check_times(200, 30));
   for (int index = 0; index < 2; index++) pthread_join(counting[index], NULL);
   atomic_store(&stop, true);
   pthread_join(reading, NULL);
   CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, NULL, NULL));
-  AWAIT(atomic_load(&released) == 1000);
+  AWAIT(atomic_load(&released) == 2 * turns());
   scene_end(&scene);
 }

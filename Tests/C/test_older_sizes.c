@@ -40,7 +40,8 @@ TEST(older_options_have_the_defaults_for_what_they_lack) {
   scene_begin(&scene);
   msgq_options options = MSGQ_OPTIONS_INIT;
   options.mode = MSGQ_MODE_MANUAL;
-  for (size_t size = 8; size < sizeof options; size += 8) {
+  const size_t step = 8 * (size_t)check_times(1, 8);
+  for (size_t size = 8; size < sizeof options; size += step) {
     REQUIRE_OK(msgq_open(scene.path, cut(&edge, &options, size), &queue));
     CHECK_RESULT(MSGQ_OK, msgq_get_state(queue, &state));
     CHECK_NUMBER(MSGQ_MODE_MANUAL, state.mode);

@@ -72,9 +72,7 @@ TEST(H9_history_has_no_limit_where_asked_for) {
   struct scene scene;
   struct stub stub;
   msgq_options defaults = MSGQ_OPTIONS_INIT;
-  /* Under valgrind a part of it. */
-  bool is_slow = check_patience_ms() > 10000;
-  int most = is_slow ? 100 : (int)defaults.keep_sent, count = most + 150;
+  const int most = check_times((int)defaults.keep_sent, 50), count = most + 150;
   scene_begin(&scene);
   scene.options.keep_sent = UINT64_MAX;
   scene.options.keep_sent_ms = -1;

@@ -104,7 +104,7 @@ TEST(D15_random_damage_costs_only_the_messages_that_it_hit) {
   struct scene scene;
   const char *given = getenv("MSGQ_SEED");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 10) | 1 : (uint64_t)wall_ms() | 1;
-  unsigned rounds = getenv("MSGQ_SOAK") != NULL ? 300 : 20;
+  unsigned rounds = getenv("MSGQ_SOAK") != NULL ? 300 : (unsigned)check_times(20, 5);
   fprintf(stderr, "  seed %llu\n", (unsigned long long)seed);
   fill(&scene);
   const struct file_copy original = file_read(scene.path);

@@ -58,16 +58,17 @@ TEST_ALONE(A10_sixty_four_in_flight_take_no_thread_each) {
 TEST(X8_answers_from_many_threads_at_once) {
   struct scene scene;
   struct answers answers;
+  const int rounds = check_times(10, 3), total = 40 * rounds;
   open_with_answers(&scene, &answers, 32);
-  put_rounds(&scene, 40, 10);
+  put_rounds(&scene, 40, rounds);
   set_online(&scene);
   /* Each token is answered twice at once: one of the two counts. */
   answers.twice = true;
-  answers_serve(&answers, 8, 400);
-  AWAIT(counts_of(&scene, NULL).sent == 400);
-  CHECK_NUMBER(400, answers.calls);
-  CHECK_NUMBER(400, answers.accepted);
-  CHECK_NUMBER(400, answers.refused);
+  answers_serve(&answers, 8, (unsigned)total);
+  AWAIT(counts_of(&scene, NULL).sent == (uint64_t)total);
+  CHECK_NUMBER(total, answers.calls);
+  CHECK_NUMBER(total, answers.accepted);
+  CHECK_NUMBER(total, answers.refused);
   CHECK_NUMBER(0, answers.odd);
   CHECK_NUMBER(0, answers.disorder);
   scene_end(&scene);

@@ -147,45 +147,59 @@ static int by_place(const void *left, const void *right) {
   return files != 0 ? files : (*one)->line - (*other)->line;
 }
 
-/* The registered tests by file and line: the linker may order constructors as it likes. False: a name occurs twice. */
-static bool collect(struct suite *suite) {
+static bool is_chosen(const struct check_test *test, const struct check_choice *choice) {
+  if (choice->here_only && test->place != CHECK_HERE) return false;
+  return choice->filter == NULL || strstr(test->name, choice->filter) != NULL;
+}
+
+/* All registered tests; NULL: a name occurs twice. */
+static struct suite *collect(void) {
+  static struct suite suite;
   bool is_unique = true;
-  suite->count = 0;
+  suite.count = 0;
   for (const struct check_test *test = registered; test != NULL; test = test->next) {
-    if (suite->count == most_tests) return fprintf(stderr, "more than %d tests\n", most_tests), false;
-    suite->tests[suite->count++] = test;
+    if (suite.count == most_tests) return fprintf(stderr, "more than %d tests\n", most_tests), NULL;
+    suite.tests[suite.count++] = test;
   }
-  qsort(suite->tests, suite->count, sizeof suite->tests[0], by_name);
-  for (size_t index = 1; index < suite->count; index++) {
-    const struct check_test *one = suite->tests[index - 1], *other = suite->tests[index];
+  qsort(suite.tests, suite.count, sizeof suite.tests[0], by_name);
+  for (size_t index = 1; index < suite.count; index++) {
+    const struct check_test *one = suite.tests[index - 1], *other = suite.tests[index];
     if (strcmp(one->name, other->name) != 0) continue;
     fprintf(stderr, "two tests are named %s: %s:%d and %s:%d\n", one->name, one->file, one->line, other->file, other->line);
     is_unique = false;
   }
-  qsort(suite->tests, suite->count, sizeof suite->tests[0], by_place);
-  return is_unique;
+  return is_unique ? &suite : NULL;
 }
 
-static bool is_chosen(const struct check_test *test, const char *filter) { return filter == NULL || strstr(test->name, filter) != NULL; }
-
-int check_run(const char *filter) {
-  static struct suite suite;
-  unsigned verdicts[VERDICTS] = { 0 };
-  if (!collect(&suite)) return 2;
-  signal(SIGALRM, on_alarm);
-  for (size_t index = 0; index < suite.count; index++) {
-    if (is_chosen(suite.tests[index], filter)) verdicts[run_one(suite.tests[index])]++;
+/* The chosen tests by file and line, as the linker may order constructors in any way; NULL: a name occurs twice. */
+static struct suite *choose(const struct check_choice *choice) {
+  struct suite *suite = collect();
+  size_t kept = 0;
+  unsigned number = 0;
+  if (suite == NULL) return NULL;
+  qsort(suite->tests, suite->count, sizeof suite->tests[0], by_place);
+  for (size_t index = 0; index < suite->count; index++) {
+    if (!is_chosen(suite->tests[index], choice)) continue;
+    if (number++ % choice->parts == choice->part) suite->tests[kept++] = suite->tests[index];
   }
+  suite->count = kept;
+  return suite;
+}
+
+int check_run(const struct check_choice *choice) {
+  unsigned verdicts[VERDICTS] = { 0 };
+  const struct suite *suite = choose(choice);
+  if (suite == NULL) return 2;
+  signal(SIGALRM, on_alarm);
+  for (size_t index = 0; index < suite->count; index++) verdicts[run_one(suite->tests[index])]++;
   printf("%u passed, %u failed, %u skipped\n", verdicts[PASSED], verdicts[FAILED], verdicts[SKIPPED]);
   return verdicts[FAILED] == 0 && verdicts[PASSED] + verdicts[SKIPPED] > 0 ? 0 : 1;
 }
 
-int check_list(const char *filter) {
-  static struct suite suite;
-  if (!collect(&suite)) return 2;
-  for (size_t index = 0; index < suite.count; index++) {
-    if (is_chosen(suite.tests[index], filter)) printf("%s\n", suite.tests[index]->name);
-  }
+int check_list(const struct check_choice *choice) {
+  const struct suite *suite = choose(choice);
+  if (suite == NULL) return 2;
+  for (size_t index = 0; index < suite->count; index++) printf("%s\n", suite->tests[index]->name);
   return 0;
 }
 

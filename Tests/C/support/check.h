@@ -23,7 +23,8 @@ struct check_test {
   struct check_test *next;
 };
 
-/* Define a test. Its name begins with the ids of the rows it shows: TEST(Q4_...). Names are unique. */
+/* Define a test. Its name begins with the ids of the rows it shows: TEST(Q4_...). Names are unique. Tests whose work
+   happens mostly in other processes are TEST_ALONE, too: valgrind, which sees only one process, leaves them out. */
 #define TEST(name) CHECK_DEFINE(name, CHECK_HERE)
 #define TEST_ALONE(name) CHECK_DEFINE(name, CHECK_ALONE)
 #define TEST_NETWORK(name) CHECK_DEFINE(name, CHECK_NETWORK)
@@ -38,11 +39,18 @@ struct check_test {
 
 void check_register(struct check_test *test);
 
-/* Runs the tests whose name contains `filter` (NULL: all), by file name and line. Returns the exit code of the program. */
-int check_run(const char *filter);
+/* Which tests run. */
+struct check_choice {
+  const char *filter; /* part of the name; NULL: any */
+  bool here_only;     /* only those of the runner's own process */
+  unsigned part, parts; /* of those every one whose number modulo `parts` is `part` */
+};
 
-/* Prints the names of these tests. Returns the exit code of the program. */
-int check_list(const char *filter);
+/* Runs the chosen tests by file name and line. Returns the exit code of the program. */
+int check_run(const struct check_choice *choice);
+
+/* Prints the names of the chosen tests. Returns the exit code of the program. */
+int check_list(const struct check_choice *choice);
 
 /* Runs the test of this name in this process, whatever its place. Returns the exit code of the process. */
 int check_run_here(const char *name);
