@@ -15,11 +15,6 @@ static void begin(struct scene *scene, struct stub *stub, msgq_mode mode) {
   stub->code = 400;
 }
 
-static void open_with(struct scene *scene, struct stub *stub) {
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
-}
-
 static void put_numbered(struct scene *scene, int count, const char *const *conversations, int of) {
   char id[32];
   for (int number = 1; number <= count; number++) {
@@ -51,7 +46,7 @@ static void retry_offline(msgq_mode mode) {
   struct entry entry;
   msgq_attempt line;
   begin(&scene, &stub, mode);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   set_offline(&scene);
@@ -90,7 +85,7 @@ static void send_offline(msgq_mode mode) {
   msgq_attempt line;
   begin(&scene, &stub, mode);
   stub.verdict = MSGQ_VERDICT_SENT;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   set_offline(&scene);
   put(&scene, "a", "ana", "hello");
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STATUS) == 1);
@@ -157,7 +152,7 @@ TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
 static void begin_busy(struct scene *scene, struct stub *stub) {
   begin(scene, stub, MSGQ_MODE_MANUAL);
   scene->options.on_demand_timeout_ms = 600000;
-  open_with(scene, stub);
+  stub_open(stub, scene);
   put(scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(scene).failed);
   put(scene, "b", "ana", "hello");
@@ -205,7 +200,7 @@ static void ask_while_paused(msgq_mode mode, const char *scope) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub, mode);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   if (mode != MSGQ_MODE_AUTO) drain(&scene);
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
@@ -240,7 +235,7 @@ TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
     char path[128], last[16];
     snprintf(last, sizeof last, "m%d", many);
     begin(&scene, &stub, (msgq_mode)mode);
-    open_with(&scene, &stub);
+    stub_open(&stub, &scene);
     put_numbered(&scene, many, names, 3);
     drain(&scene);
     AWAIT(counts_of(&scene, NULL).failed == (uint64_t)many);
@@ -289,7 +284,7 @@ TEST(R14_while_offline_only_mode_auto_queues_them) {
     struct scene scene;
     struct stub stub;
     begin(&scene, &stub, (msgq_mode)mode);
-    open_with(&scene, &stub);
+    stub_open(&stub, &scene);
     put_numbered(&scene, 5, names, 1);
     drain(&scene);
     AWAIT(counts_of(&scene, NULL).failed == 5);
@@ -298,7 +293,7 @@ TEST(R14_while_offline_only_mode_auto_queues_them) {
     CHECK_NUMBER(mode == MSGQ_MODE_AUTO ? 5 : 0, retry_all(&scene, NULL));
     CHECK_NUMBER(mode == MSGQ_MODE_AUTO ? 5 : 0, counts_of(&scene, NULL).queued);
     scene_close(&scene);
-    open_with(&scene, &stub);
+    stub_open(&stub, &scene);
     set_online(&scene);
     if (mode != MSGQ_MODE_AUTO) CHECK_NUMBER(5, retry_all(&scene, NULL));
     AWAIT(counts_of(&scene, NULL).sent == 5);
@@ -311,7 +306,7 @@ TEST(R14_what_is_paused_is_queued_and_waits_for_the_resume) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put_numbered(&scene, 4, names, 2);
   CHECK_NUMBER(4, drain(&scene).failed);
   stub.verdict = MSGQ_VERDICT_SENT;
@@ -331,7 +326,7 @@ TEST(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over) {
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
   set_ladder(&scene, ladder, 1);
   stub.verdict = MSGQ_VERDICT_RETRY;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   put_timed(&scene, "late", "ben", 0, wall_ms() + 1);
   AWAIT(status_of(&scene, "late") == MSGQ_STATUS_FAILED);
@@ -352,7 +347,7 @@ TEST(R14_without_a_transport_nothing_changes) {
   struct stub stub;
   uint64_t count = 4711;
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, NULL, NULL, NULL));
@@ -371,7 +366,7 @@ TEST(R14_a_hundred_thousand_are_put_back) {
   static msgq_draft drafts[most];
   static char ids[most][16];
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   int64_t soon = wall_ms() + 1;
   for (int number = 0; number < many; number++) {
     snprintf(ids[number], sizeof ids[number], "m%d", number);

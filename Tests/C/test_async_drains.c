@@ -143,8 +143,7 @@ TEST(X7_a_close_ends_a_drain_and_says_so_once) {
     scene_begin(&scene);
     stub_begin(&stub, MSGQ_VERDICT_PENDING); /* never answers */
     scene.options.callbacks = polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
-    scene_open(&scene);
-    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+    stub_open(&stub, &scene);
     struct ending ending = { .queue = scene.queue, .journal = &scene.journal };
     put(&scene, "a", "ana", "hello");
     REQUIRE_OK(msgq_drain_async(scene.queue, NULL, on_drained, &ending));

@@ -149,9 +149,7 @@ TEST(bad_outcome_texts_without_an_end) {
   struct stub stub;
   msgq_message *message = NULL;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_PENDING);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.calls) == 1);

@@ -111,9 +111,7 @@ TEST(bad_size_of_counts) {
 TEST(bad_size_of_reports_and_drain_options) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "a", "ana", "hello");
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
@@ -143,9 +141,7 @@ TEST(bad_size_of_reports_and_drain_options) {
 TEST(bad_size_of_outcomes) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_PENDING);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.calls) == 1);

@@ -189,9 +189,7 @@ TEST(bad_strings_in_other_calls) {
   msgq_ledger *ledger = NULL;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   for (size_t index = 0; index < sizeof broken_utf8 / sizeof broken_utf8[0]; index++) {
     const char *text = broken_utf8[index];
     CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, text, &message));

@@ -156,9 +156,7 @@ TEST(callbacks_a_handler_may_take_itself_away) {
 TEST(callbacks_a_verdict_of_zero_is_never_success) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_UNKNOWN);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_UNKNOWN);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, failure_of(&scene, "a"));

@@ -74,8 +74,7 @@ TEST_ALONE(X5_a_clock_that_is_set_is_noticed_at_once) {
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put_timed(&scene, "later", "ana", wall_ms() + 30000, 0);
   put_timed(&scene, "too late", "ana", wall_ms() + 60000, 0);
   REQUIRE_OK(msgq_pause(scene.queue, "ben"));
@@ -110,8 +109,7 @@ TEST_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
   stub.retry_after_ms = 20000;
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.backoff = MSGQ_BACKOFF_AUTOMATIC;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   put_timed(&scene, "b", "ben", wall_ms() + 30000, 0);
   AWAIT(atomic_load(&stub.calls) == 1 && status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
@@ -148,8 +146,7 @@ static int live_there(int64_t seconds) {
   stub.kind = MSGQ_FAILURE_SERVER;
   scene.options.mode = MSGQ_MODE_AUTO;
   set_ladder(&scene, ladder, 3);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   int64_t start = steady_ms(), cpu = process_cpu_ms();
   put(&scene, "a", "ana", "hello");
   AWAIT(atomic_load(&stub.calls) == 4);

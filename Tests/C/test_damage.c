@@ -286,9 +286,8 @@ TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
     scene_begin(&scene);
     close_after(&scene, 1, 4);
     sql_run(scene.path, changes[index]);
-    scene_open(&scene);
     stub_begin(&stub, MSGQ_VERDICT_SENT);
-    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+    stub_open(&stub, &scene);
     CHECK_NUMBER(3, drain(&scene).sent);
     CHECK_NUMBER(3, atomic_load(&stub.calls));
     CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m1"));

@@ -123,9 +123,7 @@ TEST(X1_the_moment_between_expiry_and_failure) {
   struct stub stub;
   enum { many = 300 };
   bool seen = false;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   /* The engine fails them in small steps; between two of them the last one can be asked about. */
   int64_t end = steady_ms() + check_patience_ms();
   for (int round = 0; !seen && steady_ms() < end; round++) {

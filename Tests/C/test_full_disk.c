@@ -110,8 +110,7 @@ TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   scene_close(&scene);
   /* Nothing was forgotten, so nothing is sent again. */
   empty_disk(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_NUMBER(count - 1, counts_of(&scene, NULL).sent);
   CHECK_NUMBER(0, drain(&scene).sent);
   CHECK_NUMBER(count - 1, atomic_load(&stub.calls));
@@ -161,8 +160,7 @@ TEST_ALONE(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(40, drain(&scene).sent);
   scene_close(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_NUMBER(0, drain(&scene).sent);
   CHECK_NUMBER(40, atomic_load(&stub.calls));
   end_small_disk(&scene);
@@ -199,8 +197,7 @@ static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict 
   CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? report.sent : report.failed);
   CHECK_NUMBER(count, atomic_load(&stub.calls));
   scene_close(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   msgq_counts counts = counts_of(&scene, NULL);
   CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? counts.sent : counts.failed);
   CHECK_NUMBER(0, drain(&scene).sent);
@@ -237,8 +234,7 @@ TEST_ALONE(D9_failed_messages_are_retried_together_on_a_full_disk) {
   stub.verdict = MSGQ_VERDICT_SENT;
   scene_close(&scene);
   fill_disk(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   uint64_t again = 0;
   CHECK_RESULT(MSGQ_OK, msgq_retry_all(scene.queue, NULL, &again));
   CHECK_NUMBER(count, again);
@@ -278,8 +274,7 @@ TEST_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
   CHECK_NUMBER(MSGQ_STOP_STORAGE, report.stop);
   CHECK_NUMBER(0, calls);
   scene_close(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_NUMBER(count, drain(&scene).sent);
   CHECK_NUMBER(count, atomic_load(&stub.calls));
   scene_end(&scene);

@@ -93,8 +93,7 @@ TEST(close_leaves_a_hung_transport_behind) {
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   atomic_store(&stub.held, true);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.inside) == 1);

@@ -179,9 +179,7 @@ TEST(lifecycle_transport_and_handler_are_released_once) {
 TEST(lifecycle_a_transport_can_be_taken_away) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, NULL, NULL, NULL));
   AWAIT(atomic_load(&stub.released) == 1);
   put(&scene, "a", "ana", "hello");

@@ -116,9 +116,7 @@ TEST(Q5_statuses_can_be_chosen) {
   struct stub stub;
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "sent", "ana", "one");
   drain(&scene);
   stub.verdict = MSGQ_VERDICT_REJECT;

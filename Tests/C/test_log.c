@@ -364,27 +364,6 @@ TEST(D13_nothing_is_read_while_a_function_is_set) {
 
 /* ---------------------------------------------------------------- forks */
 
-static pid_t fork_child(void) {
-  pid_t pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm((unsigned)(check_patience_ms() / 1000));
-  }
-  return pid;
-}
-
-static _Noreturn void end_child(void) {
-  execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
-  _exit(127);
-}
-
-static void await_child(pid_t child) {
-  int status = -1;
-  REQUIRE(child > 0);
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK_NUMBER(0, status);
-}
-
 TEST(D13_forked_child_has_lines_of_its_own_only) {
   struct scene scene;
   char text[MSGQ_LOG_SIZE];
@@ -392,7 +371,7 @@ TEST(D13_forked_child_has_lines_of_its_own_only) {
   const char *own = scene_file(&scene, "own.db");
   int mine = msgq_log_fd();
   warn(&scene, 2);
-  pid_t child = fork_child();
+  pid_t child = child_fork();
   if (child == 0) {
     CHECK_NUMBER(0, msgq_log_next(NULL, text, sizeof text));
     int descriptor = msgq_log_fd();
@@ -401,9 +380,9 @@ TEST(D13_forked_child_has_lines_of_its_own_only) {
     CHECK(is_readable(descriptor));
     CHECK(msgq_log_next(NULL, text, sizeof text) > 0 && ends_with(text, " child"));
     CHECK_NUMBER(0, msgq_log_next(NULL, text, sizeof text));
-    end_child();
+    child_end();
   }
-  await_child(child);
+  child_await(child);
   CHECK(is_readable(mine));
   CHECK(msgq_log_next(NULL, text, sizeof text) > 0 && ends_with(text, " 0"));
   CHECK(msgq_log_next(NULL, text, sizeof text) > 0 && ends_with(text, " 1"));
@@ -422,7 +401,7 @@ TEST(D13_forked_child_keeps_the_function) {
   CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
   warn(&scene, 3);
   AWAIT(atomic_load(&sink.inside) == 1);
-  pid_t child = fork_child();
+  pid_t child = child_fork();
   if (child == 0) {
     atomic_store(&sink.held, false);
     atomic_store(&sink.inside, 0);
@@ -432,9 +411,9 @@ TEST(D13_forked_child_keeps_the_function) {
     CHECK(ends_with(sink.text, " child"));
     CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, NULL, NULL));
     AWAIT(atomic_load(&sink.released) == 1);
-    end_child();
+    child_end();
   }
-  await_child(child);
+  child_await(child);
   CHECK_NUMBER(0, atomic_load(&sink.released));
   atomic_store(&sink.held, false);
   AWAIT(atomic_load(&sink.lines) == 3);

@@ -129,21 +129,14 @@ TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
 
 /* ------------------------------------------------------------------ late answers */
 
-static msgq_outcome outcome_of(msgq_verdict verdict) {
-  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
-  outcome.verdict = verdict;
-  return outcome;
-}
-
 /* Two messages of one conversation; the first one's attempt has timed out and waits an hour for its retry. */
 static uint64_t begin_late(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.attempt_timeout_ms = 50;
   set_ladder(scene, one_hour, 1);
-  scene_open(scene);
   stub_begin(stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
   put(scene, "a", "ana", "1");
   put(scene, "b", "ana", "2");
   AWAIT(failure_of(scene, "a") == MSGQ_FAILURE_TIMEOUT && status_of(scene, "a") == MSGQ_STATUS_QUEUED);

@@ -55,11 +55,7 @@ TEST_NETWORK(H8_each_part_of_the_way_out_counts) {
   };
   struct scene scene;
   size_t told = 1;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) {
     net_run("%s", changes[index][0]);
     AWAIT_OFFLINE(&scene);

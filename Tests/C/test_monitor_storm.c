@@ -109,11 +109,7 @@ static void change_while_stopped(const char *batch) {
 
 TEST_NETWORK(H8_news_that_were_lost_do_not_matter) {
   struct scene scene;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   /* Thousands of routes that do not matter, and behind them, lost with the rest, the one that does. */
   const char *path = scene_file(&scene, "batch");
   for (int online = 0; online < 2; online++) {
@@ -139,11 +135,7 @@ TEST_NETWORK(H8_news_that_were_lost_do_not_matter) {
 
 TEST_NETWORK(H8_routes_that_do_not_matter_wake_nobody_for_long) {
   struct scene scene;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   static const char *const commands[] = { "route add 10.50.0.0/16 dev va", "route del 10.50.0.0/16 dev va" };
   const char *path = write_batch(&scene, commands, 2, 2000);
   int64_t cpu = process_cpu_ms();
@@ -157,11 +149,7 @@ TEST_NETWORK(H8_routes_that_do_not_matter_wake_nobody_for_long) {
 
 TEST_NETWORK(H8_a_question_that_fails_is_asked_again_soon) {
   struct scene scene;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   /* What makes the kernel tell of it is over when it could be asked. */
   atomic_store(&fault_sends, 2);
   int64_t start = steady_ms();

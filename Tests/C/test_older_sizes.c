@@ -63,9 +63,7 @@ TEST(older_drafts_filters_and_drain_options_are_accepted) {
   struct stub stub;
   msgq_page *list = NULL;
   edge_begin(&edge);
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.conversation = "ana";
   draft.body = "hello";

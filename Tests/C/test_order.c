@@ -12,12 +12,6 @@
 /* A ladder so long that no test waits for it. */
 static const int64_t one_hour[] = { 3600000 };
 
-static void use_ladder(struct post *post) {
-  post->scene.options.backoff = MSGQ_BACKOFF_LADDER;
-  post->scene.options.ladder_ms = one_hour;
-  post->scene.options.ladder_count = 1;
-}
-
 /* Messages m0, m1, … in as many conversations c0, c1, …, turn by turn. */
 static void put_turns(struct scene *scene, int messages, int conversations) {
   char id[16], conversation[16];
@@ -101,7 +95,7 @@ TEST(A2_a_waiting_message_holds_its_own_conversation_only) {
   struct post post;
   char order[64];
   post_begin(&post);
-  use_ladder(&post);
+  set_ladder(&post.scene, one_hour, 1);
   post_open(&post);
   receiver_answer(post.receiver, "a1", 503, 1, NULL);
   put(&post.scene, "a1", "ana", "1");
@@ -149,7 +143,7 @@ TEST(A3_successes_and_failures_end_where_they_belong) {
   struct post post;
   char order[128];
   post_begin(&post);
-  use_ladder(&post);
+  set_ladder(&post.scene, one_hour, 1);
   post_open(&post);
   receiver_answer(post.receiver, "m2", 400, 1, NULL);
   receiver_answer(post.receiver, "m4", 503, 1, NULL);

@@ -46,9 +46,7 @@ TEST(Q19_send_all_of_one_conversation_sends_and_counts_only_that) {
 TEST(Q19_a_paused_conversation_says_so_and_an_empty_name_is_one) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "a", "", "hello");
   put(&scene, "b", "ben", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, ""));

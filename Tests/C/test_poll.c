@@ -16,8 +16,7 @@ static void begin_polling(struct scene *scene, struct stub *stub, msgq_mode mode
   stub_begin(stub, MSGQ_VERDICT_SENT);
   scene->options.callbacks = MSGQ_CALLBACKS_POLL;
   scene->options.mode = mode;
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
 }
 
 static size_t poll_queue(struct scene *scene, int64_t timeout_ms) {

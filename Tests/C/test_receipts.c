@@ -51,9 +51,8 @@ static void next_millisecond(void) {
 }
 
 static void open_sending(struct scene *scene, struct stub *stub) {
-  scene_open(scene);
   stub_begin(stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
 }
 
 /* Sends so many, by batches. */

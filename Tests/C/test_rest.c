@@ -22,8 +22,7 @@ static void begin_waiting(struct scene *scene, struct stub *stub) {
   stub_begin(stub, MSGQ_VERDICT_PENDING);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.trigger_interval_ms = 200;
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, NULL));
+  stub_open(stub, scene);
   put(scene, "pending", "ana", "hello");
   AWAIT(atomic_load(&stub->calls) == 1);
 }
@@ -60,8 +59,7 @@ TEST_ALONE(close_in_wait_does_not_spin_whatever_falls_due) {
   scene.options.keep_sent_ms = 250;
   scene.options.attempt_timeout_ms = 700;
   set_ladder(&scene, ladder, 1);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "retries", "ana", "hello");
   AWAIT(failure_of(&scene, "retries") == MSGQ_FAILURE_SERVER);
   atomic_store(&stub.held, true);
@@ -82,8 +80,7 @@ TEST_ALONE(close_in_wait_does_not_spin_when_it_polls) {
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_PENDING);
   scene.options.callbacks = MSGQ_CALLBACKS_POLL;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "pending", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "pending"));
   for (int64_t end = steady_ms() + check_patience_ms(); atomic_load(&stub.calls) == 0 && steady_ms() < end;) {

@@ -113,9 +113,8 @@ TEST(X2_a_time_out_arrived_perhaps) {
   msgq_ledger *ledger = NULL;
   scene_begin(&scene);
   scene.options.attempt_timeout_ms = 50;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));

@@ -191,9 +191,8 @@ TEST(Q20_metered_and_settling_links) {
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.online_debounce_ms = 3600000;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.unmetered_only = true;
@@ -228,9 +227,7 @@ TEST(Q20_a_failed_message_that_holds_those_behind_it) {
 TEST_ALONE(Q20_storage_trouble_comes_and_goes) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "a", "ana", "1");
   struct rlimit before = forbid_growth(&scene);
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -311,9 +308,8 @@ TEST(H7_Q2_the_words_promise_sending_only_where_it_happens) {
     struct stub stub;
     scene_begin(&scene);
     scene.options.mode = modes[index].mode;
-    scene_open(&scene);
     stub_begin(&stub, MSGQ_VERDICT_SENT);
-    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+    stub_open(&stub, &scene);
     set_offline(&scene);
     CHECK(banner_is(&scene, modes[index].banner));
     CHECK_TEXT(modes[index].banner, state_of(&scene).text);
@@ -339,9 +335,8 @@ TEST(X1_offline_explanations_tell_what_connecting_changes) {
   struct stub stub;
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   set_offline(&scene);
   put_timed(&scene, "later", "ana", wall_ms() + 7200000 + 1800000, 0);
   CHECK_TEXT("You're offline. It will be sent when connected, in 3 h at the earliest.", explain(&scene, "later").text);

@@ -84,9 +84,7 @@ TEST(X9_statistics_count_what_was_done) {
 TEST(X9_latencies_fall_into_their_classes) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "slow", "ana", "hello");
   int64_t start = wall_ms();
   pause_ms(150);

@@ -137,8 +137,7 @@ static void open_held(struct scene *scene, struct stub *stub, uint32_t in_flight
   atomic_store(&stub->held, true);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.max_in_flight = in_flight;
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
 }
 
 TEST(A10_sixteen_that_block_are_sent_side_by_side) {

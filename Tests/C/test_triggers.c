@@ -241,9 +241,8 @@ TEST(A5_a_transport_that_says_offline_is_not_asked_a_hundred_times) {
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.online_debounce_ms = 200;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_OFFLINE);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   for (int number = 0; number < 10; number++) put(&scene, NULL, "ana", "hello");
   AWAIT(atomic_load(&stub.calls) >= 1);
   for (int change = 0; change < 100; change++) {
