@@ -204,10 +204,8 @@ TEST_ALONE(D6_hold_interrupted_covers_the_begin_of_an_attempt) {
 TEST_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 5);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(5, drain(&scene).sent);
   int syncs = atomic_load(&fault_syncs);
   int64_t start = steady_ms();
@@ -236,10 +234,8 @@ TEST_ALONE(D6_an_idle_queue_flushes_nothing) {
 TEST_ALONE(D6_a_flush_that_fails_later_is_told) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(3, drain(&scene).sent);
   atomic_store(&fault_sync, true);
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) > 0);
@@ -257,10 +253,8 @@ TEST_ALONE(D6_a_flush_that_fails_later_is_told) {
 static void fail_a_flush_after_outcomes(bool by_close) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(3, drain(&scene).sent);
   atomic_store(&fault_sync, true);
   if (!by_close) CHECK_RESULT(MSGQ_UNKNOWN, enqueue(&scene, "unknown"));
@@ -280,10 +274,8 @@ TEST_ALONE(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save) { 
 TEST_ALONE(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(3, drain(&scene).sent);
   REQUIRE_OK(enqueue(&scene, "durable"));
   atomic_store(&fault_sync, true);

@@ -257,10 +257,8 @@ TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
 TEST_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 5);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   struct rlimit before = forbid_growth(&scene);
   msgq_result enqueued = enqueue(&scene, "x", 8000);
   size_t count = listed(&scene);
