@@ -200,7 +200,7 @@ package final class Store {
         try begin()
         for attempt in try interrupted() {
             do throws(QueueError) {
-                guard let row = try row(at: attempt.sequence, .none) else { continue }
+                guard let row = try row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
                 let number = row.progress.attempts &+ 1
                 try end(
                     row,

@@ -120,17 +120,17 @@ package final class StoreCheck {
     private func collectIndexed() {
         for source in [
             "seq FROM message INDEXED BY message_conversation WHERE indexed = 1 ORDER BY conversation",
-            "seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 ORDER BY seq",
-            "seq FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0 ORDER BY conversation",
-            "seq FROM message INDEXED BY message_failed WHERE status = 5 ORDER BY seq",
+            "seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) ORDER BY seq",
+            "seq FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = \(.queued) ORDER BY conversation",
+            "seq FROM message INDEXED BY message_failed WHERE status = \(.failed) ORDER BY seq",
             "seq FROM message INDEXED BY message_named WHERE named = 1 ORDER BY id",
-            "seq FROM message INDEXED BY message_expiring WHERE expires_at != 0 AND status = 0 ORDER BY expires_at",
+            "seq FROM message INDEXED BY message_expiring WHERE expires_at != 0 AND status = \(.queued) ORDER BY expires_at",
             "seq FROM large_body ORDER BY seq", "seq FROM in_flight ORDER BY seq",
-        ] {
+        ] as [SQL] {
             for direction in ["", " DESC"] {
                 var isComplete = false
                 do throws(QueueError) {
-                    let statement = try Statement("SELECT \(source)\(direction)", remains.database)
+                    let statement = try Statement("SELECT \(source.text)\(direction)", remains.database)
                     defer { statement.finalize() }
                     try statement.forEach { () throws(QueueError) in
                         let sequence = statement.int(0)

@@ -20,9 +20,10 @@ extension Store {
             """
             INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof)
             SELECT name, q, s, d, r, f, x, u, b, l, 3 * q + 5 * s + 7 * d + 11 * r + 13 * f + 17 * x + 19 * u + 23 * b + 29 * l FROM (
-              SELECT conversation AS name, sum(status = 0) AS q, sum(status = 2) AS s, sum(status = 3) AS d, sum(status = 4) AS r,
-                sum(status = 5) AS f, sum(status IN (6, 7)) AS x, sum(status = 6) AS u,
-                sum(CASE WHEN status IN (0, 5) AND body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END) AS b, max(seq) AS l
+              SELECT conversation AS name, sum(status = \(.queued)) AS q, sum(status = \(.sent)) AS s,
+                sum(status = \(.delivered)) AS d, sum(status = \(.read)) AS r, sum(status = \(.failed)) AS f,
+                sum(status IN (\([.received, .receivedRead]))) AS x, sum(status = \(.received)) AS u,
+                sum(CASE WHEN status IN (\([.queued, .failed])) AND body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END) AS b, max(seq) AS l
               FROM message WHERE seq > ?1 GROUP BY conversation) WHERE true
             ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
               delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
@@ -163,9 +164,9 @@ extension Store {
         var counts = Counts()
         var last: Int64 = 0
         try statement.forEach { () throws(QueueError) in
-            guard let status = Row.status(statement.int(0)) else { return true }
+            guard let stored = StoredStatus(rawValue: statement.int(0)) else { return true }
             counts.add(
-                status, isReceived: statement.int(0) >= 6, amount: statement.int(1), bytes: statement.int(2))
+                stored.status, isReceived: stored.isReceived, amount: statement.int(1), bytes: statement.int(2))
             last = max(last, statement.int(3))
             return true
         }
@@ -193,7 +194,7 @@ extension Store {
     /// fit the rows as they are now, from which the change is counted. `part`: what of the message its change depends on. False: it is
     /// damaged.
     @discardableResult
-    package func fitCounts(to row: Row, _ part: BodyPart) throws(QueueError) -> Bool {
+    package func fitCounts(to row: Row, _ part: Part) throws(QueueError) -> Bool {
         do throws(QueueError) {
             _ = try self.row(at: row.sequence, part)
             return true
@@ -225,8 +226,8 @@ extension Store {
     func checkCleared(_ conversation: Name?) throws(QueueError) {
         let statement = try database.statement(
             """
-            SELECT total(status = 0), total(status = 5), total(body_size) FROM message WHERE seq IN (SELECT seq FROM in_flight) AND status IN (0, 5)
-              AND (?1 IS NULL OR conversation = ?1)
+            SELECT total(status = \(.queued)), total(status = \(.failed)), total(body_size) FROM message
+            WHERE seq IN (SELECT seq FROM in_flight) AND status IN (\([.queued, .failed])) AND (?1 IS NULL OR conversation = ?1)
             """)
         try statement.bind(1, conversation?.text)
         let left = try statement.first { () throws(QueueError) in (0..<3).map { Int64(statement.double($0)) } } ?? [0, 0, 0]
@@ -276,9 +277,9 @@ extension Store {
         statement.bind(1, foldedThrough)
         var found: [Name: Counts] = [:]
         try statement.forEach { () throws(QueueError) in
-            guard let status = Row.status(statement.int(1)) else { return true }
+            guard let stored = StoredStatus(rawValue: statement.int(1)) else { return true }
             found[Name(statement.text(0)), default: Counts()].add(
-                status, isReceived: statement.int(1) >= 6, amount: 1, bytes: Row.countedSize(statement.int(2)))
+                stored.status, isReceived: stored.isReceived, amount: 1, bytes: Row.countedSize(statement.int(2)))
             return true
         }
         return found
