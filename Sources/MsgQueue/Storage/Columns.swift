@@ -3,9 +3,19 @@
 protocol Columns: CaseIterable, Hashable, CodingKey, RawRepresentable<Int> {
     /// In the order of the cases; made once, by `columnNames()`.
     static var names: [String] { get }
+    /// The columns that layout 2 added, with what stands for them in layout 1.
+    static var addedInLayout2: [Self: String] { get }
 }
 
 extension Columns {
+    static var addedInLayout2: [Self: String] { [:] }
+
+    /// The columns as a store of that layout can be asked for them.
+    static func list(ofLayout layout: Int64) -> String {
+        let columns = zip(allCases, names).map { column, name in layout < 2 ? addedInLayout2[column] ?? name : name }
+        return columns.joined(separator: ", ")
+    }
+
     static func columnNames() -> [String] {
         allCases.map { column in
             column.stringValue.reduce(into: "") { name, letter in
@@ -17,7 +27,8 @@ extension Columns {
 
     static var count: Int32 { Int32(truncatingIfNeeded: allCases.count) }
 
-    var name: String { Self.names[rawValue] }
+    /// The column's name in the table.
+    var title: String { Self.names[rawValue] }
     var position: Int32 { Int32(truncatingIfNeeded: rawValue) }
     var parameter: Int32 { position + 1 }
 }

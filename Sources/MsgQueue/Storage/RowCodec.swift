@@ -1,4 +1,4 @@
-/// How rows of `message` are read from and bound to statements.
+/// How values are read from statements and bound to them, by their columns.
 extension Row {
     /// The row that a statement shows, without its body. Its checksums are not compared yet.
     init(_ fields: Fields<MessageColumn>) throws(QueueError) {
@@ -112,6 +112,32 @@ extension Head {
             waitsForNetwork: flags.contains(.waitsForNetwork), notBefore: max(fields.int(.notBefore), 0),
             expiresAt: flags.contains(.ignoresExpiry) ? 0 : max(fields.int(.expiresAt), 0), unmeteredOnly: fields.bool(.unmeteredOnly),
             round: flags.round)
+    }
+}
+
+extension Counts {
+    init(_ fields: Fields<ConversationColumn>) {
+        self.init()
+        queued = fields.int(.queued)
+        sent = fields.int(.sent)
+        delivered = fields.int(.delivered)
+        read = fields.int(.read)
+        failed = fields.int(.failed)
+        received = fields.int(.received)
+        unread = fields.int(.unread)
+        unsentBytes = fields.int(.unsentBytes)
+    }
+
+    /// Binds the columns `ConversationColumn.counts`.
+    func bind(to fields: Fields<ConversationColumn>) {
+        fields.bind(.queued, queued)
+        fields.bind(.sent, sent)
+        fields.bind(.delivered, delivered)
+        fields.bind(.read, read)
+        fields.bind(.failed, failed)
+        fields.bind(.received, received)
+        fields.bind(.unread, unread)
+        fields.bind(.unsentBytes, unsentBytes)
     }
 }
 

@@ -32,7 +32,12 @@ struct SQL: ExpressibleByStringInterpolation {
 
         /// `name = parameter` for some columns, for UPDATE.
         mutating func appendInterpolation<Column: Columns>(set columns: [Column]) {
-            append(columns.map { "\($0.name) = ?\($0.parameter)" })
+            append(columns.map { "\($0.title) = ?\($0.parameter)" })
+        }
+
+        /// `name = name + parameter` for some columns.
+        mutating func appendInterpolation<Column: Columns>(add columns: [Column]) {
+            append(columns.map { "\($0.title) = \($0.title) + ?\($0.parameter)" })
         }
 
         mutating func appendInterpolation<Column: Columns>(parameter column: Column) { text += "?\(column.parameter)" }

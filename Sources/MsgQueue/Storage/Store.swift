@@ -31,7 +31,7 @@ package final class Store {
     package let loss: LostTail?
     /// What was mended when the store was opened, for the host to be told.
     package private(set) var repair: String?
-    package let isReadOnly: Bool
+    let isReadOnly: Bool
 
     /// Messages that wait for the fold at most, so that it stays a short pause.
     static let foldEvery: Int64 = 512

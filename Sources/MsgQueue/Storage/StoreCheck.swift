@@ -211,16 +211,13 @@ package final class StoreCheck {
         var stored: [Name: Counts] = [:]
         var isReadable = true
         do throws(QueueError) {
-            let proof = remains.layout < 2 ? "0" : "proof"
-            let statement = try Statement(
-                """
-                SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, \(proof), name FROM conversation
-                """, remains.database)
+            let columns = ConversationColumn.list(ofLayout: remains.layout)
+            let statement = try Statement("SELECT \(columns) FROM conversation", remains.database)
             defer { statement.finalize() }
             try statement.forEach { () throws(QueueError) in
-                let counts =
-                    remains.layout < 2 ? remains.store.counts(statement, from: 0) : remains.store.checkedCounts(statement)
-                if let counts { stored[Name(statement.text(10))] = counts } else { isReadable = false }
+                let fields = Fields<ConversationColumn>(statement)
+                let counts = remains.layout < 2 ? Counts(fields) : remains.store.checkedCounts(fields)
+                if let counts { stored[Name(fields.text(.name))] = counts } else { isReadable = false }
                 return true
             }
         } catch {

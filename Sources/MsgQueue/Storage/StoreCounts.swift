@@ -1,7 +1,7 @@
 /// The fold, and the counts that it keeps.
 extension Store {
     /// Rows that the fold has not seen.
-    package var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }
+    var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }
 
     /// Puts the rows behind `folded_through` into the indexes and the counts by conversation. Inside the caller's transaction.
     func fold() throws(QueueError) {
@@ -36,7 +36,7 @@ extension Store {
     }
 
     /// Folds in a transaction of its own, which needs no flush: after a power cut it is done again.
-    package func foldNow() throws(QueueError) {
+    func foldNow() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
         guard !isInTransaction else { return try fold() }
         do throws(QueueError) { try foldAlone() } catch {
@@ -78,25 +78,14 @@ extension Store {
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
         let statement = try database.statement(
             """
-            UPDATE conversation SET queued = queued + ?2, sent = sent + ?3, delivered = delivered + ?4, "read" = "read" + ?5,
-              failed = failed + ?6, received = received + ?7, unread = unread + ?8, unsent_bytes = unsent_bytes + ?9, proof = proof + ?10
-            WHERE name = ?1
+            UPDATE conversation SET \(add: ConversationColumn.counts), \(add: [ConversationColumn.proof])
+            WHERE name = \(parameter: ConversationColumn.name)
             """)
-        try statement.bind(1, row.conversation.text)
-        bind(delta, to: statement, from: 2)
-        statement.bind(10, Self.proof(delta, last: 0))
+        let fields = Fields<ConversationColumn>(statement)
+        try fields.bind(.name, row.conversation.text)
+        delta.bind(to: fields)
+        fields.bind(.proof, Self.proof(delta, last: 0))
         try statement.run()
-    }
-
-    func bind(_ counts: Counts, to statement: Statement, from first: Int32) {
-        statement.bind(first, counts.queued)
-        statement.bind(first + 1, counts.sent)
-        statement.bind(first + 2, counts.delivered)
-        statement.bind(first + 3, counts.read)
-        statement.bind(first + 4, counts.failed)
-        statement.bind(first + 5, counts.received)
-        statement.bind(first + 6, counts.unread)
-        statement.bind(first + 7, counts.unsentBytes)
     }
 
     /// What shows that a row of `conversation` is what was written: linear, so that it can be kept with every change.
@@ -118,19 +107,16 @@ extension Store {
 
     /// Of the folded rows of one conversation, as they are kept; nil: they are not what was written.
     func foldedCounts(of conversation: Name) throws(QueueError) -> Counts? {
-        let statement = try database.statement(
-            """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof FROM conversation WHERE name = ?1
-            """)
+        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation WHERE name = ?1")
         try statement.bind(1, conversation.text)
-        guard let kept = try statement.first({ () throws(QueueError) in checkedCounts(statement) }) else { return Counts() }
+        guard let kept = try statement.first({ () throws(QueueError) in checkedCounts(Fields(statement)) }) else { return Counts() }
         return kept
     }
 
-    /// The counts of a row that begins with them, `last_seq` and `proof`; nil: they are not what was written.
-    func checkedCounts(_ statement: Statement) -> Counts? {
-        let counts = counts(statement, from: 0)
-        guard counts.isPlausible, Self.proof(counts, last: statement.int(8)) == statement.int(9) else { return nil }
+    /// The counts of a row of `conversation`; nil: they are not what was written.
+    func checkedCounts(_ fields: Fields<ConversationColumn>) -> Counts? {
+        let counts = Counts(fields)
+        guard counts.isPlausible, Self.proof(counts, last: fields.int(.lastSeq)) == fields.int(.proof) else { return nil }
         return counts
     }
 
@@ -140,14 +126,15 @@ extension Store {
         let (counts, last) = try countRows(in: conversation)
         let update = try database.statement(
             """
-            UPDATE conversation SET queued = ?2, sent = ?3, delivered = ?4, "read" = ?5, failed = ?6, received = ?7, unread = ?8,
-              unsent_bytes = ?9, last_seq = ?10, proof = ?11 WHERE name = ?1
+            UPDATE conversation SET \(set: ConversationColumn.counts + [.lastSeq, .proof])
+            WHERE name = \(parameter: ConversationColumn.name)
             """)
         try change { () throws(QueueError) in
-            try update.bind(1, conversation.text)
-            bind(counts, to: update, from: 2)
-            update.bind(10, last)
-            update.bind(11, Self.proof(counts, last: last))
+            let fields = Fields<ConversationColumn>(update)
+            try fields.bind(.name, conversation.text)
+            counts.bind(to: fields)
+            fields.bind(.lastSeq, last)
+            fields.bind(.proof, Self.proof(counts, last: last))
             try update.run()
         }
         return counts
@@ -257,14 +244,12 @@ extension Store {
 
     /// Of all conversations, with damaged ones counted anew.
     func sumOfConversations() throws(QueueError) -> Counts {
-        let statement = try database.statement(
-            """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
-            """)
+        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
         var sum = Counts()
         var damaged: [Name] = []
         try statement.forEach { () throws(QueueError) in
-            if let counts = checkedCounts(statement) { sum += counts } else { damaged.append(Name(statement.text(10))) }
+            let fields = Fields<ConversationColumn>(statement)
+            if let counts = checkedCounts(fields) { sum += counts } else { damaged.append(Name(fields.text(.name))) }
             return true
         }
         for name in damaged { sum += try recount(name) }
@@ -290,18 +275,5 @@ extension Store {
         foldIfPossible()
         let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
-    }
-
-    func counts(_ statement: Statement, from first: Int32) -> Counts {
-        var counts = Counts()
-        counts.queued = statement.int(first)
-        counts.sent = statement.int(first + 1)
-        counts.delivered = statement.int(first + 2)
-        counts.read = statement.int(first + 3)
-        counts.failed = statement.int(first + 4)
-        counts.received = statement.int(first + 5)
-        counts.unread = statement.int(first + 6)
-        counts.unsentBytes = statement.int(first + 7)
-        return counts
     }
 }

@@ -12,14 +12,15 @@ extension Store {
         foldIfPossible()
         let statement = try database.statement(
             """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
-            INDEXED BY conversation_recent WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
+            SELECT \(ConversationColumn.self) FROM conversation INDEXED BY conversation_recent
+            WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
             """)
         statement.bind(1, before == 0 ? Int64.max : before)
         statement.bind(2, Int64(limit))
         var found: [(Name, Counts?, Int64)] = []
         try statement.forEach { () throws(QueueError) in
-            found.append((Name(statement.text(10)), checkedCounts(statement), statement.int(8)))
+            let fields = Fields<ConversationColumn>(statement)
+            found.append((Name(fields.text(.name)), checkedCounts(fields), fields.int(.lastSeq)))
             return true
         }
         var outlines: [Outline] = []

@@ -62,8 +62,7 @@ extension Store {
         }
         let statement = try database.statement(
             """
-            UPDATE message SET status = \(parameter: MessageColumn.status), state_hash = \(parameter: MessageColumn.stateHash),
-              \(set: MessageColumn.progress) WHERE seq = \(parameter: MessageColumn.seq)
+            UPDATE message SET \(set: [.status, .stateHash] + MessageColumn.progress) WHERE seq = \(parameter: MessageColumn.seq)
             """)
         let fields = Fields<MessageColumn>(statement)
         fields.bind(.seq, row.sequence)
@@ -85,9 +84,7 @@ extension Store {
         row.bodySize = Int64(body.count)
         row.contentHash = row.hashOfContent(body)
         let statement = try database.statement(
-            """
-            UPDATE message SET \(set: MessageColumn.edited) WHERE seq = \(parameter: MessageColumn.seq)
-            """)
+            "UPDATE message SET \(set: MessageColumn.edited) WHERE seq = \(parameter: MessageColumn.seq)")
         let fields = Fields<MessageColumn>(statement)
         fields.bind(.seq, row.sequence)
         fields.bind(.editedAt, row.editedAt)

@@ -57,7 +57,7 @@ import Testing
     private func stored(_ bench: StoreBench) throws -> [MessageColumn: String] {
         var found: [MessageColumn: String] = [:]
         for column in MessageColumn.allCases {
-            found[column] = try #require(try bench.rows("SELECT \(column.name) FROM message").first)[0]
+            found[column] = try #require(try bench.rows("SELECT \(column.title) FROM message").first)[0]
         }
         return found
     }
@@ -88,9 +88,10 @@ import Testing
             Set(try bench.rows("SELECT name FROM pragma_table_info('\(table)')").compactMap { $0[0] })
         }
         #expect(try columns("message") == Set(MessageColumn.names).union(["indexed"]))
+        #expect(try columns("conversation") == Set(ConversationColumn.names))
         #expect(try columns("attempt") == Set(AttemptColumn.names))
         #expect(Set(MessageColumn.names).isSuperset(of: HeadColumn.names + OutlineColumn.names))
-        #expect(MessageColumn.createdAt.name == "created_at")
+        #expect(MessageColumn.createdAt.title == "created_at")
     }
 
     @Test(arguments: [nil, "the sender"])
@@ -111,7 +112,7 @@ import Testing
         let bench = try StoreBench()
         let row = try bench.add("the conversation", Array("the body".utf8), id: "the id")
         let before = try stored(bench)
-        for column in MessageColumn.progress { #expect(before[column] == "0", "\(column.name)") }
+        for column in MessageColumn.progress { #expect(before[column] == "0", "\(column.title)") }
         try bench.transaction { try $0.update(row, to: Self.progress) }
         var expected = before
         for column in MessageColumn.progress + [.status] { expected[column] = Self.values[column] }
@@ -161,6 +162,22 @@ import Testing
         #expect(outline.sender == "the sender")
         #expect(outline.progress.status == .read)
         #expect(outline.bodySize == 8)
+    }
+
+    @Test func every_count_survives_a_write_and_a_read() throws {
+        let bench = try StoreBench()
+        let row = try bench.add("ana")
+        try bench.store.foldNow()
+        var delta = Counts()
+        (delta.queued, delta.sent, delta.delivered, delta.read) = (401, 402, 403, 404)
+        (delta.failed, delta.received, delta.unread, delta.unsentBytes) = (405, 406, 407, 408)
+        try bench.transaction { try $0.count(row, delta) }
+        let sql = #"SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq FROM conversation"#
+        #expect(try bench.rows(sql) == [["402", "402", "403", "404", "405", "406", "407", "408", "1"]])
+        var expected = delta
+        expected.queued = 402
+        #expect(try bench.store.counts(of: "ana") == expected)
+        #expect(try bench.store.sumOfConversations() == expected)
     }
 
     @Test func every_flag_has_a_bit_of_its_own() {

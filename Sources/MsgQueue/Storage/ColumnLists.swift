@@ -16,15 +16,9 @@ enum MessageColumn: Int, Columns {
     /// What an edit changes.
     static let edited: [MessageColumn] = [.editedAt, .contentHash, .bodySize, .body]
 
-    /// The columns that layout 2 added, with what stands for them in layout 1.
     static let addedInLayout2: [MessageColumn: String] = [
         .deliveredAt: "0", .readAt: "0", .dueBoot: "0", .dueUptime: "0", .priority: "0", .replaceKey: "NULL",
     ]
-
-    /// The columns as a store of that layout can be asked for them.
-    static func list(ofLayout layout: Int64) -> String {
-        allCases.map { layout < 2 ? addedInLayout2[$0] ?? $0.name : $0.name }.joined(separator: ", ")
-    }
 }
 
 /// What the scheduler knows of a queued message.
@@ -46,4 +40,13 @@ enum AttemptColumn: Int, Columns {
     case seq, number, startedAt, duration, outcome, kind, code, arrival, text
 
     static let names = columnNames()
+}
+
+/// A row of `conversation`.
+enum ConversationColumn: Int, Columns {
+    case name, queued, sent, delivered, read, failed, received, unread, unsentBytes, lastSeq, proof
+
+    static let names = columnNames()
+    static let counts: [ConversationColumn] = [.queued, .sent, .delivered, .read, .failed, .received, .unread, .unsentBytes]
+    static let addedInLayout2: [ConversationColumn: String] = [.proof: "0"]
 }
