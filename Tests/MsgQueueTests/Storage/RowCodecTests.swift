@@ -237,7 +237,7 @@ import Testing
         (sent.status, sent.attempts, sent.sentAt) = (.sent, 1, 5)
         try bench.transaction { try $0.update(row, to: sent) }
         let stored = try #require(try bench.row(1))
-        let resolution = OutcomeRule.recover(number: 2, startedAt: 1, of: sent, holdUnknown: false, maxRetries: 9)
+        let resolution = OutcomeRule.recover(number: 2, startedAt: 1, of: sent, holdInterrupted: false, maxRetries: 9)
         #expect(refusal { try bench.transaction { try $0.end(stored, resolution) } } == .internal)
         #expect(try bench.row(1)?.progress == sent)
     }
@@ -247,12 +247,12 @@ import Testing
         let bench = try EngineBench()
         let id = try bench.enqueue()
         try bench.poll()
-        #expect(try bench.engine.get(id).status == .sent)
+        #expect(try bench.status(id) == .sent)
         bench.close()
         try PlainDatabase(bench.directory.store).rows("INSERT INTO in_flight(seq, number, started_at) VALUES(1, 2, 3)")
         try bench.reopen()
         try bench.pass(60_000)
-        #expect(try bench.engine.get(id).status == .sent)
+        #expect(try bench.status(id) == .sent)
         #expect(bench.texts.count == 1)
     }
 
