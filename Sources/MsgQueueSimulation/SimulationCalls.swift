@@ -39,8 +39,8 @@ extension Simulation {
     /// Without its body, which is checked apart.
     private func borrowed(_ draft: Draft) -> BorrowedDraft {
         BorrowedDraft(
-            id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0), metadata: pairs(draft),
-            notBefore: draft.notBefore, expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+            id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0),
+            metadata: pairs(draft), notBefore: draft.notBefore, expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
     }
 
     private func pairs(_ draft: Draft) -> [(key: String, value: String)] {
