@@ -34,7 +34,7 @@ extension Simulation {
         /// after a crash, and where an answer is lost or late. The id is the same each time.
         public let sentTwice: [String]
         /// Messages that `enqueue` accepted, and that are neither in the store nor at the receiver, and were not removed by a call or by the
-        /// options (`discardExhausted`, `discardRefused`). Empty, or a promise is broken.
+        /// options (`exhausted`, `refused`). Empty, or a promise is broken.
         public let lost: [String]
         /// What the drains that ended had done, in their order.
         public let drains: [MsgQueue.Report]

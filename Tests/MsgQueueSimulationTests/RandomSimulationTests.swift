@@ -37,8 +37,8 @@ private struct RandomScript {
         options.backoff = backoffs.randomElement(using: &random) ?? .automatic
         options.jitter = [0, 0.5, 1].randomElement(using: &random) ?? 0
         options.attemptTimeout = [2_000, 30_000].randomElement(using: &random) ?? 30_000
-        options.holdUnknown = .random(using: &random)
-        options.discardExhausted = .random(using: &random)
+        options.holdInterrupted = .random(using: &random)
+        options.exhausted = Bool.random(using: &random) ? .discard : .keep
         options.pauseOnUnauthorized = .random(using: &random)
         options.expiry = [0, 0, 600_000].randomElement(using: &random) ?? 0
         return options

@@ -173,7 +173,7 @@ import Testing
         #expect(report.attempts[0].endedAt == nil && report.attempts[1].endedAt == .seconds(3))
 
         var held = options
-        held.holdUnknown = true
+        held.holdInterrupted = true
         let other = try Simulation(options: held) { _, _ in .answer(.sent, after: .seconds(2)) }
         let kept = try other.enqueue("hello")
         other.crash(at: .time(.seconds(1)))

@@ -109,7 +109,7 @@ package final class Engine: @unchecked Sendable {
                 core.scheduler.limit(until: due.end(core.opening), core.opening.moment)
             }
             nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max
-            if options.blocksOnFailure {
+            if options.finalFailure == .block {
                 for conversation in try store.conversationsWithFailures() { refreshBlock(conversation) }
             }
             if options.polled { poll = try PollState() }
@@ -215,10 +215,16 @@ package final class Engine: @unchecked Sendable {
     // MARK: Telling
 
     func emit(_ event: Event) {
-        if case .storage(let error) = event { storageReport = error?.code }
+        if case .storage(let error) = event {
+            storageReport = error?.code
+            if handler == nil, error?.code == .corrupt, notices.count < Self.noticeCeiling { notices.append(event) }
+        }
         guard handler != nil else { return }
         events.append(event, at: ports.wall())
     }
+
+    /// So much damage that was found is told to the first handler, however late it comes.
+    private static let noticeCeiling = 64
 
     func countsChanged() { events.summaryIsDue = true }
 

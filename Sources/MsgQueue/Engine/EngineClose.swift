@@ -175,7 +175,8 @@ extension Engine {
         }
         let resolution = OutcomeRule.recover(
             // The message carries a checksum, the mark of its attempt none.
-            number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress, holdUnknown: options.holdUnknown,
+            number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress,
+            holdInterrupted: options.holdInterrupted,
             maxRetries: options.maxRetries)
         try store.end(row, resolution)
     }

@@ -78,7 +78,7 @@ extension Engine {
             let outcomes = staged.count(where: \.isOutcome)
             try committing(outcomes) { () throws(QueueError) in
                 try store.commit(
-                    durable: options.durableOutcomes && outcomes > 0 || begins && (options.durableOutcomes || options.holdUnknown))
+                    durable: options.durableOutcomes && outcomes > 0 || begins && (options.durableOutcomes || options.holdInterrupted))
             }
             storageIsWell()
         } catch {

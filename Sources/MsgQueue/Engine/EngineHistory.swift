@@ -150,7 +150,7 @@ extension Engine {
 
     /// Where a failure for good holds its conversation: who does now.
     func refreshBlock(_ conversation: Name) {
-        guard options.blocksOnFailure else { return }
+        guard options.finalFailure == .block else { return }
         do throws(QueueError) {
             core.scheduler.block(conversation, at: try store.firstFailed(in: conversation), ports.moment)
         } catch {

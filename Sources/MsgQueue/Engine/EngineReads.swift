@@ -2,7 +2,7 @@ import Glibc
 
 /// What callers see.
 extension Engine {
-    package func get(_ id: String) throws(QueueError) -> Message {
+    package func message(id: String) throws(QueueError) -> Message {
         try DraftRule.check(id: id)
         return try locked { () throws(QueueError) in
             guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .whole) else {

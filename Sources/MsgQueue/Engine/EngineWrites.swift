@@ -166,7 +166,7 @@ extension Engine {
         return row
     }
 
-    package func edit(_ id: String, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+    package func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
         try DraftRule.check(id: id)
         try DraftRule.check(bodySize: body.count, options)
         try changing { () throws(QueueError) in
@@ -221,7 +221,7 @@ extension Engine {
         }
     }
 
-    package func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) {
+    package func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
         try DraftRule.check(id: id)
         try changing { () throws(QueueError) in
             let row = try find(id, nil, .whole)

@@ -213,7 +213,7 @@ extension Store {
     /// The first message of a conversation that failed for good.
     package func firstFailed(in conversation: Name) throws(QueueError) -> Int64? {
         let statement = try database.statement(
-            "SELECT seq FROM message INDEXED BY message_failed WHERE status = 5 AND conversation = ?1 ORDER BY seq LIMIT 1")
+            "SELECT seq FROM message INDEXED BY message_failed_in WHERE status = 5 AND conversation = ?1 ORDER BY seq LIMIT 1")
         try statement.bind(1, conversation.text)
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
@@ -245,7 +245,7 @@ extension Store {
 
     /// The conversations in which a message failed for good.
     package func conversationsWithFailures() throws(QueueError) -> Set<Name> {
-        let statement = try database.statement("SELECT DISTINCT conversation FROM message INDEXED BY message_failed WHERE status = 5")
+        let statement = try database.statement("SELECT DISTINCT conversation FROM message INDEXED BY message_failed_in WHERE status = 5")
         var names = Set<Name>()
         try statement.forEach { () throws(QueueError) in
             names.insert(Name(statement.text(0)))

@@ -116,7 +116,7 @@ package final class SimulatedEngine {
 
     /// Where a message that failed for good blocks its conversation.
     func refreshBlock(_ conversation: Name) {
-        guard options.blocksOnFailure else { return }
+        guard options.finalFailure == .block else { return }
         scheduler.block(conversation, at: store.firstFailed(in: conversation), now)
     }
 
@@ -207,7 +207,7 @@ package final class SimulatedEngine {
             store.end(
                 message.sequence,
                 OutcomeRule.recover(
-                    number: cut.number, startedAt: cut.startedAt, of: message.progress, holdUnknown: options.holdUnknown,
+                    number: cut.number, startedAt: cut.startedAt, of: message.progress, holdInterrupted: options.holdInterrupted,
                     maxRetries: options.maxRetries))
         }
         guard commit() else { return false }
@@ -215,7 +215,7 @@ package final class SimulatedEngine {
         let opening = Opening(boot: boot, moment: now)
         core = Core(options, opening, firstToken: core.nextToken, openedAt: now.wall)
         if let hold = store.hold { scheduler.limit(until: hold.end(opening), now) }
-        if options.blocksOnFailure { for conversation in Set(store.all.map(\.conversation)) { refreshBlock(conversation) } }
+        if options.finalFailure == .block { for conversation in Set(store.all.map(\.conversation)) { refreshBlock(conversation) } }
         return true
     }
 }
