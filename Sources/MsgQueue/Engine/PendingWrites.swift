@@ -39,7 +39,11 @@ final class PendingWrites {
 
     /// The counts of one conversation, with what is being sent told apart.
     func withSending(_ stored: Counts, _ conversation: Name) -> Counts {
-        stored.tellingApart(Int64(context.core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }))
+        var places = Set(unsaved.lazy.filter { $0.isOutcome && $0.conversation == conversation }.map(\.sequence))
+        for flight in context.core.scheduler.flights.values where !flight.isEnded && flight.conversation == conversation {
+            places.insert(flight.sequence)
+        }
+        return stored.tellingApart(Int64(places.count))
     }
 
     // MARK: Effects
@@ -222,7 +226,7 @@ final class PendingWrites {
             for attempt in interrupted {
                 unsaved.append(
                     Fact(
-                        sequence: attempt.sequence, isOutcome: true,
+                        sequence: attempt.sequence, conversation: try store.outline(at: attempt.sequence)?.conversation, isOutcome: true,
                         changes: [.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)], notices: []))
             }
             health.pause(error)
