@@ -109,7 +109,7 @@ typedef struct msgq_queue msgq_queue;
  *   sending   -> sent             the attempt succeeded
  *             -> queued           the failure may pass and retries are left; or it never left, paused the queue
  *                                 (pause_on_unauthorized), or was cut by the end of the process
- *             -> failed           the failure is final, the retries are used up, a msgq_retry failed, or hold_unknown
+ *             -> failed           the failure is final, the retries are used up, a msgq_retry failed, or hold_interrupted
  *                                 holds an attempt that was cut by the end of the process
  *   failed    -> sending          msgq_retry
  *             -> queued           msgq_retry_all; msgq_retry while paused; in mode auto also msgq_retry while offline
@@ -214,12 +214,12 @@ typedef struct msgq_options {
   /* Nothing is sent while the link is metered. Default false. */
   bool unmetered_only;
   /* In the background (msgq_set_lifecycle) the engine sends nothing by itself unless this is true. Default false. */
-  bool background_timers;
+  bool send_in_background;
   /* A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once. Default true. */
   bool direct;
   /* After a crash in mid-attempt: false (default) sends the message again under its id, true makes it `failed` with
      kind unknown for a person to decide. */
-  bool hold_unknown;
+  bool hold_interrupted;
   /* Attempt outcomes survive a power cut, too, at one disk flush each. Default false: they survive a crash of the
      process at once and a power cut within a second (a message may then be sent twice, under the same id). */
   bool durable_outcomes;
@@ -253,17 +253,17 @@ typedef struct msgq_options {
   /* An attempt without an answer ends as a time-out: 1 ms to 1 day. Default 30 s. */
   int64_t attempt_timeout_ms;
   /* The same for msgq_retry and msgq_send_now. Default 3 s. */
-  int64_t manual_timeout_ms;
+  int64_t on_demand_timeout_ms;
   /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day. Default 10 s. */
   int64_t prompt_timeout_ms;
   /* After a change from offline to online, automatic sending and the prompt wait this long for the link to stay; then the retry delays
      of messages that failed with kind offline or network end, except those that a receiver asked for: 0 to 1 hour. Default 500 ms. */
-  int64_t settle_ms;
+  int64_t online_debounce_ms;
   /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
      resume): 0 (default) all. Retries of the ladder that are due do not count, and in mode auto need no trigger. */
   uint32_t drain_batch;
   /* A trigger by the clock: 0 (default) none, or 1 ms to 1 day. */
-  int64_t timer_ms;
+  int64_t trigger_interval_ms;
   /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
   int64_t expiry_ms;
   /* History: sent and recorded messages are kept, so many at most (default 10,000; UINT64_MAX: no limit) and so long at most after
@@ -280,7 +280,7 @@ typedef struct msgq_options {
   uint64_t limit_body;
   /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
   uint64_t limit_metadata;
-  /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_unknown holds, and a failed msgq_retry are never discarded.
+  /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_interrupted holds, and a failed msgq_retry are never discarded.
      With pause_on_unauthorized 401 and 403 pause the queue, and the message stays queued. */
   msgq_refused refused;
 } msgq_options;
@@ -420,7 +420,7 @@ msgq_result msgq_edit(msgq_queue *queue, const char *id, const void *body, size_
    STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_delete(msgq_queue *queue, const char *id);
 
-/* Tries a failed message again, now, under the same id, in its old place; ends within manual_timeout_ms as sent or
+/* Tries a failed message again, now, under the same id, in its old place; ends within on_demand_timeout_ms as sent or
    failed again. Returns at once; an event tells the outcome. While offline (also: when it goes offline before the attempt
    starts) the transport is not called. Modes ask and manual: the message stays `failed`, with a failure of kind offline, a
    line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. Mode auto: it is `queued` again, with
@@ -537,21 +537,20 @@ typedef struct msgq_filter {
 /* Sets every field to its default, as MSGQ_FILTER_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
 void msgq_filter_init(msgq_filter *filter);
 
-/* A page of messages. (The type has the name of the function: write `struct msgq_list`.) */
-struct msgq_list;
+/* A page of messages. */
+typedef struct msgq_page msgq_page;
 
 /* A page of messages in order. `filter` may be NULL: the first 50 unsent ones. The next page: `after` = the last
    message's sequence. Free it with msgq_list_free. Errors: INVALID, CORRUPT, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_list(msgq_queue *queue, const msgq_filter *filter, struct msgq_list **out);
+msgq_result msgq_list(msgq_queue *queue, const msgq_filter *filter, msgq_page **out);
 /* Number of messages; 0 for NULL. Since 0.1. */
-size_t msgq_list_size(const struct msgq_list *list);
+size_t msgq_list_size(const msgq_page *list);
 /* Message `index`, borrowed from the list; NULL when out of range. Since 0.1. */
-const msgq_message *msgq_list_at(const struct msgq_list *list, size_t index);
+const msgq_message *msgq_list_at(const msgq_page *list, size_t index);
 /* NULL is fine. Since 0.1. */
-void msgq_list_free(struct msgq_list *list);
+void msgq_list_free(msgq_page *list);
 
-/* (The type has the name of the function: write `struct msgq_counts`.) */
-struct msgq_counts {
+typedef struct msgq_counts {
   uint32_t struct_size;
   uint64_t queued;
   uint64_t sending;
@@ -562,35 +561,35 @@ struct msgq_counts {
   uint64_t received;     /* recorded messages of others ... */
   uint64_t unread;       /* ... and those of them that are not marked as read */
   uint64_t unsent_bytes; /* of the bodies of queued, sending and failed messages */
-};
+} msgq_counts;
 
-#define MSGQ_COUNTS_INIT { sizeof(struct msgq_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define MSGQ_COUNTS_INIT { sizeof(msgq_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a million. `out` has its
    struct_size set. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_counts(msgq_queue *queue, const char *conversation, struct msgq_counts *out);
+msgq_result msgq_count(msgq_queue *queue, const char *conversation, msgq_counts *out);
 
 /* A conversation as a list of conversations shows it. */
 typedef struct msgq_conversation {
   uint32_t struct_size;
   const char *name;
-  const struct msgq_counts *counts;
+  const msgq_counts *counts;
   const msgq_message *last; /* its newest message, without the body */
 } msgq_conversation;
 
-/* A page of conversations. (The type has the name of the function: write `struct msgq_conversations`.) */
-struct msgq_conversations;
+/* A page of conversations. */
+typedef struct msgq_conversation_page msgq_conversation_page;
 
 /* Conversations, the one with the newest message first: the page behind the one whose newest message has the sequence
    `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Free it with msgq_conversations_free. Errors:
    INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit, struct msgq_conversations **out);
+msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit, msgq_conversation_page **out);
 /* Number of conversations; 0 for NULL. Since 0.1. */
-size_t msgq_conversations_size(const struct msgq_conversations *page);
+size_t msgq_conversations_size(const msgq_conversation_page *page);
 /* Conversation `index`, borrowed from the page; NULL when out of range. Since 0.1. */
-const msgq_conversation *msgq_conversations_at(const struct msgq_conversations *page, size_t index);
+const msgq_conversation *msgq_conversations_at(const msgq_conversation_page *page, size_t index);
 /* NULL is fine. Since 0.1. */
-void msgq_conversations_free(struct msgq_conversations *page);
+void msgq_conversations_free(msgq_conversation_page *page);
 
 /* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is being sent is
    removed when its attempt ends, unless that succeeds. On a full disk, after STORAGE, some of them may be gone. Errors: INVALID,
@@ -835,7 +834,7 @@ typedef enum msgq_link {
   MSGQ_LINK_OTHER
 } msgq_link;
 
-/* Tells the engine how the world is. Offline stops sending; online wakes what waits (see settle_ms). Errors: INVALID,
+/* Tells the engine how the world is. Offline stops sending; online wakes what waits (see online_debounce_ms). Errors: INVALID,
    CONFLICT (a monitor tells it), CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link, bool metered);
 
@@ -856,7 +855,7 @@ msgq_result msgq_monitor_stop(msgq_queue *queue);
 typedef enum msgq_lifecycle { MSGQ_LIFECYCLE_FOREGROUND = 0, MSGQ_LIFECYCLE_BACKGROUND } msgq_lifecycle;
 
 /* Tells the engine where the program is; a queue begins in the foreground. In the background the engine sends nothing by itself
-   (background_timers); what is enqueued online, a drain and a person's wish still go. Coming to the foreground is a trigger. Errors:
+   (send_in_background); what is enqueued online, a drain and a person's wish still go. Coming to the foreground is a trigger. Errors:
    INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_set_lifecycle(msgq_queue *queue, msgq_lifecycle lifecycle);
 
@@ -928,7 +927,7 @@ typedef struct msgq_event {
   msgq_failure_kind failure_kind;
   int64_t at_ms;
   const msgq_failure *failure;
-  const struct msgq_counts *counts;
+  const msgq_counts *counts;
   const msgq_prompt *prompt;
   const msgq_report *report;
   const char *text;

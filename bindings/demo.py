@@ -253,7 +253,7 @@ def tell(directory: Path) -> int:
     screen.chapter("2. Opened again: everything is there")
     receiver = Receiver(screen)
     story = Story(screen, receiver.server_address[1])
-    with MessageQueue(store, mode=Mode.ASK, retry=RetryPolicy(ladder=[0.5, 1]), settle=0.2) as queue:
+    with MessageQueue(store, mode=Mode.ASK, retry=RetryPolicy(ladder=[0.5, 1]), online_debounce=0.2) as queue:
         queue.set_connectivity(Connectivity.OFFLINE, Link.NONE)
         queue.set_event_handler(story.on_event)
         queue.set_transport(story.send)

@@ -121,14 +121,14 @@ public final class MessageQueue: Sendable {
     // MARK: One message
 
     /// Throws `.notFound`.
-    public func get(_ id: String) throws(QueueError) -> Message { try engine.get(id) }
+    public func message(id: String) throws(QueueError) -> Message { try engine.message(id: id) }
 
     /// Replaces the body of a queued or failed message; id and place stay. Throws `.notFound`, `.busy` (being sent), `.conflict` (sent).
-    public func edit(_ id: String, _ body: [UInt8]) throws(QueueError) {
-        try Self.borrowing(body) { bytes throws(QueueError) in try engine.edit(id, bytes) }
+    public func edit(_ id: String, body: [UInt8]) throws(QueueError) {
+        try Self.borrowing(body) { bytes throws(QueueError) in try engine.edit(id, body: bytes) }
     }
 
-    public func edit(_ id: String, _ text: String) throws(QueueError) { try edit(id, Array(text.utf8)) }
+    public func edit(_ id: String, body text: String) throws(QueueError) { try edit(id, body: Array(text.utf8)) }
 
     /// Removes one message for good. Throws `.notFound`, `.busy` (being sent).
     public func delete(_ id: String) throws(QueueError) { try engine.delete(id) }
@@ -143,7 +143,7 @@ public final class MessageQueue: Sendable {
     public func sendNow(_ id: String) throws(QueueError) { try engine.sendNow(id) }
 
     /// A receipt: delivered or read. One that comes twice or late changes nothing. Throws `.notFound`, `.conflict` (not sent yet).
-    public func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) { try engine.mark(id, receipt) }
+    public func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) { try engine.mark(id, as: receipt) }
 
     /// The ledger of one message, oldest attempt first. Throws `.notFound`.
     public func attempts(_ id: String) throws(QueueError) -> [Attempt] { try engine.attempts(id) }

@@ -13,9 +13,9 @@ var defaultOptions: msgq_options {
     options.backoff_factor = 2
     options.backoff_cap_ms = 3_600_000
     options.attempt_timeout_ms = defaults.attemptTimeout
-    options.manual_timeout_ms = defaults.manualTimeout
+    options.on_demand_timeout_ms = defaults.onDemandTimeout
     options.prompt_timeout_ms = defaults.promptTimeout
-    options.settle_ms = defaults.settle
+    options.online_debounce_ms = defaults.onlineDebounce
     options.strict_order = defaults.strictOrder
     options.keep_sent = defaults.keepSent.map { UInt64(clamping: $0) } ?? UInt64.max
     options.keep_sent_ms = defaults.keepSentFor ?? -1

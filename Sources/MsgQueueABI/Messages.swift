@@ -113,7 +113,7 @@ public func msgq_get(
 ) -> msgq_result {
     status(queue, id) { engine, id throws(QueueError) in
         let out = try require(out, "out")
-        let message = try engine.get(id)
+        let message = try engine.message(id: id)
         let memory = try Block.make { block in
             let target = block.reserve(msgq_message.self)
             block.message(message, at: target)
@@ -129,7 +129,7 @@ public func msgq_message_free(_ message: UnsafeMutablePointer<msgq_message>!) { 
 public func msgq_edit(
     _ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ body: UnsafeRawPointer!, _ body_size: Int
 ) -> msgq_result {
-    status(queue, id) { engine, id throws(QueueError) in try engine.edit(id, try bytes(body, body_size)) }
+    status(queue, id) { engine, id throws(QueueError) in try engine.edit(id, body: try bytes(body, body_size)) }
 }
 
 @_cdecl("msgq_delete") @implementation
@@ -149,7 +149,7 @@ public func msgq_send_now(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!) 
 
 @_cdecl("msgq_mark") @implementation
 public func msgq_mark(_ queue: OpaquePointer!, _ id: UnsafePointer<CChar>!, _ status: msgq_status) -> msgq_result {
-    MsgQueueABI.status(queue, id) { engine, id throws(QueueError) in try engine.mark(id, try choice(status.rawValue, "status")) }
+    MsgQueueABI.status(queue, id) { engine, id throws(QueueError) in try engine.mark(id, as: try choice(status.rawValue, "status")) }
 }
 
 // MARK: Many messages
@@ -193,8 +193,8 @@ public func msgq_list_at(_ list: OpaquePointer!, _ index: Int) -> UnsafePointer<
 @_cdecl("msgq_list_free") @implementation
 public func msgq_list_free(_ list: OpaquePointer!) { ArrayHeader.release(list, listMark) }
 
-@_cdecl("msgq_counts") @implementation
-public func msgq_counts(
+@_cdecl("msgq_count") @implementation
+public func msgq_count(
     _ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<msgq_counts>!
 ) -> msgq_result {
     status { () throws(QueueError) in

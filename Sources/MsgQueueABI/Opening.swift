@@ -29,30 +29,28 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     let given = try Structs.read(
         pointer, "msgq_options", over: defaultOptions,
         flags: [
-            \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.background_timers, \.direct, \.hold_unknown, \.durable_outcomes,
+            \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.send_in_background, \.direct, \.hold_interrupted,
+            \.durable_outcomes,
             \.conflict_is_sent, \.read_only, \.refuse_lost_tail,
         ])
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
     options.polled =
         try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
-    options.discardExhausted =
-        try one(of: [MSGQ_EXHAUSTED_KEEP.rawValue, MSGQ_EXHAUSTED_DISCARD.rawValue], given.exhausted.rawValue, "exhausted") == 1
-    options.discardRefused =
-        try one(of: [MSGQ_REFUSED_KEEP.rawValue, MSGQ_REFUSED_DISCARD.rawValue], given.refused.rawValue, "refused") == 1
-    options.blocksOnFailure =
-        try one(of: [MSGQ_FINAL_STEP_ASIDE.rawValue, MSGQ_FINAL_BLOCK.rawValue], given.final_failure.rawValue, "final_failure") == 1
+    options.exhausted = try choice(given.exhausted.rawValue, "exhausted")
+    options.refused = try choice(given.refused.rawValue, "refused")
+    options.finalFailure = try choice(given.final_failure.rawValue, "final_failure")
     options.strictOrder = given.strict_order
     options.pauseOnUnauthorized = given.pause_on_unauthorized
     options.unmeteredOnly = given.unmetered_only
-    options.backgroundTimers = given.background_timers
-    options.timer = given.timer_ms
+    options.sendInBackground = given.send_in_background
+    options.triggerInterval = given.trigger_interval_ms
     options.expiry = given.expiry_ms
     options.keepSent = given.keep_sent == UInt64.max ? nil : Int64(clamping: given.keep_sent)
     options.keepSentFor = given.keep_sent_ms < 0 ? nil : given.keep_sent_ms
     options.rememberIDs = given.remember_ids_ms
     options.direct = given.direct
-    options.holdUnknown = given.hold_unknown
+    options.holdInterrupted = given.hold_interrupted
     options.durableOutcomes = given.durable_outcomes
     options.conflictIsSent = given.conflict_is_sent
     options.readOnly = given.read_only
@@ -62,9 +60,9 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.backoff = try backoff(given)
     options.jitter = given.jitter
     options.attemptTimeout = given.attempt_timeout_ms
-    options.manualTimeout = given.manual_timeout_ms
+    options.onDemandTimeout = given.on_demand_timeout_ms
     options.promptTimeout = given.prompt_timeout_ms
-    options.settle = given.settle_ms
+    options.onlineDebounce = given.online_debounce_ms
     options.drainBatch = Int(given.drain_batch)
     options.limitMessages = Int64(clamping: given.limit_messages)
     options.limitBytes = Int64(clamping: given.limit_bytes)

@@ -211,12 +211,12 @@ static int role_open_as_nobody(const char *path) {
 /* Opens for reading only, as somebody who is not root when `user` says so; tells what is queued, and keeps the store. */
 static int role_read(const char *path, const char *user) {
   msgq_queue *queue = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_options options = MSGQ_OPTIONS_INIT;
   options.read_only = true;
   char line[32];
   if (strcmp(user, "nobody") == 0 && geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) return 125;
-  if (msgq_open(path, &options, &queue) != MSGQ_OK || msgq_counts(queue, NULL, &counts) != MSGQ_OK) return 1;
+  if (msgq_open(path, &options, &queue) != MSGQ_OK || msgq_count(queue, NULL, &counts) != MSGQ_OK) return 1;
   snprintf(line, sizeof line, "%u queued", (unsigned)counts.queued);
   tell_and_wait(line);
 }

@@ -50,7 +50,7 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   char id[MSGQ_ID_SIZE] = "untouched";
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
-  struct msgq_conversations *page = NULL;
+  msgq_conversation_page *page = NULL;
   msgq_statistics statistics = { .struct_size = sizeof statistics, .sent = 4711 };
   char *text = NULL;
   explanation.until_ms = 4711;
@@ -73,13 +73,13 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
 }
 
 static void many_messages_calls(msgq_queue *queue, msgq_result expected) {
-  struct msgq_list *list = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_page *list = NULL;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_filter filter = MSGQ_FILTER_INIT;
   counts.queued = 4711;
   CHECK_RESULT(expected, msgq_list(queue, &filter, &list));
   CHECK(list == NULL);
-  CHECK_RESULT(expected, msgq_counts(queue, NULL, &counts));
+  CHECK_RESULT(expected, msgq_count(queue, NULL, &counts));
   CHECK_NUMBER(4711, counts.queued);
   CHECK_RESULT(expected, msgq_clear(queue, NULL));
   uint64_t count = 4711;

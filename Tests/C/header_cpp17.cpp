@@ -10,7 +10,7 @@ int main() {
     msgq_outcome outcome = MSGQ_OUTCOME_INIT;
     msgq_report report = MSGQ_REPORT_INIT;
     msgq_drain_options drain_options = MSGQ_DRAIN_OPTIONS_INIT;
-    struct msgq_counts counts = MSGQ_COUNTS_INIT;
+    msgq_counts counts = MSGQ_COUNTS_INIT;
     msgq_state state = MSGQ_STATE_INIT;
     std::size_t sizes = options.struct_size + draft.struct_size + filter.struct_size + outcome.struct_size +
                         report.struct_size + drain_options.struct_size + counts.struct_size + state.struct_size + state.prompt.struct_size;

@@ -18,7 +18,7 @@ struct entry {
   int64_t at_ms;
   msgq_failure_kind failure;
   int32_t code;
-  struct msgq_counts counts;
+  msgq_counts counts;
   msgq_prompt prompt;
   char prompt_text[128];
   bool paused;

@@ -16,7 +16,7 @@ void scene_begin(struct scene *scene) {
   msgq_options_init(&scene->options);
   scene->options.mode = MSGQ_MODE_MANUAL;
   scene->options.direct = false;
-  scene->options.settle_ms = 0;
+  scene->options.online_debounce_ms = 0;
   journal_begin(&scene->journal);
 }
 
@@ -106,14 +106,14 @@ msgq_report drain(struct scene *scene) {
   return report;
 }
 
-struct msgq_counts counts_of(struct scene *scene, const char *conversation) {
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
-  CHECK_RESULT(MSGQ_OK, msgq_counts(scene->queue, conversation, &counts));
+msgq_counts counts_of(struct scene *scene, const char *conversation) {
+  msgq_counts counts = MSGQ_COUNTS_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_count(scene->queue, conversation, &counts));
   return counts;
 }
 
 void ids_of(struct scene *scene, const msgq_filter *filter, char *text, size_t size) {
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   size_t used = 0;
   text[0] = '\0';
   CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, filter, &list));

@@ -34,7 +34,7 @@ void put_timed(struct scene *scene, const char *id, const char *conversation, in
 int status_of(struct scene *scene, const char *id);
 /* Drains to the end and returns the report. */
 msgq_report drain(struct scene *scene);
-struct msgq_counts counts_of(struct scene *scene, const char *conversation);
+msgq_counts counts_of(struct scene *scene, const char *conversation);
 /* Attempts that left, and the failure's kind and code; 0 when there are none. */
 uint32_t attempts_of(struct scene *scene, const char *id);
 msgq_failure_kind failure_of(struct scene *scene, const char *id);

@@ -38,7 +38,7 @@ void check_numbered(struct scene *scene, unsigned first, unsigned last) {
   unsigned number = first;
   for (;;) {
     msgq_filter filter = MSGQ_FILTER_INIT;
-    struct msgq_list *list = NULL;
+    msgq_page *list = NULL;
     filter.after = after;
     REQUIRE_OK(msgq_list(scene->queue, &filter, &list));
     if (msgq_list_size(list) == 0) {

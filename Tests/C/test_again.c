@@ -156,7 +156,7 @@ TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
 /* "a" has failed, and "b" of its conversation is being sent. */
 static void begin_busy(struct scene *scene, struct stub *stub) {
   begin(scene, stub, MSGQ_MODE_MANUAL);
-  scene->options.manual_timeout_ms = 600000;
+  scene->options.on_demand_timeout_ms = 600000;
   open_with(scene, stub);
   put(scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(scene).failed);

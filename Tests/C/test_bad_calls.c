@@ -57,7 +57,7 @@ TEST(bad_pointers_that_are_null) {
   CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, NULL, &ledger));
   CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, "a", NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, NULL, NULL));
-  CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_count(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, 1, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, NULL, "ben", NULL));
@@ -172,7 +172,7 @@ TEST(bad_outcome_texts_without_an_end) {
 TEST(bad_numbers_for_words) {
   struct scene scene;
   msgq_filter filter = MSGQ_FILTER_INIT;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   scene_begin_open(&scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, "a", MSGQ_STATUS_SENT));
@@ -190,7 +190,7 @@ TEST(bad_numbers_for_words) {
   filter.conversation = "\xff";
   CHECK_RESULT(MSGQ_INVALID, msgq_list(scene.queue, &filter, &list));
   CHECK(list == NULL);
-  struct msgq_conversations *page = NULL;
+  msgq_conversation_page *page = NULL;
   CHECK_RESULT(MSGQ_INVALID, msgq_conversations(scene.queue, 0, 1001, &page));
   CHECK(page == NULL);
   CHECK_RESULT(MSGQ_INVALID, msgq_set_lifecycle(scene.queue, (msgq_lifecycle)99));

@@ -69,7 +69,7 @@ TEST(bad_size_of_drafts) {
 
 TEST(bad_size_of_filters) {
   struct scene scene;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   scene_begin_open(&scene);
   msgq_filter filter = MSGQ_FILTER_INIT;
   for (size_t index = 0; index < impossible_count; index++) {
@@ -91,18 +91,18 @@ TEST(bad_size_of_counts) {
   struct scene scene;
   scene_begin_open(&scene);
   put(&scene, "a", "ana", "hello");
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   for (size_t index = 0; index < impossible_count; index++) {
     counts.struct_size = impossible(index, sizeof counts);
-    CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, &counts));
+    CHECK_RESULT(MSGQ_INVALID, msgq_count(scene.queue, NULL, &counts));
     CHECK_NUMBER(0, counts.queued);
   }
-  LATER(struct msgq_counts) later = { MSGQ_COUNTS_INIT, "" };
+  LATER(msgq_counts) later = { MSGQ_COUNTS_INIT, "" };
   later.known.struct_size = sizeof later;
   later.more[0] = 1;
-  CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, NULL, &later.known));
+  CHECK_RESULT(MSGQ_INVALID, msgq_count(scene.queue, NULL, &later.known));
   later.more[0] = 0;
-  CHECK_RESULT(MSGQ_OK, msgq_counts(scene.queue, NULL, &later.known));
+  CHECK_RESULT(MSGQ_OK, msgq_count(scene.queue, NULL, &later.known));
   CHECK_NUMBER(1, later.known.queued);
   CHECK_NUMBER(sizeof later, later.known.struct_size);
   scene_end(&scene);

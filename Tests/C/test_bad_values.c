@@ -42,15 +42,15 @@ TEST(bad_options_out_of_range) {
   REFUSE(jitter, (double)NAN);
   REFUSE(attempt_timeout_ms, 0);
   REFUSE(attempt_timeout_ms, day_ms + 1);
-  REFUSE(manual_timeout_ms, 0);
-  REFUSE(manual_timeout_ms, day_ms + 1);
+  REFUSE(on_demand_timeout_ms, 0);
+  REFUSE(on_demand_timeout_ms, day_ms + 1);
   REFUSE(prompt_timeout_ms, 0);
   REFUSE(prompt_timeout_ms, day_ms + 1);
-  REFUSE(settle_ms, -1);
-  REFUSE(settle_ms, 3600001);
+  REFUSE(online_debounce_ms, -1);
+  REFUSE(online_debounce_ms, 3600001);
   REFUSE(final_failure, (msgq_final_failure)2);
-  REFUSE(timer_ms, -1);
-  REFUSE(timer_ms, day_ms + 1);
+  REFUSE(trigger_interval_ms, -1);
+  REFUSE(trigger_interval_ms, day_ms + 1);
   REFUSE(expiry_ms, -1);
   REFUSE(expiry_ms, 11 * 366 * day_ms);
   REFUSE(remember_ids_ms, -1);
@@ -68,11 +68,11 @@ TEST(bad_options_at_the_ends_of_their_ranges_are_good) {
   least.keep_sent = 0;
   least.keep_sent_ms = 0;
   least.remember_ids_ms = 0;
-  least.timer_ms = least.expiry_ms = least.settle_ms = 0;
+  least.trigger_interval_ms = least.expiry_ms = least.online_debounce_ms = 0;
   most.keep_sent = UINT64_MAX;
   most.keep_sent_ms = INT64_MAX;
   most.remember_ids_ms = INT64_MAX;
-  most.timer_ms = day_ms;
+  most.trigger_interval_ms = day_ms;
   most.expiry_ms = 3650 * day_ms;
   most.jitter = 1;
   most.max_in_flight = 64;
@@ -184,7 +184,7 @@ TEST(bad_metadata_with_a_key_twice) {
 TEST(bad_strings_in_other_calls) {
   struct scene scene;
   struct stub stub;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_message *message = NULL;
   msgq_ledger *ledger = NULL;
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -201,7 +201,7 @@ TEST(bad_strings_in_other_calls) {
     CHECK_RESULT(MSGQ_INVALID, msgq_send_now(scene.queue, text));
     CHECK_RESULT(MSGQ_INVALID, msgq_mark(scene.queue, text, MSGQ_STATUS_READ));
     CHECK_RESULT(MSGQ_INVALID, msgq_attempts(scene.queue, text, &ledger));
-    CHECK_RESULT(MSGQ_INVALID, msgq_counts(scene.queue, text, &counts));
+    CHECK_RESULT(MSGQ_INVALID, msgq_count(scene.queue, text, &counts));
     CHECK_RESULT(MSGQ_INVALID, msgq_clear(scene.queue, text));
     uint64_t count = 4711;
     CHECK_RESULT(MSGQ_INVALID, msgq_retry_all(scene.queue, text, &count));

@@ -26,15 +26,15 @@ static void call_everything(struct inside *inside) {
   msgq_queue *queue = inside->queue, *other = NULL;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   msgq_message *message = NULL;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   msgq_ledger *ledger = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   msgq_statistics statistics = { .struct_size = sizeof statistics };
   msgq_state state = MSGQ_STATE_INIT;
-  struct msgq_conversations *page = NULL;
+  msgq_conversation_page *page = NULL;
   char *text = NULL;
   draft.id = "inner";
   draft.conversation = "inner";
@@ -49,7 +49,7 @@ static void call_everything(struct inside *inside) {
   msgq_list_free(list);
   expect(inside, MSGQ_OK, msgq_attempts(queue, "inner", &ledger), "attempts");
   msgq_ledger_free(ledger);
-  expect(inside, MSGQ_OK, msgq_counts(queue, NULL, &counts), "counts");
+  expect(inside, MSGQ_OK, msgq_count(queue, NULL, &counts), "counts");
   expect(inside, MSGQ_OK, msgq_explain(queue, "inner", &explanation), "explain");
   expect(inside, MSGQ_OK, msgq_conversations(queue, 0, 0, &page), "conversations");
   msgq_conversations_free(page);

@@ -57,7 +57,7 @@ static void begin_closing(struct closing *closing, msgq_callbacks callbacks) {
 static void look_again(struct closing *closing) {
   closing->scene.queue = NULL;
   scene_open(&closing->scene);
-  struct msgq_counts counts = counts_of(&closing->scene, NULL);
+  msgq_counts counts = counts_of(&closing->scene, NULL);
   CHECK_NUMBER(100, counts.queued + counts.sent);
   CHECK_NUMBER(atomic_load(&closing->calls), counts.sent);
   CHECK_NUMBER(0, atomic_load(&closing->other));
@@ -102,7 +102,7 @@ TEST(close_with_no_patience_at_all) {
   closing.scene.queue = NULL;
   pause_ms(20); /* calls that were left behind come back */
   scene_open(&closing.scene);
-  struct msgq_counts counts = counts_of(&closing.scene, NULL);
+  msgq_counts counts = counts_of(&closing.scene, NULL);
   CHECK_NUMBER(100, counts.queued + counts.sent);
   CHECK((int)counts.sent <= atomic_load(&closing.calls) && (int)counts.sent >= atomic_load(&closing.calls) - 3);
   scene_end(&closing.scene);
@@ -117,9 +117,9 @@ static void close_kept(void *queue) {
 }
 
 static void *keep_it(void *queue) {
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   pthread_setspecific(kept, queue);
-  CHECK_RESULT(MSGQ_OK, msgq_counts(queue, NULL, &counts));
+  CHECK_RESULT(MSGQ_OK, msgq_count(queue, NULL, &counts));
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(queue, "nobody")); /* leaves a detail on this thread */
   return NULL;
 }

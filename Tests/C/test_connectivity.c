@@ -113,7 +113,7 @@ TEST(A5_flapping_sends_nothing_twice) {
   char id[8];
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;
-  post.scene.options.settle_ms = 20;
+  post.scene.options.online_debounce_ms = 20;
   post_open(&post);
   set_link(&post, MSGQ_CONNECTIVITY_OFFLINE);
   for (int number = 0; number < 5; number++) {

@@ -52,7 +52,7 @@ TEST(X3_an_attempt_cut_by_a_crash_is_known_and_made_again) {
 TEST(X3_or_is_held_for_a_person) {
   struct post post;
   kill_in_mid_attempt(&post);
-  post.scene.options.hold_unknown = true;
+  post.scene.options.hold_interrupted = true;
   post_open(&post);
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "a"));
   CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, failure_of(&post.scene, "a"));

@@ -97,7 +97,7 @@ static void begin_mixed(struct scene *scene) {
 }
 
 static void check_mixed_counts(struct scene *scene) {
-  struct msgq_counts all = counts_of(scene, NULL), ana = counts_of(scene, "ana"), ben = counts_of(scene, "ben"), cem = counts_of(scene, "cem");
+  msgq_counts all = counts_of(scene, NULL), ana = counts_of(scene, "ana"), ben = counts_of(scene, "ben"), cem = counts_of(scene, "cem");
   CHECK(all.queued == 4 && all.failed == 1 && all.sent == 2 && all.received == 1 && all.unread == 1);
   CHECK_NUMBER(4 * 6 + 7, all.unsent_bytes);
   CHECK(ana.queued == 4 && ana.failed == 1 && ana.sent == 0);
@@ -171,8 +171,8 @@ static bool is_answer(msgq_result result, const char *id) {
 static void read_all(struct scene *scene) {
   static const char *const bodies[] = { "sent one", "sent two", "refused", "body 1", "body 2", "body 3", "body 4", "hello" };
   msgq_filter filter = MSGQ_FILTER_INIT;
-  struct msgq_list *list = NULL;
-  struct msgq_conversations *page = NULL;
+  msgq_page *list = NULL;
+  msgq_conversation_page *page = NULL;
   filter.statuses = MSGQ_STATUSES_ALL;
   msgq_result result = msgq_list(scene->queue, &filter, &list);
   CHECK(result == MSGQ_OK || result == MSGQ_CORRUPT);
@@ -198,8 +198,8 @@ static void read_all(struct scene *scene) {
     CHECK(is_answer(result, message->id));
   }
   msgq_list_free(list);
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
-  CHECK_RESULT(MSGQ_OK, msgq_counts(scene->queue, NULL, &counts));
+  msgq_counts counts = MSGQ_COUNTS_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_count(scene->queue, NULL, &counts));
   CHECK(counts.queued <= 8 && counts.failed <= 8 && counts.sent <= 8 && counts.received <= 8 && counts.unsent_bytes < 1 << 20);
   result = msgq_conversations(scene->queue, 0, 0, &page);
   CHECK(result == MSGQ_OK || result == MSGQ_CORRUPT);

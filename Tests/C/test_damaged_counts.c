@@ -77,7 +77,7 @@ static void random_damage(char *sql, size_t size, const char *id) {
 
 /* What was not read is kept. */
 static uint64_t prunable(struct scene *scene) {
-  struct msgq_counts counts = counts_of(scene, NULL);
+  msgq_counts counts = counts_of(scene, NULL);
   return counts.sent + counts.delivered + counts.read + counts.received - counts.unread;
 }
 
@@ -109,7 +109,7 @@ static bool perform(struct scene *scene, enum operation operation, const char *i
 }
 
 struct all_counts {
-  struct msgq_counts of[conversation_count + 1];
+  msgq_counts of[conversation_count + 1];
 };
 
 static struct all_counts counts_of_all(struct scene *scene) {
@@ -119,7 +119,7 @@ static struct all_counts counts_of_all(struct scene *scene) {
   return all;
 }
 
-static bool is_equal(const struct msgq_counts *left, const struct msgq_counts *right) {
+static bool is_equal(const msgq_counts *left, const msgq_counts *right) {
   return left->queued == right->queued && left->sent == right->sent && left->delivered == right->delivered && left->read == right->read &&
          left->failed == right->failed && left->received == right->received && left->unread == right->unread &&
          left->unsent_bytes == right->unsent_bytes;
@@ -133,7 +133,7 @@ static bool are_equal(const struct all_counts *before, const struct all_counts *
 
 static void check_equal(const struct all_counts *before, const struct all_counts *after) {
   for (size_t index = 0; index <= conversation_count; index++) {
-    const struct msgq_counts *left = &before->of[index], *right = &after->of[index];
+    const msgq_counts *left = &before->of[index], *right = &after->of[index];
     if (CHECK(is_equal(left, right))) continue;
     for (int turn = 0; turn < 2; turn++, left = right) {
       fprintf(stderr, "  %s %s: queued %llu sent %llu delivered %llu read %llu failed %llu received %llu unread %llu bytes %llu\n",

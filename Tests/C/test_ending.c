@@ -21,9 +21,9 @@ static void end_process(const char *way, int times) {
     CHECK_TEXT("sending", report);
     int code = child_wait(&child);
     if (!CHECK_NUMBER(0, code)) fprintf(stderr, "  it ended by %s, time %d\n", way, time);
-    struct msgq_counts counts = MSGQ_COUNTS_INIT;
+    msgq_counts counts = MSGQ_COUNTS_INIT;
     REQUIRE_OK(msgq_open(path, &scene.options, &scene.queue));
-    REQUIRE_OK(msgq_counts(scene.queue, NULL, &counts));
+    REQUIRE_OK(msgq_count(scene.queue, NULL, &counts));
     CHECK_NUMBER(messages, counts.queued + counts.sent);
     REQUIRE_OK(msgq_close(scene.queue, -1));
     scene.queue = NULL;

@@ -87,7 +87,7 @@ TEST(X1_reasons_of_time) {
   struct scene *scene = &post.scene;
   post_begin(&post);
   scene->options.mode = MSGQ_MODE_AUTO;
-  scene->options.settle_ms = 3600000;
+  scene->options.online_debounce_ms = 3600000;
   set_ladder(scene, one_hour, 1);
   post_open(&post);
   receiver_answer(post.receiver, "a", 503, 1, NULL);
@@ -162,8 +162,8 @@ static void refuse_to_write(bool listed_before) {
   if (listed_before) unsent_of(&scene, unsent, sizeof unsent);
   struct drainer drainer = { .queue = scene.queue };
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
-  struct msgq_list *list = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_page *list = NULL;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   struct rlimit before = forbid_growth(&scene);
   bool started = pthread_create(&thread, NULL, drainer_run, &drainer) == 0;
   for (int64_t end = steady_ms() + check_patience_ms() / 5; !atomic_load(&drainer.done) && steady_ms() < end;) pause_ms(1);
@@ -171,7 +171,7 @@ static void refuse_to_write(bool listed_before) {
   /* (A drain that hangs is woken by any other call, so that this test ends.) */
   msgq_result explained = msgq_explain(scene.queue, "a", &explanation);
   msgq_result listed = msgq_list(scene.queue, NULL, &list);
-  msgq_result counted = msgq_counts(scene.queue, NULL, &counts);
+  msgq_result counted = msgq_count(scene.queue, NULL, &counts);
   int calls = atomic_load(&stub.calls);
   setrlimit(RLIMIT_FSIZE, &before);
   REQUIRE(started);

@@ -31,7 +31,7 @@ TEST(Q12_M3_a_hundred_enqueues_take_less_than_500_ms) {
 static int64_t listing_time(struct scene *scene, const msgq_filter *filter, size_t count) {
   int64_t best = INT64_MAX;
   for (int round = 0; round < rounds; round++) {
-    struct msgq_list *page = NULL;
+    msgq_page *page = NULL;
     scene_close(scene);
     scene_open(scene);
     int64_t start = steady_ms();
@@ -87,7 +87,7 @@ TEST(Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing) {
     }
     unsent_of(&post.scene, unsent, sizeof unsent);
     CHECK_TEXT("failed queued", unsent);
-    struct msgq_counts counts = counts_of(&post.scene, NULL);
+    msgq_counts counts = counts_of(&post.scene, NULL);
     CHECK(counts.queued == 1 && counts.failed == 1 && counts.unsent_bytes == 2 && counts.sent == 0);
     scene_close(&post.scene);
     post_open(&post);

@@ -170,12 +170,12 @@ static msgq_verdict witness_send(void *context, const msgq_delivery *delivery, m
 }
 
 /* Flushes between the call of drain and the call of the transport, and between that and drain's return. */
-static void drain_with_flushes(bool durable_outcomes, bool hold_unknown, int *before, int *after) {
+static void drain_with_flushes(bool durable_outcomes, bool hold_interrupted, int *before, int *after) {
   struct scene scene;
   struct witness witness = { 0 };
   scene_begin(&scene);
   scene.options.durable_outcomes = durable_outcomes;
-  scene.options.hold_unknown = hold_unknown;
+  scene.options.hold_interrupted = hold_interrupted;
   scene_open(&scene);
   put(&scene, "a", "ana", "hello");
   REQUIRE_OK(msgq_set_transport(scene.queue, witness_send, &witness, NULL));
@@ -195,7 +195,7 @@ TEST(D6_durable_outcomes_cover_begin_and_end_of_an_attempt) {
   CHECK(after >= 1);
 }
 
-TEST(D6_hold_unknown_covers_the_begin_of_an_attempt) {
+TEST(D6_hold_interrupted_covers_the_begin_of_an_attempt) {
   int before = 0, after = 0;
   drain_with_flushes(false, true, &before, &after);
   CHECK(before >= 1);
@@ -303,7 +303,7 @@ const struct check_test flush_tests[] = {
   ROW_ALONE(D5_the_next_opening_writes_the_log_anew),
   ROW_ALONE(D5_a_flush_that_fails_while_opening_is_told_and_harms_nothing),
   ROW_ALONE(D6_durable_outcomes_cover_begin_and_end_of_an_attempt),
-  ROW_ALONE(D6_hold_unknown_covers_the_begin_of_an_attempt),
+  ROW_ALONE(D6_hold_interrupted_covers_the_begin_of_an_attempt),
   ROW_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call),
   ROW_ALONE(D6_an_idle_queue_flushes_nothing),
   ROW_ALONE(D6_a_flush_that_fails_later_is_told),

@@ -167,11 +167,11 @@ static void *hammer_it(void *context) {
   char name[16];
   snprintf(name, sizeof name, "c%d", hammer->number);
   while (!atomic_load(hammer->stopping)) {
-    struct msgq_counts counts = MSGQ_COUNTS_INIT;
+    msgq_counts counts = MSGQ_COUNTS_INIT;
     msgq_draft draft = MSGQ_DRAFT_INIT;
     draft.conversation = name;
     if (msgq_enqueue(hammer->queue, &draft, NULL) == MSGQ_OK) atomic_fetch_add(hammer->enqueued, 1);
-    CHECK_RESULT(MSGQ_OK, msgq_counts(hammer->queue, name, &counts));
+    CHECK_RESULT(MSGQ_OK, msgq_count(hammer->queue, name, &counts));
     CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(hammer->queue, "nobody"));
   }
   return NULL;

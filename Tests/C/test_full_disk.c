@@ -72,7 +72,7 @@ static size_t listed(struct scene *scene) {
   size_t total = 0;
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.limit = 1000;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   CHECK_RESULT(MSGQ_OK, msgq_list(scene->queue, &filter, &list));
   total = msgq_list_size(list);
   msgq_list_free(list);
@@ -201,7 +201,7 @@ static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict 
   scene_close(&scene);
   scene_open(&scene);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
-  struct msgq_counts counts = counts_of(&scene, NULL);
+  msgq_counts counts = counts_of(&scene, NULL);
   CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? counts.sent : counts.failed);
   CHECK_NUMBER(0, drain(&scene).sent);
   CHECK_NUMBER(count, atomic_load(&stub.calls));

@@ -47,7 +47,7 @@ static void begin_hanging(struct scene *scene, struct hanging *hanging) {
 TEST(Q16_a_hung_transport_makes_no_call_wait) {
   struct scene scene;
   struct hanging hanging;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   msgq_message *message = NULL;
   begin_hanging(&scene, &hanging);
   int64_t start = steady_ms();

@@ -178,7 +178,7 @@ TEST(H2_a_recorded_message_is_there_once_and_never_sent) {
   REQUIRE_OK(msgq_get(post.scene.queue, "mine", &message));
   CHECK(message->sender == NULL);
   msgq_message_free(message);
-  struct msgq_counts counts = counts_of(&post.scene, "ana");
+  msgq_counts counts = counts_of(&post.scene, "ana");
   CHECK(counts.received == 1 && counts.unread == 1 && counts.queued == 2 && counts.delivered == 0);
   CHECK_NUMBER(2, drain(&post.scene).sent);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "hers"));
@@ -251,7 +251,7 @@ static void page_while_it_changes(struct scene *scene, bool newest_first) {
   uint64_t last = newest_first ? UINT64_MAX : 0;
   int extra = 0;
   for (;;) {
-    struct msgq_list *page = NULL;
+    msgq_page *page = NULL;
     int first_number = -1;
     REQUIRE_OK(msgq_list(scene->queue, &filter, &page));
     size_t size = msgq_list_size(page);
@@ -322,7 +322,7 @@ TEST(H3_a_cursor_holds_while_history_is_pruned) {
   filter.statuses = MSGQ_STATUSES_ALL;
   filter.newest_first = true;
   filter.limit = 20;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   REQUIRE_OK(msgq_list(scene.queue, &filter, &page));
   REQUIRE(msgq_list_size(page) == 20);
   uint64_t cursor = msgq_list_at(page, 19)->sequence;
@@ -343,7 +343,7 @@ TEST(H3_a_cursor_holds_while_history_is_pruned) {
 
 /* The names of a page of conversations, with a space between. */
 static void names_of(struct scene *scene, uint64_t before, uint32_t limit, char *text, size_t size) {
-  struct msgq_conversations *page = NULL;
+  msgq_conversation_page *page = NULL;
   size_t used = 0;
   text[0] = '\0';
   REQUIRE_OK(msgq_conversations(scene->queue, before, limit, &page));
@@ -355,7 +355,7 @@ static void names_of(struct scene *scene, uint64_t before, uint32_t limit, char 
 }
 
 static void check_last(struct scene *scene, size_t index, const char *name, const char *id, const char *preview) {
-  struct msgq_conversations *page = NULL;
+  msgq_conversation_page *page = NULL;
   REQUIRE_OK(msgq_conversations(scene->queue, 0, 0, &page));
   const msgq_conversation *conversation = msgq_conversations_at(page, index);
   REQUIRE(conversation != NULL);
@@ -366,8 +366,8 @@ static void check_last(struct scene *scene, size_t index, const char *name, cons
   CHECK_TEXT(id, conversation->last->id);
   CHECK_TEXT(preview, conversation->last->preview);
   CHECK(conversation->last->body == NULL && conversation->last->created_ms > 0);
-  struct msgq_counts counts = counts_of(scene, name);
-  const struct msgq_counts *listed = conversation->counts;
+  msgq_counts counts = counts_of(scene, name);
+  const msgq_counts *listed = conversation->counts;
   CHECK(counts.queued == listed->queued && counts.sending == listed->sending && counts.failed == listed->failed);
   CHECK(counts.sent == listed->sent && counts.delivered == listed->delivered && counts.read == listed->read);
   CHECK(counts.received == listed->received && counts.unread == listed->unread && counts.unsent_bytes == listed->unsent_bytes);
@@ -395,7 +395,7 @@ TEST(H4_conversations_newest_first_with_their_counts) {
   names_of(&post.scene, 0, 0, names, sizeof names);
   CHECK_TEXT("ben ana cem", names);
   check_last(&post.scene, 0, "ben", "b2", "newest");
-  struct msgq_counts counts = counts_of(&post.scene, "ana");
+  msgq_counts counts = counts_of(&post.scene, "ana");
   CHECK(counts.failed == 1 && counts.received == 1 && counts.unread == 1);
   counts = counts_of(&post.scene, "ben");
   CHECK(counts.queued == 1 && counts.sent == 1);
@@ -452,7 +452,7 @@ TEST(H4_pages_of_conversations) {
     record(&scene, NULL, name, "ben", "1");
   }
   for (uint64_t before = 0;;) {
-    struct msgq_conversations *page = NULL;
+    msgq_conversation_page *page = NULL;
     REQUIRE_OK(msgq_conversations(scene.queue, before, 4, &page));
     size_t size = msgq_conversations_size(page);
     for (size_t index = 0; index < size; index++, seen++) {
@@ -487,7 +487,7 @@ TEST(H5_all_of_it_after_kill_9_and_offline) {
   CHECK_NUMBER(MSGQ_STATUS_DELIVERED, status_of(&post.scene, "ours-1"));
   CHECK_NUMBER(MSGQ_STATUS_DELIVERED, status_of(&post.scene, "theirs-2"));
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, "ours-2"));
-  struct msgq_counts counts = counts_of(&post.scene, "ana");
+  msgq_counts counts = counts_of(&post.scene, "ana");
   CHECK(counts.received == 2 && counts.unread == 1 && counts.delivered == 1 && counts.queued == 1);
   check_last(&post.scene, 0, "ana", "ours-2", "waits");
   msgq_message *message = NULL;

@@ -78,7 +78,7 @@ static void check_ledger(struct scene *scene, const char *id, msgq_attempt_outco
 static void check_everything(struct scene *scene, bool crashed) {
   const size_t count = crashed ? 12 : 11;
   msgq_filter filter = MSGQ_FILTER_INIT;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   filter.statuses = MSGQ_STATUSES_ALL;
   REQUIRE_OK(msgq_list(scene->queue, &filter, &list));
   CHECK_NUMBER(count, msgq_list_size(list));
@@ -86,7 +86,7 @@ static void check_everything(struct scene *scene, bool crashed) {
     check_message(&messages[index], msgq_list_at(list, index), crashed && strcmp(messages[index].id, "queued-3") == 0);
   }
   msgq_list_free(list);
-  struct msgq_counts counts = counts_of(scene, NULL), ben = counts_of(scene, "ben");
+  msgq_counts counts = counts_of(scene, NULL), ben = counts_of(scene, "ben");
   CHECK_NUMBER(crashed ? 6 : 5, counts.queued);
   CHECK(counts.sent == 1 && counts.delivered == 1 && counts.read == 1 && counts.failed == 1 && counts.received == 2 && counts.unread == 1);
   CHECK(ben.queued == 2 && ben.failed == 1 && ben.unsent_bytes == 3012);

@@ -236,7 +236,7 @@ TEST(X12_a_backup_is_a_store_while_the_queue_goes_on) {
   struct scene scene;
   struct stat status;
   msgq_queue *copy = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   scene_begin_open(&scene);
   const char *path = scene_file(&scene, "copy.db");
   put(&scene, "a", "ana", "one");
@@ -251,7 +251,7 @@ TEST(X12_a_backup_is_a_store_while_the_queue_goes_on) {
   CHECK(file_is(path, &before));
   file_copy_free(&before);
   REQUIRE_OK(msgq_open(path, &scene.options, &copy));
-  CHECK_RESULT(MSGQ_OK, msgq_counts(copy, NULL, &counts));
+  CHECK_RESULT(MSGQ_OK, msgq_count(copy, NULL, &counts));
   CHECK_NUMBER(2, counts.queued);
   CHECK_RESULT(MSGQ_OK, msgq_close(copy, -1));
   CHECK_NUMBER(3, counts_of(&scene, NULL).queued);

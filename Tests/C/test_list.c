@@ -23,7 +23,7 @@ static void put_many(struct scene *scene) {
 static void read_pages(struct scene *scene, msgq_filter filter, int first, int step, int expected) {
   int seen = 0;
   for (;;) {
-    struct msgq_list *page = NULL;
+    msgq_page *page = NULL;
     REQUIRE_OK(msgq_list(scene->queue, &filter, &page));
     size_t size = msgq_list_size(page);
     for (size_t index = 0; index < size; index++, seen++) {
@@ -60,7 +60,7 @@ TEST(Q5_pages_go_through_all_messages_in_order) {
 
 TEST(Q5_the_first_page_has_fifty) {
   struct scene scene;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   scene_begin_open(&scene);
   put_many(&scene);
@@ -83,7 +83,7 @@ TEST(Q5_the_first_page_has_fifty) {
 
 TEST(Q5_a_preview_is_cut_between_characters) {
   struct scene scene;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   char body[3 * 150 + 1] = "", expected[3 * 100 + 1] = "";
   scene_begin_open(&scene);
@@ -113,7 +113,7 @@ TEST(Q5_a_preview_is_cut_between_characters) {
 TEST(Q5_statuses_can_be_chosen) {
   struct scene scene;
   struct stub stub;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   scene_begin_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
@@ -160,7 +160,7 @@ TEST(M10_counts_follow_every_change) {
   msgq_report report = drain(&scene);
   CHECK_NUMBER(sizeof report, report.struct_size);
   CHECK_NUMBER(3, report.sent);
-  struct msgq_counts counts = counts_of(&scene, NULL);
+  msgq_counts counts = counts_of(&scene, NULL);
   CHECK(counts.queued == 0 && counts.sending == 0 && counts.sent == 3 && counts.failed == 0 && counts.unsent_bytes == 0);
   /* The same is told by events. */
   struct entry entry;
@@ -202,7 +202,8 @@ TEST(D11_clear_removes_all_that_is_not_being_sent) {
   char id[8];
   scene_begin(&scene);
   scene.options.max_in_flight = 64;
-  scene.options.attempt_timeout_ms = scene.options.manual_timeout_ms = 3000;
+  /* Long enough to clear while all of them are being sent. */
+  scene.options.attempt_timeout_ms = scene.options.on_demand_timeout_ms = 2000 + check_patience_ms() / 10;
   scene_open(&scene);
   put_apart(&scene, total);
   stub_begin(&stub, MSGQ_VERDICT_PENDING);

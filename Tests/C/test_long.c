@@ -36,7 +36,7 @@ static int64_t page_time(struct scene *scene) {
   for (int time = 0; time < repeats; time++) {
     int64_t start = micros();
     for (int kind = 0; kind < 6; kind++) {
-      struct msgq_list *page = NULL;
+      msgq_page *page = NULL;
       msgq_filter filter = MSGQ_FILTER_INIT;
       filter.newest_first = kind % 2 == 1;
       filter.conversation = kind / 2 == 1 ? "c7" : NULL;
@@ -45,7 +45,7 @@ static int64_t page_time(struct scene *scene) {
       CHECK_NUMBER(50, msgq_list_size(page));
       msgq_list_free(page);
     }
-    struct msgq_conversations *conversations = NULL;
+    msgq_conversation_page *conversations = NULL;
     CHECK_RESULT(MSGQ_OK, msgq_conversations(scene->queue, 0, 0, &conversations));
     CHECK_NUMBER(10, msgq_conversations_size(conversations));
     msgq_conversations_free(conversations);
@@ -81,7 +81,7 @@ TEST(Q11_Q13_the_first_page_costs_the_same_in_a_long_queue) {
 TEST(Q13_the_last_message_of_a_long_queue_is_explained_at_once) {
   struct scene scene;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   int many = check_patience_ms() > 10000 ? 5000 : 20000;
   scene_begin_open(&scene);

@@ -146,9 +146,9 @@ static void never_damage(msgq_result result, const char *what, int number) {
 
 /* Everything that reads, with one read that fails. */
 static void use_with_a_failing_read(struct scene *scene, int number) {
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   msgq_message *message = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   fault_read(scene->directory, number);
   never_damage(msgq_open(scene->path, &scene->options, &scene->queue), "open", number);
   if (scene->queue == NULL) return;
@@ -166,7 +166,7 @@ static void use_with_a_failing_read(struct scene *scene, int number) {
     }
   }
   msgq_list_free(list);
-  never_damage(msgq_counts(scene->queue, "ana", &counts), "counts", number);
+  never_damage(msgq_count(scene->queue, "ana", &counts), "counts", number);
   never_damage(msgq_enqueue(scene->queue, &draft, NULL), "enqueue", number);
   never_damage(msgq_delete(scene->queue, "s1"), "delete", number);
   never_damage(msgq_edit(scene->queue, "s2", "edited", 6), "edit", number);

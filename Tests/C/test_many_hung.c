@@ -64,7 +64,7 @@ TEST(A10_up_to_sixteen_hung_calls_hold_nobody_else) {
 TEST(A10_with_more_hung_calls_every_call_still_answers) {
   struct scene scene;
   struct crowd crowd;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   begin_crowd(&scene, &crowd, ceiling + 1);
   AWAIT(counts_of(&scene, NULL).failed == ceiling + 1); /* each ended as a time-out */
   int64_t start = steady_ms();

@@ -257,7 +257,7 @@ TEST(A9_receipts_early_late_twice_and_out_of_order) {
 
 TEST(R2_a_failed_message_has_all_that_its_buttons_need) {
   struct post post;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   post_begin_open(&post);
   receiver_answer(post.receiver, "may-pass", 503, 1, NULL);
@@ -288,12 +288,12 @@ TEST(R2_a_failed_message_has_all_that_its_buttons_need) {
 
 TEST(R7_what_is_being_retried_right_now_can_be_seen) {
   struct post post;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   char ids[64];
   post_begin(&post);
   post.scene.options.max_in_flight = 4;
-  post.scene.options.manual_timeout_ms = 60000;
+  post.scene.options.on_demand_timeout_ms = 60000;
   post_open(&post);
   receiver_answer(post.receiver, NULL, 503, 3, NULL);
   put(&post.scene, "a", "ana", "1");

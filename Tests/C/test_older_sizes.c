@@ -60,7 +60,7 @@ TEST(older_drafts_filters_and_drain_options_are_accepted) {
   struct edge edge;
   struct scene scene;
   struct stub stub;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   edge_begin(&edge);
   scene_begin_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
@@ -96,11 +96,11 @@ TEST(older_outputs_are_written_as_far_as_they_go) {
   edge_begin(&edge);
   scene_begin_open(&scene);
   put(&scene, "a", "ana", "hello");
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
-  struct msgq_counts *few = cut(&edge, &counts, offsetof(struct msgq_counts, sending));
-  CHECK_RESULT(MSGQ_OK, msgq_counts(scene.queue, NULL, few));
+  msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_counts *few = cut(&edge, &counts, offsetof(msgq_counts, sending));
+  CHECK_RESULT(MSGQ_OK, msgq_count(scene.queue, NULL, few));
   CHECK_NUMBER(1, few->queued);
-  CHECK_NUMBER(offsetof(struct msgq_counts, sending), few->struct_size);
+  CHECK_NUMBER(offsetof(msgq_counts, sending), few->struct_size);
 
   msgq_state state = MSGQ_STATE_INIT;
   uint32_t size = (uint32_t)(offsetof(msgq_state, mode) + 8) / 8 * 8;

@@ -6,11 +6,11 @@
 #include "tests.h"
 
 /* Offline, in mode ask, with `messages` queued: m1, m2, … of one byte, two bytes and so on, in turn for ana and ben. */
-static void begin_asking(struct post *post, int messages, int64_t prompt_timeout_ms, int64_t settle_ms) {
+static void begin_asking(struct post *post, int messages, int64_t prompt_timeout_ms, int64_t online_debounce_ms) {
   post_begin(post);
   post->scene.options.mode = MSGQ_MODE_ASK;
   post->scene.options.prompt_timeout_ms = prompt_timeout_ms;
-  post->scene.options.settle_ms = settle_ms;
+  post->scene.options.online_debounce_ms = online_debounce_ms;
   post_open(post);
   set_offline(&post->scene);
   for (int number = 1; number <= messages; number++) {

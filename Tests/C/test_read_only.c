@@ -37,7 +37,7 @@ TEST(D16_every_reading_call_works) {
   char text[64];
   msgq_message *message = NULL;
   msgq_ledger *ledger = NULL;
-  struct msgq_conversations *conversations = NULL;
+  msgq_conversation_page *conversations = NULL;
   msgq_statistics statistics = { .struct_size = sizeof statistics };
   char *prometheus = NULL;
   struct file_copy before = begin(&scene);

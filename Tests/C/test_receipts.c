@@ -166,7 +166,7 @@ TEST(H9_receipts_keep_their_times) {
   CHECK(same_times(read, times_of(&scene, "a")));
   CHECK_NUMBER(MSGQ_STATUS_READ, status_of(&scene, "a"));
   /* Lists and conversations tell the same. */
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.statuses = MSGQ_STATUSES_ALL;
   REQUIRE_OK(msgq_list(scene.queue, &filter, &page));

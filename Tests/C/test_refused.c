@@ -197,7 +197,7 @@ TEST(M13_what_expired_or_used_up_its_retries_is_kept) {
 TEST(M13_an_attempt_held_as_unknown_is_kept) {
   struct post post;
   begin(&post);
-  post.scene.options.hold_unknown = true;
+  post.scene.options.hold_interrupted = true;
   post_open(&post);
   receiver_hold(post.receiver, true);
   put(&post.scene, "a", "ana", "1");

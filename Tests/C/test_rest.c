@@ -21,7 +21,7 @@ static void begin_waiting(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   stub_begin(stub, MSGQ_VERDICT_PENDING);
   scene->options.mode = MSGQ_MODE_AUTO;
-  scene->options.timer_ms = 200;
+  scene->options.trigger_interval_ms = 200;
   scene_open(scene);
   REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, NULL));
   put(scene, "pending", "ana", "hello");
@@ -56,7 +56,7 @@ TEST(close_in_wait_does_not_spin_whatever_falls_due) {
   stub.kind = MSGQ_FAILURE_SERVER;
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.max_in_flight = 2;
-  scene.options.timer_ms = 300;
+  scene.options.trigger_interval_ms = 300;
   scene.options.keep_sent_ms = 250;
   scene.options.attempt_timeout_ms = 700;
   set_ladder(&scene, ladder, 1);

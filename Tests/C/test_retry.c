@@ -84,7 +84,7 @@ TEST(R8_a_retry_by_hand_ends_in_its_time) {
   struct scene scene;
   struct stub stub;
   begin_failing(&scene, &stub);
-  scene.options.manual_timeout_ms = 100;
+  scene.options.on_demand_timeout_ms = 100;
   open_with(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);

@@ -48,14 +48,14 @@ TEST(Q9_a_sent_message_leaves_the_queue) {
   CHECK_NUMBER(1, message->attempts);
   CHECK(message->sent_ms >= before && message->last_attempt_ms >= before && message->failure == NULL);
   msgq_message_free(message);
-  struct msgq_counts counts = counts_of(&post.scene, "ana");
+  msgq_counts counts = counts_of(&post.scene, "ana");
   CHECK(counts.queued == 0 && counts.sent == 1);
   post_end(&post);
 }
 
 TEST(Q10_a_failure_for_good_is_listed_with_its_reason) {
   struct post post;
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   post_begin_open(&post);
   receiver_answer(post.receiver, "bad", 404, 1, NULL);
@@ -203,7 +203,7 @@ TEST(R5_fifty_failed_messages_are_there_after_a_restart) {
   CHECK_NUMBER(50, drain(&post.scene).failed);
   scene_close(&post.scene);
   post_open(&post);
-  struct msgq_list *page = NULL;
+  msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
   REQUIRE_OK(msgq_list(post.scene.queue, &filter, &page));

@@ -68,7 +68,7 @@ TEST(Q20_the_prompt_that_stands_is_the_one_of_its_event) {
   struct entry entry;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_ASK;
-  post.scene.options.settle_ms = 0;
+  post.scene.options.online_debounce_ms = 0;
   post.scene.options.prompt_timeout_ms = 3600000;
   post_open(&post);
   set_offline(&post.scene);
@@ -99,7 +99,7 @@ TEST(Q20_a_prompt_that_expired_or_was_withdrawn_stands_no_more) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_ASK;
-  post.scene.options.settle_ms = 0;
+  post.scene.options.online_debounce_ms = 0;
   post.scene.options.prompt_timeout_ms = 100;
   post_open(&post);
   set_offline(&post.scene);
@@ -143,7 +143,7 @@ TEST(Q20_until_when_it_waits) {
   struct stub stub;
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.settle_ms = 0;
+  scene.options.online_debounce_ms = 0;
   set_ladder(&scene, one_hour, 1);
   scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_RETRY);
@@ -190,7 +190,7 @@ TEST(Q20_metered_and_settling_links) {
   struct stub stub;
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.settle_ms = 3600000;
+  scene.options.online_debounce_ms = 3600000;
   scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
@@ -273,9 +273,9 @@ TEST(Q20_an_outcome_that_waits_for_the_store_reads_as_being_sent) {
   msgq_result answered = msgq_complete(scene.queue, atomic_load(&stub.token), &outcome);
   msgq_result asked = msgq_get_state(scene.queue, &state);
   msgq_status status = status_of(&scene, "a");
-  msgq_result counted = msgq_counts(scene.queue, NULL, &all);
-  if (counted == MSGQ_OK) counted = msgq_counts(scene.queue, "ana", &ana);
-  if (counted == MSGQ_OK) counted = msgq_counts(scene.queue, "ben", &ben);
+  msgq_result counted = msgq_count(scene.queue, NULL, &all);
+  if (counted == MSGQ_OK) counted = msgq_count(scene.queue, "ana", &ana);
+  if (counted == MSGQ_OK) counted = msgq_count(scene.queue, "ben", &ben);
   setrlimit(RLIMIT_FSIZE, &before);
   CHECK_RESULT(MSGQ_OK, answered);
   CHECK_RESULT(MSGQ_OK, asked);

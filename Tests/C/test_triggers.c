@@ -67,7 +67,7 @@ TEST(M9_the_launch_the_link_the_timer_and_the_hand_are_triggers) {
   pause_ms(50);
   CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
   scene_close(&post.scene);
-  post.scene.options.timer_ms = 200;
+  post.scene.options.trigger_interval_ms = 200;
   post_open(&post);
   AWAIT(counts_of(&post.scene, NULL).sent == 4);
   int64_t start = steady_ms();
@@ -132,8 +132,8 @@ TEST(A11_in_the_background_no_timer_fires) {
     struct post post;
     begin_auto(&post);
     set_ladder(&post.scene, ladder, 1);
-    post.scene.options.timer_ms = 50;
-    post.scene.options.background_timers = asked == 1;
+    post.scene.options.trigger_interval_ms = 50;
+    post.scene.options.send_in_background = asked == 1;
     post_open(&post);
     receiver_answer(post.receiver, "retried", 503, 1, NULL);
     put(&post.scene, "retried", "ana", "hello");
@@ -197,7 +197,7 @@ TEST(A5_flapping_loses_nothing_and_sends_nothing_twice) {
   char order[256];
   begin_auto(&post);
   post.scene.options.direct = true;
-  post.scene.options.settle_ms = 200;
+  post.scene.options.online_debounce_ms = 200;
   post_open(&post);
   set_offline(&post.scene);
   put_some(&post, 1, 20);
@@ -217,7 +217,7 @@ TEST(A5_flapping_loses_nothing_and_sends_nothing_twice) {
 TEST(A5_flapping_makes_no_storm_of_attempts) {
   struct post post;
   begin_auto(&post);
-  post.scene.options.settle_ms = 200;
+  post.scene.options.online_debounce_ms = 200;
   set_ladder(&post.scene, one_hour, 1);
   post_open(&post);
   set_offline(&post.scene);
@@ -240,7 +240,7 @@ TEST(A5_a_transport_that_says_offline_is_not_asked_a_hundred_times) {
   struct stub stub;
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.settle_ms = 200;
+  scene.options.online_debounce_ms = 200;
   scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_OFFLINE);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));

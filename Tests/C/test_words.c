@@ -166,7 +166,7 @@ TEST(A7_counts_by_conversation_and_the_banner_while_draining) {
   set_online(&post.scene);
   AWAIT(receiver_requests(post.receiver, "m1") == 1);
   CHECK(banner_is(&post.scene, "Sending 3 messages\xe2\x80\xa6"));
-  struct msgq_counts counts = counts_of(&post.scene, "ana");
+  msgq_counts counts = counts_of(&post.scene, "ana");
   CHECK(counts.sending == 1 && counts.queued == 1);
   CHECK_NUMBER(1, counts_of(&post.scene, NULL).sending);
   receiver_hold(post.receiver, false);

@@ -25,9 +25,9 @@ msgq_options check_options(const struct promises *promises) {
   options.direct = false;
   options.keep_sent = 100000000;
   options.keep_sent_ms = -1;
-  options.hold_unknown = promises->holds;
+  options.hold_interrupted = promises->holds;
   options.durable_outcomes = promises->durable_outcomes;
-  options.settle_ms = 0;
+  options.online_debounce_ms = 0;
   return options;
 }
 
@@ -125,7 +125,7 @@ static bool list_all(msgq_queue *queue, const struct ledger *ledger, struct seen
   filter.statuses = MSGQ_STATUSES_ALL;
   filter.limit = 1000;
   for (;;) {
-    struct msgq_list *list = NULL;
+    msgq_page *list = NULL;
     msgq_result result = msgq_list(queue, &filter, &list);
     if (result != MSGQ_OK) FAIL("list: %s: %s", msgq_result_name(result), msgq_error_detail());
     size_t size = msgq_list_size(list);
@@ -159,10 +159,10 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
 }
 
 static bool check_counts(msgq_queue *queue, const struct seen *seen, char *why, size_t room) {
-  struct msgq_counts counts;
+  msgq_counts counts;
   memset(&counts, 0, sizeof counts);
   counts.struct_size = sizeof counts;
-  msgq_result result = msgq_counts(queue, NULL, &counts);
+  msgq_result result = msgq_count(queue, NULL, &counts);
   if (result != MSGQ_OK) FAIL("counts: %s", msgq_result_name(result));
   uint64_t listed = seen->total[2] + seen->total[3] + seen->total[4];
   uint64_t counted = counts.sent + counts.delivered + counts.read;

@@ -337,7 +337,7 @@ static bool read_list(msgq_queue *queue, const struct ledger *ledger, unsigned c
   filter.statuses = MSGQ_STATUSES_ALL;
   filter.limit = 200;
   for (int pages = 0; pages < 100; pages++) {
-    struct msgq_list *list = NULL;
+    msgq_page *list = NULL;
     if (msgq_list(queue, &filter, &list) != MSGQ_OK) {
       findings->list_told = true;
       return true;
@@ -383,10 +383,10 @@ static bool read_each(msgq_queue *queue, const struct ledger *ledger, const unsi
 }
 
 static bool counts_differ(msgq_queue *queue, const struct findings *findings) {
-  struct msgq_counts counts;
+  msgq_counts counts;
   memset(&counts, 0, sizeof counts);
   counts.struct_size = sizeof counts;
-  if (msgq_counts(queue, NULL, &counts) != MSGQ_OK) return false;
+  if (msgq_count(queue, NULL, &counts) != MSGQ_OK) return false;
   return counts.queued != findings->total[0] || counts.failed != findings->total[5];
 }
 

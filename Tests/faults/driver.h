@@ -12,7 +12,7 @@ enum scene {
   SCENE_HISTORY,  /* few sent messages are kept */
   SCENE_VOLUME,   /* enough writes for checkpoints */
   SCENE_DURABLE,  /* durable_outcomes */
-  SCENE_HOLD,     /* hold_unknown */
+  SCENE_HOLD,     /* hold_interrupted */
   SCENE_CLEAR,    /* clear, backup, close and open again */
   SCENE_SETTLE,   /* a second passes after a drain */
   SCENE_THREADS,  /* four threads enqueue */

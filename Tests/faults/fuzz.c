@@ -95,11 +95,11 @@ static msgq_options some_options(void) {
   uint8_t kind = byte();
   options.mode = kind % 4 == 3 ? (msgq_mode)number() : MSGQ_MODE_MANUAL;
   options.callbacks = kind & 16 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
-  options.hold_unknown = kind & 32;
+  options.hold_interrupted = kind & 32;
   options.durable_outcomes = kind & 64;
-  options.settle_ms = 0;
+  options.online_debounce_ms = 0;
   options.attempt_timeout_ms = 20;
-  options.manual_timeout_ms = 20;
+  options.on_demand_timeout_ms = 20;
   if (kind > 200) {
     options.backoff = MSGQ_BACKOFF_LADDER;
     options.ladder_ms = ladder;
@@ -141,7 +141,7 @@ static msgq_queue *open_queue(void) {
 
 static void read_some(msgq_queue *queue) {
   msgq_filter filter = MSGQ_FILTER_INIT;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   filter.statuses = byte() < 200 ? MSGQ_STATUSES_ALL : number();
   filter.after = byte() < 200 ? byte() : (uint64_t)wide();
   filter.limit = byte() < 200 ? 50 : number();
@@ -190,15 +190,15 @@ static void call(msgq_queue **queue) {
     }
     case 12: read_some(*queue); break;
     case 13: {
-      struct msgq_conversations *page = NULL;
+      msgq_conversation_page *page = NULL;
       if (msgq_conversations(*queue, (uint64_t)wide(), number(), &page) != MSGQ_OK) break;
       for (size_t index = 0; index <= msgq_conversations_size(page); index++) msgq_conversations_at(page, index);
       msgq_conversations_free(page);
       break;
     }
     case 14: {
-      struct msgq_counts counts = MSGQ_COUNTS_INIT;
-      msgq_counts(*queue, text(), &counts);
+      msgq_counts counts = MSGQ_COUNTS_INIT;
+      msgq_count(*queue, text(), &counts);
       break;
     }
     case 15: msgq_clear(*queue, text()); break;

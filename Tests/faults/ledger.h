@@ -76,7 +76,7 @@ struct message {
 struct promises {
   bool durable_outcomes; /* what was reported as stored survives a power cut */
   bool begins_durable;   /* so does the beginning of an attempt */
-  bool holds;            /* hold_unknown */
+  bool holds;            /* hold_interrupted */
   bool prunes;           /* sent messages may go */
 };
 

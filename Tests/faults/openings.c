@@ -60,7 +60,7 @@ static bool use_once(struct openings *run, long number) {
   draft.conversation = number % 2 == 0 ? "even" : "odd";
   draft.body = &number;
   draft.body_size = sizeof number;
-  struct msgq_list *list = NULL;
+  msgq_page *list = NULL;
   msgq_set_transport(queue, transport, NULL, NULL);
   bool good = msgq_enqueue(queue, &draft, NULL) == MSGQ_OK && msgq_drain(queue, NULL, NULL) == MSGQ_OK && msgq_list(queue, NULL, &list) == MSGQ_OK;
   msgq_list_free(list);

@@ -141,9 +141,9 @@ static void touch_message(struct side *side, msgq_queue *queue, unsigned *seed) 
 }
 
 static void read_much(msgq_queue *queue, unsigned *seed) {
-  struct msgq_list *list = NULL;
-  struct msgq_conversations *page = NULL;
-  struct msgq_counts counts = MSGQ_COUNTS_INIT;
+  msgq_page *list = NULL;
+  msgq_conversation_page *page = NULL;
+  msgq_counts counts = MSGQ_COUNTS_INIT;
   msgq_filter filter = MSGQ_FILTER_INIT;
   msgq_statistics statistics = { .struct_size = sizeof statistics };
   msgq_state state = MSGQ_STATE_INIT;
@@ -157,7 +157,7 @@ static void read_much(msgq_queue *queue, unsigned *seed) {
     case 1:
       if (msgq_conversations(queue, 0, 0, &page) == MSGQ_OK) msgq_conversations_free(page);
       break;
-    case 2: msgq_counts(queue, rand_r(seed) % 2 == 0 ? NULL : "o1", &counts); break;
+    case 2: msgq_count(queue, rand_r(seed) % 2 == 0 ? NULL : "o1", &counts); break;
     case 3: msgq_stats(queue, &statistics); break;
     case 5: msgq_get_state(queue, &state); break;
     case 4:

@@ -39,8 +39,8 @@ static void open_side(struct side *side) {
   options.ladder_count = sizeof ladder / sizeof ladder[0];
   options.max_in_flight = 4;
   options.attempt_timeout_ms = 50;
-  options.manual_timeout_ms = 30;
-  options.settle_ms = 0;
+  options.on_demand_timeout_ms = 30;
+  options.online_debounce_ms = 0;
   options.keep_sent = 100000000;
   msgq_result result = msgq_open(side->path, &options, &queue);
   if (result != MSGQ_OK) {

@@ -26,7 +26,7 @@ final class Changes {
         return row
     }
 
-    func edit(_ id: String, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+    func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
         let row = try find(id, .edit, .whole)
         try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, context.options)
         try transactions.run(durable: true) { () throws(QueueError) in
@@ -71,7 +71,7 @@ final class Changes {
         writes.perform(context.core.endedUnreachable(row, resolution, now))
     }
 
-    func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) {
+    func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
         let row = try find(id, nil, .whole)
         let status = writes.sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
         let earliest = row.isReceived ? row.createdAt : row.progress.sentAt

@@ -70,7 +70,7 @@ package final class Engine: @unchecked Sendable {
         let store = context.store
         for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
             Log.warning("\(store.path): \(text)")
-            events.keep(.storage(QueueError(.corrupt, text)))
+            events.emit(.storage(QueueError(.corrupt, text)))
         }
         try writes.recover()
         if let hold = store.hold {
@@ -78,7 +78,7 @@ package final class Engine: @unchecked Sendable {
             context.core.scheduler.limit(until: due.end(context.core.opening), context.core.opening.moment)
         }
         try maintenance.findExpiry()
-        guard context.options.blocksOnFailure else { return }
+        guard context.options.finalFailure == .block else { return }
         for conversation in try store.conversationsWithFailures() { writes.refreshBlock(conversation) }
     }
 

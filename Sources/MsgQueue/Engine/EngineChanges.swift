@@ -23,10 +23,10 @@ extension Engine {
 
     // MARK: One message
 
-    package func edit(_ id: String, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+    package func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
         try DraftRule.check(id: id)
         try DraftRule.check(bodySize: body.count, context.options)
-        try changing { () throws(QueueError) in try changes.edit(id, body) }
+        try changing { () throws(QueueError) in try changes.edit(id, body: body) }
     }
 
     package func delete(_ id: String) throws(QueueError) {
@@ -44,9 +44,9 @@ extension Engine {
         try changing { () throws(QueueError) in try changes.sendNow(id) }
     }
 
-    package func mark(_ id: String, _ receipt: MessageStatus) throws(QueueError) {
+    package func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
         try DraftRule.check(id: id)
-        try changing { () throws(QueueError) in try changes.mark(id, receipt) }
+        try changing { () throws(QueueError) in try changes.mark(id, as: receipt) }
     }
 
     /// The answer to an attempt that the transport left pending.

@@ -2,9 +2,9 @@ import Glibc
 
 /// What callers look at. All but `backup` enter by `reading`.
 extension Engine {
-    package func get(_ id: String) throws(QueueError) -> Message {
+    package func message(id: String) throws(QueueError) -> Message {
         try DraftRule.check(id: id)
-        return try reading { () throws(QueueError) in try reader.get(id) }
+        return try reading { () throws(QueueError) in try reader.message(id: id) }
     }
 
     package func list(_ filter: Filter) throws(QueueError) -> [Message] {

@@ -1,9 +1,12 @@
 /// Tells the host's handler what happened, in order, one event at a time. Under the engine's lock.
 final class EventDelivery {
+    /// So much damage that was found is told to the first handler, however late it comes.
+    private static let noticeCeiling = 64
+
     private let context: EngineContext
     private var queue = EventQueue()
     private var handler: Registration<EventFunction>?
-    /// What happened before there was a handler.
+    /// Damage that was found before there was a handler.
     private var notices: [Event] = []
     private(set) var isDelivering = false
     /// What the last storage event said.
@@ -22,18 +25,15 @@ final class EventDelivery {
     // MARK: What happened
 
     func emit(_ event: Event) {
-        if case .storage(let error) = event { storageReport = error?.code }
+        if case .storage(let error) = event {
+            storageReport = error?.code
+            if handler == nil, error?.code == .corrupt, notices.count < Self.noticeCeiling { notices.append(event) }
+        }
         guard handler != nil else { return }
         queue.append(event, at: context.ports.wall())
     }
 
     func countsChanged() { queue.summaryIsDue = true }
-
-    /// For the first handler, if there is none yet.
-    func keep(_ event: Event) {
-        if case .storage(let error) = event { storageReport = error?.code }
-        notices.append(event)
-    }
 
     /// Runs `action` after the events before it were told.
     func append(barrier action: @escaping @Sendable () -> Void) { queue.append(barrier: action) }

@@ -127,7 +127,7 @@ final class PendingWrites {
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
                     durable: context.options.durableOutcomes && outcomes > 0
-                        || begins && (context.options.durableOutcomes || context.options.holdUnknown))
+                        || begins && (context.options.durableOutcomes || context.options.holdInterrupted))
             }
             health.committed()
         } catch {
@@ -202,7 +202,7 @@ final class PendingWrites {
 
     /// Where a failure for good holds its conversation: who does now.
     func refreshBlock(_ conversation: Name) {
-        guard context.options.blocksOnFailure else { return }
+        guard context.options.finalFailure == .block else { return }
         do throws(QueueError) {
             context.core.scheduler.block(conversation, at: try store.firstFailed(in: conversation), context.ports.moment)
         } catch {
@@ -250,7 +250,7 @@ final class PendingWrites {
         let resolution = OutcomeRule.recover(
             // The message carries a checksum, the mark of its attempt none.
             number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress,
-            holdUnknown: context.options.holdUnknown,
+            holdInterrupted: context.options.holdInterrupted,
             maxRetries: context.options.maxRetries)
         try store.end(row, resolution)
     }

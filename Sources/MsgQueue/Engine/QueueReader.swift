@@ -14,7 +14,7 @@ final class QueueReader {
         (events, health) = (parts.events, parts.health)
     }
 
-    func get(_ id: String) throws(QueueError) -> Message {
+    func message(id: String) throws(QueueError) -> Message {
         guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .whole) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }

@@ -15,7 +15,7 @@ public enum Event: Sendable, Equatable {
     case drainFinished(Report)
     /// Sending was paused or resumed, in one conversation or (nil) at all; `kind` is unauthorized when a receiver's answer did it.
     case paused(conversation: String?, isPaused: Bool, kind: FailureKind)
-    /// Its retries are used up (`discardExhausted`), or it was refused for good (`discardRefused`); it is gone.
+    /// Its retries are used up (`exhausted`), or it was refused for good (`refused`); it is gone.
     case discarded(id: String, conversation: String, failure: Failure)
     case deleted(id: String, conversation: String)
     /// The unsent messages of one conversation, or (nil) of all were removed.

@@ -18,13 +18,37 @@ public enum Backoff: Sendable, Equatable {
     case exponential(base: Int64, factor: Double, cap: Int64)
 }
 
+/// What becomes of a message whose retries are used up, with the numbers of `msgq_exhausted`.
+public enum Exhausted: Int32, Sendable, CaseIterable {
+    /// It is `failed` and waits for a person.
+    case keep = 0
+    /// It is deleted, with an event and a line in the log.
+    case discard
+}
+
+/// What becomes of a message that its receiver refuses for good, with the numbers of `msgq_refused`.
+public enum Refused: Int32, Sendable, CaseIterable {
+    /// It is `failed` and waits for a person.
+    case keep = 0
+    /// It is deleted, with an event and a line in the log.
+    case discard
+}
+
+/// What a message that failed for good does to its conversation, with the numbers of `msgq_final_failure`.
+public enum FinalFailure: Int32, Sendable, CaseIterable {
+    /// Those behind it go on.
+    case stepAside = 0
+    /// They wait until a person retries or deletes it.
+    case block
+}
+
 /// How a queue behaves. Every field has a stated range and a default; `validated()` checks them.
 public struct Options: Sendable, Equatable {
     public var mode: Mode = .auto
     /// A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once.
     public var direct = true
     /// After a crash in mid-attempt: false sends again, true makes the message `failed` for a person to decide.
-    public var holdUnknown = false
+    public var holdInterrupted = false
     /// Outcomes survive a power cut at one disk flush each.
     public var durableOutcomes = false
     /// HTTP 409 after an attempt that perhaps arrived counts as sent. Otherwise it is retried: it may mean "still being processed".
@@ -43,34 +67,34 @@ public struct Options: Sendable, Equatable {
     public var backoff: Backoff = .automatic
     /// Each delay is varied by plus or minus this share: 0 to 1.
     public var jitter = 0.0
-    /// A message whose retries are used up is deleted instead of kept as `failed`.
-    public var discardExhausted = false
-    /// A message that its receiver refuses for good is deleted instead of kept as `failed`. Not one that expired, not one whose interrupted
+    /// What becomes of a message whose retries are used up.
+    public var exhausted: Exhausted = .keep
+    /// What becomes of a message that its receiver refuses for good. Discarded is not one that expired, not one whose interrupted
     /// attempt is held, and not after a retry by hand; with `pauseOnUnauthorized` not for 401 and 403.
-    public var discardRefused = false
+    public var refused: Refused = .keep
     /// Milliseconds, 1 to 1 day.
     public var attemptTimeout: Int64 = 30_000
     /// The same for `retry` and `sendNow`.
-    public var manualTimeout: Int64 = 3_000
+    public var onDemandTimeout: Int64 = 3_000
     /// Milliseconds, 1 to 1 day.
     public var promptTimeout: Int64 = 10_000
     /// Milliseconds that a link must stay before automatic sending and the prompt, and before the delays of messages that failed for want
     /// of a network end: 0 to 1 hour.
-    public var settle: Int64 = 500
+    public var onlineDebounce: Int64 = 500
     /// Attempts started by one drain, and by the engine itself between two triggers; 0: all. Retries that are due do not count.
     public var drainBatch = 0
     /// A message that waits for its retry holds its conversation. Relaxed: others pass it.
     public var strictOrder = true
     /// A message that failed for good holds its conversation until a person retries or deletes it. Otherwise it steps aside.
-    public var blocksOnFailure = false
+    public var finalFailure: FinalFailure = .stepAside
     /// 401 and 403 pause the queue until `resume`, instead of failing message after message.
     public var pauseOnUnauthorized = false
     /// Send nothing while the link is metered.
     public var unmeteredOnly = false
     /// Timers fire in the background, too.
-    public var backgroundTimers = false
+    public var sendInBackground = false
     /// Milliseconds between triggers by the clock, 0 to 1 day; 0: none.
-    public var timer: Int64 = 0
+    public var triggerInterval: Int64 = 0
     /// For drafts that say nothing: milliseconds after which they expire, 0 to 10 years; 0: never.
     public var expiry: Int64 = 0
     /// Messages kept as history: so many at most, nil: no limit ...
@@ -106,11 +130,11 @@ public struct Options: Sendable, Equatable {
         try Self.check(maxInFlight, in: 1...64, "max in flight")
         try Self.check(maxRetries, in: 0...1000, "max retries")
         try Self.check(attemptTimeout, in: 1...Self.day, "attempt timeout (ms)")
-        try Self.check(manualTimeout, in: 1...Self.day, "manual timeout (ms)")
+        try Self.check(onDemandTimeout, in: 1...Self.day, "on-demand timeout (ms)")
         try Self.check(promptTimeout, in: 1...Self.day, "prompt timeout (ms)")
-        try Self.check(settle, in: 0...3_600_000, "settle time (ms)")
+        try Self.check(onlineDebounce, in: 0...3_600_000, "online debounce (ms)")
         try Self.check(drainBatch, in: 0...Int(Int32.max), "drain batch")
-        try Self.check(timer, in: 0...Self.day, "timer (ms)")
+        try Self.check(triggerInterval, in: 0...Self.day, "trigger interval (ms)")
         try Self.check(expiry, in: 0...(3_653 * Self.day), "expiry (ms)")
         try Self.check(keepSent ?? 0, in: 0...Int64.max, "messages kept")
         try Self.check(keepSentFor ?? 0, in: 0...Int64.max, "time that messages are kept (ms)")

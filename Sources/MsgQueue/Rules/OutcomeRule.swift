@@ -177,7 +177,7 @@ package enum OutcomeRule {
     /// What a crash in mid-attempt makes of its message: sent again from its place under the same id, or held for the person, and never
     /// so often that a message which kills the process can loop.
     package static func recover(
-        number: UInt32, startedAt: Int64, of before: Progress, holdUnknown: Bool, maxRetries: Int
+        number: UInt32, startedAt: Int64, of before: Progress, holdInterrupted: Bool, maxRetries: Int
     ) -> Resolution {
         var progress = before
         progress.attempts = number
@@ -192,7 +192,7 @@ package enum OutcomeRule {
         if before.doomed {
             return Resolution(fate: .deleted, progress: progress, attempt: attempt)
         }
-        let held = holdUnknown || progress.retriesUsed > max(maxRetries, 1)
+        let held = holdInterrupted || progress.retriesUsed > max(maxRetries, 1)
         progress.status = held ? .failed : .queued
         return Resolution(fate: held ? .failed : .queued, progress: progress, attempt: attempt)
     }
@@ -219,7 +219,7 @@ package enum OutcomeRule {
         }
         let trial = Trial(number: before.attempts &+ 1, hand: hand, startedAt: now.wall, duration: 0)
         return resolve(
-            .offline(text: "not connected"), trial, of: before, policy: policy, discardExhausted: options.discardExhausted, now: now,
+            .offline(text: "not connected"), trial, of: before, policy: policy, discardExhausted: options.exhausted == .discard, now: now,
             boot: boot, random: 0)
     }
 

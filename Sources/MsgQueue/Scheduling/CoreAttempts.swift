@@ -25,7 +25,7 @@ extension Core {
             return .none([])
         }
         if row.head.hasExpired(now), hand != .retry { return .none(expired(row, sequence, conversation, now)) }
-        let timeout = hand.isOutOfTurn ? options.manualTimeout : options.attemptTimeout
+        let timeout = hand.isOutOfTurn ? options.onDemandTimeout : options.attemptTimeout
         let flight = Flight(
             token: nextToken, conversation: conversation, sequence: sequence, number: row.progress.attempts &+ 1, hand: hand,
             startedAt: now, deadline: now.mono + timeout)
@@ -66,8 +66,8 @@ extension Core {
         let judgement = Classification.judge(
             outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
         let resolution = OutcomeRule.resolve(
-            judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.discardExhausted,
-            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
+            judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.exhausted == .discard,
+            discardRefused: options.refused == .discard, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
             returnedAt: scheduler.returnedAt, random: random)
         var effects: [Effect] = []
         var back: Head?

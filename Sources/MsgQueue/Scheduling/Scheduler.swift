@@ -110,14 +110,14 @@ package struct Scheduler {
         mode = options.mode
         direct = options.direct
         maxInFlight = options.maxInFlight
-        settle = options.settle
+        settle = options.onlineDebounce
         promptTimeout = options.promptTimeout
         defaultBatch = options.drainBatch
         isStrict = options.strictOrder
-        blocksOnFailure = options.blocksOnFailure
-        sendsInBackground = options.backgroundTimers
+        blocksOnFailure = options.finalFailure == .block
+        sendsInBackground = options.sendInBackground
         unmeteredOnly = options.unmeteredOnly
-        timer = options.timer
+        timer = options.triggerInterval
         budget = options.drainBatch == 0 ? Int.max : options.drainBatch
     }
 

@@ -205,7 +205,7 @@ package final class Store {
                 try end(
                     row,
                     OutcomeRule.recover(
-                        number: number, startedAt: max(attempt.startedAt, 0), of: row.progress, holdUnknown: false, maxRetries: 1000))
+                        number: number, startedAt: max(attempt.startedAt, 0), of: row.progress, holdInterrupted: false, maxRetries: 1000))
             } catch {
                 guard error.code == .corrupt, !error.isIndex else { throw error }
             }

@@ -61,7 +61,7 @@ import Testing
         bench.clock.shiftWall(Self.tenYears + 60_000)
         try bench.hearOfClock()
         #expect(try bench.status(id) == .failed)
-        #expect(try bench.engine.get(id).failure?.kind == .expired)
+        #expect(try bench.engine.message(id: id).failure?.kind == .expired)
     }
 
     @Test(arguments: jumps)

@@ -25,8 +25,8 @@ import Testing
         #expect(await eventually { log.hasEnded })
         #expect(log.statuses(of: ids[0]) == [.queued, .sending, .sent], "what ended was told before the end")
         let next = try MessageQueue(path: directory.store)
-        #expect(try next.get(ids[0]).status == .sent)
-        #expect(try next.get(ids[1]).status == .queued)
+        #expect(try next.message(id: ids[0]).status == .sent)
+        #expect(try next.message(id: ids[1]).status == .queued)
         #expect(transport.texts == ["1"])
         try await next.close()
     }
@@ -42,7 +42,7 @@ import Testing
         var again = options
         again.mode = .manual
         let next = try MessageQueue(path: directory.store, options: again) { await transport.send($0) }
-        let message = try next.get(id)
+        let message = try next.message(id: id)
         #expect(message.status == .queued)
         #expect(message.attempts == 1)
         #expect(message.failure?.kind == .unknown)
@@ -63,12 +63,12 @@ import Testing
         _ = try await onThread { try queue.close(timeout: 0) }
         transport.release()
         var holding = options
-        holding.holdUnknown = true
+        holding.holdInterrupted = true
         let next = try MessageQueue(path: directory.store, options: holding) { await transport.send($0) }
-        #expect(try next.get(id).status == .failed)
-        #expect(try next.get(id).failure?.kind == .unknown)
+        #expect(try next.message(id: id).status == .failed)
+        #expect(try next.message(id: id).failure?.kind == .unknown)
         try next.retry(id)
-        #expect(await eventually { (try? next.get(id).status) == .sent })
+        #expect(await eventually { (try? next.message(id: id).status) == .sent })
         try await next.close()
     }
 

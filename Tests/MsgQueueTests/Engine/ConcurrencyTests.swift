@@ -56,7 +56,7 @@ import Testing
         }
         var options = Options(mode: .auto, backoff: .ladder([0, 1]), maxInFlight: 3)
         options.attemptTimeout = 600_000
-        options.manualTimeout = 600_000
+        options.onDemandTimeout = 600_000
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         let log = EventLog(queue.events)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -88,7 +88,7 @@ import Testing
         do {
             switch random.int(0...9) {
             case 0..<5: ids.append(try queue.enqueue("\(ids.count)", conversation: "c\(random.int(0...4))"))
-            case 5: if !ids.isEmpty { try queue.edit(random.pick(ids), "edited") }
+            case 5: if !ids.isEmpty { try queue.edit(random.pick(ids), body: "edited") }
             case 6: if !ids.isEmpty { try random.chance(50) ? queue.retry(random.pick(ids)) : queue.sendNow(random.pick(ids)) }
             case 7: if !ids.isEmpty, random.chance(30) { try queue.delete(random.pick(ids)) }
             case 8: try queue.setConnectivity(random.pick([.online, .online, .unknown, .offline]))
@@ -109,7 +109,9 @@ import Testing
                 let queue = try MessageQueue(path: directory.store) { await transport.send($0) }
                 let log = EventLog(queue.events)
                 let id = try queue.enqueue("\(round)")
-                guard await eventually({ (try? queue.get(id).status) == .sent }) else { throw Violation("round \(round) was not sent") }
+                guard await eventually({ (try? queue.message(id: id).status) == .sent }) else {
+                    throw Violation("round \(round) was not sent")
+                }
                 try await queue.close()
                 guard await eventually({ log.hasEnded }) else { throw Violation("the events of round \(round) do not end") }
             }

@@ -31,7 +31,7 @@ import Testing
         #expect(try copy.attempts("1").map(\.result) == [.unknown], "in the copy that attempt never ends")
         try await copy.close()
         transport.release()
-        #expect(await eventually { (try? queue.get("1").status) == .sent })
+        #expect(await eventually { (try? queue.message(id: "1").status) == .sent })
         try await queue.close()
     }
 
@@ -92,7 +92,7 @@ import Testing
         do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'626164' WHERE seq = 2") }
         let transport = RecordingTransport()
         queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
-        #expect(refusal { _ = try queue.get(ids[1]) } == .corrupt)
+        #expect(refusal { _ = try queue.message(id: ids[1]) } == .corrupt)
         try await queue.drain()
         #expect(transport.texts == ["one", "three"])
         #expect(try queue.counts().queued == 0)

@@ -33,7 +33,7 @@ import Testing
         }
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: path, options: Options(mode: .manual)) { await transport.send($0) }
-        let message = try queue.get("first")
+        let message = try queue.message(id: "first")
         #expect(message.status == .queued)
         #expect(message.attempts == 1)
         #expect(try queue.attempts("first").map(\.result) == [.unknown])

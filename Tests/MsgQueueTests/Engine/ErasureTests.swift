@@ -40,7 +40,7 @@ import Testing
             let text = String(repeating: secret + " ", count: copies)
             try queue.enqueue("others stay", conversation: "ben")
             let id = try queue.enqueue(text, conversation: "ana", metadata: ["secret": secret], id: secret)
-            #expect(await eventually { (try? queue.get(id).status) == .failed })
+            #expect(await eventually { (try? queue.message(id: id).status) == .failed })
             let files = [OpenFile(path), OpenFile(path + "-wal")]
             #expect(isOnDisk(files), "it was there")
             switch way {
@@ -48,7 +48,7 @@ import Testing
             case .clear: try queue.clear(conversation: "ana")
             case .clearAll: try queue.clear()
             case .editAndDelete:
-                try queue.edit(id, "short")
+                try queue.edit(id, body: "short")
                 try queue.delete(id)
             }
             #expect(!isOnDisk(files), "\(way)")

@@ -17,7 +17,7 @@ import Testing
         #expect(refusal { try queue.enqueue(Draft([UInt8](repeating: 1, count: 51))) } == .tooLarge)
         #expect(refusal { try queue.enqueue("x", metadata: ["0123456789": "x"]) } == .tooLarge)
         #expect(refusal { try queue.enqueue([Draft("1"), Draft("2"), Draft("3")]) } == .full)
-        #expect(refusal { try queue.edit(id, [UInt8](repeating: 1, count: 51)) } == .tooLarge)
+        #expect(refusal { try queue.edit(id, body: [UInt8](repeating: 1, count: 51)) } == .tooLarge)
         try queue.enqueue(Draft([UInt8](repeating: 1, count: 49)))
         #expect(refusal { try queue.enqueue(Draft([1, 2])) } == .full, "one byte too many")
         try queue.enqueue(Draft([1]))
@@ -34,7 +34,7 @@ import Testing
         var options = Options(mode: .manual)
         options.direct = false
         options.attemptTimeout = 600_000
-        options.manualTimeout = 600_000
+        options.onDemandTimeout = 600_000
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         let ids = try ["a", "bad"].map { try queue.enqueue($0, conversation: $0) }
         #expect(refusal { try queue.retry(ids[0]) } == .conflict, "it is queued")
@@ -42,21 +42,21 @@ import Testing
         async let report = queue.drain()
         #expect(await eventually { transport.deliveries.count == 1 })
         for refused in [
-            refusal { try queue.edit(ids[0], "x") }, refusal { try queue.delete(ids[0]) }, refusal { try queue.retry(ids[0]) },
+            refusal { try queue.edit(ids[0], body: "x") }, refusal { try queue.delete(ids[0]) }, refusal { try queue.retry(ids[0]) },
             refusal { try queue.sendNow(ids[0]) },
         ] { #expect(refused == .busy, "it is being sent") }
-        #expect(refusal { try queue.mark(ids[0], .read) } == .conflict)
+        #expect(refusal { try queue.mark(ids[0], as: .read) } == .conflict)
         transport.release()
         #expect(try await report.failed == 1)
-        #expect(refusal { try queue.edit(ids[0], "x") } == .conflict, "it was sent")
+        #expect(refusal { try queue.edit(ids[0], body: "x") } == .conflict, "it was sent")
         #expect(refusal { try queue.retry(ids[0]) } == .conflict)
         #expect(refusal { try queue.sendNow(ids[1]) } == .conflict, "it failed")
-        #expect(try queue.get(ids[0]).text == "a")
+        #expect(try queue.message(id: ids[0]).text == "a")
         #expect(transport.texts == ["a", "bad"])
         // X6: a failed one may be changed, retried, deleted.
-        try queue.edit(ids[1], "better")
+        try queue.edit(ids[1], body: "better")
         try queue.retry(ids[1])
-        #expect(await eventually { (try? queue.get(ids[1]).status) == .sent })
+        #expect(await eventually { (try? queue.message(id: ids[1]).status) == .sent })
         #expect(transport.texts == ["a", "bad", "better"])
         try await queue.close()
     }
@@ -64,8 +64,9 @@ import Testing
     @Test func what_is_not_there_is_not_found() throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         for refused in [
-            refusal { _ = try queue.get("nobody") }, refusal { try queue.edit("nobody", "x") }, refusal { try queue.delete("nobody") },
-            refusal { try queue.retry("nobody") }, refusal { try queue.sendNow("nobody") }, refusal { try queue.mark("nobody", .read) },
+            refusal { _ = try queue.message(id: "nobody") }, refusal { try queue.edit("nobody", body: "x") },
+            refusal { try queue.delete("nobody") },
+            refusal { try queue.retry("nobody") }, refusal { try queue.sendNow("nobody") }, refusal { try queue.mark("nobody", as: .read) },
             refusal { _ = try queue.attempts("nobody") }, refusal { try queue.complete(token: 1, .sent) },
         ] { #expect(refused == .notFound) }
         try queue.close()
@@ -77,7 +78,7 @@ import Testing
         #expect(refusal { try queue.enqueue("x", id: "") } == .invalid)
         #expect(refusal { try queue.enqueue("x", id: String(repeating: "x", count: 256)) } == .invalid)
         #expect(refusal { try queue.enqueue(Draft("x", notBefore: 5, expiresAt: 4)) } == .invalid)
-        #expect(refusal { _ = try queue.get("a\u{1}") } == .invalid)
+        #expect(refusal { _ = try queue.message(id: "a\u{1}") } == .invalid)
         #expect(refusal { _ = try queue.list(Filter(limit: 0)) } == .invalid)
         #expect(refusal { _ = try queue.list(Filter(limit: 1001)) } == .invalid)
         #expect(refusal { _ = try queue.list(Filter(after: -1)) } == .invalid)
@@ -100,7 +101,7 @@ import Testing
         #expect(await refusal { try await queue.drain() } == .noTransport)
         let transport = RecordingTransport()
         try queue.setTransport { await transport.send($0) }
-        #expect(await eventually { (try? queue.get(id).status) == .sent })
+        #expect(await eventually { (try? queue.message(id: id).status) == .sent })
         try queue.setTransport(nil)
         #expect(await refusal { try await queue.drain() } == .noTransport)
         try await queue.close()
@@ -110,9 +111,9 @@ import Testing
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         try await queue.close()
         for refused in [
-            refusal { try queue.enqueue("x") }, refusal { _ = try queue.get("x") }, refusal { _ = try queue.list() },
-            refusal { _ = try queue.counts() }, refusal { try queue.edit("x", "y") }, refusal { try queue.delete("x") },
-            refusal { try queue.retry("x") }, refusal { try queue.sendNow("x") }, refusal { try queue.mark("x", .read) },
+            refusal { try queue.enqueue("x") }, refusal { _ = try queue.message(id: "x") }, refusal { _ = try queue.list() },
+            refusal { _ = try queue.counts() }, refusal { try queue.edit("x", body: "y") }, refusal { try queue.delete("x") },
+            refusal { try queue.retry("x") }, refusal { try queue.sendNow("x") }, refusal { try queue.mark("x", as: .read) },
             refusal { try queue.clear() }, refusal { try queue.backup(to: directory.file("copy.db")) },
             refusal { try queue.setConnectivity(.online) }, refusal { try queue.setTransport { _ in .sent } },
             refusal { try queue.complete(token: 1, .sent) }, refusal { try queue.close() },

@@ -32,7 +32,7 @@ import Testing
         for number in 0..<120 {
             try bench.enqueue(id: "m\(number)")
             try record("r\(number)", in: bench)
-            try bench.engine.mark("r\(number)", .read)
+            try bench.engine.mark("r\(number)", as: .read)
         }
         try bench.poll()
         try prune(bench, after: 100 * 365 * Options.day)
@@ -69,7 +69,7 @@ import Testing
         try record("r2", in: bench)
         try prune(bench, after: 1_000 * Options.day)
         #expect(try ids(bench) == ["r1", "r2"])
-        try bench.engine.mark("r1", .read)
+        try bench.engine.mark("r1", as: .read)
         try prune(bench)
         #expect(try ids(bench) == ["r1", "r2"], "a person who reads it now can read it again")
         try prune(bench, after: Options.day)
@@ -81,18 +81,18 @@ import Testing
         let bench = try EngineBench()
         let id = try bench.enqueue()
         try bench.poll()
-        let sentAt = try bench.engine.get(id).sentAt
-        #expect(try bench.engine.get(id).deliveredAt == 0)
+        let sentAt = try bench.engine.message(id: id).sentAt
+        #expect(try bench.engine.message(id: id).deliveredAt == 0)
         // Somebody sets the clock back before each receipt.
         bench.clock.shiftWall(-3_600_000)
-        try bench.engine.mark(id, .delivered)
-        #expect(try bench.engine.get(id).deliveredAt == sentAt)
+        try bench.engine.mark(id, as: .delivered)
+        #expect(try bench.engine.message(id: id).deliveredAt == sentAt)
         bench.clock.shiftWall(7_200_000)
-        try bench.engine.mark(id, .delivered)
-        #expect(try bench.engine.get(id).deliveredAt == sentAt, "a receipt that comes twice changes nothing")
+        try bench.engine.mark(id, as: .delivered)
+        #expect(try bench.engine.message(id: id).deliveredAt == sentAt, "a receipt that comes twice changes nothing")
         bench.clock.shiftWall(-7_200_000)
-        try bench.engine.mark(id, .read)
-        let message = try bench.engine.get(id)
+        try bench.engine.mark(id, as: .read)
+        let message = try bench.engine.message(id: id)
         #expect((message.sentAt, message.deliveredAt, message.readAt) == (sentAt, sentAt, sentAt))
     }
 
@@ -105,14 +105,14 @@ import Testing
             for receipt in order {
                 try bench.pass(1_000)
                 if first[receipt] == nil { first[receipt] = bench.clock.wall }
-                try bench.engine.mark(id, receipt)
+                try bench.engine.mark(id, as: receipt)
             }
-            let message = try bench.engine.get(id)
+            let message = try bench.engine.message(id: id)
             #expect(message.status == .read)
             #expect(message.readAt == first[.read])
             #expect(message.deliveredAt == (order.first == .read ? 0 : first[.delivered]))
             try bench.reopen()
-            #expect(try bench.engine.get(id).readAt == message.readAt)
+            #expect(try bench.engine.message(id: id).readAt == message.readAt)
         }
     }
 
@@ -127,12 +127,12 @@ import Testing
         }
         let (sent, refused) = (try queue.enqueue("sent"), try queue.enqueue("refused", conversation: "ben"))
         try await queue.drain()
-        try queue.mark(sent, .delivered)
-        try queue.mark(sent, .read)
-        let message = try queue.get(sent)
+        try queue.mark(sent, as: .delivered)
+        try queue.mark(sent, as: .read)
+        let message = try queue.message(id: sent)
         #expect(message.sentAt > 0 && message.deliveredAt >= message.sentAt && message.readAt >= message.deliveredAt)
         #expect(message.retriesUsed == 0)
-        #expect(try queue.get(refused).retriesUsed == 1)
+        #expect(try queue.message(id: refused).retriesUsed == 1)
         try await queue.close()
     }
 }

@@ -46,7 +46,7 @@ import Testing
         #expect(gate.told == [Report(stop: .empty, sent: 1)])
         gate.open()
         let next = try MessageQueue(path: directory.store)
-        #expect(try next.get("1").status == MessageStatus.sent)
+        #expect(try next.message(id: "1").status == MessageStatus.sent)
         try await next.close()
         #expect(gate.told.count == 1)
     }

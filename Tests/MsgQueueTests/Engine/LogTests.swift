@@ -32,7 +32,7 @@ import Testing
         var options = Options()
         options.mode = .manual
         options.direct = false
-        options.discardExhausted = true
+        options.exhausted = .discard
         let queue = try MessageQueue(path: directory.store, options: options) { _ in .retry(.server, text: "no \u{1b}[31m room") }
         for body in bodies { try queue.enqueue(body) }
         let report = try await queue.drain()

@@ -28,7 +28,7 @@ import Testing
 
     @Test func Q20_the_prompt_is_the_one_of_its_event() async throws {
         var options = Options(mode: .ask)
-        options.settle = 0
+        options.onlineDebounce = 0
         options.promptTimeout = 3_600_000
         let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
         let log = EventLog(queue.events)
@@ -48,7 +48,7 @@ import Testing
 
     /// The clock has passed the prompt's time, and no timer has run since.
     @Test func Q20_a_prompt_that_expired_stands_no_more_before_any_timer() throws {
-        let bench = try EngineBench { ($0.mode, $0.settle) = (.ask, 0) }
+        let bench = try EngineBench { ($0.mode, $0.onlineDebounce) = (.ask, 0) }
         try bench.engine.setNetwork(Network(connectivity: .offline))
         try bench.enqueue()
         try bench.engine.setNetwork(Network(connectivity: .online))

@@ -13,7 +13,7 @@ import Testing
 
     private func readAll(_ bench: EngineBench, _ id: String) throws {
         let engine = bench.engine
-        _ = try engine.get(id)
+        _ = try engine.message(id: id)
         _ = try engine.list(Filter(statuses: .all, limit: 100))
         _ = try engine.counts(nil)
         _ = try engine.counts("ana")

@@ -74,7 +74,7 @@ import Testing
         #expect(try bench.status(id) == .sending)
         try bench.pass(1)
         #expect(try bench.status(id) == .failed)
-        #expect(try bench.engine.get(id).failure?.kind == .timeout)
+        #expect(try bench.engine.message(id: id).failure?.kind == .timeout)
         try bench.engine.retry(id)
         try bench.poll()
         #expect(try bench.status(id) == .sent)
@@ -88,7 +88,7 @@ import Testing
         let ids = try (0..<3).map { try bench.enqueue("\($0)", Name("c\($0)")) }
         try bench.poll()
         for id in ids {
-            let message = try bench.engine.get(id)
+            let message = try bench.engine.message(id: id)
             #expect(message.status == .failed)
             #expect(message.failure?.kind == .offline && message.failure?.retryable == true)
             #expect(try bench.engine.attempts(id).map(\.arrival) == [.no])
@@ -108,7 +108,7 @@ import Testing
         let id = try bench.enqueue()
         try bench.poll()
         #expect(try bench.status(id) == .queued)
-        #expect(try bench.engine.get(id).attempts == 0)
+        #expect(try bench.engine.message(id: id).attempts == 0)
     }
 
     // MARK: History

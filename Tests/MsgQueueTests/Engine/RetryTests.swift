@@ -12,7 +12,7 @@ import Testing
         var starts = [bench.clock.wall]
         for delay in [Int64(5_000), 30_000, 120_000] {
             #expect(try bench.status(id) == .queued)
-            #expect(try bench.engine.get(id).nextAttemptAt == bench.clock.wall + delay)
+            #expect(try bench.engine.message(id: id).nextAttemptAt == bench.clock.wall + delay)
             let count = bench.deliveries.count
             // The engine looks again each minute at least; one step short of the delay nothing has begun.
             var left = delay - 1
@@ -62,43 +62,43 @@ import Testing
         for _ in 0..<6 { try bench.pass(5_000) }
         #expect(bench.deliveries.count == 7)
         #expect(try bench.status(id) == .queued)
-        #expect(try bench.engine.get(id).attempts == 0)
+        #expect(try bench.engine.message(id: id).attempts == 0)
         try bench.pass(5_000)
         #expect(try bench.status(id) == .sent)
-        #expect(try bench.engine.get(id).attempts == 1)
+        #expect(try bench.engine.message(id: id).attempts == 1)
     }
 
     @Test func M5_what_is_exhausted_is_kept_or_discarded_with_an_event() throws {
         for discards in [false, true] {
             let bench = try EngineBench {
                 $0.backoff = .ladder([10])
-                $0.discardExhausted = discards
+                $0.exhausted = discards ? .discard : .keep
             }
             bench.answer(.retry(.server, code: 500), .retry(.server, code: 502))
             let id = try bench.enqueue()
             try bench.poll()
             try bench.pass(10)
             if discards {
-                #expect(refusal { _ = try bench.engine.get(id) } == .notFound)
+                #expect(refusal { _ = try bench.engine.message(id: id) } == .notFound)
                 let discarded = bench.events.compactMap { if case .discarded(id, _, let failure) = $0 { failure } else { nil } }
                 #expect(discarded.map(\.code) == [502])
                 #expect(discarded.map(\.attempts) == [2])
             } else {
                 #expect(try bench.status(id) == .failed)
-                #expect(try bench.engine.get(id).failure?.code == 502)
+                #expect(try bench.engine.message(id: id).failure?.code == 502)
             }
         }
     }
 
     @Test func M13_what_is_refused_for_good_is_kept_or_discarded_with_an_event() throws {
         for discards in [false, true] {
-            let bench = try EngineBench { $0.discardRefused = discards }
+            let bench = try EngineBench { $0.refused = discards ? .discard : .keep }
             bench.answer(.http(404), .sent)
             let (id, next) = (try bench.enqueue("refused"), try bench.enqueue("next"))
             try bench.poll()
             let discarded = bench.events.compactMap { if case .discarded(id, _, let failure) = $0 { failure } else { nil } }
             if discards {
-                #expect(refusal { _ = try bench.engine.get(id) } == .notFound)
+                #expect(refusal { _ = try bench.engine.message(id: id) } == .notFound)
                 #expect(discarded.map(\.code) == [404])
                 #expect(discarded.map(\.kind) == [.notFound])
             } else {
@@ -111,8 +111,8 @@ import Testing
 
     @Test func M13_what_expires_or_is_held_after_a_crash_is_kept() throws {
         let bench = try EngineBench {
-            $0.discardRefused = true
-            $0.holdUnknown = true
+            $0.refused = .discard
+            $0.holdInterrupted = true
             $0.mode = .manual
             $0.direct = false
         }
@@ -126,7 +126,7 @@ import Testing
         try bench.poll()
         try bench.reopen()
         #expect(try bench.status(held) == .failed)
-        #expect(try bench.engine.get(held).failure?.kind == .unknown)
+        #expect(try bench.engine.message(id: held).failure?.kind == .unknown)
         #expect(try bench.engine.counts(nil).failed == 2)
     }
 
@@ -151,19 +151,19 @@ import Testing
         bench.answer(.retry(.network, code: 111, text: "connection refused"), .http(503, text: "still busy"))
         let id = try bench.enqueue()
         try bench.poll()
-        let failure = try #require(try bench.engine.get(id).failure)
+        let failure = try #require(try bench.engine.message(id: id).failure)
         #expect(
             failure
                 == Failure(kind: .network, code: 111, text: "connection refused", at: bench.clock.wall, retryable: true, attempts: 1))
         try bench.engine.retry(id)
         try bench.poll()
         #expect(try bench.status(id) == .failed)
-        #expect(try bench.engine.get(id).failure?.text == "still busy")
+        #expect(try bench.engine.message(id: id).failure?.text == "still busy")
         #expect(bench.deliveries.last?.timeout == 3_000)
         try bench.engine.retry(id)
         try bench.poll()
         #expect(try bench.status(id) == .sent)
-        #expect(try bench.engine.get(id).failure == nil)
+        #expect(try bench.engine.message(id: id).failure == nil)
         #expect(bench.deliveries.map(\.id) == [id, id, id])
         #expect(bench.deliveries.map(\.attempt) == [1, 2, 3])
         #expect(refusal { try bench.engine.retry(id) } == .conflict)
@@ -177,7 +177,7 @@ import Testing
         #expect(try bench.status(id) == .sending)
         try bench.pass(30_000)
         #expect(try bench.status(id) == .failed)
-        #expect(try bench.engine.get(id).failure?.kind == .timeout)
+        #expect(try bench.engine.message(id: id).failure?.kind == .timeout)
         try bench.engine.retry(id)
         try bench.poll()
         try bench.pass(2_999)
@@ -199,14 +199,14 @@ import Testing
         try bench.poll()
         try bench.pass(20_000)
         #expect(try bench.status(id) == .queued)
-        #expect(try bench.engine.get(id).failure?.kind == .server)
+        #expect(try bench.engine.message(id: id).failure?.kind == .server)
         try bench.pass(30_000)
         #expect(try bench.status(id) == .sent)
         bench.answer(.http(409))
         let other = try bench.enqueue()
         try bench.poll()
         #expect(try bench.status(other) == .failed)
-        #expect(try bench.engine.get(other).failure?.kind == .rejected)
+        #expect(try bench.engine.message(id: other).failure?.kind == .rejected)
     }
 
     @Test func D14_a_late_conflict_counts_as_sent_only_where_the_host_says_so() throws {
@@ -248,7 +248,7 @@ import Testing
         try bench.pass(60_000)
         #expect(bench.deliveries.isEmpty)
         #expect(try bench.status(id) == .failed)
-        #expect(try bench.engine.get(id).failure?.kind == .expired)
+        #expect(try bench.engine.message(id: id).failure?.kind == .expired)
         try bench.engine.retry(id)
         try bench.poll()
         #expect(try bench.status(id) == .sent)
@@ -262,11 +262,11 @@ import Testing
         for _ in 0..<5 { try bench.pass(5_000) }
         let sent = try #require(try ids.first { try bench.status($0) == .sent })
         let failed = try #require(try ids.first { try bench.status($0) == .failed })
-        #expect(refusal { try bench.engine.mark(failed, .read) } == .conflict)
-        #expect(refusal { try bench.engine.mark(sent, .sent) } == .invalid)
-        try bench.engine.mark(sent, .read)
-        try bench.engine.mark(sent, .delivered)
-        try bench.engine.mark(sent, .read)
+        #expect(refusal { try bench.engine.mark(failed, as: .read) } == .conflict)
+        #expect(refusal { try bench.engine.mark(sent, as: .sent) } == .invalid)
+        try bench.engine.mark(sent, as: .read)
+        try bench.engine.mark(sent, as: .delivered)
+        try bench.engine.mark(sent, as: .read)
         try bench.poll()
         #expect(try bench.status(sent) == .read)
         #expect(bench.changes(of: sent).map(\.to).suffix(2) == [.sent, .read])

@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func R6_every_move_that_is_allowed_happens_and_no_other() throws {
-        let bench = try EngineBench { ($0.backoff, $0.settle) = (.ladder([600_000]), 0) }
+        let bench = try EngineBench { ($0.backoff, $0.onlineDebounce) = (.ladder([600_000]), 0) }
         try receipts(bench)
         try retries(bench)
         try lateSuccesses(bench)
@@ -33,7 +33,7 @@ import Testing
         for receipts in [[MessageStatus.delivered, .read, .delivered], [.read]] {
             let id = try bench.enqueue()
             try bench.poll()
-            for receipt in receipts { try bench.engine.mark(id, receipt) }
+            for receipt in receipts { try bench.engine.mark(id, as: receipt) }
             try bench.poll()
             #expect(try bench.status(id) == .read)
         }

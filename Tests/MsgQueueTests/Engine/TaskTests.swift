@@ -79,7 +79,7 @@ import Testing
             return .retry(.network)
         }
         let id = try queue.enqueue("1")
-        #expect(try await eventually { try queue.get(id).status == .sent })
+        #expect(try await eventually { try queue.message(id: id).status == .sent })
         #expect(await eventually { notes.all == ["cancelled"] })
         #expect(try queue.attempts(id).map(\.result).count == 2)
         try await queue.close()
@@ -172,7 +172,7 @@ import Testing
                 notes.add("\(try await queue.drain().stop)")
                 try queue.enqueue("more", conversation: "ben", id: "more")
                 _ = try queue.list()
-                notes.add("\(try queue.get(delivery.id).status)")
+                notes.add("\(try queue.message(id: delivery.id).status)")
                 let isRefused = await refused { () async throws(QueueError) in try await queue.close() }
                 notes.add("\(isRefused)")
             } catch { notes.add("\(error)") }
@@ -181,7 +181,7 @@ import Testing
         box.queue = queue
         try queue.enqueue("1", conversation: "ana", id: "first")
         try queue.sendNow("first")
-        #expect(try await eventually { try queue.get("first").status == MessageStatus.sent })
+        #expect(try await eventually { try queue.message(id: "first").status == MessageStatus.sent })
         #expect(Array(notes.all.prefix(3)) == ["started", "sending", "true"])
         box.queue = nil
         try await queue.close()
@@ -278,7 +278,7 @@ import Testing
             return .sent
         }
         let id = try queue.enqueue("1")
-        #expect(try await eventually { try queue.get(id).status == MessageStatus.sent })
+        #expect(try await eventually { try queue.message(id: id).status == MessageStatus.sent })
         box.queue = queue
         #expect(await eventually { notes.all == ["closed true"] }, "\(notes.all)")
         box.queue = nil

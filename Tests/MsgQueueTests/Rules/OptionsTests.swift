@@ -12,11 +12,11 @@ import Testing
     @Test func the_defaults_are_those_of_the_contract() {
         let options = Options()
         #expect(check { _ in } == nil)
-        #expect(options.mode == .auto && options.direct && !options.holdUnknown && !options.durableOutcomes)
+        #expect(options.mode == .auto && options.direct && !options.holdInterrupted && !options.durableOutcomes)
         #expect(!options.conflictIsSent && !options.readOnly && !options.refuseLostTail)
         #expect(options.maxInFlight == 1 && options.maxRetries == 5 && options.backoff == .automatic && options.jitter == 0)
-        #expect(options.attemptTimeout == 30_000 && options.manualTimeout == 3_000)
-        #expect(options.promptTimeout == 10_000 && options.settle == 500 && options.drainBatch == 0)
+        #expect(options.attemptTimeout == 30_000 && options.onDemandTimeout == 3_000)
+        #expect(options.promptTimeout == 10_000 && options.onlineDebounce == 500 && options.drainBatch == 0)
         #expect(options.limitMessages == 0 && options.limitBytes == 0)
         #expect(options.limitBody == 1 << 20 && options.limitMetadata == 64 << 10)
     }
@@ -29,14 +29,14 @@ import Testing
         #expect(check { $0.maxRetries = -1 } == .invalid)
         #expect(check { $0.maxRetries = 1000 } == nil)
         #expect(check { $0.maxRetries = 1001 } == .invalid)
-        for field in [\Options.attemptTimeout, \.manualTimeout, \.promptTimeout] {
+        for field in [\Options.attemptTimeout, \.onDemandTimeout, \.promptTimeout] {
             #expect(check { $0[keyPath: field] = 0 } == .invalid)
             #expect(check { $0[keyPath: field] = 1 } == nil)
             #expect(check { $0[keyPath: field] = Options.day } == nil)
             #expect(check { $0[keyPath: field] = Options.day + 1 } == .invalid)
         }
-        #expect(check { $0.settle = -1 } == .invalid)
-        #expect(check { $0.settle = 3_600_001 } == .invalid)
+        #expect(check { $0.onlineDebounce = -1 } == .invalid)
+        #expect(check { $0.onlineDebounce = 3_600_001 } == .invalid)
         #expect(check { $0.drainBatch = -1 } == .invalid)
         #expect(check { $0.limitMessages = -1 } == .invalid)
         #expect(check { $0.limitBytes = -1 } == .invalid)

@@ -20,8 +20,8 @@ import Testing
         returnedAt: Int64 = .min
     ) -> Resolution {
         OutcomeRule.resolve(
-            judgement, trial, of: before, policy: RetryPolicy(options), discardExhausted: options.discardExhausted,
-            discardRefused: options.discardRefused, pauseOnUnauthorized: options.pauseOnUnauthorized,
+            judgement, trial, of: before, policy: RetryPolicy(options), discardExhausted: options.exhausted == .discard,
+            discardRefused: options.refused == .discard, pauseOnUnauthorized: options.pauseOnUnauthorized,
             now: Moment(wall: now, mono: 7_000), boot: 3, returnedAt: returnedAt, random: 0.5)
     }
 
@@ -84,7 +84,7 @@ import Testing
         #expect(resolve(server(), trial(), none).fate == .failed)
         let discarding = options {
             $0.maxRetries = 0
-            $0.discardExhausted = true
+            $0.exhausted = .discard
         }
         let end = resolve(server(), trial(), discarding)
         #expect(end.fate == .discarded)
@@ -92,18 +92,18 @@ import Testing
     }
 
     @Test func M5_only_exhaustion_discards_never_a_failure_for_good() {
-        let discarding = options { $0.discardExhausted = true }
+        let discarding = options { $0.exhausted = .discard }
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(), discarding).fate == .failed)
         #expect(resolve(server(), trial(), discarding).fate == .queued)
     }
 
     @Test func M13_only_a_refusal_for_good_is_discarded_by_its_option() {
-        let discarding = options { $0.discardRefused = true }
+        let discarding = options { $0.refused = .discard }
         let end = resolve(.reject(.notFound, code: 404, text: ""), trial(3), discarding)
         #expect(end.fate == .discarded)
         #expect(end.failure == Failure(kind: .notFound, code: 404, text: "", at: now, retryable: false, attempts: 3))
         let none = options {
-            $0.discardRefused = true
+            $0.refused = .discard
             $0.maxRetries = 0
         }
         #expect(resolve(server(), trial(), none).fate == .failed, "its retries are used up: another option")
@@ -115,7 +115,7 @@ import Testing
 
     @Test func M13_M7_a_pause_for_unauthorized_wins_over_discarding() {
         let both = options {
-            $0.discardRefused = true
+            $0.refused = .discard
             $0.pauseOnUnauthorized = true
         }
         let end = resolve(.reject(.unauthorized, code: 401, text: ""), trial(), both)
@@ -127,7 +127,7 @@ import Testing
     @Test func M13_a_message_cleared_in_mid_attempt_is_deleted_not_discarded() {
         var before = Progress()
         before.doomed = true
-        let discarding = options { $0.discardRefused = true }
+        let discarding = options { $0.refused = .discard }
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(), of: before, discarding).fate == .deleted)
     }
 
@@ -212,7 +212,7 @@ import Testing
 
     @Test func R8_a_failed_retry_by_hand_is_never_discarded() {
         let discarding = options {
-            $0.discardExhausted = true
+            $0.exhausted = .discard
             $0.maxRetries = 0
         }
         #expect(resolve(server(), trial(2, by: .retry), discarding).fate == .failed)
@@ -254,7 +254,7 @@ import Testing
             #expect(resolve(judgement, trial(), of: doomed).fate == .deleted, "\(judgement)")
             #expect(resolve(judgement, trial(by: .retry), of: doomed).fate == .deleted, "\(judgement)")
         }
-        let recovered = OutcomeRule.recover(number: 1, startedAt: 1, of: doomed, holdUnknown: true, maxRetries: 5)
+        let recovered = OutcomeRule.recover(number: 1, startedAt: 1, of: doomed, holdInterrupted: true, maxRetries: 5)
         #expect(recovered.fate == .deleted)
     }
 
@@ -264,7 +264,7 @@ import Testing
         var before = Progress()
         before.dueAt = 9
         before.dueDelay = 9
-        let again = OutcomeRule.recover(number: 1, startedAt: 77, of: before, holdUnknown: false, maxRetries: 5)
+        let again = OutcomeRule.recover(number: 1, startedAt: 77, of: before, holdInterrupted: false, maxRetries: 5)
         #expect(again.fate == .queued)
         #expect(again.progress.attempts == 1)
         #expect(again.progress.lastAttemptAt == 77)
@@ -276,7 +276,7 @@ import Testing
         #expect(again.attempt?.result == .unknown)
         #expect(again.attempt?.kind == .unknown)
         #expect(again.attempt?.arrival == .perhaps)
-        let held = OutcomeRule.recover(number: 1, startedAt: 77, of: before, holdUnknown: true, maxRetries: 5)
+        let held = OutcomeRule.recover(number: 1, startedAt: 77, of: before, holdInterrupted: true, maxRetries: 5)
         #expect(held.fate == .failed)
         #expect(held.failure?.kind == .unknown)
         #expect(held.failure?.retryable == true)
@@ -289,7 +289,8 @@ import Testing
         while progress.status == .queued, runs < 2_000 {
             runs += 1
             let number = progress.attempts + 1
-            progress = OutcomeRule.recover(number: number, startedAt: 1, of: progress, holdUnknown: false, maxRetries: maxRetries).progress
+            progress =
+                OutcomeRule.recover(number: number, startedAt: 1, of: progress, holdInterrupted: false, maxRetries: maxRetries).progress
         }
         #expect(progress.status == .failed)
         #expect(runs == max(maxRetries, 1) + 1)
@@ -304,7 +305,7 @@ import Testing
             let number = progress.attempts + 1
             progress =
                 attempts % 2 == 0
-                ? OutcomeRule.recover(number: number, startedAt: 1, of: progress, holdUnknown: false, maxRetries: 5).progress
+                ? OutcomeRule.recover(number: number, startedAt: 1, of: progress, holdInterrupted: false, maxRetries: 5).progress
                 : resolve(server(), trial(number), of: progress).progress
         }
         #expect(progress.status == .failed)

@@ -146,7 +146,7 @@ import Testing
 
     @Test(arguments: [Mode.auto, .ask, .manual])
     func Q19_a_drain_of_one_conversation_sends_and_counts_only_that(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false) { $0.backgroundTimers = false }
+        let simulation = Simulation(mode, direct: false) { $0.sendInBackground = false }
         simulation.setBackground(true)
         simulation.preload((0..<40).map { $0 % 2 == 0 ? "a" : "b" })
         simulation.drain("b")

@@ -12,10 +12,10 @@ import Testing
         options.maxInFlight = random.pick([1, 1, 2, 4])
         options.backoff = random.pick([.ladder([]), .ladder([20, 300]), .ladder([2_000, 9_000])])
         options.strictOrder = random.chance(70)
-        options.blocksOnFailure = random.chance(30)
+        options.finalFailure = random.chance(30) ? .block : .stepAside
         options.drainBatch = random.pick([0, 0, 3])
         options.unmeteredOnly = random.chance(10)
-        options.settle = random.pick([0, 500])
+        options.onlineDebounce = random.pick([0, 500])
         let simulation = Simulation(options)
         simulation.judge.isAsleep = true
         for _ in 0..<random.int(0...60) { simulation.preload([random.pick(Self.conversations)]) }

@@ -77,7 +77,7 @@ struct Judge {
         }
         pausedUntil = 0
         guard !wasOnline else { return }
-        settledAt = simulation.now.mono + options.settle
+        settledAt = simulation.now.mono + options.onlineDebounce
         hasPrompted = promptUntil != nil
     }
 
@@ -148,7 +148,7 @@ struct Judge {
     }
 
     /// In the background the engine does nothing by itself, unless it is told to.
-    private func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.backgroundTimers }
+    private func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
 
     /// A receiver asked the whole queue to wait.
     func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.limitedUntil }
@@ -209,7 +209,7 @@ struct Judge {
 
     /// A failure for good before it holds it, where that is the rule.
     func isBlocked(_ message: FakeMessage, _ simulation: Simulation) -> Bool {
-        guard options.blocksOnFailure, let failed = simulation.store.firstFailed(in: message.conversation) else { return false }
+        guard options.finalFailure == .block, let failed = simulation.store.firstFailed(in: message.conversation) else { return false }
         return failed < message.sequence
     }
 

@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func Q20_metered_and_blocked_messages_wait_for_no_person() throws {
-        let simulation = Simulation(.manual, direct: false) { $0.blocksOnFailure = true }
+        let simulation = Simulation(.manual, direct: false) { $0.finalFailure = .block }
         simulation.enqueue("a") { $0.unmeteredOnly = true }
         simulation.setNetwork(.online, metered: true)
         #expect(try wait(simulation).reason == .metered)

@@ -21,19 +21,19 @@ struct RandomHost {
         options.backoff = random.pick([
             .automatic, .ladder([]), .ladder([1, 20, 300]), .ladder([0, 0]), .exponential(base: 100, factor: 2, cap: 90_000),
         ])
-        options.discardExhausted = random.chance(15)
-        options.discardRefused = random.chance(15)
-        options.holdUnknown = random.chance(15)
+        options.exhausted = random.chance(15) ? .discard : .keep
+        options.refused = random.chance(15) ? .discard : .keep
+        options.holdInterrupted = random.chance(15)
         options.conflictIsSent = random.chance(30)
         options.strictOrder = random.chance(80)
-        options.settle = random.pick([0, 500])
+        options.onlineDebounce = random.pick([0, 500])
         options.drainBatch = random.pick([0, 0, 0, 5])
         options.attemptTimeout = random.pick([1_000, 30_000])
-        options.blocksOnFailure = random.chance(15)
+        options.finalFailure = random.chance(15) ? .block : .stepAside
         options.pauseOnUnauthorized = random.chance(15)
         options.unmeteredOnly = random.chance(10)
-        options.backgroundTimers = random.chance(20)
-        options.timer = random.pick([0, 0, 0, 60_000])
+        options.sendInBackground = random.chance(20)
+        options.triggerInterval = random.pick([0, 0, 0, 60_000])
         simulation = Simulation(options)
         isRough = random.chance(50)
         // Few long conversations, many short ones, or something between; beyond the window of a lane and the chunk of a scan.
@@ -75,7 +75,7 @@ struct RandomHost {
         let options = simulation.options
         return """
             \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
-            settle \(options.settle), batch \(options.drainBatch), \(conversations.count) conversations
+            settle \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations
             """
     }
 
@@ -204,7 +204,7 @@ struct RandomHost {
         simulation.setBackground(false)
         for scope in [nil] + conversations { simulation.resume(scope) }
         for _ in 0..<20_000 {
-            if simulation.options.blocksOnFailure { removeFailed() }
+            if simulation.options.finalFailure == .block { removeFailed() }
             try simulation.settle()
             if let flight = simulation.flights.first {
                 try simulation.answer(flight.sequence, .sent)
@@ -216,7 +216,7 @@ struct RandomHost {
                 simulation.drain()
             } else if let deadline = simulation.deadline {
                 simulation.advance(max(1, deadline - simulation.now.mono))
-            } else if simulation.options.blocksOnFailure, simulation.store.all.contains(where: { $0.progress.status == .failed }) {
+            } else if simulation.options.finalFailure == .block, simulation.store.all.contains(where: { $0.progress.status == .failed }) {
                 // What expired just now holds those behind it, until it is removed.
                 continue
             } else {

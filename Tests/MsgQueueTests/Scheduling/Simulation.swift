@@ -252,7 +252,7 @@ final class Simulation {
 
     /// Where a failure for good holds its conversation.
     func refreshBlock(_ conversation: Name) {
-        guard options.blocksOnFailure else { return }
+        guard options.finalFailure == .block else { return }
         scheduler.block(conversation, at: store.firstFailed(in: conversation), now)
     }
 

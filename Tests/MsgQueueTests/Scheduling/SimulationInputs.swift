@@ -266,7 +266,7 @@ extension Simulation {
         for message in Array(store.all) {
             guard let cut = message.cut else { continue }
             let resolution = OutcomeRule.recover(
-                number: cut.number, startedAt: cut.startedAt, of: message.progress, holdUnknown: options.holdUnknown,
+                number: cut.number, startedAt: cut.startedAt, of: message.progress, holdInterrupted: options.holdInterrupted,
                 maxRetries: options.maxRetries)
             if resolution.fate == .deleted {
                 store.delete(message.sequence)

@@ -125,7 +125,7 @@ import Testing
         }
         let before = simulation.starts.count
         simulation.goOnline()
-        simulation.advance(options.settle)
+        simulation.advance(options.onlineDebounce)
         try simulation.settle()
         let starts = Set(simulation.starts.dropFirst(before))
         for (sequence, wait) in promised {

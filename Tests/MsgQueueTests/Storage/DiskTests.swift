@@ -50,7 +50,7 @@ import Testing
         _ = try files()
         let refused = error { _ = try MessageQueue(path: directory.store) }
         #expect(refused?.code == .locked)
-        #expect(try queue.get("m1").status == .queued)
+        #expect(try queue.message(id: "m1").status == .queued)
         try queue.close()
     }
 

@@ -27,8 +27,8 @@ import Testing
         let queue = try MessageQueue(path: bench.directory.store, options: readOnly)
         let other = try MessageQueue(path: bench.directory.store, options: readOnly)
         #expect(try queue.list().map(\.id) == (1...9).map { "m\($0)" })
-        #expect(try other.get("m2").text == "message 2")
-        #expect(try queue.get("m3").status == .queued)
+        #expect(try other.message(id: "m2").text == "message 2")
+        #expect(try queue.message(id: "m3").status == .queued)
         #expect(try queue.attempts("m3").map(\.result) == [.unknown])
         #expect(try queue.counts(conversation: "ana").queued == 9)
         #expect(try queue.conversations().map(\.name) == ["ana"])
@@ -37,8 +37,8 @@ import Testing
         try queue.setConnectivity(.offline)
         #expect(refusal { _ = try MessageQueue(path: bench.directory.store) } == .locked)
         let changes: [() throws -> Void] = [
-            { try queue.enqueue("x") }, { try queue.record(Draft("x"), sender: "Ana") }, { try queue.edit("m1", "x") },
-            { try queue.delete("m1") }, { try queue.retry("m1") }, { try queue.sendNow("m1") }, { try queue.mark("m1", .read) },
+            { try queue.enqueue("x") }, { try queue.record(Draft("x"), sender: "Ana") }, { try queue.edit("m1", body: "x") },
+            { try queue.delete("m1") }, { try queue.retry("m1") }, { try queue.sendNow("m1") }, { try queue.mark("m1", as: .read) },
             { try queue.clear() }, { try queue.pause() }, { try queue.resume() }, { try queue.setTransport { _ in .sent } },
             { try queue.setTransport(nil) },
         ]

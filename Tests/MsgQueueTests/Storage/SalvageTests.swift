@@ -221,7 +221,7 @@ import Testing
         let salvaged = try MessageQueue(path: crashed.file("new.db"), options: Options(mode: .manual))
         #expect(try salvaged.counts().queued == report.whole)
         let id = try salvaged.enqueue("later")
-        #expect(try salvaged.get(id).sequence > 20)
+        #expect(try salvaged.message(id: id).sequence > 20)
         try salvaged.close()
         // Without the log nobody knows how many there were.
         unlink(log)
@@ -243,7 +243,7 @@ import Testing
         let queue = try MessageQueue(path: scene.target, options: Options(mode: .manual))
         defer { _ = try? queue.close() }
         let id = try #require(scene.expected.first { $0.value.sequence == 4 }?.key)
-        #expect(try queue.get(id).status == .queued)
+        #expect(try queue.message(id: id).status == .queued)
         #expect(try queue.attempts(id).map(\.result) == [.unknown])
         #expect(refusal { _ = try queue.enqueue("x", id: "gone") } == .duplicate)
     }

@@ -84,7 +84,7 @@ final class EngineBench: @unchecked Sendable {
         try poll()
     }
 
-    func status(_ id: String) throws -> MessageStatus { try engine.get(id).status }
+    func status(_ id: String) throws -> MessageStatus { try engine.message(id: id).status }
 
     func close() {
         guard isOpen else { return }

@@ -44,15 +44,15 @@ enum Recipe: String, CaseIterable {
         case "mode":
             guard let mode = Mode(rawValue: Int32(try number())) else { throw Unreadable(field: name) }
             options.mode = mode
-        case "exhausted": options.discardExhausted = try number() == 1
-        case "refused": options.discardRefused = try number() == 1
+        case "exhausted": options.exhausted = try number() == 1 ? .discard : .keep
+        case "refused": options.refused = try number() == 1 ? .discard : .keep
         case "strict_order": options.strictOrder = value as? Bool == true
         case "max_in_flight": options.maxInFlight = Int(try number())
         case "max_retries": options.maxRetries = Int(try number())
         case "drain_batch": options.drainBatch = Int(try number())
-        case "timer_ms": options.timer = try number()
+        case "trigger_interval_ms": options.triggerInterval = try number()
         case "prompt_timeout_ms": options.promptTimeout = try number()
-        case "manual_timeout_ms": options.manualTimeout = try number()
+        case "on_demand_timeout_ms": options.onDemandTimeout = try number()
         case "keep_sent": options.keepSent = value as? UInt64 == UInt64.max ? nil : try number()
         case "keep_sent_ms": options.keepSentFor = try number() < 0 ? nil : number()
         case "backoff", "ladder_ms", "backoff_base_ms", "backoff_factor", "backoff_cap_ms": break

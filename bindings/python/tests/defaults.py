@@ -47,7 +47,7 @@ class _Bench:
             self._send,
             mode=mode,
             on_event=self.events.append,
-            settle=0,
+            online_debounce=0,
             polled=True,
         )
 
@@ -109,9 +109,9 @@ _SAME: tuple[tuple[str, str, Callable[[int], str]], ...] = (
     ("`max_retries`, for delays of your own", "max_retries", str),
     ("`max_in_flight`", "max_in_flight", str),
     ("`attempt_timeout`", "attempt_timeout_ms", _duration),
-    ("`manual_timeout`", "manual_timeout_ms", _duration),
+    ("`on_demand_timeout`", "on_demand_timeout_ms", _duration),
     ("`prompt_timeout`", "prompt_timeout_ms", _duration),
-    ("`settle`", "settle_ms", _duration),
+    ("`online_debounce`", "online_debounce_ms", _duration),
     ("`drain_batch`", "drain_batch", lambda number: _limit(number) if number else "all"),
     ("`keep_sent`", "keep_sent", _limit),
     ("`keep_sent_for`", "keep_sent_ms", _duration),

@@ -176,7 +176,7 @@ def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Pat
 
 def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
-        queue = await aio.MessageQueue(store, AsyncHttpTransport(receiver.port), settle=0.0).open()
+        queue = await aio.MessageQueue(store, AsyncHttpTransport(receiver.port), online_debounce=0.0).open()
         await queue.set_connectivity(Connectivity.OFFLINE)
         id = await queue.enqueue("hello", conversation="ana", metadata={"k": "v"}, id="the-id")
         assert id == "the-id"

@@ -16,7 +16,7 @@ from support import Events, wait_until
 def test_A1_queued_messages_go_out_by_themselves_when_online(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
-    queue = opened(transport=http, settle=0.05)
+    queue = opened(transport=http, online_debounce=0.05)
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(str(number)) for number in range(5)]
     queue.set_connectivity(Connectivity.ONLINE)

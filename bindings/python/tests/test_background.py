@@ -321,7 +321,7 @@ def test_M7_a_storm_of_401_pauses_and_resuming_goes_on_in_order(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
-    queue = opened(transport=http, pause_on_unauthorized=True, settle=0, on_event=events)
+    queue = opened(transport=http, pause_on_unauthorized=True, online_debounce=0, on_event=events)
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(str(number), conversation="abc"[number % 3]) for number in range(12)]
 
@@ -432,7 +432,7 @@ def test_a_paused_conversation_waits_and_the_others_go(opened: Opener, http: Htt
 
 
 def test_M9_in_the_background_nothing_goes_by_itself(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
-    queue = opened(transport=http, settle=0)
+    queue = opened(transport=http, online_debounce=0)
     queue.set_lifecycle(Lifecycle.BACKGROUND)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("composed in the background", conversation="a")

@@ -119,7 +119,7 @@ def test_X3_an_attempt_cut_by_a_crash_is_held_for_the_person_when_asked_for(
     opened: Opener, store: Path, http: HttpTransport, receiver: Receiver
 ) -> None:
     id = cut(store, receiver)
-    queue = opened(transport=http, hold_unknown=True)
+    queue = opened(transport=http, hold_interrupted=True)
     message = queue.get(id)
     assert message.status is Status.FAILED
     assert message.failure is not None

@@ -359,7 +359,7 @@ def test_what_a_transport_keeps_of_a_delivery_stays_as_it_was(opened: Opener) ->
         kept.append(delivery)
         return Outcome.sent()
 
-    queue = opened(transport=transport, manual_timeout=7.5, mode=Mode.MANUAL, direct=False, attempt_timeout=1.5)
+    queue = opened(transport=transport, on_demand_timeout=7.5, mode=Mode.MANUAL, direct=False, attempt_timeout=1.5)
     queue.enqueue(b"\x00bytes\x00", conversation="ana", metadata={"k": "v"}, id="the-id")
     queue.drain()
     queue.delete("the-id")

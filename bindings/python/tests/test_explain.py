@@ -133,7 +133,7 @@ def test_X1_needs_an_unmetered_link(opened: Opener, http: HttpTransport) -> None
     [(Mode.ASK, "Waiting for your confirmation."), (Mode.MANUAL, "Waiting for you to send it.")],
 )
 def test_X1_awaiting_the_person(opened: Opener, http: HttpTransport, mode: Mode, text: str) -> None:
-    queue = opened(transport=http, mode=mode, settle=0)
+    queue = opened(transport=http, mode=mode, online_debounce=0)
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("hello")
     queue.set_connectivity(Connectivity.ONLINE)
@@ -151,7 +151,7 @@ def test_X1_expired(opened: Opener, http: HttpTransport) -> None:
 
 
 def test_X1_the_link_settles(opened: Opener, http: HttpTransport) -> None:
-    queue = opened(transport=http, settle=30)
+    queue = opened(transport=http, online_debounce=30)
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("hello")
     queue.set_connectivity(Connectivity.ONLINE)
@@ -170,7 +170,7 @@ def test_X1_the_receiver_asked_to_wait(opened: Opener) -> None:
 
 
 def test_X1_in_the_background_the_next_trigger_goes_on(opened: Opener, http: HttpTransport) -> None:
-    queue = opened(transport=http, settle=0)
+    queue = opened(transport=http, online_debounce=0)
     queue.set_lifecycle(Lifecycle.BACKGROUND)
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("hello")

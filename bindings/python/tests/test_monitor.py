@@ -77,7 +77,7 @@ START = """
     # Loopback is up, as everywhere: it is no way to anywhere else.
     ip("link set lo up")
     receiver = Receiver()
-    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=world, settle=0)
+    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=world, online_debounce=0)
     queue.start_monitor()
 """
 
@@ -315,7 +315,7 @@ def test_H8_a_queue_for_asyncio_hears_of_it(tmp_path: Path) -> None:
         from msgqueue import aio
 
         async def main():
-            async with aio.MessageQueue(sys.argv[1] + "2", settle=0.0) as queue:
+            async with aio.MessageQueue(sys.argv[1] + "2", online_debounce=0.0) as queue:
                 events = queue.events()
                 await queue.start_monitor()
                 pair(0)

@@ -145,7 +145,7 @@ def test_D16_events_connectivity_and_polling_go_on_without_harm(
     fill(store, 20)
     before = state(tmp_path)
     events = Events()
-    with MessageQueue(store, mode=mode, read_only=True, polled=polled, settle=0, on_event=events) as queue:
+    with MessageQueue(store, mode=mode, read_only=True, polled=polled, online_debounce=0, on_event=events) as queue:
         queue.set_connectivity(Connectivity.OFFLINE)
         queue.set_connectivity(Connectivity.ONLINE)
         queue.start_monitor()

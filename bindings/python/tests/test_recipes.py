@@ -34,7 +34,7 @@ def faster(given: dict[str, Any]) -> dict[str, Any]:
         retry = replace(retry, base=retry.base / FASTER, cap=retry.cap / FASTER)
     else:
         retry = replace(retry, ladder=[delay / FASTER for delay in retry.ladder])
-    timer = {"timer": given["timer"] / FASTER} if "timer" in given else {}
+    timer = {"trigger_interval": given["trigger_interval"] / FASTER} if "trigger_interval" in given else {}
     return {**given, "retry": retry, **timer}
 
 
@@ -58,12 +58,12 @@ def test_A12_the_recipes_say_the_designs_numbers(tmp_path: Path) -> None:
 
     assert of("manual") == {"mode": Mode.MANUAL}
     assert of("ask") == {"mode": Mode.ASK, "prompt_timeout": 10}
-    assert of("retry") == {"mode": Mode.MANUAL, "manual_timeout": 3}
+    assert of("retry") == {"mode": Mode.MANUAL, "on_demand_timeout": 3}
     assert of("history") == {"keep_sent": None, "keep_sent_for": None}
     background = of("background")
     policy = background["retry"]
     assert (policy.ladder, policy.exhausted) == ((5, 30, 120), Exhausted.DISCARD)
-    assert (background["drain_batch"], background["timer"], background["keep_sent"]) == (5, 5, 0)
+    assert (background["drain_batch"], background["trigger_interval"], background["keep_sent"]) == (5, 5, 0)
     assert background["strict_order"] is False
     assert of("automatic")["retry"].retries == 5
 

@@ -171,7 +171,7 @@ def test_M13_R8_a_retry_by_hand_while_offline_is_kept_when_it_fails_again(
     opened: Opener, answer: Outcome, restarts: bool
 ) -> None:
     answers = [Outcome.http(400)]
-    options: dict[str, Any] = {"mode": Mode.AUTO, "settle": 0}
+    options: dict[str, Any] = {"mode": Mode.AUTO, "online_debounce": 0}
     options["retry"] = RetryPolicy(ladder=[], exhausted=Exhausted.DISCARD)
     queue = opened(transport=lambda delivery: answers[0], **options)
     id = queue.enqueue("hello")

@@ -194,7 +194,7 @@ def test_R9_a_crash_in_a_retry_drops_nothing(
         wait_until(lambda: len(receiver.received) == 2)
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
-    queue = opened(hold_unknown=hold)
+    queue = opened(hold_interrupted=hold)
     (message,) = queue.list()
     assert (message.id, message.text, message.status) == (id, "hello", becomes)
     assert [entry.outcome for entry in queue.attempts(id)] == [AttemptOutcome.REJECTED, AttemptOutcome.UNKNOWN]

@@ -72,7 +72,7 @@ def test_Q20_the_state_is_what_was_told(opened: Opener) -> None:
 
 def test_Q20_the_prompt_is_the_one_of_its_event(opened: Opener, http: HttpTransport) -> None:
     events = Events()
-    queue = opened(transport=http, mode=Mode.ASK, settle=0, prompt_timeout=3600, on_event=events)
+    queue = opened(transport=http, mode=Mode.ASK, online_debounce=0, prompt_timeout=3600, on_event=events)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("1", conversation="ana")
     queue.enqueue("22", conversation="ben")
@@ -92,7 +92,7 @@ def test_Q20_the_prompt_is_the_one_of_its_event(opened: Opener, http: HttpTransp
 
 
 def test_Q20_a_prompt_that_expired_stands_no_more(opened: Opener, http: HttpTransport) -> None:
-    queue = opened(transport=http, mode=Mode.ASK, settle=0, prompt_timeout=0.05)
+    queue = opened(transport=http, mode=Mode.ASK, online_debounce=0, prompt_timeout=0.05)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello")
     queue.set_connectivity(Connectivity.ONLINE)
@@ -117,7 +117,7 @@ def test_Q20_the_state_can_be_read_inside_a_transport(opened: Opener) -> None:
 
 
 def test_Q20_the_state_is_there_after_events_were_lost(opened: Opener, http: HttpTransport) -> None:
-    queue = opened(transport=http, mode=Mode.ASK, settle=0)
+    queue = opened(transport=http, mode=Mode.ASK, online_debounce=0)
     held, let_go = threading.Event(), threading.Event()
     kinds: list[EventKind] = []
 
@@ -240,7 +240,7 @@ def test_Q20_with_await(store: Path) -> None:
 
 
 def test_X1_offline_only_what_a_batch_takes_is_promised_for_the_connection(opened: Opener, http: HttpTransport) -> None:
-    queue = opened(transport=http, direct=False, settle=0, drain_batch=1)
+    queue = opened(transport=http, direct=False, online_debounce=0, drain_batch=1)
     queue.set_connectivity(Connectivity.OFFLINE)
     assert queue.banner() == "You're offline."
     ids = [queue.enqueue("hello", conversation=name) for name in "abc"]
@@ -260,7 +260,7 @@ def test_X1_a_hold_is_told_instead_of_a_time_before_its_end(opened: Opener) -> N
     def send(delivery: Delivery) -> Outcome:
         return Outcome.http(503) if delivery.conversation == "a" else Outcome.offline()
 
-    queue = opened(transport=send, settle=0, retry=RetryPolicy(ladder=[2]))
+    queue = opened(transport=send, online_debounce=0, retry=RetryPolicy(ladder=[2]))
     message = queue.enqueue("hello", conversation="a")
     wait_until(lambda: queue.explain(message).code is Reason.RETRYING)
     queue.enqueue("hello", conversation="b")
@@ -270,7 +270,7 @@ def test_X1_a_hold_is_told_instead_of_a_time_before_its_end(opened: Opener) -> N
 
 @pytest.mark.parametrize("mode", [Mode.ASK, Mode.MANUAL])
 def test_Q20_a_person_is_named_only_when_a_drain_would_send(opened: Opener, mode: Mode) -> None:
-    queue = opened(transport=lambda _: Outcome.sent(), mode=mode, direct=False, settle=0)
+    queue = opened(transport=lambda _: Outcome.sent(), mode=mode, direct=False, online_debounce=0)
 
     def reasons(message: str) -> tuple[Reason, Reason]:
         return queue.state().reason, queue.explain(message).code
@@ -305,7 +305,7 @@ def test_Q2_the_banner_counts_as_being_sent_only_what_goes_now(opened: Opener) -
         let_go.wait(60)
         return Outcome.sent()
 
-    queue = opened(transport=send, max_in_flight=1, direct=False, settle=0)
+    queue = opened(transport=send, max_in_flight=1, direct=False, online_debounce=0)
     queue.pause("quiet")
     tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
     for _ in range(2):
@@ -324,7 +324,7 @@ def test_Q2_the_banner_counts_as_being_sent_only_what_goes_now(opened: Opener) -
 
 
 def test_Q20_many_paused_conversations_without_messages_are_no_reason(opened: Opener) -> None:
-    queue = opened(transport=lambda _: Outcome.sent(), direct=False, settle=0)
+    queue = opened(transport=lambda _: Outcome.sent(), direct=False, online_debounce=0)
     for number in range(40):
         queue.pause(f"p{number}")
     queue.set_connectivity(Connectivity.ONLINE, metered=True)

@@ -44,9 +44,9 @@ def test_R6_every_change_of_status_that_is_allowed_happens_and_no_other(opened: 
         transport=send,
         on_event=told.append,
         polled=True,
-        settle=0,
+        online_debounce=0,
         attempt_timeout=0.05,
-        manual_timeout=0.05,
+        on_demand_timeout=0.05,
         retry=RetryPolicy(ladder=[600]),
     )
 

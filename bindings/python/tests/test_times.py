@@ -33,7 +33,7 @@ def test_X4_past_its_expiry_a_message_fails_and_is_not_sent(
     opened: Opener, http: HttpTransport, receiver: Receiver, mode: Mode
 ) -> None:
     events = Events()
-    queue = opened(transport=http, mode=mode, settle=0, on_event=events)
+    queue = opened(transport=http, mode=mode, online_debounce=0, on_event=events)
     queue.set_connectivity(Connectivity.OFFLINE)
     late = queue.enqueue("late", conversation="ana", expires_at=soon(0.1))
     other = queue.enqueue("other", conversation="ana")
@@ -81,15 +81,15 @@ def test_X5_a_message_goes_by_itself_at_its_time_and_not_before(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http)
-    start, moment = time.monotonic(), soon(0.4)
+    start, moment = time.monotonic(), soon(1.5)
     later = queue.enqueue("later", conversation="ana", not_before=moment)
     queue.enqueue("now", conversation="ana")
     wait_until(lambda: receiver.texts == ["now"])
     assert queue.explain(later).code is Reason.SCHEDULED
     wait_until(lambda: queue.get(later).status is Status.SENT)
     assert receiver.texts == ["now", "later"]
-    # Bodies take their way in well under the rest of the second; clocks may differ by their milliseconds.
-    assert receiver.received[1].at - start >= 0.39
+    # The two clocks may differ by some milliseconds.
+    assert receiver.received[1].at - start >= 1.49
 
 
 def test_X5_its_time_is_kept_through_a_restart(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
@@ -107,7 +107,7 @@ def test_X5_its_time_is_kept_through_a_restart(opened: Opener, http: HttpTranspo
 def test_X5_a_message_for_an_unmetered_link_holds_nobody(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
-    queue = opened(transport=http, settle=0)
+    queue = opened(transport=http, online_debounce=0)
     queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
     queue.enqueue("large", conversation="ana", unmetered_only=True)
     small = queue.enqueue("small", conversation="ana")

@@ -356,7 +356,7 @@ def test_Q4_going_online_raises_one_prompt_with_a_digest(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
-    queue = opened(transport=http, mode=Mode.ASK, on_event=events, settle=0.05, retry=RetryPolicy(ladder=[]))
+    queue = opened(transport=http, mode=Mode.ASK, on_event=events, online_debounce=0.05, retry=RetryPolicy(ladder=[]))
     queue.set_connectivity(Connectivity.OFFLINE)
     for number in range(5):
         queue.enqueue("x" * 10, conversation=str(number % 2))

@@ -160,7 +160,7 @@ def test_A7_counts_are_told_by_conversation_and_in_total(opened: Opener) -> None
 def test_A7_while_draining_the_banner_counts_what_is_left(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
-    queue = opened(transport=http, settle=0)
+    queue = opened(transport=http, online_debounce=0)
     queue.set_connectivity(Connectivity.OFFLINE)
     for number in range(3):
         queue.enqueue(str(number), conversation="ana")

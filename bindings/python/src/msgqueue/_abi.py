@@ -55,9 +55,9 @@ class Options(Structure):
         ("strict_order", c_bool),
         ("pause_on_unauthorized", c_bool),
         ("unmetered_only", c_bool),
-        ("background_timers", c_bool),
+        ("send_in_background", c_bool),
         ("direct", c_bool),
-        ("hold_unknown", c_bool),
+        ("hold_interrupted", c_bool),
         ("durable_outcomes", c_bool),
         ("conflict_is_sent", c_bool),
         ("read_only", c_bool),
@@ -71,11 +71,11 @@ class Options(Structure):
         ("backoff_cap_ms", c_int64),
         ("jitter", c_double),
         ("attempt_timeout_ms", c_int64),
-        ("manual_timeout_ms", c_int64),
+        ("on_demand_timeout_ms", c_int64),
         ("prompt_timeout_ms", c_int64),
-        ("settle_ms", c_int64),
+        ("online_debounce_ms", c_int64),
         ("drain_batch", c_uint32),
-        ("timer_ms", c_int64),
+        ("trigger_interval_ms", c_int64),
         ("expiry_ms", c_int64),
         ("keep_sent", c_uint64),
         ("keep_sent_ms", c_int64),
@@ -193,7 +193,7 @@ class Filter(Structure):
 
 
 class Counts(Structure):
-    """struct msgq_counts."""
+    """msgq_counts."""
 
     _fields_ = [
         ("struct_size", c_uint32),
@@ -405,7 +405,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_attempt": Attempt,
     "msgq_explanation": Explanation,
     "msgq_filter": Filter,
-    "struct msgq_counts": Counts,
+    "msgq_counts": Counts,
     "msgq_conversation": Conversation,
     "msgq_statistics": Statistics,
     "msgq_delivery": Delivery,
@@ -464,7 +464,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_list_size": (c_size_t, [_owned]),
     "msgq_list_at": (POINTER(Message), [_owned, c_size_t]),
     "msgq_list_free": (None, [_owned]),
-    "msgq_counts": (c_int, [_queue, c_char_p, POINTER(Counts)]),
+    "msgq_count": (c_int, [_queue, c_char_p, POINTER(Counts)]),
     "msgq_conversations": (c_int, [_queue, c_uint64, c_uint32, _out]),
     "msgq_conversations_size": (c_size_t, [_owned]),
     "msgq_conversations_at": (POINTER(Conversation), [_owned, c_size_t]),

@@ -84,7 +84,7 @@ class Handle:
         """Whether the library refuses calls: not yet when somebody has only begun to close the queue."""
         if self._state is _State.CLOSING:
             counts = _abi.sized(_abi.Counts)
-            return bool(self._lib.msgq_counts(self._pointer, None, counts) == Result.CLOSED)
+            return bool(self._lib.msgq_count(self._pointer, None, counts) == Result.CLOSED)
         return self._state is _State.CLOSED
 
     def close(self, timeout: float | None, patience: float | None = None) -> None:

@@ -20,20 +20,20 @@ def build(
     strict_order: object,
     pause_on_unauthorized: object,
     unmetered_only: object,
-    background_timers: object,
+    send_in_background: object,
     direct: object,
-    hold_unknown: object,
+    hold_interrupted: object,
     durable_outcomes: object,
     conflict_is_sent: object,
     read_only: object,
     refuse_lost_tail: object,
     max_in_flight: object,
     attempt_timeout: object,
-    manual_timeout: object,
+    on_demand_timeout: object,
     prompt_timeout: object,
-    settle: object,
+    online_debounce: object,
     drain_batch: object,
-    timer: object,
+    trigger_interval: object,
     expiry: object,
     keep_sent: object,
     keep_sent_for: object,
@@ -52,20 +52,22 @@ def build(
     options.strict_order = _arguments.flag("strict_order", strict_order)
     options.pause_on_unauthorized = _arguments.flag("pause_on_unauthorized", pause_on_unauthorized)
     options.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
-    options.background_timers = _arguments.flag("background_timers", background_timers)
+    options.send_in_background = _arguments.flag("send_in_background", send_in_background)
     options.direct = _arguments.flag("direct", direct)
-    options.hold_unknown = _arguments.flag("hold_unknown", hold_unknown)
+    options.hold_interrupted = _arguments.flag("hold_interrupted", hold_interrupted)
     options.durable_outcomes = _arguments.flag("durable_outcomes", durable_outcomes)
     options.conflict_is_sent = _arguments.flag("conflict_is_sent", conflict_is_sent)
     options.read_only = _arguments.flag("read_only", read_only)
     options.refuse_lost_tail = _arguments.flag("refuse_lost_tail", refuse_lost_tail)
     options.max_in_flight = _arguments.unsigned("max_in_flight", max_in_flight)
     options.attempt_timeout_ms = _arguments.milliseconds("attempt_timeout", attempt_timeout)
-    options.manual_timeout_ms = _arguments.milliseconds("manual_timeout", manual_timeout)
+    options.on_demand_timeout_ms = _arguments.milliseconds("on_demand_timeout", on_demand_timeout)
     options.prompt_timeout_ms = _arguments.milliseconds("prompt_timeout", prompt_timeout)
-    options.settle_ms = _arguments.milliseconds("settle", settle)
+    options.online_debounce_ms = _arguments.milliseconds("online_debounce", online_debounce)
     options.drain_batch = _arguments.unsigned("drain_batch", drain_batch)
-    options.timer_ms = 0 if timer is None else _arguments.milliseconds("timer", timer)
+    options.trigger_interval_ms = (
+        0 if trigger_interval is None else _arguments.milliseconds("trigger_interval", trigger_interval)
+    )
     options.expiry_ms = 0 if expiry is None else _arguments.milliseconds("expiry", expiry)
     options.keep_sent = _NO_LIMIT if keep_sent is None else _arguments.unsigned("keep_sent", keep_sent, bits=64)
     options.keep_sent_ms = _arguments.timeout("keep_sent_for", keep_sent_for)

@@ -89,7 +89,7 @@ class Reading:
         """Messages by status, of one conversation or (None) of all; as fast with a million as with one."""
         out: _abi.Counts = _abi.sized(_abi.Counts)
         name = _arguments.optional_text("conversation", conversation)
-        self._check(self._lib.msgq_counts(self._handle.pointer, name, out))
+        self._check(self._lib.msgq_count(self._handle.pointer, name, out))
         return _read.counts(out)
 
     def conversations(self, before: int = 0, limit: int = 50) -> builtins.list[Conversation]:

@@ -11,7 +11,7 @@ class World(Reading):
     """Connectivity and lifecycle."""
 
     def set_connectivity(self, connectivity: Connectivity, link: Link = Link.OTHER, metered: bool = False) -> None:
-        """Tells how the world is. Offline stops sending; online wakes what waits, after `settle` seconds.
+        """Tells how the world is. Offline stops sending; online wakes what waits, after `online_debounce` seconds.
 
         Errors: ConflictError (a monitor tells it).
         """
@@ -42,7 +42,7 @@ class World(Reading):
 
     def set_lifecycle(self, lifecycle: Lifecycle) -> None:
         """Tells where the program is; a queue begins in the foreground. In the background nothing is sent by itself,
-        unless `background_timers` says so; what is enqueued online, a drain and a person's wish still go.
+        unless `send_in_background` says so; what is enqueued online, a drain and a person's wish still go.
         """
         number = _arguments.member("lifecycle", lifecycle, Lifecycle)
         self._check(self._lib.msgq_set_lifecycle(self._handle.pointer, number))

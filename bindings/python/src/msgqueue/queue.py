@@ -60,20 +60,20 @@ class MessageQueue(World, Polling):
         strict_order: bool = True,
         pause_on_unauthorized: bool = False,
         unmetered_only: bool = False,
-        background_timers: bool = False,
+        send_in_background: bool = False,
         direct: bool = True,
-        hold_unknown: bool = False,
+        hold_interrupted: bool = False,
         durable_outcomes: bool = False,
         conflict_is_sent: bool = False,
         read_only: bool = False,
         refuse_lost_tail: bool = False,
         max_in_flight: int = 1,
         attempt_timeout: float = 30.0,
-        manual_timeout: float = 3.0,
+        on_demand_timeout: float = 3.0,
         prompt_timeout: float = 10.0,
-        settle: float = 0.5,
+        online_debounce: float = 0.5,
         drain_batch: int = 0,
-        timer: float | None = None,
+        trigger_interval: float | None = None,
         expiry: float | None = None,
         keep_sent: int | None = 10_000,
         keep_sent_for: float | None = 30 * _DAY,
@@ -97,9 +97,10 @@ class MessageQueue(World, Polling):
         pause_on_unauthorized  HTTP 401 and 403 (kind UNAUTHORIZED) pause the queue until `resume` instead of failing
                          message after message; the message stays queued and uses up no retry.
         unmetered_only   Nothing is sent while the link is metered.
-        background_timers  In the background (`set_lifecycle`) the engine still sends by itself.
+        send_in_background
+                         In the background (`set_lifecycle`) the engine still sends by itself.
         direct           A message enqueued while online, with nothing of its conversation before it, is sent at once.
-        hold_unknown     After a crash in mid-attempt: False sends the message again under its id, True makes it failed
+        hold_interrupted After a crash in mid-attempt: False sends the message again under its id, True makes it failed
                          with kind UNKNOWN for a person to decide.
         durable_outcomes Outcomes survive a power cut, too, at one disk flush each; otherwise a message that was sent in
                          the last second before the cut may be sent twice, under the same id.
@@ -111,13 +112,14 @@ class MessageQueue(World, Polling):
                          telling what is missing.
         max_in_flight    Attempts at one time, of different conversations: 1 to 64.
         attempt_timeout  Seconds until an attempt without an answer ends as a time-out: 0.001 to 1 day.
-        manual_timeout   The same for `retry` and `send_now`.
+        on_demand_timeout
+                         The same for `retry` and `send_now`.
         prompt_timeout   Seconds that a prompt of mode ASK stands: 0.001 to 1 day.
-        settle           Seconds that a connection must last before sending starts by itself, and before the delays of
+        online_debounce  Seconds that a connection must last before sending starts by itself, and before the delays of
                          messages that failed for want of a network end: 0 to 1 hour.
         drain_batch      Attempts started by one drain, and by the engine itself between two triggers; 0: all. Retries
                          that are due do not count.
-        timer            Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
+        trigger_interval Seconds between triggers by the clock, 0.001 to 1 day; None: there are none.
         expiry           Seconds after which messages expire that do not say when, 0.001 to 10 years; None: never.
         keep_sent        Sent and recorded messages are kept as history, so many at most; None: no limit ...
         keep_sent_for    ... and so many seconds at most; None: no limit. What is queued or failed is always kept, and
@@ -141,20 +143,20 @@ class MessageQueue(World, Polling):
             strict_order=strict_order,
             pause_on_unauthorized=pause_on_unauthorized,
             unmetered_only=unmetered_only,
-            background_timers=background_timers,
+            send_in_background=send_in_background,
             direct=direct,
-            hold_unknown=hold_unknown,
+            hold_interrupted=hold_interrupted,
             durable_outcomes=durable_outcomes,
             conflict_is_sent=conflict_is_sent,
             read_only=read_only,
             refuse_lost_tail=refuse_lost_tail,
             max_in_flight=max_in_flight,
             attempt_timeout=attempt_timeout,
-            manual_timeout=manual_timeout,
+            on_demand_timeout=on_demand_timeout,
             prompt_timeout=prompt_timeout,
-            settle=settle,
+            online_debounce=online_debounce,
             drain_batch=drain_batch,
-            timer=timer,
+            trigger_interval=trigger_interval,
             expiry=expiry,
             keep_sent=keep_sent,
             keep_sent_for=keep_sent_for,
@@ -325,9 +327,9 @@ class MessageQueue(World, Polling):
 
     def retry(self, id: str) -> None:
         """Tries a failed message again, now, under the same id, in its old place. Returns at once; an event tells
-        the outcome: sent, or failed again, within `manual_timeout`. While offline the transport is not called: in the
-        modes ASK and MANUAL the message stays failed, with a failure of kind OFFLINE and an event; in mode AUTO it is
-        queued again, and sent when online. While paused it is queued again in every mode, and sent after the resume:
+        the outcome: sent, or failed again, within `on_demand_timeout`. While offline the transport is not called: in
+        the modes ASK and MANUAL the message stays failed, with a failure of kind OFFLINE and an event; in mode AUTO it
+        is queued again, and sent when online. While paused it is queued again in every mode, and sent after the resume:
         in mode AUTO in its turn, in the modes ASK and MANUAL by the next drain.
 
         Errors: NotFoundError, ConflictError (not failed), BusyError (being sent, or asked for already),

@@ -18,20 +18,20 @@ class Options(TypedDict, total=False):
     strict_order: bool
     pause_on_unauthorized: bool
     unmetered_only: bool
-    background_timers: bool
+    send_in_background: bool
     direct: bool
-    hold_unknown: bool
+    hold_interrupted: bool
     durable_outcomes: bool
     conflict_is_sent: bool
     read_only: bool
     refuse_lost_tail: bool
     max_in_flight: int
     attempt_timeout: float
-    manual_timeout: float
+    on_demand_timeout: float
     prompt_timeout: float
-    settle: float
+    online_debounce: float
     drain_batch: int
-    timer: float | None
+    trigger_interval: float | None
     expiry: float | None
     keep_sent: int | None
     keep_sent_for: float | None
