@@ -16,8 +16,8 @@ final class Changes {
     // MARK: One message
 
     /// The message with this id, as a person may change it.
-    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.BodyPart) throws(QueueError) -> Row {
-        guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, part) else {
+    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.Part) throws(QueueError) -> Row {
+        guard let row = try store.find(id, part) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }
         guard let action else { return row }
@@ -43,10 +43,7 @@ final class Changes {
 
     func delete(_ id: String) throws(QueueError) {
         // Found without a look at its checksums: a damaged message can be removed, too.
-        guard let sequence = try store.sequence(of: id), let row = try store.outline(at: sequence) else {
-            throw QueueError(.notFound, "there is no message \(id)")
-        }
-        try StatusRule.check(.delete, on: writes.sendingPlaces.contains(sequence) ? .sending : row.progress.status)
+        let row = try find(id, .delete, .outline)
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.fitCounts(to: row, .whole)
             try store.delete(row)

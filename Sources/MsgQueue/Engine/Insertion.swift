@@ -114,7 +114,7 @@ final class Insertion {
             if drafts.count > 1, !seen.insert(Name(id)).inserted {
                 throw QueueError(.duplicate, "the id \(id) occurs twice in the batch")
             }
-            if try store.sequence(of: id) != nil {
+            if try store.contains(id) {
                 throw QueueError(.duplicate, "the id \(id) is in the store already")
             }
             if try store.remembered(id, since: context.rememberedSince) != nil {
@@ -170,8 +170,8 @@ final class Insertion {
 
     /// Puts somebody else's message into the history; a second time changes nothing.
     func record(_ draft: BorrowedDraft, sender: String) throws(QueueError) -> String {
-        if let id = draft.id, let sequence = try store.sequence(of: id) {
-            guard let known = try store.row(at: sequence, .none), known.isReceived else {
+        if let id = draft.id, let known = try store.find(id, .none) {
+            guard known.isReceived else {
                 throw QueueError(.duplicate, "the id \(id) is one of our own messages")
             }
             return id

@@ -94,7 +94,7 @@ final class PendingWrites {
 
     private func tellDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
         attempt { () throws(QueueError) in
-            guard let row = try store.outline(at: sequence) else { return }
+            guard let row = try store.row(at: sequence, .outline) else { return }
             events.emit(
                 .status(
                     StatusChange(
@@ -226,7 +226,8 @@ final class PendingWrites {
             for attempt in interrupted {
                 unsaved.append(
                     Fact(
-                        sequence: attempt.sequence, conversation: try store.outline(at: attempt.sequence)?.conversation, isOutcome: true,
+                        sequence: attempt.sequence, conversation: try store.row(at: attempt.sequence, .outline)?.conversation,
+                        isOutcome: true,
                         changes: [.recover(sequence: attempt.sequence, number: attempt.number, startedAt: attempt.startedAt)], notices: []))
             }
             health.pause(error)
@@ -236,7 +237,8 @@ final class PendingWrites {
     func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
-            guard let found = try store.row(at: attempt.sequence, .whole) else {
+            // The mark of an attempt carries no checksum: what was sent already was not being sent.
+            guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
                 return try store.forgetInterrupted(attempt.sequence)
             }
             row = found

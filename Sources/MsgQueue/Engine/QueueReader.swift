@@ -15,7 +15,7 @@ final class QueueReader {
     }
 
     func message(id: String) throws(QueueError) -> Message {
-        guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .whole) else {
+        guard let row = try store.find(id, .whole) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }
         return try message(row)
@@ -58,11 +58,11 @@ final class QueueReader {
 
     /// The ledger of one message, oldest first.
     func attempts(_ id: String) throws(QueueError) -> [Attempt] {
-        guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .none) else {
+        guard let row = try store.find(id, .none) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }
         var lines = try store.ledger(of: row)
-        if let flight = context.core.scheduler.flight(of: sequence, in: row.conversation) {
+        if let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation) {
             lines.append(
                 Attempt(
                     number: flight.number, startedAt: flight.startedAt.wall, duration: nil, result: .underWay, kind: .none, code: 0,

@@ -1,7 +1,7 @@
 /// Why a message is not sent yet.
 extension QueueReader {
     func explain(_ id: String) throws(QueueError) -> Explanation {
-        guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .none) else {
+        guard let row = try store.find(id, .none) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }
         let now = ports.moment
