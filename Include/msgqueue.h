@@ -29,7 +29,8 @@
  *   Structs    Each begins with `struct_size`, the size the caller knows; the INIT macros set it. Fields are only
  *              appended. A struct of an older, smaller version is accepted: what it lacks has its default, and of an
  *              output only `struct_size` bytes are written. A larger one is accepted when what is beyond is zero.
- *              Enumerators may be added: expect values that you do not know.
+ *   Enumerators may be added: handle values that you do not know. Arrays that are indexed by an enumeration have
+ *              spare room for them.
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
  *   Threads    Every function may be called from any thread at any time, also from inside a callback, except
  *              msgq_close, which then answers MSGQ_CONFLICT. No lock is held while a callback runs.
@@ -617,6 +618,7 @@ msgq_result msgq_retry_all(msgq_queue *queue, const char *conversation, uint64_t
    closed before the copy was complete), FORKED. Threads: any. Since 0.1. */
 msgq_result msgq_backup(msgq_queue *queue, const char *path);
 
+/* How many classes of latency and kinds of failure this version counts. The arrays have room for more. */
 #define MSGQ_LATENCY_CLASSES 11
 #define MSGQ_FAILURE_KINDS 11
 
@@ -633,9 +635,9 @@ typedef struct msgq_statistics {
   uint64_t retried;   /* attempts that failed and will be made again */
   uint64_t failed;    /* messages that became failed */
   uint64_t discarded;
-  uint64_t failures[MSGQ_FAILURE_KINDS]; /* failed attempts, by msgq_failure_kind */
-  /* From enqueue to sent: messages in each class, up to 10, 50, 100, 500 ms, 1, 5, 30 s, 2, 10 min, 1 h, and longer. */
-  uint64_t latencies[MSGQ_LATENCY_CLASSES];
+  uint64_t failures[32]; /* failed attempts, by msgq_failure_kind; the rest is 0 */
+  /* From enqueue to sent: messages in each class, up to 10, 50, 100, 500 ms, 1, 5, 30 s, 2, 10 min, 1 h, and longer; the rest is 0. */
+  uint64_t latencies[16];
   uint64_t latency_sum_ms;
   uint64_t latency_max_ms;
 } msgq_statistics;

@@ -235,8 +235,8 @@ class Statistics(Structure):
         ("retried", c_uint64),
         ("failed", c_uint64),
         ("discarded", c_uint64),
-        ("failures", c_uint64 * 11),
-        ("latencies", c_uint64 * 11),
+        ("failures", c_uint64 * 32),
+        ("latencies", c_uint64 * 16),
         ("latency_sum_ms", c_uint64),
         ("latency_max_ms", c_uint64),
     ]
