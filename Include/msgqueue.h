@@ -31,6 +31,8 @@
  *              output only `struct_size` bytes are written. A larger one is accepted when what is beyond is zero.
  *   Enumerators may be added: handle values that you do not know. Arrays that are indexed by an enumeration have
  *              spare room for them.
+ *   Zero       In options, 0 means the default wherever 0 has no meaning of its own; where it has one, the field
+ *              says so.
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
  *   Threads    Every function may be called from any thread at any time, also from inside a callback, except
  *              msgq_close, which then answers MSGQ_CONFLICT. No lock is held while a callback runs.
@@ -237,28 +239,29 @@ typedef struct msgq_options {
   /* Refuses a store whose log lost its end (CORRUPT) instead of opening what is whole and telling what is missing. Default
      false. */
   bool refuse_lost_tail;
-  /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. Beside them up to 4 by hand (msgq_retry,
+  /* Attempts in flight at one time, of different conversations: 1 to 64; 0: the default, 1. Beside them up to 4 by hand (msgq_retry,
      msgq_send_now), which do not wait for the engine's own, only for their conversation. */
   uint32_t max_in_flight;
-  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter, as MSGQ_BACKOFF_AUTOMATIC's, ends earlier. Default 5. */
+  /* Retries after the first attempt: 0 (none) to 1000. A ladder that is shorter, as MSGQ_BACKOFF_AUTOMATIC's, ends earlier. Default 5. */
   uint32_t max_retries;
   /* For MSGQ_BACKOFF_LADDER: 0 to 64 delays, each 0 to 7 days. Copied by msgq_open. */
   const int64_t *ladder_ms;
   size_t ladder_count;
-  /* For MSGQ_BACKOFF_EXPONENTIAL: base 1 ms to 7 days (default 5 s), factor 1 to 100 (2), cap base to 7 days (1 hour). */
+  /* For MSGQ_BACKOFF_EXPONENTIAL: base 1 ms to 7 days (0: the default, 5 s), factor 1 to 100 (0: 2), cap base to 7 days (0: 1 hour,
+     or the base when that is longer). */
   int64_t backoff_base_ms;
   double backoff_factor;
   int64_t backoff_cap_ms;
   /* Each delay is varied by plus or minus this share at random: 0 (default) to 1. Does not touch what a receiver asked for. */
   double jitter;
-  /* An attempt without an answer ends as a time-out: 1 ms to 1 day. Default 30 s. */
+  /* An attempt without an answer ends as a time-out: 1 ms to 1 day; 0: the default, 30 s. */
   int64_t attempt_timeout_ms;
-  /* The same for msgq_retry and msgq_send_now. Default 3 s. */
+  /* The same for msgq_retry and msgq_send_now; 0: the default, 3 s. */
   int64_t on_demand_timeout_ms;
-  /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day. Default 10 s. */
+  /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day; 0: the default, 10 s. */
   int64_t prompt_timeout_ms;
   /* After a change from offline to online, automatic sending and the prompt wait this long for the link to stay; then the retry delays
-     of messages that failed with kind offline or network end, except those that a receiver asked for: 0 to 1 hour. Default 500 ms. */
+     of messages that failed with kind offline or network end, except those that a receiver asked for: 0 (not at all) to 1 hour. Default 500 ms. */
   int64_t online_debounce_ms;
   /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
      resume): 0 (default) all. Retries of the ladder that are due do not count, and in mode auto need no trigger. */
@@ -267,8 +270,8 @@ typedef struct msgq_options {
   int64_t trigger_interval_ms;
   /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
   int64_t expiry_ms;
-  /* History: sent and recorded messages are kept, so many at most (default 10,000; UINT64_MAX: no limit) and so long at most after
-     they were sent, or recorded and read (default 30 days; negative: no limit). What is queued or failed is never pruned. What is
+  /* History: sent and recorded messages are kept, so many at most (default 10,000; 0: none; UINT64_MAX: no limit) and so long at most after
+     they were sent, or recorded and read (default 30 days; 0: not; negative: no limit). What is queued or failed is never pruned. What is
      recorded and not marked as read is not pruned either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
@@ -277,9 +280,9 @@ typedef struct msgq_options {
   /* Limits, 0 = none: unsent messages, bytes of unsent bodies. Over it: MSGQ_FULL. Default none. */
   uint64_t limit_messages;
   uint64_t limit_bytes;
-  /* One body: 1 byte to 256 MiB. Over it: MSGQ_TOO_LARGE. Default 1 MiB. */
+  /* One body: 1 byte to 256 MiB; 0: the default, 1 MiB. Over it: MSGQ_TOO_LARGE. */
   uint64_t limit_body;
-  /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
+  /* One message's metadata, keys and values together: 0 (none is accepted) to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
   uint64_t limit_metadata;
   /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_interrupted holds, and a failed msgq_retry are never discarded.
      With pause_on_unauthorized 401 and 403 pause the queue, and the message stays queued. */
@@ -757,7 +760,7 @@ msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome 
 typedef struct msgq_drain_options {
   uint32_t struct_size;
   uint32_t batch;     /* attempts at most, without due retries; 0: as the queue's option drain_batch */
-  int64_t timeout_ms; /* How long the caller waits at most; negative: without end. The drain that it begins starts no attempt after that. */
+  int64_t timeout_ms; /* How long the caller waits at most; 0: not at all; negative (default): without end. The drain that it begins starts no attempt after that. */
   const char *conversation; /* only messages of this conversation are sent and counted; NULL (default): all */
 } msgq_drain_options;
 
