@@ -327,6 +327,21 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  */
 msgq_result msgq_close(msgq_queue *queue, int64_t timeout_ms);
 
+/* Called once when a queue was closed: MSGQ_OK, MSGQ_TIMEOUT or MSGQ_STORAGE, as msgq_close; msgq_error_detail tells more. */
+typedef void (*msgq_closed_fn)(void *context, msgq_result result);
+
+/*
+ * As msgq_close, but returns at once. After MSGQ_OK every other call on the queue answers CLOSED, and `closed`, which may be NULL, is
+ * called once when the store is closed and the release functions have run: on a thread of the library, or, with
+ * MSGQ_CALLBACKS_POLL, in msgq_poll. A polled queue runs its last callbacks only in msgq_poll: keep calling it, and watching its
+ * descriptor, until `closed` was called; the descriptor is closed when `closed` returns. Events that msgq_poll does not take within a
+ * second are dropped. After an error `closed` is never called, and nothing has changed.
+ * Allowed inside a callback: the queue is closed after that callback has returned. A second call, and msgq_close meanwhile, answer CLOSED
+ * (msgq_close when the store is closed). In a child that was forked meanwhile `closed` is not called.
+ * Errors: INVALID, CLOSED, FORKED, STORAGE (no thread left). Threads: any. Since 0.2.
+ */
+msgq_result msgq_close_async(msgq_queue *queue, int64_t timeout_ms, msgq_closed_fn closed, void *context);
+
 /* ------------------------------------------------------------------ messages in */
 
 typedef struct msgq_draft {

@@ -24,6 +24,22 @@ public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_res
     }
 }
 
+@_cdecl("msgq_close_async") @implementation
+public func msgq_close_async(
+    _ queue: OpaquePointer!, _ timeout_ms: Int64, _ closed: msgq_closed_fn!, _ context: UnsafeMutableRawPointer!
+) -> msgq_result {
+    let host = HostContext(pointer: context, release: nil)
+    let handle = UInt(bitPattern: queue)
+    return status { () throws(QueueError) in
+        try Handles.engine(queue).closeAsync(timeout: timeout(timeout_ms)) { closing in
+            Handles.remove(OpaquePointer(bitPattern: handle))
+            // For the detail, which belongs to the thread.
+            let result = status { () throws(QueueError) in if let error = closing.error { throw error } }
+            closed?(host.pointer, result)
+        }
+    }
+}
+
 /// The caller's options; their ranges are checked by the engine. Where 0 has no meaning of its own it stands for the default.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
     let given = try Structs.read(

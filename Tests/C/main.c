@@ -14,7 +14,7 @@ int main(int count, char **arguments) {
     connectivity_tests, crash_tests, word_tests, prompt_tests, state_tests, history_tests, receipt_tests, long_tests, figure_tests,
     trigger_tests, rule_tests, time_tests,
     explain_tests, meanwhile_tests, statistics_tests, bad_call_tests, bad_value_tests, bad_size_tests, older_size_tests,
-    bad_place_tests, host_tests, async_drain_tests, thread_tests, hang_tests, many_hung_tests, closing_tests, ending_tests, fork_tests,
+    bad_place_tests, host_tests, async_drain_tests, thread_tests, hang_tests, many_hung_tests, closing_tests, close_async_tests, ending_tests, fork_tests,
     idle_tests, rest_tests, clock_tests, monitor_tests, monitor_storm_tests, example_tests, log_tests,
     owner_tests, refusal_tests, log_tie_tests, flush_tests, lost_tail_tests, full_disk_tests, damage_tests, damaged_count_tests,
     odd_file_tests, restore_tests, layout_tests,

@@ -84,11 +84,11 @@ TEST(contract_zero_options_are_the_defaults) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   drain(&scene);
   CHECK_NUMBER(30000, atomic_load(&stub.timeout_ms));
-  CHECK_NUMBER(5000, delay_of(&scene, "a"));
+  CHECK(delay_of(&scene, "a") >= 5000 && delay_of(&scene, "a") < 10000); /* after the end of the attempt */
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_QUEUED && attempts_of(&scene, "a") == 2);
   CHECK_NUMBER(3000, atomic_load(&stub.timeout_ms));
-  CHECK_NUMBER(10000, delay_of(&scene, "a"));
+  CHECK(delay_of(&scene, "a") >= 10000 && delay_of(&scene, "a") < 20000);
   scene_end(&scene);
 }
 

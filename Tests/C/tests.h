@@ -45,6 +45,7 @@ extern const struct check_test async_drain_tests[];
 extern const struct check_test thread_tests[];
 extern const struct check_test hang_tests[];
 extern const struct check_test closing_tests[];
+extern const struct check_test close_async_tests[];
 extern const struct check_test ending_tests[];
 extern const struct check_test fork_tests[];
 extern const struct check_test idle_tests[];

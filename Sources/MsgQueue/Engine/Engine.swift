@@ -77,6 +77,11 @@ package final class Engine: @unchecked Sendable {
     /// Threads that wait for a drain of a polled queue, and run its callbacks when nobody polls.
     var drainers = 0
     var closingSince: Int64 = 0
+    /// Until when `closeAsync` waits for attempts (monotonic); nil: without end.
+    var closingDeadline: Int64?
+    /// `closeAsync` of a polled queue: `poll` makes the last call, which is there once the store is closed.
+    var isClosedByPoll = false
+    var lastCallback: (@Sendable () -> Void)?
     var lastPolledAt = Int64.min / 2
     var lastPoller: pthread_t?
     let workCondition = Condition()

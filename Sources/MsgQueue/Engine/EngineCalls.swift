@@ -3,7 +3,7 @@ import Glibc
 /// Calling the host: transports and event handlers, on the engine's threads or in `poll`.
 extension Engine {
     /// Runs the host's code, with the lock given up meanwhile.
-    private func callingOut<T>(_ body: () -> T) -> T {
+    func callingOut<T>(_ body: () -> T) -> T {
         // What this thread is about to do is no work for another any more.
         if let poll, phase != .closed { poll.update(hasWork: hasPollWork, ports.mono()) }
         lock.unlock()

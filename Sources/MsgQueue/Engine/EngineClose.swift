@@ -35,18 +35,67 @@ extension Engine {
             lock.unlock()
             throw ending
         }
-        phase = .closing
-        core.scheduler.closing()
-        closingSince = ports.mono()
-        let deadline = timeout.map { ports.mono().addingClamped($0) }
-        settle()
+        let deadline = beginClosing(timeout)
         let isQuiet = awaitQuiet(deadline)
         guard !isOrphan else {
             lock.unlock()
             throw ending
         }
-        let unsaved = finish()
+        var last = LastCallbacks()
+        let unsaved = finish(&last)
+        last.runReleases()
         return unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
+    }
+
+    /// Closes on a thread of its own. `done` is called once: on that thread, or, when the queue is polled, in `poll`. The queue takes no more
+    /// calls when this returns. Allowed inside a callback, which is waited for like any other.
+    package func closeAsync(timeout: Int64?, done: @escaping @Sendable (Closing) -> Void) throws(QueueError) {
+        try checkProcess()
+        lock.lock()
+        defer { lock.unlock() }
+        guard phase == .open else { throw ending }
+        // The thread begins by waiting for the lock, so that nothing was changed when there is no thread.
+        guard let thread = EngineThread("msgq-close", { [self] in closeHere(done) }) else {
+            throw QueueError(.storage, "the system has no thread left")
+        }
+        thread.detach()
+        isClosedByPoll = poll != nil
+        closingDeadline = beginClosing(timeout)
+    }
+
+    private func closeHere(_ done: @escaping @Sendable (Closing) -> Void) {
+        lock.lock()
+        let isQuiet = awaitQuiet(closingDeadline)
+        var last = LastCallbacks()
+        let unsaved = finish(&last)
+        let closing: Closing = unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
+        Log.flushWhileExiting()
+        guard isClosedByPoll else {
+            last.runReleases()
+            return done(closing)
+        }
+        lock.lock()
+        lastCallback = { [last] in
+            var last = last
+            last.runDrains()
+            last.runReleases()
+            done(closing)
+        }
+        poll?.endQuiet()
+        poll?.update(hasWork: true, ports.mono())
+        workCondition.broadcast()
+        quietCondition.broadcast()
+        lock.unlock()
+    }
+
+    /// Under the lock: no call begins any more. When attempts are not waited for any longer (monotonic).
+    private func beginClosing(_ timeout: Int64?) -> Int64? {
+        phase = .closing
+        core.scheduler.closing()
+        closingSince = ports.mono()
+        let deadline = timeout.map { ports.mono().addingClamped($0) }
+        settle()
+        return deadline
     }
 
     /// How long a handler that does not come back is waited for, when events are left to tell.
@@ -86,9 +135,9 @@ extension Engine {
 
     private var hasEvents: Bool { !events.isEmpty || (events.summaryIsDue && handler != nil) }
 
-    /// In a polled queue nobody else may be there to tell events.
+    /// In a polled queue nobody else may be there to tell events. The thread of `closeAsync` must not: only `poll` calls the host.
     private func serveEvents() {
-        guard poll != nil, pollers == 0 else { return }
+        guard poll != nil, pollers == 0, !isClosedByPoll else { return }
         while deliverOne() {}
     }
 
@@ -99,14 +148,15 @@ extension Engine {
     }
 
     /// Closes the store and ends the threads; the lock is held on entry, not on exit. How many outcomes could not be written.
-    private func finish() -> Int {
+    /// `last` receives what is left for the caller to run.
+    private func finish(_ last: inout LastCallbacks) -> Int {
         phase = .closed
         commitFacts()
         if !unsaved.isEmpty, !store.isPoisoned { saveUnsaved() }
         let waiters = drainWaiters
         drainWaiters = []
         let barriers = events.takeBarriers()
-        var releases = [transport?.retire(), handler?.retire()]
+        last.releases = [transport?.retire(), handler?.retire()]
         (transport, handler, monitor) = (nil, nil, nil)
         for copy in copies { copy.abandon() }
         copies = []
@@ -117,23 +167,37 @@ extension Engine {
         let threads = services + workers.values
         (workers, services) = ([:], [])
         let report = Report(stop: .closed, remaining: store.totals.queued, remainingFailed: store.totals.failed)
-        poll?.close()
+        if !isClosedByPoll { poll?.close() }
         workCondition.broadcast()
         eventCondition.broadcast()
         alarm.ring()
         quietCondition.broadcast()
         lock.unlock()
-        for barrier in barriers { barrier() }
-        for waiter in waiters { waiter.done(.success(report)) }
+        last.drains = barriers + waiters.map { waiter in { waiter.done(.success(report)) } }
+        if !isClosedByPoll { last.runDrains() }
         // A thread that a callback keeps is not waited for; it ends when that returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
         // The first of them, the timer's, which is in no callback, slept on these.
         alarm.close()
-        for index in releases.indices {
-            releases[index]?()
-            releases[index] = nil
-        }
         return left
+    }
+
+    /// What the host is called for when the queue is closed: the ends of drains, and the releases.
+    private struct LastCallbacks {
+        var drains: [@Sendable () -> Void] = []
+        var releases: [(@Sendable () -> Void)?] = []
+
+        mutating func runDrains() {
+            for drain in drains { drain() }
+            drains = []
+        }
+
+        mutating func runReleases() {
+            for index in releases.indices {
+                releases[index]?()
+                releases[index] = nil
+            }
+        }
     }
 
     // MARK: After a crash

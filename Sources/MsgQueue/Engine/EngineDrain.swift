@@ -76,7 +76,7 @@ extension Engine {
             if let end, ports.mono() >= end { return giveUp(waiter) }
             if poll == nil {
                 quietCondition.wait(lock, until: end)
-            } else if isPolled || !runOne() {
+            } else if isPolled || !(runLast() || runOne()) {
                 // Nobody may be polling any more the next moment: then this thread does.
                 let soon = ports.mono() + 20
                 quietCondition.wait(lock, until: min(end ?? soon, soon))

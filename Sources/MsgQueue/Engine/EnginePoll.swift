@@ -45,7 +45,7 @@ extension Engine {
 
     package func pollDescriptor() throws(QueueError) -> Int32 {
         try checkProcess()
-        return lock.withLock { phase == .closed ? -1 : poll?.descriptor ?? -1 }
+        return lock.withLock { phase == .closed && !isClosedByPoll ? -1 : poll?.descriptor ?? -1 }
     }
 
     /// Runs what waits, on this thread; with nothing, waits for it. How many callbacks ran.
@@ -57,7 +57,7 @@ extension Engine {
         }
         lock.lock()
         defer { lock.unlock() }
-        guard phase != .closed else { throw ending }
+        guard phase != .closed || isClosedByPoll else { throw ending }
         guard poll != nil else { throw QueueError(.conflict, "the callbacks of this queue run on its own threads") }
         pollers += 1
         defer {
@@ -67,11 +67,12 @@ extension Engine {
         let deadline = timeout.map { ports.mono().addingClamped($0) }
         var ran = 0
         while ran < Self.pollBatch {
+            if runLast() { return ran + 1 }
             if runOne() {
                 ran += 1
                 continue
             }
-            guard phase != .closed else { throw ending }
+            guard phase != .closed || isClosedByPoll else { throw ending }
             if ran > 0 { break }
             if let deadline, ports.mono() >= deadline { break }
             workCondition.wait(lock, until: deadline)
@@ -92,6 +93,19 @@ extension Engine {
         guard phase != .closed, hasPollWork else { return }
         poll.beQuiet(ports.mono())
         settle()
+    }
+
+    /// Tells the host that `closeAsync` is done, and ends the descriptor. Under the lock, which is given up meanwhile.
+    func runLast() -> Bool {
+        guard let last = lastCallback else { return false }
+        lastCallback = nil
+        callingOut(last)
+        guard !isOrphan else { return true }
+        isClosedByPoll = false
+        poll?.close()
+        workCondition.broadcast()
+        quietCondition.broadcast()
+        return true
     }
 
     /// Runs one callback: an event if there is one, else an attempt. Under the lock, which is given up meanwhile.

@@ -424,6 +424,7 @@ IdBuffer = c_char * ID_SIZE
 TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcome))
 EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
 DrainedFunction = CFUNCTYPE(None, c_void_p, POINTER(Report))
+ClosedFunction = CFUNCTYPE(None, c_void_p, c_int)
 LogFunction = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ReleaseFunction = CFUNCTYPE(None, c_void_p)
 
@@ -445,6 +446,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_drain_options_init": (None, [POINTER(DrainOptions)]),
     "msgq_open": (c_int, [c_char_p, POINTER(Options), _out]),
     "msgq_close": (c_int, [_queue, c_int64]),
+    "msgq_close_async": (c_int, [_queue, c_int64, ClosedFunction, c_void_p]),
     "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
     "msgq_enqueue_batch": (c_int, [_queue, POINTER(Draft), c_size_t, POINTER(IdBuffer)]),
     "msgq_record": (c_int, [_queue, POINTER(Draft), c_char_p, POINTER(IdBuffer)]),
