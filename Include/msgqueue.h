@@ -99,13 +99,13 @@ extern "C" {
 /* ----------------------------------------------------------------------------- 2. Version */
 
 #define MSGQ_VERSION_MAJOR 0
-#define MSGQ_VERSION_MINOR 1
+#define MSGQ_VERSION_MINOR 2
 #define MSGQ_VERSION_PATCH 0
 /* Major * 10000 + minor * 100 + patch, of the header. */
 #define MSGQ_VERSION_NUMBER \
   (MSGQ_VERSION_MAJOR * 10000 + MSGQ_VERSION_MINOR * 100 + MSGQ_VERSION_PATCH)
 
-/* The library's version, "0.1.0". */
+/* The library's version, "0.2.0". */
 const char *msgq_version(void);
 
 /* The library's version as MSGQ_VERSION_NUMBER is built. */

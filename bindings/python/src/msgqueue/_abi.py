@@ -29,7 +29,7 @@ from ctypes import (
 from typing import Any
 
 # The version of the header that this file mirrors.
-VERSION = (0, 1, 0)
+VERSION = (0, 2, 0)
 
 ID_SIZE = 256
 LOG_SIZE = 2048
