@@ -29,8 +29,8 @@ import Testing
     /// The contents list names every section, in order.
     @Test func the_contents_list_of_the_header_names_its_sections() throws {
         let lines = try text("Include/msgqueue.h").split(separator: "\n")
-        let sections = lines.compactMap { $0.wholeMatch(of: /(?:\/\*| \*) -{10,} (\d+\. [^*]+?)(?: \*\/)?/)?.1 }
-        let listed = lines.compactMap { $0.wholeMatch(of: / \* {3,4}(\d+\. [\w, ]+?)(?: {2,}.*)?/)?.1 }
+        let sections = lines.compactMap { $0.wholeMatch(of: #/(?:/\*| \*) -{10,} (\d+\. [^*]+?)(?: \*/)?/#)?.1 }
+        let listed = lines.compactMap { $0.wholeMatch(of: #/ \* {3,4}(\d+\. [\w, ]+?)(?: {2,}.*)?/#)?.1 }
         #expect(sections == listed)
         #expect(sections.count == 16)
     }
