@@ -48,7 +48,7 @@ int main(void) {
  *   Results    Functions return msgq_result. Outputs come last and are written only on MSGQ_OK,
  *              unless the function says otherwise. After a failure msgq_error_detail() says more,
  *              on the same thread.
- *   Errors     The prefix MSGQ_ is left out in comments. Besides what a function names:
+ *   Errors     Comments name results without the prefix MSGQ_. Besides what a function names:
  *              - a wrong argument (NULL, out of range, not UTF-8) is INVALID;
  *              - a function with a queue answers CLOSED and FORKED (see Handles and Fork);
  *              - one that "reads the store" answers STORAGE and CORRUPT;
@@ -66,14 +66,13 @@ int main(void) {
  *              callback runs.
  *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is INVALID. Bodies are bytes: a pointer and a
  *              size.
- *   Structs    A struct that you fill, or that a function fills for you, begins with
- *              `struct_size`, the size that you know; the INIT macros and the init functions set
- *              it. Fields are only appended. A struct of an older, smaller version is accepted:
- *              what it lacks has its default, and of an output only `struct_size` bytes are
- *              written. A larger one is accepted when what is beyond is zero.
+ *   Structs    Every struct but msgq_pair begins with `struct_size`, the size that the caller
+ *              knows; the INIT macros and the init functions set it. Fields are only appended. A
+ *              struct of an older, smaller version is accepted: what it lacks has its default,
+ *              and of an output only `struct_size` bytes are written. A larger one is accepted
+ *              when what is beyond is zero.
  *   Zero       In options, 0 means the default wherever 0 has no meaning of its own. Where it has
- *              one, the field says so. A bool is what it says; `bool` fields that are true by
- *              default are named in the comment.
+ *              one, the field says so. A bool is taken as it is.
  *   Enums      Enumerators may be added: handle values that you do not know. Arrays that are
  *              indexed by an enumeration have spare room for them.
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
@@ -269,7 +268,8 @@ typedef enum msgq_callbacks {
                                 when no thread polls) */
 } msgq_callbacks;
 
-/* The settings of a queue. Each field begins with its default. */
+/* The settings of a queue. The comment of each field begins with its default; "(0)" after it says
+   that 0 stands for it. */
 typedef struct msgq_options {
   uint32_t struct_size;
 
