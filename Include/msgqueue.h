@@ -349,7 +349,8 @@ typedef struct msgq_options {
   double backoff_factor;
   int64_t backoff_cap_ms;
   /* 0: none. Each delay is varied by plus or minus this share at random, at most 1. A delay that a
-     receiver asked for is not. */
+     receiver asked for is not. Where many clients share a receiver, 0.2 or more keeps them from
+     coming back together after an outage. */
   double jitter;
   /* Keep. */
   msgq_exhausted exhausted;
