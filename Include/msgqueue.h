@@ -1,41 +1,88 @@
 /*
  * libmsgqueue: an embeddable, durable, offline-first outbound message queue.
  *
- *   A program enqueues messages; they are on disk when the call returns. They go out in order, conversation by
- *   conversation, through a transport that the program supplies. Failures are classified, retried on a ladder, and
- *   kept as `failed` for a person to retry, edit or delete. Every change of status is told through an event.
- *   Connectivity decides when.
+ * A program enqueues messages; they are on disk when the call returns. They are sent in order,
+ * conversation by conversation, through a transport that the program supplies. Failures are
+ * classified, retried with growing delays, and kept as `failed` for a person to retry, edit or
+ * delete. Every change of a status is reported by an event. Connectivity decides when to send.
  *
- * The simple way:
+ * Contents
  *
- *     msgq_queue *queue = NULL;
- *     msgq_options options = MSGQ_OPTIONS_INIT;
- *     if (msgq_open("outbox.db", &options, &queue) != MSGQ_OK) { puts(msgq_error_detail()); return 1; }
- *     msgq_set_transport(queue, send_one, my_context, NULL);
- *     msgq_draft draft = MSGQ_DRAFT_INIT;
- *     draft.conversation = "ana"; draft.body = "hello"; draft.body_size = 5;
- *     char id[MSGQ_ID_SIZE];
- *     msgq_enqueue(queue, &draft, id);            // on disk when it returns
- *     msgq_drain(queue, NULL, NULL);              // send what is due, in order
- *     msgq_close(queue, 5000);
+ *    1. Rules for every function
+ *    2. Version
+ *    3. Results and errors
+ *    4. Basic types              msgq_queue, msgq_status, msgq_failure_kind, msgq_pair
+ *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
+ *    6. Adding messages          msgq_draft, msgq_enqueue, msgq_enqueue_batch, msgq_record
+ *    7. Sending                  msgq_set_transport, msgq_complete, msgq_drain, msgq_pause
+ *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts
+ *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
+ *   10. Connectivity             msgq_set_connectivity, msgq_monitor_start, msgq_set_lifecycle
+ *   11. Events                   msgq_set_event_handler, msgq_poll, msgq_fd
+ *   12. State and explanations   msgq_get_state, msgq_explain
+ *   13. Texts for people         labels, icons, msgq_banner, msgq_relative_time
+ *   14. Statistics               msgq_stats, msgq_stats_text
+ *   15. Backups, damaged stores  msgq_backup, msgq_check, msgq_salvage
+ *   16. Log                      msgq_set_log, msgq_log_next
  *
- * Rules that hold for everything below:
+ * A whole program (link with -lmsgqueue):
+
+#include <msgqueue.h>
+#include <stdio.h>
+static msgq_verdict send_one(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  printf("to %s: %.*s\n", delivery->conversation, (int)delivery->body_size, (char *)delivery->body);
+  return MSGQ_VERDICT_SENT;  // or ..._RETRY, ..._REJECT, ..._OFFLINE; or ..._HTTP with out->code
+}
+int main(void) {
+  msgq_queue *queue;
+  msgq_draft draft = { sizeof draft, .conversation = "ana", .body = "hello", .body_size = 5 };
+  if (msgq_open("outbox.db", NULL, &queue) != MSGQ_OK) return puts(msgq_error_detail()), 1;
+  if (msgq_enqueue(queue, &draft, NULL) != MSGQ_OK) return puts(msgq_error_detail()), 1;
+  msgq_set_transport(queue, send_one, NULL, NULL);  // the message is on disk already
+  msgq_drain(queue, NULL, NULL);                    // sends what is due, in order
+  return msgq_close(queue, 5000);
+}
+
+ * ---------------------------------------------------------------- 1. Rules for every function
  *
- *   Results    Functions return msgq_result; outputs come last and are written only on MSGQ_OK (unless said
- *              otherwise). After a failure msgq_error_detail() tells more, on the same thread.
- *   Ownership  What comes through `**out` is yours and has a `_free` function. What comes as a returned pointer or
- *              inside a struct is borrowed. Everything you pass in is copied before the call returns.
- *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is MSGQ_INVALID. Bodies are bytes: a pointer and a size.
- *   Structs    Each begins with `struct_size`, the size the caller knows; the INIT macros set it. Fields are only
- *              appended. A struct of an older, smaller version is accepted: what it lacks has its default, and of an
- *              output only `struct_size` bytes are written. A larger one is accepted when what is beyond is zero.
- *              Enumerators may be added: expect values that you do not know.
+ *   Results    Functions return msgq_result. Outputs come last and are written only on MSGQ_OK,
+ *              unless the function says otherwise. After a failure msgq_error_detail() says more,
+ *              on the same thread.
+ *   Errors     Comments name results without the prefix MSGQ_. Besides what a function names:
+ *              - a wrong argument (NULL, out of range, not UTF-8) is INVALID;
+ *              - a function with a queue answers CLOSED and FORKED (see Handles and Fork);
+ *              - one that "reads the store" answers STORAGE and CORRUPT;
+ *              - one that "changes the store" answers STORAGE and UNKNOWN, and PERMISSION when
+ *                the queue was opened with read_only.
+ *              After every error but UNKNOWN nothing has changed, unless the function says
+ *              otherwise.
+ *   Ownership  What comes through `**out` is yours and has a `_free` function. What comes as a
+ *              returned pointer or inside a struct is borrowed. Everything you pass in is copied
+ *              before the call returns. Texts that a function returns as `const char *` are never
+ *              NULL and have static lifetime, unless it says otherwise. `_free` accepts NULL.
+ *   Callbacks  A callback has its context first. `release(context)`, when not NULL, runs exactly
+ *              once: when the callback was replaced or the queue was closed, after its last call
+ *              has returned; also when the call that sets it fails. No lock is held while a
+ *              callback runs.
+ *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is INVALID. Bodies are bytes: a pointer and a
+ *              size.
+ *   Structs    Every struct but msgq_pair begins with `struct_size`, the size that the caller
+ *              knows; the INIT macros and the init functions set it. Fields are only appended. A
+ *              struct of an older, smaller version is accepted: what it lacks has its default,
+ *              and of an output only `struct_size` bytes are written. A larger one is accepted
+ *              when what is beyond is zero.
+ *   Zero       In options, 0 means the default wherever 0 has no meaning of its own. Where it has
+ *              one, the field says so. A bool is taken as it is.
+ *   Enums      Enumerators may be added: handle values that you do not know. Arrays that are
+ *              indexed by an enumeration have spare room for them.
  *   Times      `_ms` are milliseconds: points in time since 1970-01-01 UTC, durations as such.
- *   Threads    Every function may be called from any thread at any time, also from inside a callback, except
- *              msgq_close, which then answers MSGQ_CONFLICT. No lock is held while a callback runs.
- *   Handles    A closed handle answers MSGQ_CLOSED, one that never was MSGQ_INVALID; neither touches memory.
- *   Fork       In a forked child every call on a queue of its parent answers MSGQ_FORKED and does nothing; and until it
- *              calls exec, the child cannot open that queue's file either (MSGQ_LOCKED). Files of its own it can.
+ *   Threads    Every function may be called from any thread at any time, also inside a callback,
+ *              except msgq_close, which answers CONFLICT there.
+ *   Handles    A closed handle answers CLOSED, an invalid one INVALID; neither touches memory.
+ *   Fork       In a forked child every call on a queue of its parent answers FORKED and does
+ *              nothing, and until it calls exec, the child cannot open that queue's file either
+ *              (LOCKED). It can open other files.
+ *   Since      Everything here is there since version 0.2, unless it says otherwise.
  */
 #ifndef MSGQUEUE_H
 #define MSGQUEUE_H
@@ -48,36 +95,39 @@
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------ version */
+/* ----------------------------------------------------------------------------- 2. Version */
 
 #define MSGQ_VERSION_MAJOR 0
-#define MSGQ_VERSION_MINOR 1
+#define MSGQ_VERSION_MINOR 2
 #define MSGQ_VERSION_PATCH 0
 /* Major * 10000 + minor * 100 + patch, of the header. */
-#define MSGQ_VERSION_NUMBER (MSGQ_VERSION_MAJOR * 10000 + MSGQ_VERSION_MINOR * 100 + MSGQ_VERSION_PATCH)
+#define MSGQ_VERSION_NUMBER \
+  (MSGQ_VERSION_MAJOR * 10000 + MSGQ_VERSION_MINOR * 100 + MSGQ_VERSION_PATCH)
 
-/* The library's version, "0.1.0". Borrowed, for ever valid. Any thread. Since 0.1. */
+/* The library's version, "0.2.0". */
 const char *msgq_version(void);
-/* The library's version as MSGQ_VERSION_NUMBER is built. Any thread. Since 0.1. */
+
+/* The library's version as MSGQ_VERSION_NUMBER is built. */
 uint32_t msgq_version_number(void);
 
-/* ------------------------------------------------------------------ results */
+/* ------------------------------------------------------------------ 3. Results and errors */
 
 typedef enum msgq_result {
   MSGQ_OK = 0,
-  MSGQ_INVALID,      /* an argument is wrong: NULL, out of range, not UTF-8, a size that cannot be */
+  MSGQ_INVALID,      /* an argument is wrong: NULL, out of range, not UTF-8, impossible size */
   MSGQ_NOT_FOUND,    /* no message with this id, no attempt with this token */
-  MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent lately */
-  MSGQ_CONFLICT,     /* the wrong status, or the wrong moment, for this */
+  MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent recently */
+  MSGQ_CONFLICT,     /* not possible in this status, or at this moment */
   MSGQ_BUSY,         /* the message is being sent right now */
   MSGQ_FULL,         /* a limit on messages or bytes is reached; nothing changed */
   MSGQ_TOO_LARGE,    /* the body or the metadata is over its limit; nothing changed */
-  MSGQ_LOCKED,       /* another owner has the store open; the detail names its process where it can */
+  MSGQ_LOCKED,       /* another owner has the store open; the detail names its process if known */
   MSGQ_CLOSED,       /* the queue is closed */
   MSGQ_FORKED,       /* the queue belongs to the parent process */
   MSGQ_CORRUPT,      /* the file is not a store, or is damaged; it was left as it is */
-  MSGQ_STORAGE,      /* disk full, I/O error, no memory for the store; nothing changed */
-  MSGQ_UNKNOWN,      /* a sync failed: stored or not is not known; the same id may safely be enqueued again */
+  MSGQ_STORAGE,      /* disk full, I/O error, out of memory or threads; nothing changed */
+  MSGQ_UNKNOWN,      /* a sync failed: whether it is stored is not known; the same id may safely
+                        be enqueued again */
   MSGQ_TOO_NEW,      /* the store was written by a later version; it was left as it is */
   MSGQ_PERMISSION,   /* the system, or the safety of the place, forbids it */
   MSGQ_TIMEOUT,      /* the time given ran out first */
@@ -85,19 +135,20 @@ typedef enum msgq_result {
   MSGQ_INTERNAL      /* a defect of this library; please report it with the detail */
 } msgq_result;
 
-/* "MSGQ_OK" and so on; "MSGQ_?" for a number that is none. Borrowed, for ever valid. Any thread. Since 0.1. */
+/* "MSGQ_OK" and so on; "MSGQ_?" for an unknown number. */
 const char *msgq_result_name(msgq_result result);
 
-/* One sentence about this thread's last failed call, for a developer; "" before the first. Borrowed: valid until
-   this thread's next failing call. Since 0.1. */
+/* One sentence about this thread's last failed call, for a developer; "" before the first.
+   Borrowed: valid until this thread's next failing call. */
 const char *msgq_error_detail(void);
 
-/* ------------------------------------------------------------------ words */
+/* ----------------------------------------------------------------------- 4. Basic types */
 
-/* A queue's handle. Not a pointer to anything: it is looked up, never followed. */
+/* A queue's handle. It is not a pointer to anything: it is looked up, never followed. */
 typedef struct msgq_queue msgq_queue;
 
-/* Bytes that hold any id and its NUL: ids have 1 to 255 bytes of UTF-8 without control characters. */
+/* Bytes that hold any id and its NUL: ids have 1 to 255 bytes of UTF-8 without control
+   characters. */
 #define MSGQ_ID_SIZE 256
 
 /*
@@ -105,14 +156,18 @@ typedef struct msgq_queue msgq_queue;
  *
  *   queued    -> sending          an attempt begins
  *             -> failed           it expired, or is damaged
- *             -> sent             a late success: the last attempt had timed out, then its answer came
+ *             -> sent             a late success: the last attempt had timed out, then its answer
+ *                                 came
  *   sending   -> sent             the attempt succeeded
- *             -> queued           the failure may pass and retries are left; or it never left, paused the queue
- *                                 (pause_on_unauthorized), or was cut by the end of the process
- *             -> failed           the failure is final, the retries are used up, a msgq_retry failed, or hold_interrupted
- *                                 holds an attempt that was cut by the end of the process
+ *             -> queued           the failure is retryable and retries are left; or the message
+ *                                 was not sent at all, paused the queue (pause_on_unauthorized),
+ *                                 or was interrupted by the end of the process
+ *             -> failed           the failure is final, the retries are used up, a msgq_retry
+ *                                 failed, or hold_interrupted holds an attempt that was
+ *                                 interrupted by the end of the process
  *   failed    -> sending          msgq_retry
- *             -> queued           msgq_retry_all; msgq_retry while paused; in mode auto also msgq_retry while offline
+ *             -> queued           msgq_retry_all; msgq_retry while paused; in mode auto also
+ *                                 msgq_retry while offline
  *             -> sent             a late success
  *   sent      -> delivered, read  msgq_mark
  *   delivered -> read             msgq_mark
@@ -120,36 +175,37 @@ typedef struct msgq_queue msgq_queue;
  * A receipt that comes early or late never moves a status back.
  */
 typedef enum msgq_status {
-  MSGQ_STATUS_QUEUED,    /* waits for its turn */
-  MSGQ_STATUS_SENDING,   /* an attempt is under way */
-  MSGQ_STATUS_SENT,      /* the transport said so */
-  MSGQ_STATUS_DELIVERED, /* a receipt said so */
-  MSGQ_STATUS_READ,      /* a receipt said so */
-  MSGQ_STATUS_FAILED     /* waits for a person: retry, edit, delete */
+  MSGQ_STATUS_QUEUED,    /* will be sent */
+  MSGQ_STATUS_SENDING,   /* an attempt is in progress */
+  MSGQ_STATUS_SENT,      /* reported by the transport */
+  MSGQ_STATUS_DELIVERED, /* reported by a receipt */
+  MSGQ_STATUS_READ,      /* reported by a receipt */
+  MSGQ_STATUS_FAILED     /* needs a person: retry, edit, delete */
 } msgq_status;
 
-/* In msgq_event.from: there was no status before (enqueued just now). */
+/* In msgq_event.from: there was no status before (the message was enqueued just now). */
 #define MSGQ_STATUS_NONE (-1)
 
 /* Bits for msgq_filter.statuses. */
 #define MSGQ_STATUS_BIT(status) (1u << (unsigned)(status))
 /* Queued, sending and failed. */
-#define MSGQ_STATUSES_UNSENT \
-  (MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED) | MSGQ_STATUS_BIT(MSGQ_STATUS_SENDING) | MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED))
+#define MSGQ_STATUSES_UNSENT                                                    \
+  (MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED) | MSGQ_STATUS_BIT(MSGQ_STATUS_SENDING) | \
+   MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED))
 #define MSGQ_STATUSES_ALL 0x3fu
 
 typedef enum msgq_failure_kind {
   MSGQ_FAILURE_NONE = 0,
-  MSGQ_FAILURE_OFFLINE,      /* no connection: it never left */
-  MSGQ_FAILURE_TIMEOUT,      /* no answer in time: perhaps it arrived */
+  MSGQ_FAILURE_OFFLINE,      /* no connection: the message was not sent */
+  MSGQ_FAILURE_TIMEOUT,      /* no answer in time: the message may have arrived */
   MSGQ_FAILURE_NETWORK,      /* refused, reset, no name, no route */
-  MSGQ_FAILURE_SERVER,       /* the receiver broke (5xx) */
-  MSGQ_FAILURE_RATE_LIMIT,   /* too many (429) */
-  MSGQ_FAILURE_UNAUTHORIZED, /* who are you? (401, 403) */
-  MSGQ_FAILURE_REJECTED,     /* the receiver does not want it (4xx) */
+  MSGQ_FAILURE_SERVER,       /* the receiver failed (5xx) */
+  MSGQ_FAILURE_RATE_LIMIT,   /* too many requests (429) */
+  MSGQ_FAILURE_UNAUTHORIZED, /* the receiver refuses the credentials (401, 403) */
+  MSGQ_FAILURE_REJECTED,     /* the receiver refuses the message (4xx) */
   MSGQ_FAILURE_NOT_FOUND,    /* there is no such receiver (404, 410) */
-  MSGQ_FAILURE_EXPIRED,      /* its time ran out before it could be sent */
-  MSGQ_FAILURE_UNKNOWN       /* nobody knows: an attempt cut by a crash, an answer that means nothing */
+  MSGQ_FAILURE_EXPIRED,      /* the message expired before it could be sent */
+  MSGQ_FAILURE_UNKNOWN       /* an attempt interrupted by a crash, or an invalid answer */
 } msgq_failure_kind;
 
 /* A pair of strings. Keys are not empty and occur once; key and value may hold anything but NUL. */
@@ -158,311 +214,558 @@ typedef struct msgq_pair {
   const char *value;
 } msgq_pair;
 
-/* ------------------------------------------------------------------ opening */
+/* Why an attempt failed. */
+typedef struct msgq_failure {
+  uint32_t struct_size;
+  msgq_failure_kind kind;
+  int32_t code;      /* the transport's own, as an HTTP status; 0: none */
+  bool retryable;    /* another attempt may succeed */
+  uint32_t attempts; /* made until then */
+  int64_t at_ms;
+  const char *text; /* raw, for a developer; never NULL */
+} msgq_failure;
+
+/* --------------------------------------------------------------- 5. Opening and closing */
 
 /* Who starts sending a backlog. */
 typedef enum msgq_mode {
   MSGQ_MODE_AUTO = 0, /* the engine, by itself */
   MSGQ_MODE_ASK,      /* the person, after a MSGQ_EVENT_PROMPT: msgq_drain is the yes */
-  MSGQ_MODE_MANUAL    /* the person alone, by msgq_drain, msgq_send_now, msgq_retry, msgq_retry_all */
+  MSGQ_MODE_MANUAL    /* the person alone, by msgq_drain, _send_now, _retry and _retry_all */
 } msgq_mode;
 
 /* The delays between attempts after a retryable failure. */
 typedef enum msgq_backoff {
-  MSGQ_BACKOFF_AUTOMATIC = 0, /* mode auto: 5 s, 30 s, 2 min; modes ask and manual: none, the message is `failed` at once */
+  MSGQ_BACKOFF_AUTOMATIC = 0, /* mode auto: 5 s, 30 s, 2 min; modes ask and manual: none, the
+                                 message is `failed` at once */
   MSGQ_BACKOFF_LADDER,        /* ladder_ms: one delay per retry; without any: no retry */
   MSGQ_BACKOFF_EXPONENTIAL    /* base * factor^n, at most cap, max_retries times */
 } msgq_backoff;
 
 /* What becomes of a message whose retries are used up. */
 typedef enum msgq_exhausted {
-  MSGQ_EXHAUSTED_KEEP = 0, /* it is `failed` and waits for a person */
+  MSGQ_EXHAUSTED_KEEP = 0, /* it is `failed` until a person acts */
   MSGQ_EXHAUSTED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
 } msgq_exhausted;
 
-/* What becomes of a message that its receiver refuses for good: MSGQ_VERDICT_REJECT, or a final HTTP status. */
+/* What becomes of a message that its receiver refuses for good: MSGQ_VERDICT_REJECT, or a final
+   HTTP status. */
 typedef enum msgq_refused {
-  MSGQ_REFUSED_KEEP = 0, /* it is `failed` and waits for a person */
+  MSGQ_REFUSED_KEEP = 0, /* it is `failed` until a person acts */
   MSGQ_REFUSED_DISCARD   /* it is deleted, with MSGQ_EVENT_DISCARDED and a line in the log */
 } msgq_refused;
 
 /* What a message that failed for good does to its conversation. */
 typedef enum msgq_final_failure {
-  MSGQ_FINAL_STEP_ASIDE = 0, /* those behind it go on */
-  MSGQ_FINAL_BLOCK           /* they wait until a person retries or deletes it */
+  MSGQ_FINAL_STEP_ASIDE = 0, /* the messages behind it are sent */
+  MSGQ_FINAL_BLOCK           /* it blocks them until a person retries or deletes it */
 } msgq_final_failure;
 
 /* Who runs transport and event callbacks. */
 typedef enum msgq_callbacks {
   MSGQ_CALLBACKS_THREAD = 0, /* threads of the library */
-  MSGQ_CALLBACKS_POLL        /* only msgq_poll, on the caller's thread (and msgq_drain, msgq_close when nobody polls) */
+  MSGQ_CALLBACKS_POLL        /* only msgq_poll, on the caller's thread (and msgq_drain, msgq_close
+                                when no thread polls) */
 } msgq_callbacks;
 
+/* The settings of a queue. The comment of each field begins with its default; "(0)" after it says
+   that 0 stands for it. */
 typedef struct msgq_options {
   uint32_t struct_size;
+
+  /* -- When to send */
+
+  /* Auto. Who starts sending a backlog. */
   msgq_mode mode;
-  msgq_callbacks callbacks;
-  msgq_backoff backoff;
-  msgq_exhausted exhausted;
-  msgq_final_failure final_failure;
-  /* A message that waits for its retry holds its conversation (default true); false: others pass it. One that waits for its
-     not_before_ms or for an unmetered link holds nobody (up to 1024 of them in one conversation). */
-  bool strict_order;
-  /* 401 and 403 (failure kind unauthorized) pause the queue until msgq_resume instead of failing message after message; the message
-     stays queued and uses up no retry. Default false. */
-  bool pause_on_unauthorized;
-  /* Nothing is sent while the link is metered. Default false. */
-  bool unmetered_only;
-  /* In the background (msgq_set_lifecycle) the engine sends nothing by itself unless this is true. Default false. */
-  bool send_in_background;
-  /* A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once. Default true. */
+  /* True. A message enqueued while online, with nothing of its conversation queued before it, is
+     attempted at once, in every mode. */
   bool direct;
-  /* After a crash in mid-attempt: false (default) sends the message again under its id, true makes it `failed` with
-     kind unknown for a person to decide. */
-  bool hold_interrupted;
-  /* Attempt outcomes survive a power cut, too, at one disk flush each. Default false: they survive a crash of the
-     process at once and a power cut within a second (a message may then be sent twice, under the same id). */
-  bool durable_outcomes;
-  /* MSGQ_VERDICT_HTTP with code 409 after an attempt that perhaps arrived: false (default) retries it as a failure of kind
-     server, because 409 may mean "a request with this key is still being processed"; true counts it as sent, for receivers
-     that answer 409 only when they have the message. Without such an attempt 409 is final (rejected) in both cases. */
-  bool conflict_is_sent;
-  /* Opens a closed store, one that a crash left, a backup, or a store on a full or read-only disk for reading only. Nothing is
-     written, no file is made beside it, and nothing is sent. Everything that reads works, msgq_backup too; of a crashed store it
-     shows what msgq_open would show. Changes, sending, msgq_pause, msgq_resume and msgq_set_transport answer PERMISSION. Several
-     readers may have a store open at the same time, but no reader beside an owner: the second to come gets LOCKED. A path where
-     there is no file is INVALID. Default false. */
-  bool read_only;
-  /* Refuses a store whose log lost its end (CORRUPT) instead of opening what is whole and telling what is missing. Default
-     false. */
-  bool refuse_lost_tail;
-  /* Attempts in flight at one time, of different conversations: 1 to 64. Default 1. Beside them up to 4 by hand (msgq_retry,
-     msgq_send_now), which do not wait for the engine's own, only for their conversation. */
+  /* False. In the background (msgq_set_lifecycle) the engine sends nothing by itself unless this
+     is true. */
+  bool send_in_background;
+  /* False. Nothing is sent while the link is metered. */
+  bool unmetered_only;
+  /* False. 401 and 403 (failure kind unauthorized) pause the queue until msgq_resume instead of
+     failing message after message; the message stays queued and uses up no retry. */
+  bool pause_on_unauthorized;
+  /* 0: all. Attempts started by one drain, and by the engine itself between two triggers (launch,
+     foreground, online again, trigger interval, resume). Retries that are due do not count, and
+     in mode auto need no trigger. */
+  uint32_t drain_batch;
+  /* 500 ms. After a change from offline to online, automatic sending and the prompt are delayed
+     until the link has lasted this long; then the retry delays of messages that failed with kind
+     offline or network end, except those that a receiver asked for. 0 (no delay) to 1 hour. */
+  int64_t online_debounce_ms;
+  /* 0: none. Interval of a periodic trigger: 1 ms to 1 day. */
+  int64_t trigger_interval_ms;
+  /* 10 s (0). How long a prompt (mode ask) is valid: 1 ms to 1 day. */
+  int64_t prompt_timeout_ms;
+
+  /* -- Order */
+
+  /* Step aside. */
+  msgq_final_failure final_failure;
+  /* True. A message that is queued for a retry blocks its conversation; false: others may overtake
+     it. One that is queued until its not_before_ms, or for an unmetered link, blocks nothing (up
+     to 1024 of them in one conversation). */
+  bool strict_order;
+
+  /* -- Attempts */
+
+  /* 1 (0). Attempts in flight at one time, of different conversations: 1 to 64. Beside them up to
+     4 on demand (msgq_retry, msgq_send_now), which are not delayed by the engine's own, only by
+     their conversation. */
   uint32_t max_in_flight;
-  /* Retries after the first attempt: 0 to 1000. A ladder that is shorter, as MSGQ_BACKOFF_AUTOMATIC's, ends earlier. Default 5. */
+  /* False. After a crash during an attempt: false sends the message again under its id, true
+     makes it `failed` with kind unknown for a person to decide. */
+  bool hold_interrupted;
+  /* False. Outcomes of attempts survive a crash of the process at once, and a power cut within a
+     second (a message may then be sent twice, under the same id). True: they survive a power cut
+     at once, at one disk flush each. */
+  bool durable_outcomes;
+  /* False. MSGQ_VERDICT_HTTP with code 409 after an attempt that may have arrived: false retries
+     it as a failure of kind server, because 409 may mean "a request with this key is still being
+     processed"; true counts it as sent, for receivers that answer 409 only when they have the
+     message. Without such an attempt 409 is final (rejected) in both cases. */
+  bool conflict_is_sent;
+  /* 30 s (0). An attempt without an answer ends as a time-out after this: 1 ms to 1 day. */
+  int64_t attempt_timeout_ms;
+  /* 3 s (0). The same for msgq_retry and msgq_send_now. */
+  int64_t on_demand_timeout_ms;
+
+  /* -- Retries */
+
+  /* Automatic. */
+  msgq_backoff backoff;
+  /* 5. Retries after the first attempt: 0 (none) to 1000. A ladder that is shorter, as that of
+     MSGQ_BACKOFF_AUTOMATIC, ends earlier. */
   uint32_t max_retries;
-  /* For MSGQ_BACKOFF_LADDER: 0 to 64 delays, each 0 to 7 days. Copied by msgq_open. */
+  /* None. For MSGQ_BACKOFF_LADDER: 0 to 64 delays, each 0 to 7 days. Copied by msgq_open. */
   const int64_t *ladder_ms;
   size_t ladder_count;
-  /* For MSGQ_BACKOFF_EXPONENTIAL: base 1 ms to 7 days (default 5 s), factor 1 to 100 (2), cap base to 7 days (1 hour). */
+  /* 5 s, 2 and 1 hour (0). For MSGQ_BACKOFF_EXPONENTIAL: base 1 ms to 7 days, factor 1 to 100, cap
+     base to 7 days. The default cap is the base when that is longer than 1 hour. */
   int64_t backoff_base_ms;
   double backoff_factor;
   int64_t backoff_cap_ms;
-  /* Each delay is varied by plus or minus this share at random: 0 (default) to 1. Does not touch what a receiver asked for. Where many
-     clients share a receiver, 0.2 or more keeps them from coming back together after an outage. */
+  /* 0: none. Each delay is varied by plus or minus this share at random, at most 1. A delay that a
+     receiver asked for is not. Where many clients share a receiver, 0.2 or more keeps them from
+     coming back together after an outage. */
   double jitter;
-  /* An attempt without an answer ends as a time-out: 1 ms to 1 day. Default 30 s. */
-  int64_t attempt_timeout_ms;
-  /* The same for msgq_retry and msgq_send_now. Default 3 s. */
-  int64_t on_demand_timeout_ms;
-  /* How long a prompt (mode ask) stands before it expires: 1 ms to 1 day. Default 10 s. */
-  int64_t prompt_timeout_ms;
-  /* After a change from offline to online, automatic sending and the prompt wait this long for the link to stay; then the retry delays
-     of messages that failed with kind offline or network end, except those that a receiver asked for: 0 to 1 hour. Default 500 ms. */
-  int64_t online_debounce_ms;
-  /* Attempts started by one drain, and by the engine itself between two triggers (launch, foreground, online again, timer,
-     resume): 0 (default) all. Retries of the ladder that are due do not count, and in mode auto need no trigger. */
-  uint32_t drain_batch;
-  /* A trigger by the clock: 0 (default) none, or 1 ms to 1 day. */
-  int64_t trigger_interval_ms;
-  /* For drafts that say nothing: they expire after this: 0 (default) never, or 1 ms to 10 years. */
-  int64_t expiry_ms;
-  /* History: sent and recorded messages are kept, so many at most (default 10,000; UINT64_MAX: no limit) and so long at most after
-     they were sent, or recorded and read (default 30 days; negative: no limit). What is queued or failed is never pruned. What is
-     recorded and not marked as read is not pruned either, and does not count against keep_sent. */
+  /* Keep. */
+  msgq_exhausted exhausted;
+  /* Keep. An expired message, an attempt that hold_interrupted holds, and a failed msgq_retry are
+     never discarded. With pause_on_unauthorized 401 and 403 pause the queue, and the message stays
+     queued. */
+  msgq_refused refused;
+
+  /* -- History */
+
+  /* 10,000 messages and 30 days. Sent and recorded messages are kept: at most so many (0: none;
+     UINT64_MAX: no limit), and at most so long after they were sent, or recorded and read (0: not
+     at all; negative: no limit). What is queued or failed is never pruned. What is recorded and
+     not marked as read is not pruned either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
-  /* Ids of messages that were sent and pruned or deleted are refused as duplicates for this long: default 7 days; 0: not. */
+  /* 7 days; 0: not at all. Ids of messages that were sent and pruned or deleted are refused as
+     duplicates for this long. */
   int64_t remember_ids_ms;
-  /* Limits, 0 = none: unsent messages, bytes of unsent bodies. Over it: MSGQ_FULL. Default none. */
+
+  /* -- Limits */
+
+  /* 0: never. Drafts without an expiry expire after this: 1 ms to 10 years. */
+  int64_t expiry_ms;
+  /* 0: none. Unsent messages, and bytes of unsent bodies. Over it: FULL. */
   uint64_t limit_messages;
   uint64_t limit_bytes;
-  /* One body: 1 byte to 256 MiB. Over it: MSGQ_TOO_LARGE. Default 1 MiB. */
+  /* 1 MiB (0). One body: 1 byte to 256 MiB. Over it: TOO_LARGE. */
   uint64_t limit_body;
-  /* One message's metadata, keys and values together: 0 to 16 MiB. At most 1024 pairs. Over it: MSGQ_TOO_LARGE. Default 64 KiB. */
+  /* 64 KiB. One message's metadata, keys and values together: 0 (none is accepted) to 16 MiB. At
+     most 1024 pairs. Over it: TOO_LARGE. */
   uint64_t limit_metadata;
-  /* Default MSGQ_REFUSED_KEEP. An expired message, an attempt that hold_interrupted holds, and a failed msgq_retry are never discarded.
-     With pause_on_unauthorized 401 and 403 pause the queue, and the message stays queued. */
-  msgq_refused refused;
+
+  /* -- The host and the file */
+
+  /* Thread. Who runs the callbacks. */
+  msgq_callbacks callbacks;
+  /* False. Opens a closed store, one that a crash left, a backup, or a store on a full or read-only
+     disk for reading only. Nothing is written, no file is made beside it, and nothing is sent.
+     Everything that reads works, msgq_backup too; of a crashed store it shows what msgq_open would
+     show. Changes, sending, msgq_pause, msgq_resume and msgq_set_transport answer PERMISSION.
+     Several readers may have a store open at the same time, but no reader beside an owner: the
+     second to come gets LOCKED. A path where there is no file is INVALID. */
+  bool read_only;
+  /* False. Refuses a store whose log lost its end (CORRUPT) instead of opening what is whole and
+     reporting what is missing. */
+  bool refuse_lost_tail;
 } msgq_options;
 
-#define MSGQ_OPTIONS_INIT                                                                                          \
-  { sizeof(msgq_options), MSGQ_MODE_AUTO, MSGQ_CALLBACKS_THREAD, MSGQ_BACKOFF_AUTOMATIC, MSGQ_EXHAUSTED_KEEP,      \
-    MSGQ_FINAL_STEP_ASIDE, true, false, false, false, true, false, false, false, false, false, 1, 5, NULL, 0, 5000, \
-    2.0, 3600000, 0.0, 30000, 3000, 10000, 500, 0, 0, 0, 10000, 2592000000, 604800000, 0, 0, 1048576, 65536,        \
-    MSGQ_REFUSED_KEEP }
+/* clang-format off */
+#define MSGQ_OPTIONS_INIT                                                                        \
+  { sizeof(msgq_options), MSGQ_MODE_AUTO, true, false, false, false, 0, 500, 0, 10000,           \
+    MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
+    NULL, 0, 5000, 2.0, 3600000, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
+    604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false }
+/* clang-format on */
 
-/* Sets every field to its default, as MSGQ_OPTIONS_INIT. NULL is ignored. Any thread. Since 0.1. */
+/* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
+   ignored. The other init functions do the same for their structs. */
 void msgq_options_init(msgq_options *options);
 
 /*
- * Opens the store in the file `path`, or makes it (mode 0600; a missing parent directory is not made). Attempts that
- * a crash cut are recorded as "outcome unknown"; their messages go back to their places. In mode auto sending starts
- * as soon as there is a transport.
+ * Opens the store in the file `path`, or makes it (mode 0600; a missing parent directory is not
+ * made). `options` may be NULL: the defaults. `out` receives the handle; close it with msgq_close.
  *
- * `options` may be NULL: the defaults. `out` receives the handle.
- * A refused open changes no file. A store that lost the end of its log, and one of which an index or a count had to be made
- * anew, is opened, and MSGQ_EVENT_STORAGE tells it once a handler is set.
- * Ownership: close it with msgq_close. Beside `path` there are `path`-wal and `path`-tail while the queue is open and after
- * a crash; they belong together. A closed store is one file.
- * Errors: INVALID (also: a name that ends in -wal, -journal, -shm or -tail), PERMISSION (a directory, FIFO, symbolic or hard
- *   link, mount point, another user's file, a file that others may write, an unsafe directory, read-only), LOCKED, CORRUPT
- *   (not a store: empty, text, another program's database; damaged beyond opening; `path`-wal without its database or of
- *   another one; a rollback journal), TOO_NEW, STORAGE.
- * Threads: any. Since 0.1.
+ * Attempts that a crash interrupted are recorded as "outcome unknown"; their messages go back to
+ * their places. In mode auto sending starts as soon as there is a transport.
+ *
+ * A refused open changes no file. A store that lost the end of its log, and one of which an index
+ * or a count had to be made anew, is opened, and MSGQ_EVENT_STORAGE reports it once a handler is
+ * set. Beside `path` there are `path`-wal and `path`-tail while the queue is open and after a
+ * crash; they belong together. A closed store is one file.
+ *
+ * Errors: INVALID (also: a name that ends in -wal, -journal, -shm or -tail), PERMISSION (a
+ * directory, FIFO, symbolic or hard link, mount point, another user's file, a file that others may
+ * write, an unsafe directory, read-only), LOCKED, CORRUPT (not a store: empty, text, another
+ * program's database; damaged beyond opening; `path`-wal without its database or of another one; a
+ * rollback journal), TOO_NEW, STORAGE.
  */
 msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue **out);
 
 /*
- * Closes: starts nothing more, waits at most `timeout_ms` (0: not at all, negative: without end) for attempts in
- * flight, tells the events that are left (a handler that does not come back within a second ends that), runs the
- * release functions, closes the store.
- * NULL is fine. MSGQ_TIMEOUT: closed all the same, but an attempt had not ended; after the next open it is "outcome
- * unknown", and its release function runs when the callback returns. MSGQ_STORAGE: closed all the same, but a write
- * or a flush failed, and outcomes of attempts are not saved; after the next open they may be "outcome unknown".
- * Errors: INVALID, CLOSED, CONFLICT (from inside a callback), FORKED, TIMEOUT, STORAGE. Threads: any. Since 0.1.
+ * Closes the queue: starts nothing more, waits at most `timeout_ms` (0: not at all, negative:
+ * without end) for attempts in flight, reports the events that are left (an event handler that
+ * does not return within a second ends that), runs the release functions, closes the store. NULL
+ * is accepted.
+ *
+ * Errors: CONFLICT (inside a callback). After these two it is closed all the same:
+ *   TIMEOUT   an attempt had not ended; after the next open it is "outcome unknown", and its
+ *             release function runs when the callback returns;
+ *   STORAGE   a write or a flush failed, and outcomes of attempts are not saved; after the next
+ *             open they may be "outcome unknown".
  */
 msgq_result msgq_close(msgq_queue *queue, int64_t timeout_ms);
 
-/* ------------------------------------------------------------------ messages in */
+/* Receives the result of msgq_close_async: OK, or TIMEOUT or STORAGE as msgq_close returns them;
+   then msgq_error_detail says more, inside the callback. */
+typedef void (*msgq_closed_fn)(void *context, msgq_result result);
+
+/*
+ * As msgq_close, but returns at once. After OK every call on the queue answers CLOSED, except
+ * msgq_poll and msgq_fd of a polled queue. `closed`, which may be NULL, is called exactly once,
+ * when the store is closed and the release functions have run: on a thread of the library, or,
+ * with MSGQ_CALLBACKS_POLL, in msgq_poll. After an error `closed` is never called, and nothing has
+ * changed.
+ *
+ * A polled queue runs its last callbacks, releases included, only in msgq_poll: go on calling it
+ * and watching the descriptor until `closed` was called. Events that msgq_poll does not take
+ * within a second are dropped. The descriptor is closed when `closed` has returned.
+ *
+ * Allowed inside a callback, which is waited for like any other. A second msgq_close_async answers
+ * CLOSED at once, msgq_close does so when the store is closed. In a child that is forked meanwhile
+ * `closed` is not called.
+ *
+ * Errors: STORAGE (no thread left).
+ */
+msgq_result msgq_close_async(msgq_queue *queue, int64_t timeout_ms, msgq_closed_fn closed,
+                             void *context);
+
+/* ------------------------------------------------------------------- 6. Adding messages */
 
 typedef struct msgq_draft {
   uint32_t struct_size;
-  const char *id;           /* NULL: a new UUIDv7. The idempotency key: the same on every attempt. */
-  const char *conversation; /* NULL is "". At most 255 bytes without control characters. */
+  const char *id;           /* NULL: a new UUIDv7. The idempotency key: the same every attempt */
+  const char *conversation; /* NULL is "". At most 255 bytes without control characters */
   const void *body;         /* may be NULL when body_size is 0 */
   size_t body_size;
   const msgq_pair *metadata;
   size_t metadata_count;
   int64_t not_before_ms; /* 0: at once */
-  int64_t expires_at_ms; /* 0: never. Past it the message is not sent but `failed` with kind expired. */
+  int64_t expires_at_ms; /* 0: never. After it the message is `failed` with kind expired */
   bool unmetered_only;   /* only while the link is not metered */
 } msgq_draft;
 
 #define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false }
 
-/* Sets every field to its default, as MSGQ_DRAFT_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
 void msgq_draft_init(msgq_draft *draft);
 
 /*
- * Stores one message as `queued`; on MSGQ_OK it survives a power cut. `id_out` receives its id; it may be NULL.
- * Errors: INVALID, DUPLICATE (still in the queue, or sent), FULL, TOO_LARGE, STORAGE, UNKNOWN, CLOSED, FORKED.
- * Threads: any; calls of several threads share one disk flush. Since 0.1.
+ * Stores one message as `queued`; on OK it survives a power cut. `id_out` receives its id; it may
+ * be NULL. Calls of several threads share one disk flush. Changes the store.
+ * Errors: DUPLICATE (still in the queue, or sent), FULL, TOO_LARGE.
  */
 msgq_result msgq_enqueue(msgq_queue *queue, const msgq_draft *draft, char id_out[MSGQ_ID_SIZE]);
 
-/*
- * Stores `count` messages (0 to 1,000,000) in this order, all or none. `ids_out` has room for `count` ids, or is NULL.
- * Every draft has the same struct_size. Errors and threads as msgq_enqueue. Since 0.1.
- */
-msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size_t count, char (*ids_out)[MSGQ_ID_SIZE]);
+/* Stores `count` messages (0 to 1,000,000) in this order, all or none. `ids_out` has room for
+   `count` ids, or is NULL. Every draft has the same struct_size. Otherwise as msgq_enqueue. */
+msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size_t count,
+                               char (*ids_out)[MSGQ_ID_SIZE]);
 
 /*
- * Puts somebody else's message into the history, so that a conversation reads whole: it has the status `delivered` until msgq_mark says
- * `read`, a place in the order, and is never sent. The second time with the same id changes nothing and is MSGQ_OK. `sender` has 1 to 255
- * bytes; not_before_ms, expires_at_ms and unmetered_only of the draft mean nothing here. `id_out` may be NULL.
- * Errors: INVALID, DUPLICATE (the id is one of our own), TOO_LARGE, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1.
+ * Puts a message that was received from someone else into the history, so that a conversation is
+ * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
+ * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
+ * bytes; not_before_ms, expires_at_ms and unmetered_only of the draft have no meaning here.
+ * `id_out` may be NULL. Changes the store.
+ * Errors: DUPLICATE (the id is that of a message to send), TOO_LARGE.
  */
-msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender, char id_out[MSGQ_ID_SIZE]);
+msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender,
+                        char id_out[MSGQ_ID_SIZE]);
 
-/* ------------------------------------------------------------------ one message */
+/* --------------------------------------------------------------------------- 7. Sending */
 
-/* Why a message is where it is. */
-typedef struct msgq_failure {
+/* What the transport is given; valid until it returns. */
+typedef struct msgq_delivery {
   uint32_t struct_size;
+  uint32_t attempt; /* from 1 */
+  uint64_t token;   /* for msgq_complete */
+  const char *id;   /* the idempotency key: the same every attempt */
+  const char *conversation;
+  const void *body; /* never NULL */
+  size_t body_size;
+  const msgq_pair *metadata;
+  size_t metadata_count;
+  int64_t created_ms;
+  int64_t timeout_ms; /* without an answer within this, the attempt ends as a time-out */
+} msgq_delivery;
+
+typedef enum msgq_verdict {
+  MSGQ_VERDICT_UNKNOWN = 0, /* a callback that failed: a failure of unknown kind, retried; never
+                               success */
+  MSGQ_VERDICT_SENT = 1,    /* the receiver has it, or had it already */
+  MSGQ_VERDICT_RETRY = 2,   /* a retryable failure: kind, code, text, retry_after */
+  MSGQ_VERDICT_REJECT = 3,  /* a final failure: kind, code, text */
+  MSGQ_VERDICT_OFFLINE = 4, /* it was not sent; uses up no retry */
+  MSGQ_VERDICT_PENDING = 5, /* msgq_complete will answer; not for msgq_complete itself */
+  MSGQ_VERDICT_HTTP = 6     /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
+                               decides. 2xx is sent; 408, 425, 429, 5xx and unknown ones are
+                               retried; other 4xx are final. 409 after an attempt that may have
+                               arrived is retried (see conflict_is_sent), otherwise final. */
+} msgq_verdict;
+
+typedef struct msgq_outcome {
+  uint32_t struct_size;
+  msgq_verdict verdict; /* read by msgq_complete only; a transport returns its verdict */
   msgq_failure_kind kind;
-  int32_t code;      /* the transport's own, as an HTTP status; 0: none */
-  bool retryable;    /* trying again may help */
-  uint32_t attempts; /* made until then */
-  int64_t at_ms;
-  const char *text; /* raw, for a developer; never NULL */
-} msgq_failure;
+  int32_t code;
+  int64_t retry_after_ms; /* not earlier than this from now, whatever the wall clock does; -1: not
+                             given. At most 7 days */
+  bool retry_after_queue; /* delays the whole queue, not only this message; kept over a restart */
+  char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
+  char text[512];         /* raw, for a developer; cut to fit */
+} msgq_outcome;
+
+#define MSGQ_OUTCOME_INIT \
+  { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "" }
+
+void msgq_outcome_init(msgq_outcome *outcome);
+
+/* Sends one message. Runs on a thread of the library or in msgq_poll; never for two messages of one
+   conversation at a time. `out` is initialised as MSGQ_OUTCOME_INIT. */
+typedef msgq_verdict (*msgq_transport_fn)(void *context, const msgq_delivery *delivery,
+                                          msgq_outcome *out);
+
+/*
+ * Sets the function that sends messages; NULL removes it. A call that does not return keeps its
+ * thread and its conversation, no other: after its time-out it does not count against
+ * max_in_flight, unless 16 calls hang already.
+ * Errors: PERMISSION (read_only).
+ */
+msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, void *context,
+                               void (*release)(void *));
+
+/*
+ * Answers an attempt whose transport returned MSGQ_VERDICT_PENDING; also before the transport has
+ * returned. A late success of the latest attempt counts; any other answer after the time-out is
+ * CONFLICT, as is a second one.
+ * Errors: NOT_FOUND (no such token), CONFLICT.
+ */
+msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);
+
+typedef struct msgq_drain_options {
+  uint32_t struct_size;
+  uint32_t batch;     /* 0: as the option drain_batch. Attempts at most, without due retries */
+  int64_t timeout_ms; /* -1: without end, as every negative number. How long the caller waits at
+                         most; 0: not at all. The drain that it begins starts no attempt later */
+  const char *conversation; /* NULL: all. Only messages of this conversation are sent and counted */
+} msgq_drain_options;
+
+#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1, NULL }
+
+void msgq_drain_options_init(msgq_drain_options *options);
+
+/* Why a drain stopped. */
+typedef enum msgq_stop {
+  MSGQ_STOP_EMPTY = 0, /* nothing is queued any more */
+  MSGQ_STOP_WAITING,   /* what is queued is not due yet: a retry's delay, not_before, metered */
+  MSGQ_STOP_OFFLINE,   /* not connected, or the transport said so */
+  MSGQ_STOP_BATCH,     /* the batch is done */
+  MSGQ_STOP_TIMEOUT,   /* its time ran out */
+  MSGQ_STOP_STORAGE,   /* the store refuses to write */
+  MSGQ_STOP_CLOSED,    /* the queue is being closed */
+  MSGQ_STOP_STARTED,   /* called inside a callback: it was started, and runs after the callback */
+  MSGQ_STOP_PAUSED     /* msgq_pause, of the queue or of every conversation with queued messages;
+                          or the receiver refused the credentials */
+} msgq_stop;
+
+typedef struct msgq_report {
+  uint32_t struct_size;
+  msgq_stop stop;
+  uint64_t sent;
+  uint64_t failed; /* became `failed` */
+  uint64_t discarded;
+  uint64_t remaining;        /* queued or being sent when it ended */
+  uint64_t remaining_failed; /* `failed` when it ended; a drain does not send them, msgq_retry_all
+                                does */
+} msgq_report;
+
+#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0, 0 }
+
+/*
+ * Sends what is due, in order, and returns when nothing is due any more. `options` and `out` may
+ * be NULL.
+ *
+ * Only one drain runs at a time. A second call that asks for the same, or for one conversation
+ * while all are drained, joins the first and gets the same report (of its own options only the
+ * timeout counts: for itself). Any other call, for all or for another conversation while one
+ * conversation is drained, begins its drain when that one has ended. In mode ask, in strict order,
+ * what a drain that ended with WAITING left behind a message that is queued for a retry is sent by
+ * itself after it.
+ *
+ * When it returns before its timeout, the events of what it did have been reported; so do not hold
+ * a lock that your handler takes. At its timeout it returns TIMEOUT with what was done until then,
+ * also when an event handler does not return; only a callback that runs on this thread (a polled
+ * queue that no other thread polls) is waited for. Inside a callback it only starts the drain.
+ *
+ * Errors: NO_TRANSPORT, TIMEOUT (with the report of what was done), PERMISSION (read_only).
+ */
+msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
+
+/* Receives the report when a drain has ended; `report` is valid until it returns. */
+typedef void (*msgq_drained_fn)(void *context, const msgq_report *report);
+
+/*
+ * As msgq_drain, but returns at once. After OK `done`, which may be NULL, is called exactly once
+ * with the report: after the events of the drain were reported, on the thread that reports events
+ * or in msgq_poll, also when its own timeout ends first; when the queue is closed before, in
+ * msgq_close, or where msgq_close_async calls `closed`.
+ * Errors: NO_TRANSPORT, PERMISSION (read_only).
+ */
+msgq_result msgq_drain_async(msgq_queue *queue, const msgq_drain_options *options,
+                             msgq_drained_fn done, void *context);
+
+/* Starts nothing more, in one conversation or (NULL) at all, whoever asks, until msgq_resume.
+   Attempts in flight end as usual. Not kept over a restart. Pausing twice is OK.
+   Errors: PERMISSION (read_only). */
+msgq_result msgq_pause(msgq_queue *queue, const char *conversation);
+
+/* Ends a pause of the same scope. Errors: PERMISSION (read_only). */
+msgq_result msgq_resume(msgq_queue *queue, const char *conversation);
+
+/* ----------------------------------------------------------------------- 8. One message */
 
 typedef struct msgq_message {
   uint32_t struct_size;
   msgq_status status;
   const char *id;
   const char *conversation;
-  const char *sender; /* of a recorded message; NULL: our own */
-  const void *body; /* NULL when not asked for (msgq_filter.without_bodies); never NULL otherwise */
+  const char *sender; /* of a recorded message; NULL: a message to send */
+  const void *body;   /* NULL when not asked for (msgq_filter.without_bodies), never otherwise */
   size_t body_size;
   const char *preview; /* the first 100 characters of the body as text, never cut inside one */
   const msgq_pair *metadata;
   size_t metadata_count;
   uint64_t sequence; /* the place in the order; grows with every enqueue, never reused */
   int64_t created_ms;
-  int64_t edited_ms;       /* 0: never */
+  int64_t edited_ms; /* 0: never */
+  int64_t sent_ms;   /* 0: not sent */
+  /* When msgq_mark reported it; 0: not reported. Neither is before sent_ms, and read_ms is not
+     before delivered_ms. A message marked as read at once has no delivered_ms. A receipt that comes
+     twice or late changes neither. Of a recorded message: when it was recorded, and when it was
+     marked as read. */
+  int64_t delivered_ms;
+  int64_t read_ms;
   int64_t not_before_ms;   /* 0: none */
   int64_t expires_at_ms;   /* 0: none */
   int64_t next_attempt_ms; /* after a retryable failure: not before this; 0: none */
   int64_t last_attempt_ms; /* start of the last attempt; 0: none */
-  int64_t sent_ms;         /* 0: not sent */
-  uint32_t attempts;       /* that left, the one under way included */
+  uint32_t attempts;       /* that were sent, the one in progress included */
+  uint32_t retries_used;   /* of max_retries; msgq_retry starts at 0 again */
   bool unmetered_only;
   const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
-  /* When msgq_mark was told; neither is before sent_ms, and read_ms is not before delivered_ms; 0: not told. A message marked as read at once has no delivered_ms. A receipt that
-     comes twice or late changes neither. Of a recorded message: when it was recorded, and when it was marked as read. */
-  int64_t delivered_ms;
-  int64_t read_ms;
-  uint32_t retries_used; /* of max_retries; msgq_retry begins anew */
 } msgq_message;
 
-/* One message by id. Free it with msgq_message_free. Errors: INVALID, NOT_FOUND, CORRUPT, STORAGE, CLOSED, FORKED.
-   Threads: any. Since 0.1. */
+/* One message by id. Free it with msgq_message_free. Reads the store. Errors: NOT_FOUND. */
 msgq_result msgq_get(msgq_queue *queue, const char *id, msgq_message **out);
-/* Frees what msgq_get gave. NULL is fine. Since 0.1. */
+
 void msgq_message_free(msgq_message *message);
 
-/* Replaces the body of a queued or failed message; id and place stay. Errors: INVALID, NOT_FOUND, BUSY (being sent),
-   CONFLICT (sent already), TOO_LARGE, FULL, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Replaces the body of a queued or failed message; id and place stay. Changes the store.
+   Errors: NOT_FOUND, BUSY (being sent), CONFLICT (sent already), TOO_LARGE, FULL. */
 msgq_result msgq_edit(msgq_queue *queue, const char *id, const void *body, size_t body_size);
 
-/* Removes one message for good, whatever its status, from disk too. Errors: INVALID, NOT_FOUND, BUSY (being sent),
-   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Removes one message for good, whatever its status, from disk too. Changes the store.
+   Errors: NOT_FOUND, BUSY (being sent). */
 msgq_result msgq_delete(msgq_queue *queue, const char *id);
 
-/* Tries a failed message again, now, under the same id, in its old place; ends within on_demand_timeout_ms as sent or
-   failed again. Returns at once; an event tells the outcome. While offline (also: when it goes offline before the attempt
-   starts) the transport is not called. Modes ask and manual: the message stays `failed`, with a failure of kind offline, a
-   line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. Mode auto: it is `queued` again, with
-   all of its retries, on disk when this returns, and is sent in its turn when online. While online and paused (the queue or
-   its conversation; also: when that is paused before the attempt starts) it is `queued` again in every mode, with all of its
-   retries, on disk: after the resume it is sent in its turn (mode auto) or by the next drain (modes ask and manual).
-   Errors: INVALID, NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT,
-   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+/*
+ * Tries a failed message again, now, under the same id, in its old place; the attempt ends within
+ * on_demand_timeout_ms as sent or failed again. Returns at once; an event reports the outcome.
+ * Changes the store.
+ *
+ * While offline (also: when it goes offline before the attempt starts) the transport is not called.
+ * Modes ask and manual: the message stays `failed`, with a failure of kind offline, an entry in
+ * msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. Mode auto: it is
+ * `queued` again, with all of its retries, on disk when this returns, and is sent in its turn when
+ * online.
+ *
+ * While online and paused (the queue or its conversation; also: when that is paused before the
+ * attempt starts) it is `queued` again in every mode, with all of its retries, on disk: after the
+ * resume it is sent in its turn (mode auto) or by the next drain (modes ask and manual).
+ *
+ * Errors: NOT_FOUND, CONFLICT (not failed), BUSY (being sent, or asked for already), NO_TRANSPORT.
+ */
 msgq_result msgq_retry(msgq_queue *queue, const char *id);
 
-/* Sends one queued message now, whatever stands before it or its mode says. Returns at once. While offline (also: when it
-   goes offline before the attempt starts) the transport is not called: the message stays `queued`, with a failure of kind
-   offline, a line in msgq_attempts and one MSGQ_EVENT_STATUS whose `from` and `to` are equal. It uses up no retry, and a
-   retry's delay that it waited for ends. In mode auto it is sent in its turn when online. While online and paused (the queue
-   or its conversation) it is refused with CONFLICT; when that is paused before the attempt starts, the message stays `queued`
-   and MSGQ_EVENT_PAUSED alone tells so.
-   Errors: INVALID, NOT_FOUND, CONFLICT (not queued, or sending is paused), BUSY (being sent, or asked for already), NO_TRANSPORT,
-   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+/*
+ * Sends one queued message now, whatever is before it and whatever the mode. Returns at once.
+ * Changes the store.
+ *
+ * While offline (also: when it goes offline before the attempt starts) the transport is not called:
+ * the message stays `queued`, with a failure of kind offline, an entry in msgq_attempts and one
+ * MSGQ_EVENT_STATUS whose `from` and `to` are equal. It uses up no retry, and a retry's delay that
+ * was running ends. In mode auto it is sent in its turn when online.
+ *
+ * While online and paused (the queue or its conversation) it is refused with CONFLICT; when that is
+ * paused before the attempt starts, the message stays `queued` and only MSGQ_EVENT_PAUSED reports
+ * it.
+ *
+ * Errors: NOT_FOUND, CONFLICT (not queued, or sending is paused), BUSY (being sent, or asked for
+ * already), NO_TRANSPORT.
+ */
 msgq_result msgq_send_now(msgq_queue *queue, const char *id);
 
-/* A receipt: the message was delivered or read. Statuses only move forward: a receipt that comes twice or late is
-   MSGQ_OK and changes nothing. Errors: INVALID (another status), NOT_FOUND, CONFLICT (not sent yet), STORAGE, UNKNOWN,
-   CLOSED, FORKED. Threads: any. Since 0.1. */
+/* A receipt: the message was delivered or read. Statuses only move forward: a receipt that comes
+   twice or late is OK and changes nothing. Changes the store.
+   Errors: INVALID (another status), NOT_FOUND, CONFLICT (not sent yet). */
 msgq_result msgq_mark(msgq_queue *queue, const char *id, msgq_status status);
 
 /* What is known about whether an attempt's message reached the receiver. */
 typedef enum msgq_arrival {
-  MSGQ_ARRIVAL_NO = 0, /* surely not */
-  MSGQ_ARRIVAL_YES,    /* surely */
-  MSGQ_ARRIVAL_PERHAPS /* cut by a time-out, a crash, a broken connection */
+  MSGQ_ARRIVAL_NO = 0, /* certainly not */
+  MSGQ_ARRIVAL_YES,    /* certainly */
+  MSGQ_ARRIVAL_PERHAPS /* interrupted by a time-out, a crash, a broken connection */
 } msgq_arrival;
 
 typedef enum msgq_attempt_outcome {
   MSGQ_ATTEMPT_UNDER_WAY = 0,
   MSGQ_ATTEMPT_SENT,
-  MSGQ_ATTEMPT_RETRY,    /* failed in a way that may pass */
-  MSGQ_ATTEMPT_REJECTED, /* failed for good */
-  MSGQ_ATTEMPT_UNKNOWN   /* cut by a crash */
+  MSGQ_ATTEMPT_RETRY,    /* a retryable failure */
+  MSGQ_ATTEMPT_REJECTED, /* a final failure */
+  MSGQ_ATTEMPT_UNKNOWN   /* interrupted by a crash */
 } msgq_attempt_outcome;
 
-/* One line of the ledger. */
+/* One attempt of the ledger. */
 typedef struct msgq_attempt {
   uint32_t struct_size;
   uint32_t number; /* from 1 */
@@ -477,78 +780,48 @@ typedef struct msgq_attempt {
 
 /* The attempts of one message, oldest first (the last 1000). */
 typedef struct msgq_ledger msgq_ledger;
-/* Free it with msgq_ledger_free. Errors: INVALID, NOT_FOUND, STORAGE, CORRUPT, CLOSED, FORKED. Threads: any. Since 0.1. */
+
+/* Free it with msgq_ledger_free. Reads the store. Errors: NOT_FOUND. */
 msgq_result msgq_attempts(msgq_queue *queue, const char *id, msgq_ledger **out);
-/* Number of entries; 0 for NULL. Since 0.1. */
+
+/* Number of entries; 0 for NULL. */
 size_t msgq_ledger_size(const msgq_ledger *ledger);
-/* Entry `index`, borrowed from the ledger; NULL when out of range. Since 0.1. */
+
+/* Entry `index`, borrowed from the ledger; NULL when out of range. */
 const msgq_attempt *msgq_ledger_at(const msgq_ledger *ledger, size_t index);
-/* NULL is fine. Since 0.1. */
+
 void msgq_ledger_free(msgq_ledger *ledger);
 
-/* Why a message is not sent yet. */
-typedef enum msgq_reason {
-  MSGQ_REASON_NONE = 0,     /* nothing to wait for: it was sent, or is somebody else's */
-  MSGQ_REASON_NEXT,         /* it starts as soon as an attempt may */
-  MSGQ_REASON_SENDING,
-  MSGQ_REASON_FAILED,       /* it waits for a person: retry, edit, delete */
-  MSGQ_REASON_BEHIND,       /* another message of its conversation comes first: `behind` */
-  MSGQ_REASON_BLOCKED,      /* a failed message before it holds the conversation: `behind` */
-  MSGQ_REASON_RETRYING,     /* after a failure: until `until_ms` */
-  MSGQ_REASON_SCHEDULED,    /* its not_before_ms: `until_ms` */
-  MSGQ_REASON_EXPIRED,      /* it is about to fail */
-  MSGQ_REASON_OFFLINE,
-  MSGQ_REASON_METERED,
-  MSGQ_REASON_PAUSED,
-  MSGQ_REASON_NO_TRANSPORT,
-  MSGQ_REASON_PERSON,       /* a person has to send it: by a drain, which is also the answer to a prompt, or by msgq_send_now */
-  MSGQ_REASON_HOLDING,      /* the link settles, or the receiver asked to wait: until `until_ms` */
-  MSGQ_REASON_TRIGGER,      /* in the background, or the batch is used up: the next trigger goes on */
-  MSGQ_REASON_STORAGE       /* the store refuses to write */
-} msgq_reason;
-
-typedef struct msgq_explanation {
-  uint32_t struct_size;
-  msgq_reason reason;
-  int64_t until_ms;          /* 0: not known */
-  char behind[MSGQ_ID_SIZE]; /* "": none */
-  char text[256];            /* one sentence for a person */
-} msgq_explanation;
-
-#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "" }
-
-/* One reason why a message is not sent yet; what the engine would do next, never a guess. `out` has its struct_size set. Errors: INVALID,
-   NOT_FOUND, CORRUPT, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_explain(msgq_queue *queue, const char *id, msgq_explanation *out);
-
-/* ------------------------------------------------------------------ many messages */
+/* --------------------------------------------------------------------- 9. Many messages */
 
 typedef struct msgq_filter {
   uint32_t struct_size;
   const char *conversation; /* NULL: all */
-  uint32_t statuses;        /* MSGQ_STATUS_BIT(…) joined by |; 0: the unsent ones */
-  uint64_t after;           /* the page after this sequence (before it, when newest_first); 0: from the end */
-  uint32_t limit;           /* 1 to 1000; 0: 50 */
-  bool newest_first;        /* default: oldest first, the order of sending */
-  bool without_bodies;      /* previews and sizes only */
+  uint32_t statuses;        /* 0: the unsent ones. MSGQ_STATUS_BIT(…) joined by | */
+  uint64_t after;           /* 0: from the end. The page after this sequence (before it, when
+                               newest_first) */
+  uint32_t limit;           /* 50 (0). 1 to 1000 */
+  bool newest_first;        /* false: oldest first, the order of sending */
+  bool without_bodies;      /* false. Previews and sizes only */
 } msgq_filter;
 
 #define MSGQ_FILTER_INIT { sizeof(msgq_filter), NULL, 0, 0, 50, false, false }
 
-/* Sets every field to its default, as MSGQ_FILTER_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
 void msgq_filter_init(msgq_filter *filter);
 
 /* A page of messages. */
 typedef struct msgq_page msgq_page;
 
-/* A page of messages in order. `filter` may be NULL: the first 50 unsent ones. The next page: `after` = the last
-   message's sequence. Free it with msgq_list_free. Errors: INVALID, CORRUPT, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* A page of messages in order. `filter` may be NULL: the first 50 unsent ones. The next page:
+   `after` = the last message's sequence. Free it with msgq_list_free. Reads the store. */
 msgq_result msgq_list(msgq_queue *queue, const msgq_filter *filter, msgq_page **out);
-/* Number of messages; 0 for NULL. Since 0.1. */
+
+/* Number of messages; 0 for NULL. */
 size_t msgq_list_size(const msgq_page *list);
-/* Message `index`, borrowed from the list; NULL when out of range. Since 0.1. */
+
+/* Message `index`, borrowed from the page; NULL when out of range. */
 const msgq_message *msgq_list_at(const msgq_page *list, size_t index);
-/* NULL is fine. Since 0.1. */
+
 void msgq_list_free(msgq_page *list);
 
 typedef struct msgq_counts {
@@ -559,15 +832,15 @@ typedef struct msgq_counts {
   uint64_t delivered;
   uint64_t read;
   uint64_t failed;
-  uint64_t received;     /* recorded messages of others ... */
+  uint64_t received;     /* recorded messages ... */
   uint64_t unread;       /* ... and those of them that are not marked as read */
   uint64_t unsent_bytes; /* of the bodies of queued, sending and failed messages */
 } msgq_counts;
 
 #define MSGQ_COUNTS_INIT { sizeof(msgq_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a million. `out` has its
-   struct_size set. Errors: INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Messages by status, of one conversation or (NULL) of all; not by counting, so as fast with a
+   million. Reads the store. */
 msgq_result msgq_count(msgq_queue *queue, const char *conversation, msgq_counts *out);
 
 /* A conversation as a list of conversations shows it. */
@@ -581,248 +854,54 @@ typedef struct msgq_conversation {
 /* A page of conversations. */
 typedef struct msgq_conversation_page msgq_conversation_page;
 
-/* Conversations, the one with the newest message first: the page behind the one whose newest message has the sequence
-   `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Free it with msgq_conversations_free. Errors:
-   INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit, msgq_conversation_page **out);
-/* Number of conversations; 0 for NULL. Since 0.1. */
+/* Conversations, the one with the newest message first: the page behind the one whose newest
+   message has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Free
+   it with msgq_conversations_free. Reads the store. */
+msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit,
+                               msgq_conversation_page **out);
+
+/* Number of conversations; 0 for NULL. */
 size_t msgq_conversations_size(const msgq_conversation_page *page);
-/* Conversation `index`, borrowed from the page; NULL when out of range. Since 0.1. */
+
+/* Conversation `index`, borrowed from the page; NULL when out of range. */
 const msgq_conversation *msgq_conversations_at(const msgq_conversation_page *page, size_t index);
-/* NULL is fine. Since 0.1. */
+
 void msgq_conversations_free(msgq_conversation_page *page);
 
-/* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is being sent is
-   removed when its attempt ends, unless that succeeds. On a full disk, after STORAGE, some of them may be gone. Errors: INVALID,
-   STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Removes the unsent messages (queued and failed) of one conversation or (NULL) of all. One that is
+   being sent is removed when its attempt ends, unless that succeeds. On a full disk, after STORAGE,
+   some of them may be gone. Changes the store. */
 msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
 
-/* Puts all `failed` messages of one conversation or (NULL) of all back to `queued`, in their places and with all of their
-   retries, and sends them, in any mode, without what was queued before. `count`, which may be NULL, receives how many.
-   Returns when all of them are on disk as `queued`, without waiting for an attempt; each has its MSGQ_EVENT_STATUS, but no
-   drain is told. Those that had expired are sent all the same.
-   They go in order, as ordinary attempts: the ladder and attempt_timeout_ms count. In the modes ask and manual they pass
-   messages of their conversation that were queued already, except one that waits for its retry; in mode auto they go after
-   these. In strict order those behind one that waits for its retry go after it: in mode ask by themselves, in mode manual by
-   the next drain. What is paused is queued and goes after the resume. When it goes offline, or the process ends, before all of them
-   were sent, those left stay `queued` like any other message.
-   While offline: in the modes ask and manual nothing changes, and `count` is 0; in mode auto they are queued and sent when
-   online. Each message is put back as a whole, but not all of them together: other calls run meanwhile, and after an error
-   or a crash those put back until then are queued, the others `failed`; call it again. A message that is damaged stays
-   `failed` and is not counted.
-   Errors: INVALID, NO_TRANSPORT, STORAGE, UNKNOWN, CLOSED, FORKED. Threads: any. Since 0.1. */
+/*
+ * Puts all `failed` messages of one conversation or (NULL) of all back to `queued`, in their places
+ * and with all of their retries, and sends them, in any mode, without what was queued before.
+ * `count`, which may be NULL, receives how many. Returns when all of them are on disk as `queued`,
+ * without waiting for an attempt; each has its MSGQ_EVENT_STATUS, but no drain is reported. Those
+ * that had expired are sent all the same. Changes the store.
+ *
+ * They are sent in order, as ordinary attempts: the ladder and attempt_timeout_ms count. In the
+ * modes ask and manual they overtake messages of their conversation that were queued already,
+ * except one that is queued for a retry; in mode auto they go after these. In strict order those
+ * behind one that is queued for a retry go after it: in mode ask by themselves, in mode manual by
+ * the next drain. What is paused is queued and goes after the resume. When it goes offline, or the
+ * process ends, before all of them were sent, those left stay `queued` like any other message.
+ *
+ * While offline: in the modes ask and manual nothing changes, and `count` is 0; in mode auto they
+ * are queued and sent when online.
+ *
+ * Each message is put back as a whole, but not all of them together: other calls run meanwhile, and
+ * after an error or a crash those put back until then are queued, the others `failed`; call it
+ * again. A message that is damaged stays `failed` and is not counted.
+ *
+ * Errors: NO_TRANSPORT.
+ */
 msgq_result msgq_retry_all(msgq_queue *queue, const char *conversation, uint64_t *count);
 
-/* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue goes on; what is enqueued
-   meanwhile may be in it. Errors: INVALID, CONFLICT (the file exists), PERMISSION, STORAGE, CLOSED (also: the queue was
-   closed before the copy was complete), FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_backup(msgq_queue *queue, const char *path);
-
-#define MSGQ_LATENCY_CLASSES 11
-#define MSGQ_FAILURE_KINDS 11
-
-/* What a queue has done since it was opened. */
-typedef struct msgq_statistics {
-  uint32_t struct_size;
-  uint32_t sent_per_minute; /* in the last minute */
-  uint32_t enqueued_per_minute;
-  int64_t opened_ms;
-  uint64_t enqueued;
-  uint64_t attempts;
-  uint64_t sent;
-  uint64_t sent_bytes;
-  uint64_t retried;   /* attempts that failed and will be made again */
-  uint64_t failed;    /* messages that became failed */
-  uint64_t discarded;
-  uint64_t failures[MSGQ_FAILURE_KINDS]; /* failed attempts, by msgq_failure_kind */
-  /* From enqueue to sent: messages in each class, up to 10, 50, 100, 500 ms, 1, 5, 30 s, 2, 10 min, 1 h, and longer. */
-  uint64_t latencies[MSGQ_LATENCY_CLASSES];
-  uint64_t latency_sum_ms;
-  uint64_t latency_max_ms;
-} msgq_statistics;
-
-/* `out` has its struct_size set. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);
-
-/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Free it with msgq_text_free. Errors:
-   INVALID, STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_stats_text(msgq_queue *queue, char **out);
-/* Frees a text that a function gave through `char **out`. NULL is fine. Since 0.1. */
-void msgq_text_free(char *text);
-
-/* ------------------------------------------------------------------ a damaged store */
-
-/* What msgq_check and msgq_salvage found. */
-typedef struct msgq_check_report {
-  uint32_t struct_size;
-  bool sound;             /* nothing is wrong with the store */
-  uint64_t whole;         /* messages, of every status, that are exactly what was written */
-  uint64_t damaged;       /* messages that are not, or that cannot be read; where no index and no count tells how many lie on a page
-                             that cannot be read, each sequence there counts as one */
-  uint64_t missing;       /* messages that were in a part of the log that is lost, as far as their number is known */
-  uint64_t first_missing; /* their first sequence; 0: none are missing */
-  uint64_t last_missing;  /* their last sequence; 0: it is not known how many are missing */
-  char text[512];         /* the findings in sentences, for a person */
-} msgq_check_report;
-
-#define MSGQ_CHECK_REPORT_INIT { sizeof(msgq_check_report), false, 0, 0, 0, 0, 0, "" }
-
-/*
- * Reads the whole store in the file `path`, with the log that a crash left beside it, and reports what is wrong. Needs no open
- * queue. Nothing is written and no file is made; while it runs, the store cannot be opened for writing (MSGQ_LOCKED). It takes
- * as long as reading the file.
- *
- * MSGQ_OK means that there is a report, also of a damaged store: look at `sound`. It is given whenever the tables can be found:
- * also for a store with pages that cannot be read, with a damaged header, or whose log belongs to another database (the database
- * is then read without it, and the text says so), all of which msgq_open refuses. Every message is compared with its checksums.
- * Errors: INVALID (also: there is no such file), PERMISSION, LOCKED (a queue has it open), CORRUPT (not a store: empty, text,
- *   another program's database; or none of its tables can be found), TOO_NEW, STORAGE. `out` has its struct_size set.
- * Threads: any. Since 0.1.
- */
-msgq_result msgq_check(const char *path, msgq_check_report *out);
-
-/*
- * Makes a new store, `to` (mode 0600), of every message of the store `from` that is whole, and reports as msgq_check does. Nothing
- * is written to `from` and no file is made beside it. Messages keep their id, sequence, times, body, metadata, attempts and
- * status, the history too; ids of messages that were sent and are gone are still refused as duplicates. A message that was being
- * sent is found as cut by a crash when the new store is opened. The sequences of lost messages are not given out again. `to`
- * appears when it is complete and durable; after an error there is no new file. `out` may be NULL.
- * Errors: as msgq_check, CONFLICT (`to` exists), PERMISSION (the place is unsafe), STORAGE (no room). Threads: any. Since 0.1.
- */
-msgq_result msgq_salvage(const char *from, const char *to, msgq_check_report *out);
-
-/* ------------------------------------------------------------------ sending */
-
-/* What the transport is given; valid until it returns. */
-typedef struct msgq_delivery {
-  uint32_t struct_size;
-  uint32_t attempt; /* from 1 */
-  uint64_t token;   /* for msgq_complete */
-  const char *id;   /* the idempotency key: the same on every attempt */
-  const char *conversation;
-  const void *body; /* never NULL */
-  size_t body_size;
-  const msgq_pair *metadata;
-  size_t metadata_count;
-  int64_t created_ms;
-  int64_t timeout_ms; /* answer within this, or it counts as a time-out */
-} msgq_delivery;
-
-typedef enum msgq_verdict {
-  MSGQ_VERDICT_UNKNOWN = 0, /* a callback that died: a failure of unknown kind, retried; never success */
-  MSGQ_VERDICT_SENT = 1,    /* the receiver has it, or had it already */
-  MSGQ_VERDICT_RETRY = 2,   /* failed in a way that may pass: kind, code, text, retry_after */
-  MSGQ_VERDICT_REJECT = 3,  /* failed for good: kind, code, text */
-  MSGQ_VERDICT_OFFLINE = 4, /* it never left; uses up no retry */
-  MSGQ_VERDICT_PENDING = 5, /* msgq_complete will tell; not for msgq_complete itself */
-  MSGQ_VERDICT_HTTP = 6     /* `code` is an HTTP status, `retry_after` its Retry-After: the engine decides. 2xx is sent;
-                               408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409 after an
-                               attempt that perhaps arrived is retried (see conflict_is_sent), otherwise final. */
-} msgq_verdict;
-
-typedef struct msgq_outcome {
-  uint32_t struct_size;
-  msgq_verdict verdict; /* read by msgq_complete only; a transport returns its verdict */
-  msgq_failure_kind kind;
-  int32_t code;
-  int64_t retry_after_ms; /* not earlier than this from now, whatever the wall clock does; -1: not said. Capped at 7 days. */
-  bool retry_after_queue; /* the whole queue waits so long, not only this message; kept over a restart */
-  char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
-  char text[512];         /* raw, for a developer; cut to fit */
-} msgq_outcome;
-
-#define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "" }
-
-/* Sets every field to its default, as MSGQ_OUTCOME_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
-void msgq_outcome_init(msgq_outcome *outcome);
-
-/* Sends one message. Runs without any lock held, on a thread of the library or in msgq_poll; never for two messages of one
-   conversation at a time. `out` comes initialised as MSGQ_OUTCOME_INIT. */
-typedef msgq_verdict (*msgq_transport_fn)(void *context, const msgq_delivery *delivery, msgq_outcome *out);
-
-/*
- * Sets what sends messages; NULL takes it away. `release(context)`, when not NULL, runs exactly once: when the transport is replaced or
- * the queue is closed, after its last call has returned; also when this call fails. A call that does not return keeps its thread and its
- * conversation, no other: after its time-out it does not count against max_in_flight, unless 16 calls hang already.
- * Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1.
- */
-msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, void *context, void (*release)(void *));
-
-/* The later answer to an attempt whose transport returned MSGQ_VERDICT_PENDING. A late success of the latest attempt counts; any other
-   answer after the time-out is MSGQ_CONFLICT, as is a second one. Errors: INVALID, NOT_FOUND (no such token), CONFLICT, CLOSED, FORKED.
-   Threads: any, also before the transport has returned. Since 0.1. */
-msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);
-
-typedef struct msgq_drain_options {
-  uint32_t struct_size;
-  uint32_t batch;     /* attempts at most, without due retries; 0: as the queue's option drain_batch */
-  int64_t timeout_ms; /* How long the caller waits at most; negative: without end. The drain that it begins starts no attempt after that. */
-  const char *conversation; /* only messages of this conversation are sent and counted; NULL (default): all */
-} msgq_drain_options;
-
-#define MSGQ_DRAIN_OPTIONS_INIT { sizeof(msgq_drain_options), 0, -1, NULL }
-
-/* Sets every field to its default, as MSGQ_DRAIN_OPTIONS_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
-void msgq_drain_options_init(msgq_drain_options *options);
-
-/* Why a drain stopped. */
-typedef enum msgq_stop {
-  MSGQ_STOP_EMPTY = 0, /* nothing is queued any more */
-  MSGQ_STOP_WAITING,   /* what is queued is not due yet: a retry's delay, not_before, an unmetered link */
-  MSGQ_STOP_OFFLINE,   /* not connected, or the transport said so */
-  MSGQ_STOP_BATCH,     /* the batch is done */
-  MSGQ_STOP_TIMEOUT,   /* its time ran out */
-  MSGQ_STOP_STORAGE,   /* the store refuses to write */
-  MSGQ_STOP_CLOSED,    /* the queue is being closed */
-  MSGQ_STOP_STARTED,   /* called from inside a callback: it was started and goes on after the callback */
-  MSGQ_STOP_PAUSED     /* msgq_pause, of the queue or of every conversation with queued messages; or the receiver did not
-                          know who it was */
-} msgq_stop;
-
-typedef struct msgq_report {
-  uint32_t struct_size;
-  msgq_stop stop;
-  uint64_t sent;
-  uint64_t failed; /* became `failed` */
-  uint64_t discarded;
-  uint64_t remaining;        /* queued or being sent when it ended */
-  uint64_t remaining_failed; /* `failed` when it ended; a drain leaves them alone, msgq_retry_all sends them again */
-} msgq_report;
-
-#define MSGQ_REPORT_INIT { sizeof(msgq_report), MSGQ_STOP_EMPTY, 0, 0, 0, 0, 0 }
-
-/*
- * Sends what is due, in order, and returns when nothing is due any more. Only one drain runs at a time. A second call that asks for the
- * same, or for one conversation while all are drained, joins the first and gets the same report (of its own options only the timeout
- * counts: for itself). Any other call, for all or for another conversation while one conversation is drained, begins its drain when
- * that one has ended. `options` may be NULL. `out` may be NULL; it has its struct_size set.
- * In mode ask, in strict order, what a drain that ended with WAITING left behind a message that waits for its retry goes by itself after it.
- * When it returns before its timeout, the events of what it did have been told; so do not hold a lock that your handler takes. At its
- * timeout it returns TIMEOUT with what was done until then, also when an event handler does not return; only a callback that runs on
- * this thread (a polled queue that nobody else polls) is waited for. From inside a callback it only starts the drain.
- * Errors: INVALID, NO_TRANSPORT, TIMEOUT (with the report of what was done), CLOSED, FORKED. Threads: any. Since 0.1.
- */
-msgq_result msgq_drain(msgq_queue *queue, const msgq_drain_options *options, msgq_report *out);
-
-/* Told once when a drain ended, as a callback; `report` is valid until it returns. */
-typedef void (*msgq_drained_fn)(void *context, const msgq_report *report);
-
-/* As msgq_drain, but returns at once, for hosts that must not wait: `done` is called exactly once with the report, after
-   the events of the drain were told, on the thread that tells events or in msgq_poll, also when its own timeout ends first;
-   when the queue is closed before, in msgq_close. Only after MSGQ_OK; `done` may be NULL. Errors: INVALID, NO_TRANSPORT, CLOSED, FORKED. Threads: any.
-   Since 0.1. */
-msgq_result msgq_drain_async(msgq_queue *queue, const msgq_drain_options *options, msgq_drained_fn done, void *context);
-
-/* Starts nothing more, in one conversation or (NULL) at all, whoever asks, until msgq_resume. What is under way ends.
-   Not kept over a restart. Pausing twice is fine. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_pause(msgq_queue *queue, const char *conversation);
-/* Ends a pause of the same scope. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_resume(msgq_queue *queue, const char *conversation);
-
-/* ------------------------------------------------------------------ the world */
+/* --------------------------------------------------------------------- 10. Connectivity */
 
 typedef enum msgq_connectivity {
-  MSGQ_CONNECTIVITY_UNKNOWN = 0, /* counts as online: a host that never tells is online */
+  MSGQ_CONNECTIVITY_UNKNOWN = 0, /* counts as online: a host that reports nothing is online */
   MSGQ_CONNECTIVITY_OFFLINE,
   MSGQ_CONNECTIVITY_ONLINE
 } msgq_connectivity;
@@ -835,69 +914,57 @@ typedef enum msgq_link {
   MSGQ_LINK_OTHER
 } msgq_link;
 
-/* Tells the engine how the world is. Offline stops sending; online wakes what waits (see online_debounce_ms). Errors: INVALID,
-   CONFLICT (a monitor tells it), CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link, bool metered);
+/* Reports connectivity. Offline stops sending; online starts what is due (see online_debounce_ms).
+   Errors: CONFLICT (a monitor reports it). */
+msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link,
+                                  bool metered);
 
 /*
- * Lets the kernel tell instead (Linux: rtnetlink), beginning with how things are now: when this returns, the engine
- * knows it. Online is a default route, of IPv4 or IPv6, in any table, that goes out by a link that is up, and an address
- * of its family to come from; the link is that of the route with the lowest metric, and counts as metered when it is cellular. Whether
- * a receiver can be reached is not asked: a host on a network without a way to the Internet is online to its kernel.
- * It hears of the network namespace of the thread that starts it. A second time changes nothing.
- * Errors: INVALID, PERMISSION (a sandbox forbids it), STORAGE (no descriptor left), CLOSED, FORKED. Threads: any.
- * Since 0.1.
+ * Lets the kernel report connectivity instead (Linux: rtnetlink), beginning with the present state:
+ * when this returns, the engine knows it. Online is a default route, of IPv4 or IPv6, in any table,
+ * that goes out by a link that is up, and a source address of its family; the link is that of the
+ * route with the lowest metric, and counts as metered when it is cellular. Whether a receiver can
+ * be reached is not checked: a host on a network without a way to the Internet is online to its
+ * kernel. It watches the network namespace of the thread that starts it. A second time changes
+ * nothing.
+ * Errors: PERMISSION (a sandbox forbids it), STORAGE (no descriptor left).
  */
 msgq_result msgq_monitor_start(msgq_queue *queue);
-/* Ends it; what was known last stays true until msgq_set_connectivity. Without a monitor it does nothing. Errors:
-   INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+
+/* Stops it; what was known last stays true until msgq_set_connectivity. Without a monitor it does
+   nothing. */
 msgq_result msgq_monitor_stop(msgq_queue *queue);
 
-typedef enum msgq_lifecycle { MSGQ_LIFECYCLE_FOREGROUND = 0, MSGQ_LIFECYCLE_BACKGROUND } msgq_lifecycle;
+typedef enum msgq_lifecycle {
+  MSGQ_LIFECYCLE_FOREGROUND = 0,
+  MSGQ_LIFECYCLE_BACKGROUND
+} msgq_lifecycle;
 
-/* Tells the engine where the program is; a queue begins in the foreground. In the background the engine sends nothing by itself
-   (send_in_background); what is enqueued online, a drain and a person's wish still go. Coming to the foreground is a trigger. Errors:
-   INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
+/* Reports whether the program is in the foreground; a queue begins there. In the background the
+   engine sends nothing by itself (send_in_background); a message enqueued online, a drain, and what
+   a person asks for are still sent. Coming to the foreground is a trigger. */
 msgq_result msgq_set_lifecycle(msgq_queue *queue, msgq_lifecycle lifecycle);
 
-/* ------------------------------------------------------------------ words for people */
-
-/* "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"; "" for a number that is none. Borrowed, for ever
-   valid. Any thread. Since 0.1. */
-const char *msgq_status_label(msgq_status status);
-/* The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert". Borrowed, for ever valid. Any thread. Since 0.1. */
-const char *msgq_status_icon(msgq_status status);
-/* What happened and what can be done, for example "No internet connection. Your message is saved and you can retry later."; "" for
-   MSGQ_FAILURE_NONE. Borrowed, for ever valid. Any thread. Since 0.1. */
-const char *msgq_failure_text(msgq_failure_kind kind);
-/* "Unknown", "Offline", "Online"; "" for a number that is none. Never NULL. Borrowed; static lifetime. Any thread. Since 0.1. */
-const char *msgq_connectivity_label(msgq_connectivity connectivity);
-/* One line about the queue or (`conversation` not NULL) about the messages of one conversation: "You're offline. 5 messages queued.",
-   "Sending 3 messages…", "Sending is paused. 2 messages queued.", "1 message queued. 2 messages failed.", or "" when there is nothing
-   to say. "Messages will send when connected." only in mode auto, when that is so. Free it with msgq_text_free. Errors: INVALID,
-   STORAGE, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_banner(msgq_queue *queue, const char *conversation, char **out);
-/* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the future, as a clock that
-   was set back makes it, is "Just now". Writes at most `size` bytes with the NUL and never cuts: 16 bytes are enough.
-   Errors: INVALID, TOO_LARGE (nothing written). Any thread. Since 0.1. */
-msgq_result msgq_relative_time(int64_t then_ms, int64_t now_ms, char *out, size_t size);
-
-/* ------------------------------------------------------------------ events */
+/* --------------------------------------------------------------------------- 11. Events */
 
 typedef enum msgq_event_kind {
   MSGQ_EVENT_STATUS = 0,       /* id, conversation, from, to; failure when there is one */
-  MSGQ_EVENT_SUMMARY,          /* counts, connectivity: after every change of them; several changes may share one */
+  MSGQ_EVENT_SUMMARY,          /* counts, connectivity: after every change of them; several changes
+                                  may share one */
   MSGQ_EVENT_CONNECTIVITY,     /* connectivity, link, metered */
   MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes */
   MSGQ_EVENT_PROMPT_WITHDRAWN, /* it was answered, expired, or there is nothing to ask any more */
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
-  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (options exhausted, refused) */
-  MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or (NULL) of all */
-  MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (MSGQ_OK) is well again */
-  MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized when an answer did it */
-  MSGQ_EVENT_RESYNC            /* events were lost because nobody took them: list again, and msgq_get_state */
+  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (exhausted, refused) */
+  MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or
+                                  (NULL) of all */
+  MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (OK) has recovered */
+  MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized
+                                  when an answer did it */
+  MSGQ_EVENT_RESYNC            /* events were lost because they were not taken: list again, and
+                                  msgq_get_state */
 } msgq_event_kind;
 
 /* What a prompt asks about. */
@@ -917,8 +984,8 @@ typedef struct msgq_event {
   msgq_event_kind kind;
   const char *id;
   const char *conversation;
-  int32_t from; /* msgq_status or MSGQ_STATUS_NONE */
-  int32_t to;   /* msgq_status */
+  int32_t from;     /* msgq_status or MSGQ_STATUS_NONE */
+  int32_t to;       /* msgq_status */
   uint32_t attempt; /* MSGQ_EVENT_STATUS: the attempt that it belongs to; 0: none */
   msgq_result result;
   msgq_connectivity connectivity;
@@ -936,30 +1003,69 @@ typedef struct msgq_event {
 
 typedef void (*msgq_event_fn)(void *context, const msgq_event *event);
 
-/* Sets who is told of events; NULL takes it away. One event at a time, in the order in which things happened, each after it is on disk.
-   `release` as in msgq_set_transport. Errors: INVALID, CLOSED, FORKED. Threads: any. Since 0.1. */
-msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, void *context, void (*release)(void *));
+/* Sets the event handler; NULL removes it. One event at a time, in the order in which things
+   happened, each after it is on disk. */
+msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, void *context,
+                                   void (*release)(void *));
 
 /*
- * MSGQ_CALLBACKS_POLL: runs the callbacks that are waiting, on this thread. With none, waits for one at most `timeout_ms` (0: not at all,
- * negative: without end). `ran`, which may be NULL, receives how many ran. MSGQ_OK also when none did. Several threads may poll at a time:
- * that is how several conversations are sent side by side. From inside a callback it runs nothing.
- * Errors: INVALID, CONFLICT (callbacks run on threads), CLOSED (also: the queue was closed while this waited),
- * FORKED. Threads: any. Since 0.1.
+ * MSGQ_CALLBACKS_POLL: runs the callbacks that are due, on this thread. With none, waits for one at
+ * most `timeout_ms` (0: not at all, negative: without end). `ran`, which may be NULL, receives how
+ * many ran. OK also when none did. Several threads may poll at a time: that is how several
+ * conversations are sent side by side. Inside a callback it runs nothing.
+ * Errors: CONFLICT (callbacks run on threads), CLOSED (also: the queue was closed while this
+ * waited).
  */
 msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
 
-/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event loops built on them. To a
-   loop inside a callback, where msgq_poll runs nothing, it says so every 50 ms only. Never read, write or close it; gone with
-   msgq_close. -1: not MSGQ_CALLBACKS_POLL, closed, or an error. Threads: any. Since 0.1. */
+/* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event
+   loops built on them. To a loop inside a callback, where msgq_poll runs nothing, it says so every
+   50 ms only. Never read, write or close it; it is closed by msgq_close (msgq_close_async: when
+   `closed` has returned). -1: not MSGQ_CALLBACKS_POLL, closed, or an error. */
 int msgq_fd(const msgq_queue *queue);
 
-/* ------------------------------------------------------------------ state */
+/* ----------------------------------------------------------- 12. State and explanations */
 
-/* A prompt that stands, with the numbers of its MSGQ_EVENT_PROMPT. */
+/* Why a message is not sent yet. */
+typedef enum msgq_reason {
+  MSGQ_REASON_NONE = 0, /* nothing to wait for: it was sent, or is a recorded one */
+  MSGQ_REASON_NEXT,     /* it starts as soon as an attempt may */
+  MSGQ_REASON_SENDING,
+  MSGQ_REASON_FAILED,    /* it needs a person: retry, edit, delete */
+  MSGQ_REASON_BEHIND,    /* another message of its conversation comes first: `behind` */
+  MSGQ_REASON_BLOCKED,   /* a failed message before it blocks the conversation: `behind` */
+  MSGQ_REASON_RETRYING,  /* after a failure: until `until_ms` */
+  MSGQ_REASON_SCHEDULED, /* its not_before_ms: `until_ms` */
+  MSGQ_REASON_EXPIRED,   /* it is about to fail */
+  MSGQ_REASON_OFFLINE,
+  MSGQ_REASON_METERED,
+  MSGQ_REASON_PAUSED,
+  MSGQ_REASON_NO_TRANSPORT,
+  MSGQ_REASON_PERSON,  /* a person has to send it: by a drain, which is also the answer to a
+                               prompt, or by msgq_send_now */
+  MSGQ_REASON_HOLDING, /* online_debounce_ms, or the receiver's delay: until `until_ms` */
+  MSGQ_REASON_TRIGGER, /* in the background, or the batch is used up: until the next trigger */
+  MSGQ_REASON_STORAGE  /* the store refuses to write */
+} msgq_reason;
+
+typedef struct msgq_explanation {
+  uint32_t struct_size;
+  msgq_reason reason;
+  int64_t until_ms;          /* 0: not known */
+  char behind[MSGQ_ID_SIZE]; /* "": none */
+  char text[256];            /* one sentence for a person */
+} msgq_explanation;
+
+#define MSGQ_EXPLANATION_INIT { sizeof(msgq_explanation), MSGQ_REASON_NONE, 0, "", "" }
+
+/* One reason why a message is not sent yet: what the engine will do next, never a guess. Reads the
+   store. Errors: NOT_FOUND. */
+msgq_result msgq_explain(msgq_queue *queue, const char *id, msgq_explanation *out);
+
+/* A prompt that is valid, with the numbers of its MSGQ_EVENT_PROMPT. */
 typedef struct msgq_standing_prompt {
   uint32_t struct_size;
-  uint32_t timeout_ms; /* how long it stands in all */
+  uint32_t timeout_ms; /* how long it is valid in all */
   uint64_t messages;
   uint64_t bytes;
   int64_t oldest_ms; /* when the oldest was enqueued */
@@ -976,93 +1082,219 @@ typedef struct msgq_state {
   msgq_lifecycle lifecycle;
   msgq_mode mode;
   bool metered;
-  bool paused;        /* the queue as a whole: by msgq_pause, or because the receiver refused the credentials */
-  bool draining;      /* a drain is under way */
+  bool paused;   /* the queue as a whole: by msgq_pause, or the receiver refused the credentials */
+  bool draining; /* a drain is in progress */
   bool has_transport;
-  bool has_prompt;    /* a prompt stands; it is in `prompt` */
+  bool has_prompt;      /* a prompt is valid; it is in `prompt` */
   bool storage_trouble; /* the store refuses writes now */
-  msgq_result storage;  /* of the last MSGQ_EVENT_STORAGE; MSGQ_OK: nothing was wrong, or the store has recovered */
-  uint32_t in_flight;   /* attempts under way */
+  msgq_result storage;  /* of the last MSGQ_EVENT_STORAGE; OK: nothing was wrong, or the store has
+                           recovered */
+  uint32_t in_flight;   /* attempts in progress */
   uint64_t paused_conversations; /* paused by msgq_pause with their names */
   msgq_standing_prompt prompt;   /* zero without one */
-  /* Why nothing is being sent now. SENDING: something is. What stops the whole queue (STORAGE, NO_TRANSPORT, OFFLINE, PAUSED, HOLDING) is
-     told also when nothing is queued. NONE: nothing is queued, and nothing is in the way. NEXT: one is about to start. Otherwise the
-     first of these that is so:
-     - a message is ready, and waits for the engine (HOLDING, TRIGGER; METERED where that is for all) or for a drain (PERSON, in modes
-       ask and manual);
+  /* Why nothing is being sent now. SENDING: something is. What stops the whole queue (STORAGE,
+     NO_TRANSPORT, OFFLINE, PAUSED, HOLDING) is reported also when nothing is queued. NONE: nothing
+     is queued, and nothing stops the queue. NEXT: an attempt is about to start. Otherwise the first
+     of these that is so:
+     - a message is ready, and is delayed by the engine (HOLDING, TRIGGER; METERED where that is for
+       all) or needs a drain (PERSON, in modes ask and manual);
      - RETRYING, SCHEDULED: until the first message is due;
-     - PAUSED (their conversations), BLOCKED, METERED: what keeps the messages.
-     The first 64 queued messages are looked at, so that the call is O(1). When none of 64 is ready and more are queued, the first
-     of the rules counts as met, and the text promises nothing. */
+     - PAUSED (their conversations), BLOCKED, METERED: what stops the messages.
+     The first 64 queued messages are looked at, so that the call is O(1). When none of 64 is ready
+     and more are queued, the first of the rules counts as met, and the text promises nothing. */
   msgq_reason reason;
   int64_t until_ms; /* 0: not known */
   char text[256];   /* the reason in a sentence, for a person */
 } msgq_state;
 
-#define MSGQ_STATE_INIT                                                                                                    \
-  { sizeof(msgq_state), MSGQ_CONNECTIVITY_UNKNOWN, MSGQ_LINK_NONE, MSGQ_LIFECYCLE_FOREGROUND, MSGQ_MODE_AUTO, false, false, \
-    false, false, false, false, MSGQ_OK, 0, 0, { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "" }
+/* clang-format off */
+#define MSGQ_STATE_INIT                                                                        \
+  { sizeof(msgq_state), MSGQ_CONNECTIVITY_UNKNOWN, MSGQ_LINK_NONE, MSGQ_LIFECYCLE_FOREGROUND,  \
+    MSGQ_MODE_AUTO, false, false, false, false, false, false, MSGQ_OK, 0, 0,                   \
+    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "" }
+/* clang-format on */
 
-/* The state of the queue, as the events before told it: after MSGQ_EVENT_RESYNC, or for who came later. It reads nothing from the
-   store, so that it takes as long with a million messages as with one. Also for a queue opened with read_only. `out` has its
-   struct_size set. Errors: INVALID, CLOSED, FORKED. Threads: any, also inside callbacks. Since 0.1. */
+/* The state of the queue, as the events before reported it: after MSGQ_EVENT_RESYNC, or for a
+   caller that came later. It reads nothing from the store, so that it takes as long with a million
+   messages as with one. Also for a queue opened with read_only. */
 msgq_result msgq_get_state(msgq_queue *queue, msgq_state *out);
 
-/* ------------------------------------------------------------------ log */
+/* ----------------------------------------------------------------- 13. Texts for people */
+
+/* "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"; "" for an unknown number. */
+const char *msgq_status_label(msgq_status status);
+
+/* The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert". */
+const char *msgq_status_icon(msgq_status status);
+
+/* What happened and what can be done, for example "No internet connection. Your message is saved
+   and you can retry later."; "" for MSGQ_FAILURE_NONE. */
+const char *msgq_failure_text(msgq_failure_kind kind);
+
+/* "Unknown", "Offline", "Online"; "" for an unknown number. */
+const char *msgq_connectivity_label(msgq_connectivity connectivity);
+
+/* One line about the queue or (`conversation` not NULL) about the messages of one conversation:
+   "You're offline. 5 messages queued.", "Sending 3 messages…", "Sending is paused. 2 messages
+   queued.", "1 message queued. 2 messages failed.", or "" when there is nothing to say. "Messages
+   will send when connected." only in mode auto, when that is so. Free it with msgq_text_free.
+   Reads the store. */
+msgq_result msgq_banner(msgq_queue *queue, const char *conversation, char **out);
+
+/* "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09"; a time in the
+   future, as after a clock was set back, is "Just now". Writes at most `size` bytes with the NUL
+   and never cuts: 16 bytes are enough. Errors: TOO_LARGE (nothing written). */
+msgq_result msgq_relative_time(int64_t then_ms, int64_t now_ms, char *out, size_t size);
+
+/* Frees a text that a function gave through `char **out`. */
+void msgq_text_free(char *text);
+
+/* ----------------------------------------------------------------------- 14. Statistics */
+
+/* How many classes of latency and kinds of failure this version counts. The arrays have room for
+   more. */
+#define MSGQ_LATENCY_CLASSES 11
+#define MSGQ_FAILURE_KINDS 11
+
+/* What a queue has done since it was opened. */
+typedef struct msgq_statistics {
+  uint32_t struct_size;
+  uint32_t sent_per_minute; /* in the last minute */
+  uint32_t enqueued_per_minute;
+  int64_t opened_ms;
+  uint64_t enqueued;
+  uint64_t attempts;
+  uint64_t sent;
+  uint64_t sent_bytes;
+  uint64_t retried; /* attempts that failed and will be made again */
+  uint64_t failed;  /* messages that became failed */
+  uint64_t discarded;
+  uint64_t failures[32]; /* failed attempts, by msgq_failure_kind; the rest is 0 */
+  /* From enqueue to sent: messages in each class, up to 10, 50, 100, 500 ms, 1, 5, 30 s, 2, 10 min,
+     1 h, and longer; the rest is 0. */
+  uint64_t latencies[16];
+  uint64_t latency_sum_ms;
+  uint64_t latency_max_ms;
+} msgq_statistics;
+
+msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);
+
+/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Free it with
+   msgq_text_free. Reads the store. */
+msgq_result msgq_stats_text(msgq_queue *queue, char **out);
+
+/* ---------------------------------------------------------- 15. Backups, damaged stores */
+
+/* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue is in
+   use; what is enqueued meanwhile may be in it. Reads the store. Errors: CONFLICT (the file
+   exists), PERMISSION, CLOSED (also: the queue was closed before the copy was complete). */
+msgq_result msgq_backup(msgq_queue *queue, const char *path);
+
+/* What msgq_check and msgq_salvage found. */
+typedef struct msgq_check_report {
+  uint32_t struct_size;
+  bool sound;             /* nothing is wrong with the store */
+  uint64_t whole;         /* messages, of every status, that are exactly what was written */
+  uint64_t damaged;       /* messages that are not, or that cannot be read; where no index and no
+                             count tells how many lie on a page that cannot be read, each sequence
+                             there counts as one */
+  uint64_t missing;       /* messages that were in a part of the log that is lost, as far as their
+                             number is known */
+  uint64_t first_missing; /* their first sequence; 0: none are missing */
+  uint64_t last_missing;  /* their last sequence; 0: it is not known how many are missing */
+  char text[512];         /* the findings in sentences, for a person */
+} msgq_check_report;
+
+#define MSGQ_CHECK_REPORT_INIT { sizeof(msgq_check_report), false, 0, 0, 0, 0, 0, "" }
+
+/*
+ * Reads the whole store in the file `path`, with the log that a crash left beside it, and reports
+ * what is wrong. Needs no open queue. Nothing is written and no file is made; while it runs, the
+ * store cannot be opened for writing (LOCKED). It takes as long as reading the file.
+ *
+ * OK means that there is a report, also of a damaged store: look at `sound`. It is given whenever
+ * the tables can be found: also for a store with pages that cannot be read, with a damaged header,
+ * or whose log belongs to another database (the database is then read without it, and the text says
+ * so), all of which msgq_open refuses. Every message is compared with its checksums.
+ *
+ * Errors: INVALID (also: there is no such file), PERMISSION, LOCKED (a queue has it open), CORRUPT
+ * (not a store: empty, text, another program's database; or none of its tables can be found),
+ * TOO_NEW, STORAGE.
+ */
+msgq_result msgq_check(const char *path, msgq_check_report *out);
+
+/*
+ * Makes a new store, `to` (mode 0600), of every message of the store `from` that is whole, and
+ * reports as msgq_check does. Nothing is written to `from` and no file is made beside it. Messages
+ * keep their id, sequence, times, body, metadata, attempts and status, the history too; ids of
+ * messages that were sent and are gone are still refused as duplicates. A message that was being
+ * sent is treated as interrupted by a crash when the new store is opened. The sequences of lost
+ * messages are not used again. `to` appears when it is complete and durable; after an error there
+ * is no new file. `out` may be NULL.
+ * Errors: as msgq_check, CONFLICT (`to` exists), PERMISSION (the place is unsafe), STORAGE (no
+ * room).
+ */
+msgq_result msgq_salvage(const char *from, const char *to, msgq_check_report *out);
+
+/* ------------------------------------------------------------------------------ 16. Log */
 
 typedef enum msgq_log_level {
   MSGQ_LOG_ERROR = 0, /* something is wrong with a store, or with this library */
-  MSGQ_LOG_WARNING,   /* something that may need action: a message was discarded, an outcome was ignored */
+  MSGQ_LOG_WARNING,   /* something that may need action: a message was discarded, an outcome was
+                         ignored */
   MSGQ_LOG_INFO,      /* an error is over */
   MSGQ_LOG_DEBUG      /* not used yet */
 } msgq_log_level;
 
-/* Bytes that hold any log line and its NUL. A longer text is cut, never inside a character, and ends with "…". */
+/* Bytes that hold any log line and its NUL. A longer text is cut, never inside a character, and
+   ends with "…". */
 #define MSGQ_LOG_SIZE 2048
 
-/* Receives one line, without a newline. It may quote receivers and file names: control characters, line
-   separators and characters that change the direction of writing are escaped, as \n, \x1b, \u202e. `text` is
-   valid until the function returns. */
+/* Receives one line, without a newline. It may quote receivers and file names: control characters,
+   line separators and characters that change the direction of writing are escaped, as \n, \x1b,
+   \u202e. `text` is valid until the function returns. */
 typedef void (*msgq_log_fn)(void *context, msgq_log_level level, const char *text);
 
 /*
- * Sets the function that receives the log lines of this library, for the whole process. NULL restores the
- * default: errors and warnings are written to standard error, one line each, beginning with "msgqueue: ". That
- * never blocks a call and never raises SIGPIPE; what cannot be written at once is dropped, and the next line
- * written says how many were lost. The environment variable MSGQUEUE_LOG=off turns the default off. (A
- * descriptor 2 that is closed on exec is not taken for standard error.)
+ * Sets the function that receives the log lines of this library, for the whole process. NULL
+ * restores the default: errors and warnings are written to standard error, one line each, beginning
+ * with "msgqueue: ". That never blocks a call and never raises SIGPIPE; what cannot be written at
+ * once is dropped, and the next line written says how many were lost. The environment variable
+ * MSGQUEUE_LOG=off turns the default off. (A descriptor 2 that is closed on exec is not taken for
+ * standard error.)
  *
- * The function is called by a thread of the library, one line at a time, in order, with no lock held: no call
- * and no close waits for it. Up to 256 lines wait for a slow function; beyond that they are lost, and a line in
- * their place says how many. It may call every function, also this one, and close queues. Lines that its calls
- * cause on its thread do not come back to it: they are written as the default does. Those that its calls cause
- * on other threads do, so that a function which sends lines through a queue must leave out that queue's lines.
+ * The function is called by a thread of the library, one line at a time, in order, with no lock
+ * held: no call and no close waits for it. Up to 256 lines are kept for a slow function; beyond
+ * that they are lost, and a line in their place says how many. It may call every function, also
+ * this one, and close queues. Lines that its calls cause on its thread do not come back to it: they
+ * are written as the default does. Those that its calls cause on other threads do, so that a
+ * function which sends lines through a queue must leave out that queue's lines.
  *
- * `release` runs once: when the function was replaced and its last call has returned, on the thread that
- * replaces or on the library's; with NULL at once. A last call of the old function may still run while the new
- * one is called already. Lines that wait go to the new one.
+ * `release` runs once: when the function was replaced and its last call has returned, on the thread
+ * that replaces it or on the library's; with NULL at once. A last call of the old function may
+ * still run while the new one is called already. Lines that are kept go to the new one.
  *
- * When the process exits, lines that wait get up to 200 ms in all to be delivered. A forked child keeps the
- * function, and has none of its parent's lines.
- * Errors: none. Threads: any. Since 0.1.
+ * When the process exits, lines that are kept get up to 200 ms in all to be delivered. A forked
+ * child keeps the function, and has none of its parent's lines.
+ * Errors: none.
  */
 msgq_result msgq_set_log(msgq_log_fn function, void *context, void (*release)(void *));
 
 /*
- * For hosts whose language no thread of the library may enter: takes the next line, copies it with its NUL to
- * `out`, and returns its length; 0 when there is none. A line that does not fit into `size` bytes is cut, never
- * inside a character. Without room for one character (`out` NULL, `size` 0 or 1) the line stays, and 0 is
- * returned. `level` may be NULL.
+ * For hosts whose language no thread of the library may enter: takes the next line, copies it with
+ * its NUL to `out`, and returns its length; 0 when there is none. A line that does not fit into
+ * `size` bytes is cut, never inside a character. Without room for one character (`out` NULL, `size`
+ * 0 or 1) the line stays, and 0 is returned. `level` may be NULL.
  *
- * From the first call of this function or msgq_log_fd on, lines wait here (up to 256, as above) instead of
- * being written to standard error, until msgq_set_log is called. While a log function is set there are none.
- * Threads: any. Since 0.1.
+ * From the first call of this function or msgq_log_fd on, lines are kept here (up to 256, as above)
+ * instead of being written to standard error, until msgq_set_log is called. While a log function is
+ * set there are none.
  */
 size_t msgq_log_next(msgq_log_level *level, char *out, size_t size);
 
-/* A file descriptor that is readable while msgq_log_next has a line, for poll and event loops. Never read, write
-   or close it. It lives as long as the process; a forked child asks for its own. -1: no descriptor is left.
-   Threads: any. Since 0.1. */
+/* A file descriptor that is readable while msgq_log_next has a line, for poll and event loops.
+   Never read, write or close it. It lives as long as the process; a forked child asks for its own.
+   -1: no descriptor is left. */
 int msgq_log_fd(void);
 
 #ifdef __cplusplus

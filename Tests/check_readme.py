@@ -3,12 +3,13 @@ after one is what it prints. With Swift, also the code in the simulation kit's a
 
     python3 Tests/check_readme.py c|python|swift
 
-C and Python run against .build/release. Swift is built in a package of its own that depends on this one by path, as any
-package would.
+C and Python run against .build/release. Swift is built in a package of its own that depends on this one by URL and
+version, as any package would: SwiftPM refuses such a dependency when a product that it uses has unsafe flags.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ import PackageDescription
 
 let package = Package(
     name: "scratch",
-    dependencies: [.package(name: "libmsgqueue", path: "{root}")],
+    dependencies: [.package(url: "{url}", from: "{version}")],
     targets: [
 {targets}
     ],
@@ -99,6 +100,39 @@ def run_python(example: Example, directory: Path) -> str:
     return run([sys.executable, "-W", "error", str(source)], directory, **variables)
 
 
+def header_version() -> str:
+    header = (ROOT / "Include" / "msgqueue.h").read_text()
+    return ".".join(re.findall(r"#define MSGQ_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
+
+
+def released() -> Path:
+    """A repository of the files as they are here, with a tag: the version, and for what changes after that a later one.
+
+    It is kept for the next run, so that the dependency is built anew only as far as it has changed.
+    """
+    repository = BUILD / "released" / "libmsgqueue"
+    repository.mkdir(parents=True, exist_ok=True)
+    if not (repository / ".git").exists():
+        run(["git", "init", "--quiet"], repository)
+    for name in ("Package.swift", "Include", "Sources", "Tests"):
+        target = repository / name
+        if target.is_dir():
+            shutil.rmtree(target)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target, symlinks=True, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+        else:
+            shutil.copy(ROOT / name, target)
+    run(["git", "add", "--all", "--force"], repository)
+    if run(["git", "status", "--porcelain"], repository):
+        identity = ["-c", "user.name=tests", "-c", "user.email=tests@localhost"]
+        run(["git", *identity, "commit", "--quiet", "--no-gpg-sign", "--message", "The files under test"], repository)
+        version = header_version()
+        tags = run(["git", "tag", "--list", f"{version.rpartition('.')[0]}.*"], repository).split()
+        major_minor, _, patch = version.rpartition(".")
+        run(["git", "tag", f"{major_minor}.{int(patch) + len(tags)}"], repository)
+    return repository
+
+
 def build_swift(found: list[Example]) -> Path:
     """One scratch package for all of them: the dependency is built once."""
     package = BUILD / "scratch"
@@ -109,8 +143,12 @@ def build_swift(found: list[Example]) -> Path:
     targets = "\n".join(
         f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCTS}]),' for example in found
     )
-    (package / "Package.swift").write_text(MANIFEST.format(root=ROOT, targets=targets))
-    run(["swift", "build"], package)
+    url = released().as_uri()
+    (package / "Package.swift").write_text(MANIFEST.format(url=url, version=header_version(), targets=targets))
+    # Nothing of this is kept where other packages of this machine look.
+    apart = ["--cache-path", str(package / ".cache"), "--security-path", str(package / ".security")]
+    run(["swift", "package", *apart, "update"], package)
+    run(["swift", "build", *apart], package)
     return package / ".build" / "debug"
 
 

@@ -75,10 +75,10 @@ struct Block {
                 status: msgq_status(UInt32(bitPattern: message.status.rawValue)), id: id, conversation: conversation, sender: sender,
                 body: body.map { UnsafeRawPointer($0) }, body_size: message.bodySize, preview: preview, metadata: metadata,
                 metadata_count: message.pairs.count, sequence: UInt64(bitPattern: message.sequence), created_ms: message.createdAt,
-                edited_ms: message.editedAt, not_before_ms: message.notBefore, expires_at_ms: message.expiresAt,
-                next_attempt_ms: message.nextAttemptAt, last_attempt_ms: message.lastAttemptAt, sent_ms: message.sentAt,
-                attempts: message.attempts, unmetered_only: message.unmeteredOnly, failure: failure, delivered_ms: message.deliveredAt,
-                read_ms: message.readAt, retries_used: message.retriesUsed))
+                edited_ms: message.editedAt, sent_ms: message.sentAt, delivered_ms: message.deliveredAt, read_ms: message.readAt,
+                not_before_ms: message.notBefore, expires_at_ms: message.expiresAt, next_attempt_ms: message.nextAttemptAt,
+                last_attempt_ms: message.lastAttemptAt, attempts: message.attempts, retries_used: message.retriesUsed,
+                unmetered_only: message.unmeteredOnly, failure: failure))
     }
 }
 

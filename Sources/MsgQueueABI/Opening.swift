@@ -24,7 +24,23 @@ public func msgq_close(_ queue: OpaquePointer!, _ timeout_ms: Int64) -> msgq_res
     }
 }
 
-/// The caller's options; their ranges are checked by the engine.
+@_cdecl("msgq_close_async") @implementation
+public func msgq_close_async(
+    _ queue: OpaquePointer!, _ timeout_ms: Int64, _ closed: msgq_closed_fn!, _ context: UnsafeMutableRawPointer!
+) -> msgq_result {
+    let host = HostContext(pointer: context, release: nil)
+    let handle = UInt(bitPattern: queue)
+    return status { () throws(QueueError) in
+        try Handles.engine(queue).closeAsync(timeout: timeout(timeout_ms)) { closing in
+            Handles.remove(OpaquePointer(bitPattern: handle))
+            // For the detail, which belongs to the thread.
+            let result = status { () throws(QueueError) in if let error = closing.error { throw error } }
+            closed?(host.pointer, result)
+        }
+    }
+}
+
+/// The caller's options; their ranges are checked by the engine. Where 0 has no meaning of its own it stands for the default.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
     let given = try Structs.read(
         pointer, "msgq_options", over: defaultOptions,
@@ -33,6 +49,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
             \.durable_outcomes,
             \.conflict_is_sent, \.read_only, \.refuse_lost_tail,
         ])
+    let defaults = defaultOptions
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
     options.polled =
@@ -55,20 +72,25 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.conflictIsSent = given.conflict_is_sent
     options.readOnly = given.read_only
     options.refuseLostTail = given.refuse_lost_tail
-    options.maxInFlight = Int(given.max_in_flight)
+    options.maxInFlight = Int(given.max_in_flight.or(defaults.max_in_flight))
     options.maxRetries = Int(given.max_retries)
     options.backoff = try backoff(given)
     options.jitter = given.jitter
-    options.attemptTimeout = given.attempt_timeout_ms
-    options.onDemandTimeout = given.on_demand_timeout_ms
-    options.promptTimeout = given.prompt_timeout_ms
+    options.attemptTimeout = given.attempt_timeout_ms.or(defaults.attempt_timeout_ms)
+    options.onDemandTimeout = given.on_demand_timeout_ms.or(defaults.on_demand_timeout_ms)
+    options.promptTimeout = given.prompt_timeout_ms.or(defaults.prompt_timeout_ms)
     options.onlineDebounce = given.online_debounce_ms
     options.drainBatch = Int(given.drain_batch)
     options.limitMessages = Int64(clamping: given.limit_messages)
     options.limitBytes = Int64(clamping: given.limit_bytes)
-    options.limitBody = Int64(clamping: given.limit_body)
+    options.limitBody = Int64(clamping: given.limit_body.or(defaults.limit_body))
     options.limitMetadata = Int64(clamping: given.limit_metadata)
     return options
+}
+
+extension Numeric {
+    /// This number, or the default when it is 0.
+    fileprivate func or(_ value: Self) -> Self { self == .zero ? value : self }
 }
 
 private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
@@ -80,7 +102,11 @@ private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
         let steps = try require(given.ladder_ms, "ladder_ms")
         return .ladder(Array(UnsafeBufferPointer(start: steps, count: given.ladder_count)))
     case MSGQ_BACKOFF_EXPONENTIAL:
-        return .exponential(base: given.backoff_base_ms, factor: given.backoff_factor, cap: given.backoff_cap_ms)
+        let defaults = defaultOptions
+        let base = given.backoff_base_ms.or(defaults.backoff_base_ms)
+        return .exponential(
+            base: base, factor: given.backoff_factor.or(defaults.backoff_factor),
+            cap: given.backoff_cap_ms.or(max(defaults.backoff_cap_ms, base)))
     default: throw QueueError(.invalid, "there is no backoff \(given.backoff.rawValue)")
     }
 }

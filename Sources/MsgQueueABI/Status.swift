@@ -61,7 +61,7 @@ public func msgq_error_detail() -> UnsafePointer<CChar>! {
 }
 
 @_cdecl("msgq_version") @implementation
-public func msgq_version() -> UnsafePointer<CChar>! { borrowed("0.1.0") }
+public func msgq_version() -> UnsafePointer<CChar>! { borrowed("0.2.0") }
 
 @_cdecl("msgq_version_number") @implementation
 public func msgq_version_number() -> UInt32 {

@@ -14,7 +14,7 @@ enum { beyond = 64 };
     char more[beyond]; \
   }
 
-/* Sizes that no version can have: 0.1 is the first, so that none is smaller than today's, and none is absurdly large. */
+/* Sizes that no version can have. */
 enum { impossible_count = 7 };
 static uint32_t impossible(size_t index, size_t known) {
   const uint32_t sizes[impossible_count] = { 0, 1, 3, 4, (uint32_t)known - 1, UINT32_MAX / 2, UINT32_MAX };

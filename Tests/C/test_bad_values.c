@@ -34,17 +34,16 @@ TEST(bad_options_out_of_range) {
   REFUSE(backoff, (msgq_backoff)3);
   REFUSE(exhausted, (msgq_exhausted)2);
   REFUSE(refused, (msgq_refused)2);
-  REFUSE(max_in_flight, 0);
   REFUSE(max_in_flight, 65);
   REFUSE(max_retries, 1001);
   REFUSE(jitter, -0.01);
   REFUSE(jitter, 1.01);
   REFUSE(jitter, (double)NAN);
-  REFUSE(attempt_timeout_ms, 0);
+  REFUSE(attempt_timeout_ms, -1);
   REFUSE(attempt_timeout_ms, day_ms + 1);
-  REFUSE(on_demand_timeout_ms, 0);
+  REFUSE(on_demand_timeout_ms, -1);
   REFUSE(on_demand_timeout_ms, day_ms + 1);
-  REFUSE(prompt_timeout_ms, 0);
+  REFUSE(prompt_timeout_ms, -1);
   REFUSE(prompt_timeout_ms, day_ms + 1);
   REFUSE(online_debounce_ms, -1);
   REFUSE(online_debounce_ms, 3600001);
@@ -54,10 +53,76 @@ TEST(bad_options_out_of_range) {
   REFUSE(expiry_ms, -1);
   REFUSE(expiry_ms, 11 * 366 * day_ms);
   REFUSE(remember_ids_ms, -1);
-  REFUSE(limit_body, 0);
   REFUSE(limit_body, 268435457);
   REFUSE(limit_metadata, 16777217);
   CHECK_NUMBER(0, directory_entries(scene.directory));
+  scene_end(&scene);
+}
+
+/* Where 0 has no meaning of its own it is the default; where it has one, it keeps it. */
+TEST(contract_zero_options_are_the_defaults) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.max_in_flight = 0;
+  scene.options.attempt_timeout_ms = scene.options.on_demand_timeout_ms = scene.options.prompt_timeout_ms = 0;
+  scene.options.limit_body = 0;
+  scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  scene.options.backoff_base_ms = scene.options.backoff_cap_ms = 0;
+  scene.options.backoff_factor = 0;
+  scene_open(&scene);
+  static char body[1048577];
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = "a";
+  draft.body = body;
+  draft.body_size = sizeof body;
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_enqueue(scene.queue, &draft, NULL));
+  draft.body_size--;
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue(scene.queue, &draft, NULL));
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.kind = MSGQ_FAILURE_SERVER;
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  drain(&scene);
+  CHECK_NUMBER(30000, atomic_load(&stub.timeout_ms));
+  CHECK(delay_of(&scene, "a") >= 5000 && delay_of(&scene, "a") < 10000); /* after the end of the attempt */
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_QUEUED && attempts_of(&scene, "a") == 2);
+  CHECK_NUMBER(3000, atomic_load(&stub.timeout_ms));
+  CHECK(delay_of(&scene, "a") >= 10000 && delay_of(&scene, "a") < 20000);
+  scene_end(&scene);
+}
+
+TEST(contract_a_base_above_the_default_cap_raises_it) {
+  struct scene scene;
+  scene_begin(&scene);
+  scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  scene.options.backoff_base_ms = 2 * 3600000;
+  refuse_options(&scene, &scene.options, "a base above an explicit cap");
+  scene.options.backoff_cap_ms = 0;
+  scene_open(&scene);
+  scene_end(&scene);
+}
+
+TEST(contract_an_option_whose_zero_means_something_keeps_it) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.max_retries = 0;
+  scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  scene.options.limit_metadata = 0;
+  scene_open(&scene);
+  const msgq_pair pair = { "key", "value" };
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.metadata = &pair;
+  draft.metadata_count = 1;
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_enqueue(scene.queue, &draft, NULL));
+  put(&scene, "a", "ana", "hello");
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  options.batch = 0;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &options, NULL));
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
   scene_end(&scene);
 }
 
@@ -95,7 +160,8 @@ TEST(bad_options_of_the_backoff) {
     int64_t base, cap;
     double factor;
   } exponential[] = {
-    { 0, 3600000, 2 },           { 7 * 86400000 + 1, 7 * 86400000 + 1, 2 }, { 5000, 4999, 2 }, { 5000, 7 * 86400000 + 1, 2 },
+    { -1, 3600000, 2 },      { 5000, -1, 2 },       { 5000, 3600000, -1 },
+    { 7 * 86400000 + 1, 7 * 86400000 + 1, 2 }, { 5000, 4999, 2 }, { 5000, 7 * 86400000 + 1, 2 },
     { 5000, 3600000, 0.99 }, { 5000, 3600000, 100.01 }, { 5000, 3600000, (double)NAN }, { 5000, 3600000, (double)INFINITY },
   };
   struct scene scene;

@@ -19,6 +19,11 @@ static void on_drained(void *context, const msgq_report *report) {
   atomic_fetch_add((atomic_int *)context, 1);
 }
 
+static void on_closed(void *context, msgq_result result) {
+  (void)result;
+  atomic_fetch_add((atomic_int *)context, 1);
+}
+
 /* What every_call_answers leaves out, and it. */
 static void everything_is_forked(msgq_queue *queue) {
   static atomic_int told;
@@ -27,6 +32,7 @@ static void everything_is_forked(msgq_queue *queue) {
   CHECK_RESULT(MSGQ_FORKED, msgq_monitor_start(queue));
   CHECK_RESULT(MSGQ_FORKED, msgq_monitor_stop(queue));
   CHECK_RESULT(MSGQ_FORKED, msgq_close(queue, 0));
+  CHECK_RESULT(MSGQ_FORKED, msgq_close_async(queue, 0, on_closed, &told));
   CHECK_NUMBER(0, atomic_load(&told));
 }
 

@@ -81,6 +81,21 @@ TEST(X9_statistics_count_what_was_done) {
   post_end(&post);
 }
 
+TEST(contract_statistics_have_room_for_later_kinds_and_classes) {
+  struct scene scene;
+  msgq_statistics statistics;
+  CHECK_NUMBER(32, sizeof statistics.failures / sizeof statistics.failures[0]);
+  CHECK_NUMBER(16, sizeof statistics.latencies / sizeof statistics.latencies[0]);
+  CHECK_NUMBER(MSGQ_FAILURE_KINDS, MSGQ_FAILURE_UNKNOWN + 1);
+  scene_begin_open(&scene);
+  memset(&statistics, 0xff, sizeof statistics);
+  statistics.struct_size = sizeof statistics;
+  REQUIRE_OK(msgq_stats(scene.queue, &statistics));
+  for (size_t index = MSGQ_FAILURE_KINDS; index < 32; index++) CHECK_NUMBER(0, statistics.failures[index]);
+  for (size_t index = MSGQ_LATENCY_CLASSES; index < 16; index++) CHECK_NUMBER(0, statistics.latencies[index]);
+  scene_end(&scene);
+}
+
 TEST(X9_latencies_fall_into_their_classes) {
   struct scene scene;
   struct stub stub;

@@ -1,10 +1,5 @@
 /// The end of a queue.
 extension Engine {
-    /// How long a handler that does not come back is waited for, when events are left to tell.
-    private static let eventPatience: Int64 = 1_000
-    /// How long outcomes that the store does not take are tried again when the caller gave no deadline.
-    private static let storePatience: Int64 = 5_000
-
     /// Starts nothing more, waits for what is under way, tells what is left, and closes the store.
     package func close(timeout: Int64?) throws(QueueError) -> Closing {
         try context.checkProcess()
@@ -18,70 +13,68 @@ extension Engine {
             context.lock.unlock()
             throw context.ending
         }
-        context.phase = .closing
-        context.core.scheduler.closing()
-        let now = context.ports.mono()
-        let deadline = timeout.map { now.addingClamped($0) }
-        driver.settle()
-        let isQuiet = awaitQuiet(deadline, storeDeadline: deadline ?? now.addingClamped(Self.storePatience))
+        let quiet = beginClosing(timeout)
+        let isQuiet = quiet.wait()
         guard !context.isOrphan else {
             context.lock.unlock()
             throw context.ending
         }
-        let unsaved = finish()
+        var last = LastCallbacks()
+        let unsaved = finish(&last)
+        last.runReleases()
         return unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
     }
 
-    private var isSending: Bool { context.core.scheduler.inFlight > 0 || host.transportCalls > 0 }
-
-    /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told.
-    /// False: something had not ended.
-    private func awaitQuiet(_ deadline: Int64?, storeDeadline: Int64) -> Bool {
-        while !context.isOrphan, isSending || hasUnsavedHope(deadline, storeDeadline) {
-            driver.settle()
-            if let deadline, context.ports.mono() >= deadline { break }
-            serveEvents()
-            let soon = context.ports.mono() + 20
-            context.quietCondition.wait(context.lock, until: min(deadline ?? soon, soon))
+    /// Closes on a thread of its own. `done` is called once: on that thread, or, when the queue is polled, in `poll`. The queue takes no more
+    /// calls when this returns. Allowed inside a callback, which is waited for like any other.
+    package func closeAsync(timeout: Int64?, done: @escaping @Sendable (Closing) -> Void) throws(QueueError) {
+        try context.checkProcess()
+        context.lock.lock()
+        defer { context.lock.unlock() }
+        guard context.phase == .open else { throw context.ending }
+        let quiet = QuietWait(self, timeout)
+        // The thread begins by waiting for the lock, so that nothing was changed when there is no thread.
+        guard let thread = EngineThread("msgq-close", { [self] in closeHere(quiet, done) }) else {
+            throw QueueError(.storage, "the system has no thread left")
         }
-        let isQuiet = !isSending
-        return awaitEvents() && isQuiet
+        thread.detach()
+        poll?.awaitLastCall()
+        _ = beginClosing(timeout)
     }
 
-    /// Outcomes that the store did not take are tried again until the deadline, and without one for a moment.
-    private func hasUnsavedHope(_ deadline: Int64?, _ storeDeadline: Int64) -> Bool {
-        guard writes.hasUnsaved, !context.store.isPoisoned else { return false }
-        return deadline != nil || context.ports.mono() < storeDeadline
-    }
-
-    /// Tells what is left; false: a handler did not come back.
-    private func awaitEvents() -> Bool {
-        var patience = context.ports.mono() + Self.eventPatience
-        var left = Int.max
-        while !context.isOrphan, events.isDelivering || events.hasEvents {
-            driver.settle()
-            if events.waiting < left {
-                left = events.waiting
-                patience = context.ports.mono() + Self.eventPatience
-            } else if context.ports.mono() >= patience {
-                return false
-            }
-            serveEvents()
-            if events.isDelivering || events.hasEvents {
-                context.quietCondition.wait(context.lock, until: context.ports.mono() + 5)
+    private func closeHere(_ quiet: QuietWait, _ done: @escaping @Sendable (Closing) -> Void) {
+        context.lock.lock()
+        let isQuiet = quiet.wait()
+        var last = LastCallbacks()
+        let unsaved = finish(&last)
+        let closing: Closing = unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
+        Log.flushWhileExiting()
+        guard let poll else {
+            last.runReleases()
+            return done(closing)
+        }
+        context.lock.withLock {
+            poll.makeLastCall { [last] in
+                var last = last
+                last.runDrains()
+                last.runReleases()
+                done(closing)
             }
         }
-        return true
     }
 
-    /// In a polled queue nobody else may be there to tell events.
-    private func serveEvents() {
-        guard let poll, !poll.isPolled else { return }
-        while driver.deliverOne() {}
+    /// Under the lock: no call begins any more.
+    private func beginClosing(_ timeout: Int64?) -> QuietWait {
+        let quiet = QuietWait(self, timeout)
+        context.phase = .closing
+        context.core.scheduler.closing()
+        driver.settle()
+        return quiet
     }
 
     /// Closes the store and ends the threads; the lock is held on entry, not on exit. How many outcomes could not be written.
-    private func finish() -> Int {
+    /// `last` receives what is left for the caller to run.
+    private func finish(_ last: inout LastCallbacks) -> Int {
         let store = context.store
         context.phase = .closed
         writes.commit()
@@ -89,7 +82,7 @@ extension Engine {
         let waiters = drains.close()
         let stuck = host.transportCalls > 0 || events.isDelivering
         let (barriers, handlerRelease) = events.close()
-        var releases = [driver.close(), handlerRelease]
+        last.releases = [driver.close(), handlerRelease]
         network.stop()
         backups.close()
         store.close(clean: true)
@@ -97,20 +90,17 @@ extension Engine {
         if left > 0 { Log.error("\(store.path): \(left) outcomes could not be made durable before the close") }
         let threads = takeThreads()
         let report = Report(stop: .closed, remaining: store.totals.queued, remainingFailed: store.totals.failed)
-        poll?.close()
+        let isClosedByPoll = poll?.isLastCallAwaited ?? false
+        if !isClosedByPoll { poll?.close() }
         timer.wake()
         context.quietCondition.broadcast()
         context.lock.unlock()
-        for barrier in barriers { barrier() }
-        for waiter in waiters { waiter.done(.success(report)) }
+        last.drains = barriers + waiters.map { waiter in { waiter.done(.success(report)) } }
+        if !isClosedByPoll { last.runDrains() }
         // A thread that a callback keeps is not waited for; it ends when that returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
         // The first of them, the timer's, which is in no callback, slept on these.
         timer.close()
-        for index in releases.indices {
-            releases[index]?()
-            releases[index] = nil
-        }
         return left
     }
 }

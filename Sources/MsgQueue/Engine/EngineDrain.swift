@@ -51,14 +51,17 @@ extension Engine {
             poll?.drainerLeft()
             context.lock.unlock()
         }
-        return try drains.wait(for: answer, waiter, poll, runOne: driver.runOne)
+        return try drains.wait(for: answer, waiter, poll, runOne: runCallback)
     }
 
     // MARK: Polling
 
+    /// One callback of a polled queue; false: there is none.
+    private func runCallback() -> Bool { poll?.runLast(host) == true || driver.runOne() }
+
     package func pollDescriptor() throws(QueueError) -> Int32 {
         try context.checkProcess()
-        return context.lock.withLock { context.phase == .closed ? -1 : poll?.descriptor ?? -1 }
+        return context.lock.withLock { context.phase == .closed && poll?.isLastCallAwaited != true ? -1 : poll?.descriptor ?? -1 }
     }
 
     /// Runs what waits, on this thread; with nothing, waits for it. How many callbacks ran.
@@ -70,8 +73,8 @@ extension Engine {
             if let poll, poll.restInsideCallback() { driver.settle() }
             return 0
         }
-        guard context.phase != .closed else { throw context.ending }
+        guard context.phase != .closed || poll?.isLastCallAwaited == true else { throw context.ending }
         guard let poll else { throw QueueError(.conflict, "the callbacks of this queue run on its own threads") }
-        return try poll.run(timeout: timeout, driver.runOne)
+        return try poll.run(timeout: timeout, runCallback)
     }
 }

@@ -21,6 +21,8 @@ final class PollHost {
     private var lastPolledAt = Int64.min / 2
     private var lastPoller: pthread_t?
     private let condition = Condition()
+    private(set) var isLastCallAwaited = false
+    private var lastCall: (@Sendable () -> Void)?
 
     init(_ context: EngineContext, _ events: EventDelivery) throws(QueueError) {
         (self.context, self.events) = (context, events)
@@ -77,8 +79,8 @@ final class PollHost {
                 ran += 1
                 continue
             }
-            guard context.phase != .closed else { throw context.ending }
             if ran > 0 { break }
+            guard context.phase != .closed || isLastCallAwaited else { throw context.ending }
             if let deadline, context.ports.mono() >= deadline { break }
             condition.wait(context.lock, until: deadline)
         }
@@ -104,6 +106,29 @@ final class PollHost {
     func drainerLeft() { drainers -= 1 }
 
     // MARK: The end
+
+    /// An asynchronous close: the host is called for the last time in `poll`, once the store is closed. Until then the descriptor lives.
+    func awaitLastCall() { isLastCallAwaited = true }
+
+    func makeLastCall(_ call: @escaping @Sendable () -> Void) {
+        lastCall = call
+        endQuiet()
+        update(hasWork: true, context.ports.mono())
+        condition.broadcast()
+        context.quietCondition.broadcast()
+    }
+
+    /// Makes the last call. False: it is not there.
+    func runLast(_ host: HostCalls) -> Bool {
+        guard let call = lastCall else { return false }
+        lastCall = nil
+        host.call(call)
+        guard !context.isOrphan else { return true }
+        isLastCallAwaited = false
+        close()
+        context.quietCondition.broadcast()
+        return true
+    }
 
     func close() {
         Glibc.close(descriptor)

@@ -23,6 +23,7 @@ msgq_verdict stub_send(void *context, const msgq_delivery *delivery, msgq_outcom
   if (!well_formed(delivery, out)) atomic_store(&stub->malformed, true);
   stub->thread = pthread_self();
   atomic_store(&stub->token, delivery->token);
+  atomic_store(&stub->timeout_ms, delivery->timeout_ms);
   atomic_fetch_add(&stub->inside, 1);
   atomic_fetch_add(&stub->calls, 1);
   while (atomic_load(&stub->held)) pause_ms(1);

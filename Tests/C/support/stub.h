@@ -20,6 +20,7 @@ struct stub {
   atomic_bool held;  /* while true calls do not return */
   atomic_bool malformed;
   _Atomic uint64_t token; /* of the last call */
+  _Atomic int64_t timeout_ms; /* of the last call */
   pthread_t thread;       /* of the last call */
 };
 

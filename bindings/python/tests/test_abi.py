@@ -14,6 +14,7 @@ import pytest
 import msgqueue
 from msgqueue import MessageQueue, RetryPolicy, _abi, _options, enums
 from msgqueue._library import library
+from msgqueue.statistics import LATENCY_BOUNDS
 from support import BINDING, HEADER
 
 # The prefix of each enumeration's names in the header.
@@ -100,6 +101,11 @@ def test_the_library_exports_every_function() -> None:
 
 def test_structures_have_the_fields_of_the_header_in_its_order() -> None:
     assert {name: [field[0] for field in kind._fields_] for name, kind in _abi.STRUCTURES.items()} == structures()
+
+
+def test_statistics_have_room_for_later_kinds_and_classes() -> None:
+    assert len(_abi.Statistics().failures) == 32 > len(enums.FailureKind)
+    assert len(_abi.Statistics().latencies) == 16 > len(LATENCY_BOUNDS)
 
 
 def test_structures_have_the_layout_of_the_header(tmp_path: Path) -> None:

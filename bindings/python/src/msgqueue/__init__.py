@@ -81,7 +81,7 @@ from .retry import RetryPolicy
 from .statistics import Statistics
 from .words import relative_time
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Arrival",

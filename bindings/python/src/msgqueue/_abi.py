@@ -29,7 +29,7 @@ from ctypes import (
 from typing import Any
 
 # The version of the header that this file mirrors.
-VERSION = (0, 1, 0)
+VERSION = (0, 2, 0)
 
 ID_SIZE = 256
 LOG_SIZE = 2048
@@ -48,21 +48,23 @@ class Options(Structure):
     _fields_ = [
         ("struct_size", c_uint32),
         ("mode", c_int),
-        ("callbacks", c_int),
-        ("backoff", c_int),
-        ("exhausted", c_int),
+        ("direct", c_bool),
+        ("send_in_background", c_bool),
+        ("unmetered_only", c_bool),
+        ("pause_on_unauthorized", c_bool),
+        ("drain_batch", c_uint32),
+        ("online_debounce_ms", c_int64),
+        ("trigger_interval_ms", c_int64),
+        ("prompt_timeout_ms", c_int64),
         ("final_failure", c_int),
         ("strict_order", c_bool),
-        ("pause_on_unauthorized", c_bool),
-        ("unmetered_only", c_bool),
-        ("send_in_background", c_bool),
-        ("direct", c_bool),
+        ("max_in_flight", c_uint32),
         ("hold_interrupted", c_bool),
         ("durable_outcomes", c_bool),
         ("conflict_is_sent", c_bool),
-        ("read_only", c_bool),
-        ("refuse_lost_tail", c_bool),
-        ("max_in_flight", c_uint32),
+        ("attempt_timeout_ms", c_int64),
+        ("on_demand_timeout_ms", c_int64),
+        ("backoff", c_int),
         ("max_retries", c_uint32),
         ("ladder_ms", POINTER(c_int64)),
         ("ladder_count", c_size_t),
@@ -70,21 +72,19 @@ class Options(Structure):
         ("backoff_factor", c_double),
         ("backoff_cap_ms", c_int64),
         ("jitter", c_double),
-        ("attempt_timeout_ms", c_int64),
-        ("on_demand_timeout_ms", c_int64),
-        ("prompt_timeout_ms", c_int64),
-        ("online_debounce_ms", c_int64),
-        ("drain_batch", c_uint32),
-        ("trigger_interval_ms", c_int64),
-        ("expiry_ms", c_int64),
+        ("exhausted", c_int),
+        ("refused", c_int),
         ("keep_sent", c_uint64),
         ("keep_sent_ms", c_int64),
         ("remember_ids_ms", c_int64),
+        ("expiry_ms", c_int64),
         ("limit_messages", c_uint64),
         ("limit_bytes", c_uint64),
         ("limit_body", c_uint64),
         ("limit_metadata", c_uint64),
-        ("refused", c_int),
+        ("callbacks", c_int),
+        ("read_only", c_bool),
+        ("refuse_lost_tail", c_bool),
     ]
 
 
@@ -136,17 +136,17 @@ class Message(Structure):
         ("sequence", c_uint64),
         ("created_ms", c_int64),
         ("edited_ms", c_int64),
+        ("sent_ms", c_int64),
+        ("delivered_ms", c_int64),
+        ("read_ms", c_int64),
         ("not_before_ms", c_int64),
         ("expires_at_ms", c_int64),
         ("next_attempt_ms", c_int64),
         ("last_attempt_ms", c_int64),
-        ("sent_ms", c_int64),
         ("attempts", c_uint32),
+        ("retries_used", c_uint32),
         ("unmetered_only", c_bool),
         ("failure", POINTER(Failure)),
-        ("delivered_ms", c_int64),
-        ("read_ms", c_int64),
-        ("retries_used", c_uint32),
     ]
 
 
@@ -235,8 +235,8 @@ class Statistics(Structure):
         ("retried", c_uint64),
         ("failed", c_uint64),
         ("discarded", c_uint64),
-        ("failures", c_uint64 * 11),
-        ("latencies", c_uint64 * 11),
+        ("failures", c_uint64 * 32),
+        ("latencies", c_uint64 * 16),
         ("latency_sum_ms", c_uint64),
         ("latency_max_ms", c_uint64),
     ]
@@ -424,6 +424,7 @@ IdBuffer = c_char * ID_SIZE
 TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcome))
 EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
 DrainedFunction = CFUNCTYPE(None, c_void_p, POINTER(Report))
+ClosedFunction = CFUNCTYPE(None, c_void_p, c_int)
 LogFunction = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ReleaseFunction = CFUNCTYPE(None, c_void_p)
 
@@ -445,6 +446,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_drain_options_init": (None, [POINTER(DrainOptions)]),
     "msgq_open": (c_int, [c_char_p, POINTER(Options), _out]),
     "msgq_close": (c_int, [_queue, c_int64]),
+    "msgq_close_async": (c_int, [_queue, c_int64, ClosedFunction, c_void_p]),
     "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
     "msgq_enqueue_batch": (c_int, [_queue, POINTER(Draft), c_size_t, POINTER(IdBuffer)]),
     "msgq_record": (c_int, [_queue, POINTER(Draft), c_char_p, POINTER(IdBuffer)]),

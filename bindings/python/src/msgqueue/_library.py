@@ -33,7 +33,7 @@ def last_error(lib: ctypes.CDLL, result: int) -> Error:
 
 
 def library_version() -> str:
-    """The version of the library in use, as "0.1.0". LibraryError when there is none. Any thread."""
+    """The version of the library in use, as "0.2.0". LibraryError when there is none. Any thread."""
     version: bytes = library().msgq_version()
     return version.decode()
 

@@ -6,9 +6,21 @@ import ctypes
 
 from . import _abi, _arguments
 from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, Refused
+from .errors import InvalidError
 from .retry import RetryPolicy
 
 _NO_LIMIT = 2**64 - 1
+# In C a zero in these fields means the default. In Python None and a missing argument do, and 0 is a mistake.
+_NOT_ZERO = (
+    "max_in_flight",
+    "attempt_timeout_ms",
+    "on_demand_timeout_ms",
+    "prompt_timeout_ms",
+    "limit_body",
+    "backoff_base_ms",
+    "backoff_factor",
+    "backoff_cap_ms",
+)
 
 
 def build(
@@ -77,6 +89,9 @@ def build(
     options.limit_body = _arguments.unsigned("limit_body", limit_body, bits=64)
     options.limit_metadata = _arguments.unsigned("limit_metadata", limit_metadata, bits=64)
     _write_retry(options, retry)
+    for name in _NOT_ZERO:
+        if not getattr(options, name):
+            raise InvalidError(f"{name.removesuffix('_ms')} must be more than 0")
     return options
 
 
