@@ -127,7 +127,7 @@ def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
 
 def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = opened(mode=Mode.MANUAL, direct=False)
-    close = queue._lib.msgq_close
+    close = queue._handle.lib.msgq_close
     seen: list[tuple[bool, bool]] = []
 
     def look() -> None:
@@ -146,7 +146,7 @@ def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, m
         look()
         return result
 
-    monkeypatch.setattr(queue._handle, "_lib", Overlay(queue._lib, msgq_close=slow_close))
+    monkeypatch.setattr(queue._handle, "lib", Overlay(queue._handle.lib, msgq_close=slow_close))
     queue.close()
     assert seen == [(False, False), (True, True)]
 

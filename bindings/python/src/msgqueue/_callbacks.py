@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import _abi, _read
-from ._service import Service
-from .enums import FailureKind, Verdict
+from . import _abi, _convert
+from ._failures import described, failure, log_raised, outcome_of, wrong_answer
+from ._poll_threads import PollThreads
 from .events import Event
 from .models import Delivery, Report
 from .outcome import Outcome
@@ -49,8 +50,10 @@ class Callbacks:
         self.number = next(_numbers)
         self.transport: Transport | None = None
         self.on_event: EventHandler | None = None
-        self.service: Service | None = None
+        self.poll_threads: PollThreads | None = None
         """None: the callbacks run wherever the library calls them."""
+        self.deferred: deque[tuple[int, Callable[[], Outcome]]] = deque()
+        """The token of each attempt that was put off because of Ctrl-C, and what makes it."""
         _registry[self.number] = self
 
     def forget(self) -> None:
@@ -65,13 +68,13 @@ class Callbacks:
     def enter(self) -> None:
         """A callback begins on this thread."""
         _running.numbers.append(self.number)
-        if self.service is not None:
-            self.service.callback_began()
+        if self.poll_threads is not None:
+            self.poll_threads.callback_began()
 
     def leave(self) -> None:
         """It ended."""
-        if self.service is not None:
-            self.service.callback_ended()
+        if self.poll_threads is not None:
+            self.poll_threads.callback_ended()
         _running.numbers.pop()
 
 
@@ -91,7 +94,7 @@ def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes
     if done is None:
         return
     try:
-        done(_read.report(source[0]))
+        done(_convert.report(source[0]))
     except Exception:
         logger.error("a drain's end could not be told", exc_info=True)
 
@@ -129,13 +132,17 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
         # The library had decided to call just before the transport was taken away.
         return Outcome.offline(text="the transport was taken away")
     try:
-        delivery = _read.delivery(source)
+        delivery = _convert.delivery(source)
     except Exception as problem:
         logger.error("a message could not be read", exc_info=True)
         return failure(described(problem))
     send = partial(_attempt, callbacks, transport, delivery)
-    service = callbacks.service
-    if service is not None and not service.polls_here and service.answer_later(delivery.token, send):
+    threads = callbacks.poll_threads
+    if threads is None and _running.interruption is not None:
+        # The library goes on with other messages until it returns, and Ctrl-C must not wait for their receivers.
+        callbacks.deferred.append((delivery.token, send))
+        return Outcome.pending()
+    if threads is not None and not threads.polls_here and threads.answer_later(delivery.token, send):
         # The library found no thread that polls at this moment, and called on the one that drains. That one has its
         # own time-out to keep and must not wait for a receiver.
         return Outcome.pending()
@@ -151,16 +158,14 @@ def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> 
             return outcome
         text = wrong_answer(outcome)
         logger.error(text)
-    except Exception as problem:
-        logger.warning("a transport raised; the message will be tried again", exc_info=True)
-        text = described(problem)
+        return failure(text)
     except BaseException as problem:
-        logger.error("a transport was interrupted; the message will be tried again", exc_info=True)
-        text = described(problem)
+        outcome = outcome_of(problem)
+        log_raised(problem, outcome, delivery)
         _interrupted(callbacks, problem)
+        return outcome
     finally:
         callbacks.leave()
-    return failure(text)
 
 
 def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
@@ -169,7 +174,7 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
         return
     callbacks.enter()
     try:
-        handler(_read.event(event))
+        handler(_convert.event(event))
     except BaseException as problem:
         logger.error("an event handler raised", exc_info=True)
         _interrupted(callbacks, problem)
@@ -179,25 +184,5 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
 
 def _interrupted(callbacks: Callbacks, problem: BaseException) -> None:
     """Where callbacks run on the caller's own thread, that is who must learn that the program is to end."""
-    if callbacks.service is None and isinstance(problem, (KeyboardInterrupt, SystemExit)):
+    if callbacks.poll_threads is None and isinstance(problem, (KeyboardInterrupt, SystemExit)):
         _running.interruption = problem
-
-
-def failure(text: str) -> Outcome:
-    """A transport misbehaved: the message is tried again."""
-    return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
-
-
-def wrong_answer(answer: object) -> str:
-    """What is said of an answer that is no Outcome."""
-    what = "None" if answer is None else f"an object of type {type(answer).__name__}"
-    return f"the transport returned {what}, not an Outcome"
-
-
-def described(problem: BaseException) -> str:
-    """An exception in one line, whatever it is."""
-    name = type(problem).__name__
-    try:
-        return f"{name}: {problem}"
-    except Exception:  # noqa: BLE001 - its __str__ is as broken as the rest of it may be
-        return name

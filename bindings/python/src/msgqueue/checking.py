@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable
 
-from . import _abi, _arguments, _logs, _read
+from . import _abi, _arguments, _convert, _logs
 from ._library import last_error, library
 from .enums import Result
 from .models import CheckReport
@@ -44,4 +44,4 @@ def _report(call: Callable[[ctypes.CDLL, _abi.CheckReport], int]) -> CheckReport
     _logs.read(lib)
     if result != Result.OK:
         raise last_error(lib, result)
-    return _read.check_report(out)
+    return _convert.check_report(out)

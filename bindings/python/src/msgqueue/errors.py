@@ -98,7 +98,7 @@ class CorruptError(Error):
     code = Result.CORRUPT
 
 
-class StorageError(Error):
+class StorageError(Error, OSError):
     """Disk full, I/O error, no memory for the store; nothing changed."""
 
     code = Result.STORAGE
@@ -116,7 +116,7 @@ class TooNewError(Error):
     code = Result.TOO_NEW
 
 
-class PermissionDeniedError(Error):
+class PermissionDeniedError(Error, PermissionError):
     """The system, or the safety of the place, forbids it."""
 
     code = Result.PERMISSION

@@ -40,6 +40,8 @@ class Outcome:
     """The whole queue waits so long, not only this message."""
     retry_after_header: str = ""
     """The Retry-After header as it came: seconds or an HTTP date."""
+    not_sent: bool = False
+    """Verdict RETRY: the message surely did not reach the receiver; the attempt has Arrival.NO."""
 
     def __post_init__(self) -> None:
         """Refuses what C could not take."""
@@ -52,6 +54,7 @@ class Outcome:
         if self.retry_after is not None:
             _arguments.milliseconds("retry_after", self.retry_after)
         _arguments.flag("retry_after_queue", self.retry_after_queue)
+        _arguments.flag("not_sent", self.not_sent)
         if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_ROOM:
             raise InvalidError(f"retry_after_header has more than {_HEADER_ROOM} bytes")
 
@@ -121,6 +124,13 @@ class Outcome:
         target.retry_after_queue = self.retry_after_queue
         target.retry_after = self.retry_after_header.encode()
         target.text = _fitting(self.text)
+        target.not_sent = self.not_sent
+
+    def _for_c(self) -> _abi.Outcome:
+        """A structure of its own for `msgq_complete`."""
+        target: _abi.Outcome = _abi.sized(_abi.Outcome)
+        self._write(target)
+        return target
 
 
 def _failure(kind: FailureKind) -> FailureKind:

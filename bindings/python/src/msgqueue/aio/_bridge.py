@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ..errors import ClosedError, Error, ForkedError, StorageError
 from ..queue import MessageQueue
-from ._lane import tell
+from ._executor import tell
 
 logger = logging.getLogger("msgqueue")
 

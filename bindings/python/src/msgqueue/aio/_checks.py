@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from .. import checking
 from ..models import CheckReport
-from ._lane import Lane
+from ._executor import Executor
 
 
 async def check(path: str | os.PathLike[str]) -> CheckReport:
@@ -23,8 +23,8 @@ async def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]
 
 
 async def _run(call: Callable[[], CheckReport]) -> CheckReport:
-    lane = Lane("msgqueue check")
+    executor = Executor("msgqueue check")
     try:
-        return await lane.run(call)
+        return await executor.run(call)
     finally:
-        lane.stop()
+        executor.stop()
