@@ -8,8 +8,8 @@ extension Engine {
         guard !sender.isEmpty else { throw QueueError(.invalid, "the sender is empty") }
         try DraftRule.check(conversation: sender)
         return try changing { () throws(QueueError) in
-            if let id = draft.id, let sequence = try store.sequence(of: id) {
-                guard let known = try store.row(at: sequence, .none), known.isReceived else {
+            if let id = draft.id, let known = try store.find(id, .none) {
+                guard known.isReceived else {
                     throw QueueError(.duplicate, "the id \(id) is one of our own messages")
                 }
                 return id

@@ -31,7 +31,7 @@ package final class Store {
     package let loss: LostTail?
     /// What was mended when the store was opened, for the host to be told.
     package private(set) var repair: String?
-    package let isReadOnly: Bool
+    let isReadOnly: Bool
 
     /// Messages that wait for the fold at most, so that it stays a short pause.
     static let foldEvery: Int64 = 512
@@ -200,7 +200,7 @@ package final class Store {
         try begin()
         for attempt in try interrupted() {
             do throws(QueueError) {
-                guard let row = try row(at: attempt.sequence, .none) else { continue }
+                guard let row = try row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
                 let number = row.progress.attempts &+ 1
                 try end(
                     row,

@@ -12,14 +12,15 @@ extension Store {
         foldIfPossible()
         let statement = try database.statement(
             """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
-            INDEXED BY conversation_recent WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
+            SELECT \(ConversationColumn.self) FROM conversation INDEXED BY conversation_recent
+            WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
             """)
         statement.bind(1, before == 0 ? Int64.max : before)
         statement.bind(2, Int64(limit))
         var found: [(Name, Counts?, Int64)] = []
         try statement.forEach { () throws(QueueError) in
-            found.append((Name(statement.text(10)), checkedCounts(statement), statement.int(8)))
+            let fields = Fields<ConversationColumn>(statement)
+            found.append((Name(fields.text(.name)), checkedCounts(fields), fields.int(.lastSeq)))
             return true
         }
         var outlines: [Outline] = []
@@ -119,29 +120,28 @@ extension Store {
         let end = min(pruneCursor + Self.pruneWindow, nextSequence - 1)
         let statement = try database.statement(
             """
-            SELECT seq, status, conversation, body_size, sender, id,
-              CASE WHEN status < 6 THEN sent_at ELSE max(created_at, read_at) END FROM message
-            WHERE seq > ?1 AND seq <= ?2 AND status IN (2, 3, 4, 7) AND (?3 > 0 OR
-              (CASE WHEN status < 6 THEN sent_at ELSE max(created_at, read_at) END) < ?4) ORDER BY seq LIMIT ?5
+            SELECT \(OutlineColumn.self), CASE WHEN status < \(.received) THEN sent_at ELSE max(created_at, read_at) END FROM message
+            WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.prunable)) AND (?3 > 0 OR
+              (CASE WHEN status < \(.received) THEN sent_at ELSE max(created_at, read_at) END) < ?4) ORDER BY seq LIMIT ?5
             """)
         statement.bind(1, pruneCursor)
         statement.bind(2, end)
         statement.bind(3, excess)
         statement.bind(4, keepSince)
         statement.bind(5, Int64(Self.pruneLimit))
-        var rows: [(row: Row, id: String, at: Int64)] = []
+        var rows: [(row: Row, at: Int64)] = []
         try statement.forEach { () throws(QueueError) in
-            rows.append((outline(statement), statement.text(5), statement.int(6)))
+            rows.append((Row(Fields<OutlineColumn>(statement)), statement.int(OutlineColumn.count)))
             return true
         }
         var reached = end
-        for (row, id, at) in rows {
+        for (row, at) in rows {
             guard excess > 0 || at < keepSince else { continue }
             if try !fitCounts(to: row, .none) {
                 damaged(QueueError(.corrupt, "message \(row.sequence) (\(row.id)) was damaged and was removed from the history"))
             }
             try delete(row)
-            try remember(id, isReceived: row.isReceived, now: now)
+            try remember(row.id, isReceived: row.isReceived, now: now)
             excess -= 1
         }
         if rows.count == Self.pruneLimit, let last = rows.last { reached = last.row.sequence }
