@@ -728,9 +728,11 @@ typedef struct msgq_outcome {
   bool retry_after_queue; /* the whole queue waits so long, not only this message; kept over a restart */
   char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
+  bool not_sent;          /* MSGQ_VERDICT_RETRY: the message surely did not reach the receiver (connection refused,
+                             name not found), so that the attempt has MSGQ_ARRIVAL_NO. Default false. */
 } msgq_outcome;
 
-#define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "" }
+#define MSGQ_OUTCOME_INIT { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "", false }
 
 /* Sets every field to its default, as MSGQ_OUTCOME_INIT, for languages without macros. NULL is ignored. Any thread. Since 0.2. */
 void msgq_outcome_init(msgq_outcome *outcome);

@@ -272,6 +272,7 @@ class Outcome(Structure):
         ("retry_after_queue", c_bool),
         ("retry_after", c_char * 64),
         ("text", c_char * 512),
+        ("not_sent", c_bool),
     ]
 
 
