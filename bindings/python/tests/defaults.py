@@ -116,10 +116,19 @@ def _value(value: object) -> str:
 
 
 # The options of the table that the README tells, which are the same in every mode.
-_TOLD = (
-    "max_in_flight attempt_timeout on_demand_timeout prompt_timeout online_debounce drain_batch keep_sent keep_sent_for "
-    "remember_ids expiry limit_messages"
-).split()
+_TOLD = [
+    "max_in_flight",
+    "attempt_timeout",
+    "on_demand_timeout",
+    "prompt_timeout",
+    "online_debounce",
+    "drain_batch",
+    "keep_sent",
+    "keep_sent_for",
+    "remember_ids",
+    "expiry",
+    "limit_messages",
+]
 
 
 def _same() -> list[tuple[str, str]]:

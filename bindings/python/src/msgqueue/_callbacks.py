@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -117,9 +118,34 @@ def forget_drain(number: int) -> None:
     _drains.pop(number, None)
 
 
+def call_guarded(function: Callable[..., int], *arguments: object) -> int:
+    """Calls the library, which may run callbacks on this thread; `raise_interruption` is to follow.
+
+    Ctrl-C while the library waits is raised on the first instruction of the next callback, before any `try` there, and
+    ctypes would only report it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    before = sys.unraisablehook
+    sys.unraisablehook = partial(_unraisable, before)
+    try:
+        return function(*arguments)
+    finally:
+        sys.unraisablehook = before
+
+
+def _unraisable(before: Callable[[Any], object], report: Any) -> None:  # noqa: ANN401 - the type is not public
+    ours = (_call_transport, _call_event_handler, _call_drained)
+    if isinstance(report.exc_value, KeyboardInterrupt) and report.object in ours:
+        _running.interruption = report.exc_value
+    else:
+        before(report)
+
+
 def raise_interruption() -> None:
-    """Raises what interrupted a callback on this thread (Ctrl-C, SystemExit), now that the library has returned: an
-    exception cannot pass through it.
+    """Raises what interrupted a callback on this thread (Ctrl-C, SystemExit), after the library has returned.
+
+    An exception cannot pass through the library.
     """
     problem, _running.interruption = _running.interruption, None
     if problem is not None:
@@ -159,7 +185,7 @@ def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> 
         text = wrong_answer(outcome)
         logger.error(text)
         return failure(text)
-    except BaseException as problem:
+    except BaseException as problem:  # noqa: BLE001 - it is logged, and raised after the library has returned
         outcome = outcome_of(problem)
         log_raised(problem, outcome, delivery)
         _interrupted(callbacks, problem)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from . import _abi, _arguments, _convert, _interruptible
-from ._callbacks import drained_trampoline, expect_drain, forget_drain, raise_interruption
+from ._callbacks import call_guarded, drained_trampoline, expect_drain, forget_drain, raise_interruption
 from ._handle import Handle
 from ._poll_threads import PollThreads
 from ._queries import Queries
@@ -78,7 +78,7 @@ class Drains:
         """Makes the library's own call, which waits without looking for signals."""
         handle = self._handle
         out: _abi.Report = _abi.sized(_abi.Report)
-        result = handle.lib.msgq_drain(handle.pointer, options, out)
+        result = call_guarded(handle.lib.msgq_drain, handle.pointer, options, out)
         raise_interruption()
         if result != Result.TIMEOUT:
             # The report says TIMEOUT, too; an exception would only take from the caller what was done until then.

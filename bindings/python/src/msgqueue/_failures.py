@@ -22,9 +22,20 @@ logger = logging.getLogger("msgqueue")
 _NETWORK_ERRORS = frozenset(
     getattr(errno, name)
     for name in (
-        "EADDRNOTAVAIL ECONNABORTED ECONNREFUSED ECONNRESET EHOSTDOWN EHOSTUNREACH ENETDOWN ENETRESET ENETUNREACH "
-        "ENONET ENOTCONN EPIPE ESHUTDOWN"
-    ).split()
+        "EADDRNOTAVAIL",
+        "ECONNABORTED",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "EHOSTDOWN",
+        "EHOSTUNREACH",
+        "ENETDOWN",
+        "ENETRESET",
+        "ENETUNREACH",
+        "ENONET",
+        "ENOTCONN",
+        "EPIPE",
+        "ESHUTDOWN",
+    )
     if hasattr(errno, name)
 )
 # asyncio.open_connection, when every address of a name failed in a way of its own.

@@ -14,7 +14,7 @@ import warnings
 from enum import Enum
 
 from . import _abi, _arguments, _interruptible, _logs
-from ._callbacks import Callbacks, raise_interruption
+from ._callbacks import Callbacks, call_guarded, raise_interruption
 from ._library import last_error
 from ._poll_threads import PollThreads
 from .enums import Result, Verdict
@@ -111,7 +111,7 @@ class Handle:
         self._polls[thread] = math.inf
         try:
             deferred = 0 if self.callbacks.is_running_here else self._run_deferred()
-            result: int = self.lib.msgq_poll(self._pointer, 0 if deferred else timeout_ms, ran)
+            result = call_guarded(self.lib.msgq_poll, self._pointer, 0 if deferred else timeout_ms, ran)
         finally:
             self._polls[thread] = time.monotonic()
         ran.value += deferred
@@ -165,9 +165,10 @@ class Handle:
         while self.callbacks.deferred:
             token, _ = self.callbacks.deferred.popleft()
             self._answer(token, Outcome.offline(text="interrupted before it began"))
-        result, error = Result.INTERNAL, None
+        result: int = Result.INTERNAL
+        error = None
         try:
-            result = self.lib.msgq_close(pointer, limit)
+            result = call_guarded(self.lib.msgq_close, pointer, limit)
             if result not in (Result.OK, Result.CLOSED):
                 error = last_error(self.lib, result)
         finally:

@@ -37,8 +37,9 @@ _place = _Place()
 
 
 class PollThreads:
-    """Polls one queue, with one thread more than there are callbacks running, so that events are told and other
-    conversations sent while a transport blocks.
+    """Polls one queue, with one thread more than there are callbacks running.
+
+    So events are delivered and other conversations sent while a transport blocks.
     """
 
     def __init__(self, lib: ctypes.CDLL, pointer: int, name: str, max_in_flight: int) -> None:

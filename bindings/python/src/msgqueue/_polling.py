@@ -10,7 +10,7 @@ from . import _arguments
 from ._handle import Handle
 from .errors import ClosedError, ConflictError
 
-# Only the main thread handles signals, and only between two calls of the library. So long may Ctrl-C wait: milliseconds.
+# Milliseconds between two looks for signals, which only the main thread handles, between two calls of the library.
 _ATTENTION = 200
 
 

@@ -11,13 +11,30 @@ from ._executor import Executor
 
 
 async def check(path: str | os.PathLike[str]) -> CheckReport:
-    """As `msgqueue.check`. When it is cancelled after it began, it is done to its end."""
+    """Checks a store, as `msgqueue.check`.
+
+    When it is cancelled after it began, it is done to its end.
+
+    Args:
+        path: The store's file.
+
+    Raises:
+        Error: As `msgqueue.check`.
+    """
     return await _run(lambda: checking.check(path))
 
 
 async def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
-    """As `msgqueue.salvage`. When it is cancelled after it began, it is done to its end: the new store may appear
-    later.
+    """Makes a new store of what is whole in another, as `msgqueue.salvage`.
+
+    When it is cancelled after it began, it is done to its end: the new store may appear later.
+
+    Args:
+        source: The store's file.
+        target: The new file.
+
+    Raises:
+        Error: As `msgqueue.salvage`.
     """
     return await _run(lambda: checking.salvage(source, target))
 
