@@ -12,6 +12,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# Seconds between two looks for signals.
+_ATTENTION = 0.2
+
 
 def run(call: Callable[[], T], name: str) -> T:
     """Returns or raises what the call does. On the main thread it is made by another one, which is waited for.
@@ -37,7 +40,9 @@ def run(call: Callable[[], T], name: str) -> T:
     except RuntimeError:
         # The system, or an interpreter that is ending, gives no thread.
         return call()
-    ended.wait()
+    while not ended.wait(_ATTENTION):
+        # A signal just before the wait begins does not end it.
+        pass
     if problems:
         try:
             raise problems[0]
