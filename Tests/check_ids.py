@@ -19,7 +19,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 
 # What is not promised yet, with the reason. It is shown as open, whatever tests there are of a part of it.
 OPEN = {
-    "X10": "the simulation kit is not public yet",
     "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
     **{f"F{number}": "flow after an outage is not built yet" for number in range(1, 9)},
     **{f"I{number}": "packages, the control socket and the command line are not built yet" for number in range(1, 7)},
@@ -30,7 +29,7 @@ OPEN = {
 SOURCES = [
     ("C", "Tests/C", "*.c", r"^TEST\((\w+)\)"),
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
-    ("Swift", "Tests/MsgQueueTests", "**/*.swift", r"\bfunc (\w+)\("),
+    ("Swift", "Tests", "MsgQueue*Tests/**/*.swift", r"\bfunc (\w+)\("),
 ]
 
 

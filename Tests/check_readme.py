@@ -1,5 +1,5 @@
 """Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints.
+after one is what it prints. With Swift, also the code in the simulation kit's article.
 
     python3 Tests/check_readme.py c|python|swift
 
@@ -33,7 +33,9 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 """
-PRODUCT = '.product(name: "MsgQueue", package: "libmsgqueue")'
+PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in ("MsgQueue", "MsgQueueSimulation"))
+README = ROOT / "README.md"
+ARTICLE = ROOT / "Sources/MsgQueueSimulation/MsgQueueSimulation.docc/MsgQueueSimulation.md"
 
 
 class Example(NamedTuple):
@@ -42,14 +44,22 @@ class Example(NamedTuple):
     name: str
     code: str
     expected: str | None
+    # It opens a store of its own.
+    has_store: bool
 
 
 def examples(language: str) -> list[Example]:
-    blocks = re.findall(
-        r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
-    )
-    found = [(code, expected if said else None) for name, code, said, expected in blocks if name == language]
-    return [Example(f"{language}{number}", code, expected) for number, (code, expected) in enumerate(found, 1)]
+    found = []
+    for document in [README, ARTICLE] if language == "swift" else [README]:
+        blocks = re.findall(
+            r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", document.read_text(), re.MULTILINE | re.DOTALL
+        )
+        found += [
+            (code, expected if said else None, document == README)
+            for name, code, said, expected in blocks
+            if name == language
+        ]
+    return [Example(f"{language}{number}", *example) for number, example in enumerate(found, 1)]
 
 
 def run(command: list[str], directory: Path, **variables: str) -> str:
@@ -97,7 +107,7 @@ def build_swift(found: list[Example]) -> Path:
         sources.mkdir(parents=True, exist_ok=True)
         (sources / "main.swift").write_text(example.code)
     targets = "\n".join(
-        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCT}]),' for example in found
+        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCTS}]),' for example in found
     )
     (package / "Package.swift").write_text(MANIFEST.format(root=ROOT, targets=targets))
     run(["swift", "build"], package)
@@ -107,7 +117,7 @@ def build_swift(found: list[Example]) -> Path:
 def main() -> int:
     language = sys.argv[1]
     found = examples(language)
-    problems = [] if found else [f"README.md has no example in {language}"]
+    problems = [] if found else [f"there is no example in {language}"]
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
@@ -118,7 +128,7 @@ def main() -> int:
                 printed = run([str(programs / example.name)], directory)
             else:
                 printed = run_c(example, directory) if language == "c" else run_python(example, directory)
-            if not list(directory.glob("*.db")):
+            if example.has_store and not list(directory.glob("*.db")):
                 problems.append(f"{example.name} left no store")
         if example.expected is not None and printed != example.expected:
             problems.append(f"{example.name} printed\n{printed}instead of\n{example.expected}")

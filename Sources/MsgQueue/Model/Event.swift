@@ -47,4 +47,12 @@ public struct Prompt: Sendable, Equatable {
     public let conversations: Int64
     /// The prompt expires after this many milliseconds.
     public let timeout: Int64
+
+    package init(messages: Int64, bytes: Int64, oldestAt: Int64, conversations: Int64, timeout: Int64) {
+        self.messages = messages
+        self.bytes = bytes
+        self.oldestAt = oldestAt
+        self.conversations = conversations
+        self.timeout = timeout
+    }
 }

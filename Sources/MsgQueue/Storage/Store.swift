@@ -18,8 +18,7 @@ package final class Store {
         set { state.foldedThrough = newValue }
     }
     var counters = Counters()
-    /// History up to this sequence was looked at for pruning.
-    var pruneCursor: Int64 = 0
+    var pruneMap = PruneMap()
     /// What this transaction changed in memory, to be undone when it fails.
     private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
     /// Under way.
@@ -351,6 +350,7 @@ package final class Store {
 
     private func undo() {
         if let (next, old, compared) = atBegin { (nextSequence, state, comparison) = (next, old, compared) }
+        pruneMap.undo()
         counters.rollback()
     }
 

@@ -72,8 +72,11 @@ extension Store {
         try statement.run()
         // A row that is gone by now is in no count any more.
         guard database.changes == 1, progress.status != row.progress.status else { return }
-        // The pruning goes through the history in order: what joins it behind its back makes it begin anew.
-        if progress.status == .sent || row.isReceived { pruneCursor = min(pruneCursor, row.sequence - 1) }
+        if row.isReceived {
+            if progress.status == .read { pruneMap.note(row.sequence, at: max(row.createdAt, progress.readAt)) }
+        } else if [.sent, .delivered, .read].contains(progress.status) {
+            pruneMap.note(row.sequence, at: progress.sentAt)
+        }
         try count(row, row.change(to: progress.status))
     }
 

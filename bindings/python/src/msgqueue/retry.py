@@ -31,7 +31,7 @@ class RetryPolicy:
         cap: The longest delay in seconds, from `base` to 7 days; default 1 hour.
         max_retries: 0 to 1000; None: the length of the ladder, or 5. A shorter ladder ends earlier.
         jitter: Each delay is varied at random by plus or minus this share, 0 to 1, except one that a receiver asked
-            for.
+            for. Where many clients share a receiver, 0.2 or more keeps them from coming back together after an outage.
         exhausted: What happens to a message whose retries are used up.
     """
 
