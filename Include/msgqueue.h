@@ -551,12 +551,15 @@ typedef struct msgq_outcome {
   int64_t retry_after_ms; /* not earlier than this from now, whatever the wall clock does; -1: not
                              given. At most 7 days */
   bool retry_after_queue; /* delays the whole queue, not only this message; kept over a restart */
+  bool not_sent;          /* MSGQ_VERDICT_RETRY: the receiver surely did not get the message
+                             (connection refused, name not found): the attempt has MSGQ_ARRIVAL_NO.
+                             Default false */
   char retry_after[64];   /* the Retry-After header as it came: seconds or an HTTP date; "": none */
   char text[512];         /* raw, for a developer; cut to fit */
 } msgq_outcome;
 
 #define MSGQ_OUTCOME_INIT \
-  { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, "", "" }
+  { sizeof(msgq_outcome), MSGQ_VERDICT_UNKNOWN, MSGQ_FAILURE_NONE, 0, -1, false, false, "", "" }
 
 void msgq_outcome_init(msgq_outcome *outcome);
 

@@ -77,14 +77,15 @@ private func answered(_ verdict: Outcome.Verdict, _ kind: FailureKind, _ answer:
     Outcome(
         verdict: verdict, kind: kind, code: answer.code, text: text(answer, at: \.text),
         retryAfter: answer.retry_after_ms < 0 ? nil : answer.retry_after_ms, retryAfterHeader: text(answer, at: \.retry_after),
-        retryAfterIsForQueue: answer.retry_after_queue)
+        retryAfterIsForQueue: answer.retry_after_queue, isNotSent: answer.not_sent)
 }
 
 @_cdecl("msgq_complete") @implementation
 public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: UnsafePointer<msgq_outcome>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let answer = try Structs.read(try require(outcome, "outcome"), "msgq_outcome", over: defaultOutcome, flags: [\.retry_after_queue])
+        let answer = try Structs.read(
+            try require(outcome, "outcome"), "msgq_outcome", over: defaultOutcome, flags: [\.retry_after_queue, \.not_sent])
         try engine.complete(
             token, answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer))
     }

@@ -379,3 +379,31 @@ TEST(X2_the_ledger_knows_what_surely_did_not_arrive) {
   msgq_ledger_free(ledger);
   post_end(&post);
 }
+
+static msgq_verdict meet_a_refused_connection(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)delivery;
+  out->kind = MSGQ_FAILURE_NETWORK;
+  out->not_sent = *(const bool *)context;
+  return MSGQ_VERDICT_RETRY;
+}
+
+TEST(X2_a_transport_says_that_a_message_was_surely_not_sent) {
+  static bool not_sent[] = { false, true };
+  for (int index = 0; index < 2; index++) {
+    struct scene scene;
+    msgq_ledger *ledger = NULL;
+    scene_begin(&scene);
+    scene.options.mode = MSGQ_MODE_MANUAL;
+    scene_open(&scene);
+    REQUIRE_OK(msgq_set_transport(scene.queue, meet_a_refused_connection, &not_sent[index], NULL));
+    put(&scene, "a", "ana", "hello");
+    drain(&scene);
+    AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
+    REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
+    REQUIRE(msgq_ledger_size(ledger) == 1);
+    CHECK_NUMBER(MSGQ_FAILURE_NETWORK, msgq_ledger_at(ledger, 0)->kind);
+    CHECK_NUMBER(not_sent[index] ? MSGQ_ARRIVAL_NO : MSGQ_ARRIVAL_PERHAPS, msgq_ledger_at(ledger, 0)->arrival);
+    msgq_ledger_free(ledger);
+    scene_end(&scene);
+  }
+}

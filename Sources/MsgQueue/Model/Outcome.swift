@@ -24,10 +24,13 @@ public struct Outcome: Sendable, Equatable {
     public var retryAfterHeader: String
     /// The whole queue waits, not only this message.
     public var retryAfterIsForQueue: Bool
+    /// Verdict `retry`: the message surely did not reach the receiver.
+    public var isNotSent: Bool
 
     public init(
         verdict: Verdict, kind: FailureKind = .none, code: Int32 = 0, text: String = "",
-        retryAfter: Int64? = nil, retryAfterHeader: String = "", retryAfterIsForQueue: Bool = false
+        retryAfter: Int64? = nil, retryAfterHeader: String = "", retryAfterIsForQueue: Bool = false,
+        isNotSent: Bool = false
     ) {
         self.verdict = verdict
         self.kind = kind
@@ -36,6 +39,7 @@ public struct Outcome: Sendable, Equatable {
         self.retryAfter = retryAfter
         self.retryAfterHeader = retryAfterHeader
         self.retryAfterIsForQueue = retryAfterIsForQueue
+        self.isNotSent = isNotSent
     }
 
     /// The receiver has it, or had it already.

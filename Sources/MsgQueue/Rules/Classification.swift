@@ -3,8 +3,8 @@ package enum Judgement: Equatable, Sendable {
     case sent(code: Int32)
     /// It never left.
     case offline(text: String)
-    /// May pass. `after`: the receiver asked for this many milliseconds.
-    case retry(FailureKind, code: Int32, text: String, after: Int64?)
+    /// May pass. `after`: the receiver asked for this many milliseconds. `isNotSent`: the message surely did not reach it.
+    case retry(FailureKind, code: Int32, text: String, after: Int64?, isNotSent: Bool = false)
     /// For good.
     case reject(FailureKind, code: Int32, text: String)
 
@@ -13,7 +13,7 @@ package enum Judgement: Equatable, Sendable {
         switch self {
         case .sent: .yes
         case .offline, .reject: .no
-        case .retry(let kind, _, _, _): kind == .rateLimit || kind == .offline ? .no : .perhaps
+        case .retry(let kind, _, _, _, let isNotSent): isNotSent || kind == .rateLimit || kind == .offline ? .no : .perhaps
         }
     }
 }
@@ -28,7 +28,8 @@ package enum Classification {
         case .sent: return .sent(code: outcome.code)
         case .offline: return .offline(text: outcome.text)
         case .retry:
-            return .retry(known(outcome.kind, or: .unknown), code: outcome.code, text: outcome.text, after: after)
+            return .retry(
+                known(outcome.kind, or: .unknown), code: outcome.code, text: outcome.text, after: after, isNotSent: outcome.isNotSent)
         case .reject:
             return .reject(known(outcome.kind, or: .rejected), code: outcome.code, text: outcome.text)
         case .http:

@@ -159,7 +159,7 @@ package enum OutcomeRule {
             progress.attempts = trial.number
             let discards = discardRefused && trial.hand != .retry && !before.isRetriedByHand
             return end(discards ? .discarded : .failed, .failed, line(.rejected, kind, code, text))
-        case .retry(let kind, let code, let text, let wish):
+        case .retry(let kind, let code, let text, let wish, _):
             progress.attempts = trial.number
             let attempt = line(.retry, kind, code, text)
             if trial.hand == .retry { return end(.failed, .failed, attempt) }

@@ -14,7 +14,7 @@ import Testing
         switch judgement {
         case .sent: .sent
         case .offline: .offline
-        case .retry(let kind, _, _, _): .retry(kind)
+        case .retry(let kind, _, _, _, _): .retry(kind)
         case .reject(let kind, _, _): .reject(kind)
         }
     }

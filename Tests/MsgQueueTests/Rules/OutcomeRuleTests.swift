@@ -240,7 +240,9 @@ import Testing
 
     @Test func X2_what_surely_did_not_arrive_leaves_no_doubt() {
         for judgement in [
-            Judgement.retry(.rateLimit, code: 429, text: "", after: nil), .reject(.rejected, code: 400, text: ""), .offline(text: ""),
+            Judgement.retry(.rateLimit, code: 429, text: "", after: nil),
+            .retry(.network, code: 0, text: "refused", after: nil, isNotSent: true), .reject(.rejected, code: 400, text: ""),
+            .offline(text: ""),
         ] { #expect(!resolve(judgement, trial()).progress.perhapsArrived, "\(judgement)") }
     }
 

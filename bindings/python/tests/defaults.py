@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
 from datetime import timedelta
+from enum import IntEnum
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
@@ -21,15 +21,15 @@ from msgqueue import (  # noqa: E402 - where it is, was just told
     Delivery,
     Event,
     EventKind,
+    Exhausted,
     FailureKind,
     MessageQueue,
     Mode,
     Outcome,
     Reason,
     Status,
-    _abi,
+    _options,
 )
-from msgqueue._library import library  # noqa: E402 - as above
 
 BEGIN, END = "<!-- defaults: written by bindings/python/tests/defaults.py -->\n\n", "\n<!-- end of the defaults -->\n"
 _UNITS = ((86_400_000, "days"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -104,24 +104,46 @@ def _limit(number: int) -> str:
     return f"{number:,}" if number else "none"
 
 
-# The options that are the same in every mode, and how their values are written.
-_SAME: tuple[tuple[str, str, Callable[[int], str]], ...] = (
-    ("`max_retries`, for delays of your own", "max_retries", str),
-    ("`max_in_flight`", "max_in_flight", str),
-    ("`attempt_timeout`", "attempt_timeout_ms", _duration),
-    ("`on_demand_timeout`", "on_demand_timeout_ms", _duration),
-    ("`prompt_timeout`", "prompt_timeout_ms", _duration),
-    ("`online_debounce`", "online_debounce_ms", _duration),
-    ("`drain_batch`", "drain_batch", lambda number: _limit(number) if number else "all"),
-    ("`keep_sent`", "keep_sent", _limit),
-    ("`keep_sent_for`", "keep_sent_ms", _duration),
-    ("`remember_ids`", "remember_ids_ms", _duration),
-    ("`expiry`", "expiry_ms", lambda number: _duration(number) if number else "none"),
-    ("`limit_messages`, `limit_bytes`", "limit_messages", _limit),
-    ("`exhausted`", "exhausted", lambda number: ("keep", "discard")[number]),
-    ("`refused`", "refused", lambda number: ("keep", "discard")[number]),
-    ("`final_failure`", "final_failure", lambda number: ("step aside", "block")[number]),
-)
+def _value(value: object) -> str:
+    """A default of the options table; options in seconds are floats."""
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return _duration(round(value * 1000))
+    if isinstance(value, IntEnum):
+        return value.name.lower().replace("_", " ")
+    return _limit(int(str(value)))
+
+
+# The options of the table that the README tells, which are the same in every mode.
+_TOLD = [
+    "max_in_flight",
+    "attempt_timeout",
+    "on_demand_timeout",
+    "prompt_timeout",
+    "online_debounce",
+    "drain_batch",
+    "keep_sent",
+    "keep_sent_for",
+    "remember_ids",
+    "expiry",
+    "limit_messages",
+]
+
+
+def _same() -> list[tuple[str, str]]:
+    """The defaults that are the same in every mode, as the library has them."""
+    options, values = _options.library_defaults(), _options.defaults()
+    assert options.limit_bytes == options.limit_messages
+    names = {"limit_messages": "`limit_messages`, `limit_bytes`"}
+    rows = [(names.get(name, f"`{name}`"), _value(values[name])) for name in _TOLD]
+    rows[rows.index(("`drain_batch`", "none"))] = ("`drain_batch`", "all")
+    return [
+        ("`max_retries`, for delays of your own", str(options.max_retries)),
+        *rows,
+        ("`exhausted`", _value(Exhausted(options.exhausted))),
+        *((f"`{name}`", _value(values[name])) for name in ("refused", "final_failure")),
+    ]
 
 
 def table() -> str:
@@ -143,10 +165,7 @@ def table() -> str:
     ]
     rows = [list(row) for row in zip(names, *columns)]
     rows.insert(1, ["---"] * (len(columns) + 1))
-    options = _abi.sized(_abi.Options)
-    library().msgq_options_init(options)
-    assert options.limit_bytes == options.limit_messages
-    rows += [[name, *[write(getattr(options, field))] * len(columns)] for name, field, write in _SAME]
+    rows += [[name, *[value] * len(columns)] for name, value in _same()]
     return "".join("| " + " | ".join(row) + " |\n" for row in rows).replace("| --- ", "|---").replace("--- |", "---|")
 
 

@@ -25,8 +25,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src")]
 
 import msgqueue  # noqa: E402 - where it is, was just told
-from msgqueue import MessageQueue, RetryPolicy, _abi, _options  # noqa: E402 - as above
-from msgqueue._library import library  # noqa: E402 - as above
+from msgqueue import MessageQueue, _abi, _options  # noqa: E402 - as above
 
 NAMES = ("manual", "ask", "retry", "history", "background", "automatic")
 
@@ -71,12 +70,8 @@ def recipes() -> dict[str, Recipe]:
 
 def in_c(given: dict[str, Any]) -> dict[str, Any]:
     """The fields of msgq_options that these options set to something else than the default."""
-    parameters = inspect.signature(MessageQueue).parameters.values()
-    named = {each.name: each.default for each in parameters if each.name not in _OF_THE_PROGRAM}
-    named.update(given)
-    options = _options.build(**{**named, "retry": named["retry"] or RetryPolicy()})
-    defaults = _abi.sized(_abi.Options)
-    library().msgq_options_init(defaults)
+    options = _options.build(given)
+    defaults = _options.library_defaults()
     fields = [name for name, *_ in _abi.Options._fields_ if name not in _NO_OPTIONS]
     found = {name: getattr(options, name) for name in fields if getattr(options, name) != getattr(defaults, name)}
     if options.ladder_count:

@@ -151,11 +151,37 @@ def test_versions_agree() -> None:
     assert msgqueue.library_version() == version
 
 
+def signature() -> dict[str, inspect.Parameter]:
+    """The options among the parameters of MessageQueue."""
+    parameters = inspect.signature(MessageQueue).parameters
+    return {name: each for name, each in parameters.items() if name not in ("path", "transport", "on_event", "polled")}
+
+
+def test_the_signature_the_table_and_the_documentation_of_the_options_agree() -> None:
+    assert set(signature()) == set(_options.Options.__annotations__) == {*_options.TABLE, "retry"}
+    assert {name: signature()[name].default for name in _options.TABLE} == _options.defaults()
+    documented = dict(
+        re.findall(r"^ {12}(\w+): (.*?)(?=^ {12}\w|\Z)", MessageQueue.__init__.__doc__ or "", re.M | re.S)
+    )
+    for name, option in _options.TABLE.items():
+        assert option.values in " ".join(documented[name].split()), name
+
+
+def test_every_option_of_the_header_is_in_the_table() -> None:
+    ours = {option.field for option in _options.TABLE.values()}
+    of_retry = {"backoff", "exhausted", "max_retries", "ladder_ms", "ladder_count", "jitter"}
+    of_retry |= {"backoff_base_ms", "backoff_factor", "backoff_cap_ms"}
+    assert {name for name, *_ in _abi.Options._fields_} - ours - of_retry == {"struct_size", "callbacks"}
+
+
 def options_by_default() -> _abi.Options:
     """What MessageQueue without options gives to the library."""
-    parameters = inspect.signature(MessageQueue).parameters
-    names = [name for name in inspect.signature(_options.build).parameters if name != "retry"]
-    return _options.build(retry=RetryPolicy(), **{name: parameters[name].default for name in names})
+    return _options.build({name: each.default for name, each in signature().items() if name != "retry"})
+
+
+def policy_by_default() -> _abi.Options:
+    """The same with the binding's own default policy."""
+    return _options.build({"retry": RetryPolicy()})
 
 
 def test_the_defaults_are_those_of_the_header(tmp_path: Path) -> None:
@@ -172,7 +198,7 @@ def test_the_defaults_are_those_of_the_header(tmp_path: Path) -> None:
 def test_the_library_sets_the_same_defaults() -> None:
     options = _abi.Options()
     library().msgq_options_init(options)
-    given = options_by_default()
+    given = policy_by_default()
     given.callbacks = enums.Callbacks.THREAD
     names = [name for name, *_ in _abi.Options._fields_ if name != "ladder_ms"]
     assert {name: getattr(options, name) for name in names} == {name: getattr(given, name) for name in names}

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -96,7 +96,7 @@ def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
             polls = 0
-            behind = queue._at_home.queue
+            behind = queue._calls.opened.queue
             poll = behind.poll
 
             def counted(timeout: float | None = None) -> int:
@@ -120,7 +120,7 @@ def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
 def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
-            behind = queue._at_home.queue
+            behind = queue._calls.opened.queue
             began = threading.Event()
 
             def slow(conversation: str | None = None) -> Any:
@@ -146,7 +146,7 @@ def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Pat
     async def test() -> None:
         told: list[Event] = []
         async with aio.MessageQueue(store, on_event=told.append) as queue:
-            behind = queue._at_home.queue
+            behind = queue._calls.opened.queue
             began, go_on = threading.Event(), threading.Event()
             polls: list[int] = []
             poll = behind.poll
@@ -250,8 +250,8 @@ def test_the_options_are_those_of_the_plain_queue() -> None:
     plain = dict(inspect.signature(msgqueue.MessageQueue).parameters)
     for name in ("path", "transport", "on_event", "polled"):
         del plain[name]
-    options = {name: kind.__forward_arg__ for name, kind in aio.Options.__annotations__.items()}
-    assert options == {name: parameter.annotation for name, parameter in plain.items()}
+    types = get_type_hints(msgqueue.MessageQueue.__init__)
+    assert get_type_hints(aio.Options) == {name: types[name] for name in plain}
 
 
 def test_importing_the_package_does_not_import_asyncio() -> None:
@@ -301,6 +301,7 @@ def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     problem = ValueError("boom")
+    caplog.set_level(logging.DEBUG, "msgqueue")
 
     async def test() -> None:
         complaints = Complaints()
@@ -322,7 +323,9 @@ def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
 
     in_loop(test())
     logged = [record for record in caplog.records if record.exc_info and record.exc_info[1] is problem]
-    assert [(record.name, record.levelno) for record in logged] == [("msgqueue", logging.WARNING)]
+    assert [(record.name, record.levelno) for record in logged] == [("msgqueue", logging.DEBUG)]
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line.endswith("failed (UNKNOWN): the transport raised ValueError: boom")
 
 
 def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path) -> None:
@@ -331,7 +334,7 @@ def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path)
             raise RuntimeError("can't start new thread")
 
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
-            queue._at_home.attempts.answers.submit = none_left  # type: ignore[method-assign]
+            queue._calls.opened.attempts.answers.submit = none_left  # type: ignore[method-assign]
             id = await queue.enqueue("hello")
             await until(lambda: is_status(queue, id, Status.SENT))
 
@@ -367,11 +370,11 @@ def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, 
             return Outcome.sent()
 
         def attempts() -> list[asyncio.Task[Any]]:
-            return list(queue._at_home.attempts._tasks)
+            return list(queue._calls.opened.attempts._tasks)
 
         async with aio.MessageQueue(store, transport, retry=RetryPolicy(ladder=[0.05])) as queue:
             if when == "before it began":
-                begin = queue._at_home.attempts._begin
+                begin = queue._calls.opened.attempts._begin
                 cancelled: list[bool] = []
 
                 def cancelling(transport: aio.Transport, delivery: Delivery) -> None:
@@ -379,7 +382,7 @@ def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, 
                     if not cancelled:
                         cancelled.append(attempts()[0].cancel())
 
-                queue._at_home.attempts._begin = cancelling  # type: ignore[method-assign]
+                queue._calls.opened.attempts._begin = cancelling  # type: ignore[method-assign]
             id = await queue.enqueue("hello")
             if when == "under way":
                 await until(lambda: calls)
@@ -646,7 +649,7 @@ def test_the_events_of_a_drain_are_told_before_its_report(store: Path) -> None:
 def test_an_enqueue_that_is_cancelled_leaves_the_queue_right(store: Path, cancelled_at_once: bool) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
-            home = queue._at_home
+            home = queue._calls.opened
             blocked, release = threading.Event(), threading.Event()
 
             def block() -> None:

@@ -64,7 +64,7 @@ def test_a_reader_that_waits_ends_when_the_queue_is_closed(store: Path) -> None:
 def test_leaving_the_loop_or_aclose_ends_a_reader(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
-            readers = queue._at_home.events._readers
+            readers = queue._calls.opened.events._readers
             await queue.set_connectivity(Connectivity.OFFLINE)
             asyncio.get_running_loop().call_later(0.05, lambda: asyncio.ensure_future(queue.enqueue("hello")))
             async for event in queue.events():

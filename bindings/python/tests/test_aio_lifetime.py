@@ -180,6 +180,28 @@ def test_close_gives_up_in_time_cancels_the_tasks_and_the_outcome_is_unknown(sto
     assert [attempt.outcome for attempt in opened().attempts(id)] == [AttemptOutcome.UNKNOWN]
 
 
+@pytest.mark.parametrize(
+    ("problem", "expected"), [(None, 45.0), (ValueError(), 45.0), (asyncio.CancelledError(), 5.0), (SystemExit(), 5.0)]
+)
+def test_a_block_waits_as_long_as_an_attempt_may_take(
+    store: Path, monkeypatch: pytest.MonkeyPatch, problem: BaseException | None, expected: float
+) -> None:
+    waits: list[float | None] = []
+    close = aio.MessageQueue.close
+
+    async def watched(queue: aio.MessageQueue, timeout: float | None = 5.0) -> None:
+        waits.append(timeout)
+        await close(queue, timeout)
+
+    async def test() -> None:
+        monkeypatch.setattr(aio.MessageQueue, "close", watched)
+        queue = await aio.MessageQueue(store, attempt_timeout=40, on_demand_timeout=4).open()
+        await queue.__aexit__(None if problem is None else type(problem), problem, None)
+
+    in_loop(test())
+    assert waits == [expected]
+
+
 async def is_sending(queue: aio.MessageQueue, id: str) -> bool:
     return (await queue.get(id)).status is Status.SENDING
 

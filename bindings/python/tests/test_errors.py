@@ -9,7 +9,17 @@ import pytest
 
 import msgqueue
 from conftest import Opener
-from msgqueue import DuplicateError, Error, InternalError, InvalidError, NotFoundError, Result, TimedOutError
+from msgqueue import (
+    DuplicateError,
+    Error,
+    InternalError,
+    InvalidError,
+    NotFoundError,
+    PermissionDeniedError,
+    Result,
+    StorageError,
+    TimedOutError,
+)
 from msgqueue.errors import from_result
 
 
@@ -36,6 +46,8 @@ def test_an_answer_that_is_no_result_is_a_defect() -> None:
 def test_errors_are_what_python_calls_them() -> None:
     assert issubclass(InvalidError, ValueError)
     assert issubclass(NotFoundError, LookupError)
+    assert issubclass(PermissionDeniedError, PermissionError)
+    assert issubclass(StorageError, OSError)
     assert issubclass(TimedOutError, TimeoutError)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import Opener
-from msgqueue import Connectivity, MessageQueue, _read
+from msgqueue import Connectivity, MessageQueue, _convert
 
 # What makes something, and what frees it.
 FREED_BY = {
@@ -73,8 +73,8 @@ def queue(opened: Opener) -> MessageQueue:
 
 @pytest.mark.parametrize(("call"), [call for _, _, call in CALLS], ids=[name for name, _, _ in CALLS])
 def test_what_was_copied_is_freed(queue: MessageQueue, call: Callable[[MessageQueue], object]) -> None:
-    watched = Watched(queue._lib)
-    queue._lib = watched  # type: ignore[assignment]
+    watched = Watched(queue._handle.lib)
+    queue._handle.lib = watched  # type: ignore[assignment]
     assert call(queue)
     assert watched.is_even()
 
@@ -91,9 +91,9 @@ def test_what_cannot_be_copied_is_freed(
     def fail(_: object) -> None:
         raise MemoryError
 
-    watched = Watched(queue._lib)
-    queue._lib = watched  # type: ignore[assignment]
-    monkeypatch.setattr(_read, reader, fail)
+    watched = Watched(queue._handle.lib)
+    queue._handle.lib = watched  # type: ignore[assignment]
+    monkeypatch.setattr(_convert, reader, fail)
     with pytest.raises(MemoryError):
         call(queue)
     assert watched.is_even()

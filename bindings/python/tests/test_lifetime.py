@@ -20,6 +20,7 @@ from msgqueue import (
     Delivery,
     Error,
     Event,
+    FailureKind,
     InvalidError,
     Lifecycle,
     LockedError,
@@ -127,7 +128,7 @@ def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
 
 def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = opened(mode=Mode.MANUAL, direct=False)
-    close = queue._lib.msgq_close
+    close = queue._handle.lib.msgq_close
     seen: list[tuple[bool, bool]] = []
 
     def look() -> None:
@@ -146,7 +147,7 @@ def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, m
         look()
         return result
 
-    monkeypatch.setattr(queue._handle, "_lib", Overlay(queue._lib, msgq_close=slow_close))
+    monkeypatch.setattr(queue._handle, "lib", Overlay(queue._handle.lib, msgq_close=slow_close))
     queue.close()
     assert seen == [(False, False), (True, True)]
 
@@ -227,6 +228,40 @@ def test_close_gives_up_in_time_and_the_outcome_is_unknown(
         again = opened()
         assert again.get(id).status is Status.QUEUED
         assert [entry.outcome for entry in again.attempts(id)] == [AttemptOutcome.UNKNOWN]
+
+
+def test_a_block_waits_as_long_as_an_attempt_may_take(store: Path) -> None:
+    """The default of `close`, 5 s, is less than the 30 s of an attempt."""
+    started = threading.Event()
+
+    def transport(_: Delivery) -> Outcome:
+        started.set()
+        time.sleep(5.5)
+        return Outcome.sent()
+
+    with MessageQueue(store, transport) as queue:
+        id = queue.enqueue("hello")
+        assert started.wait(20)
+    with MessageQueue(store, read_only=True) as queue:
+        assert queue.get(id).status is Status.SENT
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_a_block_ends_when_the_attempt_has_timed_out(store: Path, polled: bool) -> None:
+    started: list[str] = []
+
+    def transport(delivery: Delivery) -> Outcome:
+        started.append(delivery.id)
+        return Outcome.pending()
+
+    with MessageQueue(store, transport, polled=polled, attempt_timeout=0.5, on_demand_timeout=0.5) as queue:
+        id = queue.enqueue("hello")
+        wait_until(lambda: started or (polled and queue.poll(0)))
+        start = time.monotonic()
+    assert time.monotonic() - start < 20
+    with MessageQueue(store, read_only=True) as queue:
+        (attempt,) = queue.attempts(id)
+        assert attempt.kind is FailureKind.TIMEOUT
 
 
 def test_close_from_several_threads_is_one_close(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:

@@ -270,6 +270,7 @@ class Outcome(Structure):
         ("code", c_int32),
         ("retry_after_ms", c_int64),
         ("retry_after_queue", c_bool),
+        ("not_sent", c_bool),
         ("retry_after", c_char * 64),
         ("text", c_char * 512),
     ]

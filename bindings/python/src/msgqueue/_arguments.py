@@ -1,5 +1,6 @@
-"""Checks what callers pass in, so that nothing wrong reaches C: there a NUL would silently cut a string, and a
-number out of range would silently become another one.
+"""Checks the arguments of callers, so that nothing wrong reaches C.
+
+There a NUL would silently cut a string, and a number out of range would silently become another one.
 """
 
 from __future__ import annotations

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from . import _abi, _read
-from ._service import Service
-from .enums import FailureKind, Verdict
+from . import _abi, _convert
+from ._failures import described, failure, log_raised, outcome_of, wrong_answer
+from ._poll_threads import PollThreads
 from .events import Event
 from .models import Delivery, Report
 from .outcome import Outcome
@@ -49,8 +51,10 @@ class Callbacks:
         self.number = next(_numbers)
         self.transport: Transport | None = None
         self.on_event: EventHandler | None = None
-        self.service: Service | None = None
+        self.poll_threads: PollThreads | None = None
         """None: the callbacks run wherever the library calls them."""
+        self.deferred: deque[tuple[int, Callable[[], Outcome]]] = deque()
+        """The token of each attempt that was put off because of Ctrl-C, and what makes it."""
         _registry[self.number] = self
 
     def forget(self) -> None:
@@ -65,13 +69,13 @@ class Callbacks:
     def enter(self) -> None:
         """A callback begins on this thread."""
         _running.numbers.append(self.number)
-        if self.service is not None:
-            self.service.callback_began()
+        if self.poll_threads is not None:
+            self.poll_threads.callback_began()
 
     def leave(self) -> None:
         """It ended."""
-        if self.service is not None:
-            self.service.callback_ended()
+        if self.poll_threads is not None:
+            self.poll_threads.callback_ended()
         _running.numbers.pop()
 
 
@@ -91,7 +95,7 @@ def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes
     if done is None:
         return
     try:
-        done(_read.report(source[0]))
+        done(_convert.report(source[0]))
     except Exception:
         logger.error("a drain's end could not be told", exc_info=True)
 
@@ -114,9 +118,34 @@ def forget_drain(number: int) -> None:
     _drains.pop(number, None)
 
 
+def call_guarded(function: Callable[..., int], *arguments: object) -> int:
+    """Calls the library, which may run callbacks on this thread; `raise_interruption` is to follow.
+
+    Ctrl-C while the library waits is raised on the first instruction of the next callback, before any `try` there, and
+    ctypes would only report it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    before = sys.unraisablehook
+    sys.unraisablehook = partial(_unraisable, before)
+    try:
+        return function(*arguments)
+    finally:
+        sys.unraisablehook = before
+
+
+def _unraisable(before: Callable[[Any], object], report: Any) -> None:  # noqa: ANN401 - the type is not public
+    ours = (_call_transport, _call_event_handler, _call_drained)
+    if isinstance(report.exc_value, KeyboardInterrupt) and report.object in ours:
+        _running.interruption = report.exc_value
+    else:
+        before(report)
+
+
 def raise_interruption() -> None:
-    """Raises what interrupted a callback on this thread (Ctrl-C, SystemExit), now that the library has returned: an
-    exception cannot pass through it.
+    """Raises what interrupted a callback on this thread (Ctrl-C, SystemExit), after the library has returned.
+
+    An exception cannot pass through the library.
     """
     problem, _running.interruption = _running.interruption, None
     if problem is not None:
@@ -129,13 +158,17 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
         # The library had decided to call just before the transport was taken away.
         return Outcome.offline(text="the transport was taken away")
     try:
-        delivery = _read.delivery(source)
+        delivery = _convert.delivery(source)
     except Exception as problem:
         logger.error("a message could not be read", exc_info=True)
         return failure(described(problem))
     send = partial(_attempt, callbacks, transport, delivery)
-    service = callbacks.service
-    if service is not None and not service.polls_here and service.answer_later(delivery.token, send):
+    threads = callbacks.poll_threads
+    if threads is None and _running.interruption is not None:
+        # The library goes on with other messages until it returns, and Ctrl-C must not wait for their receivers.
+        callbacks.deferred.append((delivery.token, send))
+        return Outcome.pending()
+    if threads is not None and not threads.polls_here and threads.answer_later(delivery.token, send):
         # The library found no thread that polls at this moment, and called on the one that drains. That one has its
         # own time-out to keep and must not wait for a receiver.
         return Outcome.pending()
@@ -151,16 +184,14 @@ def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> 
             return outcome
         text = wrong_answer(outcome)
         logger.error(text)
-    except Exception as problem:
-        logger.warning("a transport raised; the message will be tried again", exc_info=True)
-        text = described(problem)
-    except BaseException as problem:
-        logger.error("a transport was interrupted; the message will be tried again", exc_info=True)
-        text = described(problem)
+        return failure(text)
+    except BaseException as problem:  # noqa: BLE001 - it is logged, and raised after the library has returned
+        outcome = outcome_of(problem)
+        log_raised(problem, outcome, delivery)
         _interrupted(callbacks, problem)
+        return outcome
     finally:
         callbacks.leave()
-    return failure(text)
 
 
 def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
@@ -169,7 +200,7 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
         return
     callbacks.enter()
     try:
-        handler(_read.event(event))
+        handler(_convert.event(event))
     except BaseException as problem:
         logger.error("an event handler raised", exc_info=True)
         _interrupted(callbacks, problem)
@@ -179,25 +210,5 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
 
 def _interrupted(callbacks: Callbacks, problem: BaseException) -> None:
     """Where callbacks run on the caller's own thread, that is who must learn that the program is to end."""
-    if callbacks.service is None and isinstance(problem, (KeyboardInterrupt, SystemExit)):
+    if callbacks.poll_threads is None and isinstance(problem, (KeyboardInterrupt, SystemExit)):
         _running.interruption = problem
-
-
-def failure(text: str) -> Outcome:
-    """A transport misbehaved: the message is tried again."""
-    return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
-
-
-def wrong_answer(answer: object) -> str:
-    """What is said of an answer that is no Outcome."""
-    what = "None" if answer is None else f"an object of type {type(answer).__name__}"
-    return f"the transport returned {what}, not an Outcome"
-
-
-def described(problem: BaseException) -> str:
-    """An exception in one line, whatever it is."""
-    name = type(problem).__name__
-    try:
-        return f"{name}: {problem}"
-    except Exception:  # noqa: BLE001 - its __str__ is as broken as the rest of it may be
-        return name

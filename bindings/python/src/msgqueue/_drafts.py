@@ -1,5 +1,7 @@
-"""Writes drafts for C. Strings and bodies are not copied: C gets the addresses of the Python objects, which ctypes
-keeps alive as long as the structure.
+"""Writes drafts for C.
+
+Strings and bodies are not copied: C gets the addresses of the Python objects, which ctypes keeps alive as long as the
+structure.
 """
 
 from __future__ import annotations

@@ -6,32 +6,36 @@ import _thread
 import atexit
 import ctypes
 import logging
+import math
 import os
 import threading
+import time
 import warnings
 from enum import Enum
 
-from . import _abi, _arguments, _logs
-from ._callbacks import Callbacks
+from . import _abi, _arguments, _interruptible, _logs
+from ._callbacks import Callbacks, call_guarded, raise_interruption
 from ._library import last_error
-from ._service import Service
-from .enums import Result
+from ._poll_threads import PollThreads
+from .enums import Result, Verdict
 from .errors import ConflictError, Error, ForkedError, TimedOutError
+from .outcome import Outcome
 
 logger = logging.getLogger("msgqueue")
 
 # Seconds when nobody closes the queue but the garbage collector or the interpreter's end.
 _LAST_PATIENCE = 1.0
-# Seconds for the service threads to notice that the queue is closed; no callback runs on them any more then.
+# Seconds for the polling threads to notice that the queue is closed; no callback runs on them any more then.
 _JOIN_PATIENCE = 5.0
+# Seconds between two polls of a thread that polls in a loop.
+_POLL_GAP = 0.2
 
 # How often this process was born by a fork of a process that had this module loaded.
 _forks = 0
 _open: dict[int, Handle] = {}
 
 
-def name_of(path: str) -> str:
-    """The file's name, which threads are named after."""
+def _file_name(path: str) -> str:
     return os.path.basename(path)  # noqa: PTH119 - no path is wanted
 
 
@@ -45,9 +49,11 @@ class Handle:
     """What outlives the `MessageQueue` in front of it for as long as threads use it."""
 
     def __init__(self, lib: ctypes.CDLL, pointer: int, path: str, max_in_flight: int, polled: bool) -> None:
-        self._lib = lib
+        self.lib = lib
         self._pointer = pointer
         self._path = path
+        self.name = f"msgqueue {_file_name(path)}"
+        """What the threads of the queue are named after."""
         self._born = _forks
         self._state = _State.OPEN
         self._changed = threading.Condition()
@@ -55,8 +61,10 @@ class Handle:
         """Seconds for attempts in flight when nobody closes the queue."""
         self.callbacks = Callbacks()
         # A polled queue has no threads: its host polls.
-        self.service = None if polled else Service(lib, pointer, f"msgqueue {name_of(path)}", max_in_flight)
-        self.callbacks.service = self.service
+        self.poll_threads = None if polled else PollThreads(lib, pointer, self.name, max_in_flight)
+        self.callbacks.poll_threads = self.poll_threads
+        # When each thread polled last; without end while it polls.
+        self._polls: dict[int, float] = {}
         _open[self.callbacks.number] = self
 
     @property
@@ -84,8 +92,67 @@ class Handle:
         """Whether the library refuses calls: not yet when somebody has only begun to close the queue."""
         if self._state is _State.CLOSING:
             counts = _abi.sized(_abi.Counts)
-            return bool(self._lib.msgq_count(self._pointer, None, counts) == Result.CLOSED)
+            return bool(self.lib.msgq_count(self._pointer, None, counts) == Result.CLOSED)
         return self._state is _State.CLOSED
+
+    def check(self, result: int) -> None:
+        """Raises the error for a result other than OK, with the detail of this thread's last failed call."""
+        if result != Result.OK:
+            error = last_error(self.lib, result)
+            _logs.read(self.lib)
+            raise error
+
+    def poll(self, timeout_ms: int, ran: ctypes.c_size_t) -> int:
+        """Runs what waits, on a polled queue, and returns the result of msgq_poll.
+
+        What ended a callback of this thread, as KeyboardInterrupt, is raised.
+        """
+        thread = threading.get_ident()
+        self._polls[thread] = math.inf
+        try:
+            deferred = 0 if self.callbacks.is_running_here else self._run_deferred()
+            result = call_guarded(self.lib.msgq_poll, self._pointer, 0 if deferred else timeout_ms, ran)
+        finally:
+            self._polls[thread] = time.monotonic()
+        ran.value += deferred
+        raise_interruption()
+        _logs.read(self.lib)
+        return result
+
+    @property
+    def others_poll(self) -> bool:
+        """Whether another thread polls, or did until a moment ago."""
+        now = time.monotonic()
+        for thread, last in list(self._polls.items()):
+            if last < now - _POLL_GAP:
+                self._polls.pop(thread, None)
+            elif thread != threading.get_ident():
+                return True
+        return False
+
+    def _run_deferred(self) -> int:
+        """Makes the attempts that Ctrl-C had put off; how many."""
+        ran = 0
+        while self.callbacks.deferred:
+            token, send = self.callbacks.deferred.popleft()
+            self._answer(token, send())
+            raise_interruption()
+            ran += 1
+        return ran
+
+    def _answer(self, token: int, outcome: Outcome) -> None:
+        if outcome.verdict is not Verdict.PENDING:
+            # What comes after the time-out is refused, and rightly so: the ledger has its line.
+            self.lib.msgq_complete(self._pointer, token, outcome._for_c())
+
+    def close_interruptibly(self, timeout: float | None) -> None:
+        """Closes as `close` does. Ctrl-C ends the wait; the queue is closed all the same."""
+        if self.poll_threads is None or self.callbacks.is_running_here:
+            self.close(timeout)
+        else:
+            _arguments.timeout("timeout", timeout)
+            _ = self.pointer
+            _interruptible.run(lambda: self.close(timeout), f"{self.name} close")
 
     def close(self, timeout: float | None, patience: float | None = None) -> None:
         """See `MessageQueue.close`. `patience`: seconds for another's closing, when not the same."""
@@ -95,15 +162,19 @@ class Handle:
             raise ConflictError("a queue cannot be closed from inside its own callback")
         if not self._begin(timeout if patience is None else patience):
             return
-        result, error = Result.INTERNAL, None
+        while self.callbacks.deferred:
+            token, _ = self.callbacks.deferred.popleft()
+            self._answer(token, Outcome.offline(text="interrupted before it began"))
+        result: int = Result.INTERNAL
+        error = None
         try:
-            result = self._lib.msgq_close(pointer, limit)
+            result = call_guarded(self.lib.msgq_close, pointer, limit)
             if result not in (Result.OK, Result.CLOSED):
-                error = last_error(self._lib, result)
+                error = last_error(self.lib, result)
         finally:
             self._end(result)
-        if result == Result.OK and self.service is not None:
-            self.service.join(_JOIN_PATIENCE)
+        if result == Result.OK and self.poll_threads is not None:
+            self.poll_threads.join(_JOIN_PATIENCE)
         if error is not None:
             raise error
 
@@ -147,9 +218,9 @@ class Handle:
         if not refused:
             _open.pop(self.callbacks.number, None)
             self.callbacks.forget()
-            _logs.read(self._lib)
-            if self.service is not None:
-                self.service.end_log()
+            _logs.read(self.lib)
+            if self.poll_threads is not None:
+                self.poll_threads.end_log()
 
 
 def _close_all() -> None:

@@ -33,7 +33,11 @@ def last_error(lib: ctypes.CDLL, result: int) -> Error:
 
 
 def library_version() -> str:
-    """The version of the library in use, as "0.2.0". LibraryError when there is none. Any thread."""
+    """Returns the version of the library in use, as "0.2.0". Any thread.
+
+    Raises:
+        LibraryError: libmsgqueue was not found.
+    """
     version: bytes = library().msgq_version()
     return version.decode()
 

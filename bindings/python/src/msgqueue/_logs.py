@@ -149,8 +149,9 @@ def _log(level: int, text: str) -> None:
 
 
 def _would_block() -> bool:
-    """Whether the line would wait for whoever reads standard error: where a program has set up no logging, `logging`
-    writes warnings there.
+    """Whether the line would wait for whoever reads standard error.
+
+    Where a program has set up no logging, `logging` writes warnings there.
     """
     if logger.hasHandlers():
         return False

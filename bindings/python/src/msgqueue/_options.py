@@ -1,10 +1,19 @@
-"""Writes the options of a queue for C."""
+"""The options of a queue: one table of their names, types, C fields and ranges.
 
-from __future__ import annotations
+`Options` is that table: type checkers read the types from it, `build` reads the C fields, tests read the ranges, and
+the defaults are the library's own.
+"""
 
 import ctypes
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import Annotated, Callable, Optional, TypedDict
 
 from . import _abi, _arguments
+from ._library import library
 from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, Refused
 from .errors import InvalidError
 from .retry import RetryPolicy
@@ -23,76 +32,128 @@ _NOT_ZERO = (
 )
 
 
-def build(
-    *,
-    mode: object,
-    retry: RetryPolicy,
-    final_failure: object,
-    refused: object,
-    strict_order: object,
-    pause_on_unauthorized: object,
-    unmetered_only: object,
-    send_in_background: object,
-    direct: object,
-    hold_interrupted: object,
-    durable_outcomes: object,
-    conflict_is_sent: object,
-    read_only: object,
-    refuse_lost_tail: object,
-    max_in_flight: object,
-    attempt_timeout: object,
-    on_demand_timeout: object,
-    prompt_timeout: object,
-    online_debounce: object,
-    drain_batch: object,
-    trigger_interval: object,
-    expiry: object,
-    keep_sent: object,
-    keep_sent_for: object,
-    remember_ids: object,
-    limit_messages: object,
-    limit_bytes: object,
-    limit_body: object,
-    limit_metadata: object,
-) -> _abi.Options:
-    """Checks types and that every number fits into its field; what the numbers may be is the library's to say."""
+@dataclass(frozen=True)
+class Option:
+    """How one option is written for C, and what it may be."""
+
+    field: str
+    """The field of msgq_options."""
+    check: Callable[[str, object], int]
+    """Checks the argument of that name and returns its value for C."""
+    read: Callable[[int], object]
+    """Turns the value of C into the one of Python."""
+    values: str = ""
+    """The range, as the documentation tells it; the library checks it."""
+    none: Optional[int] = None
+    """What None is in C; None: the option cannot be None."""
+
+    def write(self, options: _abi.Options, name: str, value: object) -> None:
+        """Sets the field."""
+        is_none = value is None and self.none is not None
+        setattr(options, self.field, self.none if is_none else self.check(name, value))
+
+    def default(self, options: _abi.Options) -> object:
+        """The value that the library's defaults have in this field."""
+        number = getattr(options, self.field)
+        return None if self.none is not None and number == self.none else self.read(number)
+
+
+def _member(field: str, kind: type[IntEnum]) -> Option:
+    return Option(field, lambda name, value: _arguments.member(name, value, kind), kind)
+
+
+def _flag(field: str) -> Option:
+    return Option(field, _arguments.flag, bool)
+
+
+def _seconds(field: str, values: str, none: Optional[int] = None) -> Option:
+    return Option(field, _arguments.milliseconds, lambda number: number / 1000, values, none)
+
+
+def _number(field: str, values: str, bits: int = 64, none: Optional[int] = None) -> Option:
+    return Option(field, partial(_arguments.unsigned, bits=bits), int, values, none)
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments of `msgqueue.MessageQueue` beside its file and its callables; see there."""
+
+    mode: Annotated[Mode, _member("mode", Mode)]
+    retry: Optional[RetryPolicy]
+    final_failure: Annotated[FinalFailure, _member("final_failure", FinalFailure)]
+    refused: Annotated[Refused, _member("refused", Refused)]
+    strict_order: Annotated[bool, _flag("strict_order")]
+    pause_on_unauthorized: Annotated[bool, _flag("pause_on_unauthorized")]
+    unmetered_only: Annotated[bool, _flag("unmetered_only")]
+    send_in_background: Annotated[bool, _flag("send_in_background")]
+    direct: Annotated[bool, _flag("direct")]
+    hold_interrupted: Annotated[bool, _flag("hold_interrupted")]
+    durable_outcomes: Annotated[bool, _flag("durable_outcomes")]
+    conflict_is_sent: Annotated[bool, _flag("conflict_is_sent")]
+    read_only: Annotated[bool, _flag("read_only")]
+    refuse_lost_tail: Annotated[bool, _flag("refuse_lost_tail")]
+    max_in_flight: Annotated[int, _number("max_in_flight", "1 to 64", bits=32)]
+    attempt_timeout: Annotated[float, _seconds("attempt_timeout_ms", "0.001 s to 1 day")]
+    on_demand_timeout: Annotated[float, _seconds("on_demand_timeout_ms", "0.001 s to 1 day")]
+    prompt_timeout: Annotated[float, _seconds("prompt_timeout_ms", "0.001 s to 1 day")]
+    online_debounce: Annotated[float, _seconds("online_debounce_ms", "0 s to 1 hour")]
+    drain_batch: Annotated[int, _number("drain_batch", "0: all", bits=32)]
+    trigger_interval: Annotated[Optional[float], _seconds("trigger_interval_ms", "0.001 s to 1 day", none=0)]
+    expiry: Annotated[Optional[float], _seconds("expiry_ms", "0.001 s to 10 years", none=0)]
+    keep_sent: Annotated[Optional[int], _number("keep_sent", "None: no limit", none=_NO_LIMIT)]
+    keep_sent_for: Annotated[Optional[float], _seconds("keep_sent_ms", "None: no limit", none=-1)]
+    remember_ids: Annotated[float, _seconds("remember_ids_ms", "0: not at all")]
+    limit_messages: Annotated[int, _number("limit_messages", "0: no limit")]
+    limit_bytes: Annotated[int, _number("limit_bytes", "0: no limit")]
+    limit_body: Annotated[int, _number("limit_body", "1 byte to 256 MiB")]
+    limit_metadata: Annotated[int, _number("limit_metadata", "0 to 16 MiB")]
+
+
+TABLE: dict[str, Option] = {
+    name: hint.__metadata__[0] for name, hint in Options.__annotations__.items() if hasattr(hint, "__metadata__")
+}
+"""Every option but `retry`, which is a policy of several fields."""
+
+
+def library_defaults() -> _abi.Options:
+    """The options as the library sets them."""
     options: _abi.Options = _abi.sized(_abi.Options)
-    options.callbacks = Callbacks.POLL
-    options.mode = _arguments.member("mode", mode, Mode)
-    options.final_failure = _arguments.member("final_failure", final_failure, FinalFailure)
-    options.refused = _arguments.member("refused", refused, Refused)
-    options.strict_order = _arguments.flag("strict_order", strict_order)
-    options.pause_on_unauthorized = _arguments.flag("pause_on_unauthorized", pause_on_unauthorized)
-    options.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
-    options.send_in_background = _arguments.flag("send_in_background", send_in_background)
-    options.direct = _arguments.flag("direct", direct)
-    options.hold_interrupted = _arguments.flag("hold_interrupted", hold_interrupted)
-    options.durable_outcomes = _arguments.flag("durable_outcomes", durable_outcomes)
-    options.conflict_is_sent = _arguments.flag("conflict_is_sent", conflict_is_sent)
-    options.read_only = _arguments.flag("read_only", read_only)
-    options.refuse_lost_tail = _arguments.flag("refuse_lost_tail", refuse_lost_tail)
-    options.max_in_flight = _arguments.unsigned("max_in_flight", max_in_flight)
-    options.attempt_timeout_ms = _arguments.milliseconds("attempt_timeout", attempt_timeout)
-    options.on_demand_timeout_ms = _arguments.milliseconds("on_demand_timeout", on_demand_timeout)
-    options.prompt_timeout_ms = _arguments.milliseconds("prompt_timeout", prompt_timeout)
-    options.online_debounce_ms = _arguments.milliseconds("online_debounce", online_debounce)
-    options.drain_batch = _arguments.unsigned("drain_batch", drain_batch)
-    options.trigger_interval_ms = (
-        0 if trigger_interval is None else _arguments.milliseconds("trigger_interval", trigger_interval)
-    )
-    options.expiry_ms = 0 if expiry is None else _arguments.milliseconds("expiry", expiry)
-    options.keep_sent = _NO_LIMIT if keep_sent is None else _arguments.unsigned("keep_sent", keep_sent, bits=64)
-    options.keep_sent_ms = _arguments.timeout("keep_sent_for", keep_sent_for)
-    options.remember_ids_ms = _arguments.milliseconds("remember_ids", remember_ids)
-    options.limit_messages = _arguments.unsigned("limit_messages", limit_messages, bits=64)
-    options.limit_bytes = _arguments.unsigned("limit_bytes", limit_bytes, bits=64)
-    options.limit_body = _arguments.unsigned("limit_body", limit_body, bits=64)
-    options.limit_metadata = _arguments.unsigned("limit_metadata", limit_metadata, bits=64)
-    _write_retry(options, retry)
-    for name in _NOT_ZERO:
-        if not getattr(options, name):
-            raise InvalidError(f"{name.removesuffix('_ms')} must be more than 0")
+    library().msgq_options_init(options)
     return options
+
+
+def defaults() -> dict[str, object]:
+    """The library's default of every option of the table, as Python writes it."""
+    options = library_defaults()
+    return {name: option.default(options) for name, option in TABLE.items()}
+
+
+def build(given: Mapping[str, object]) -> _abi.Options:
+    """Writes the given options over the library's defaults; names that are no options are left out.
+
+    Types are checked, and that every number fits into its field. The library checks the ranges.
+
+    Raises:
+        InvalidError: A number does not fit.
+        TypeError: A value has the wrong type.
+    """
+    options = library_defaults()
+    options.callbacks = Callbacks.POLL
+    for name, option in TABLE.items():
+        if name in given:
+            option.write(options, name, given[name])
+    retry = given.get("retry")
+    if retry is not None:
+        _write_retry(options, retry)
+    for field in _NOT_ZERO:
+        if not getattr(options, field):
+            raise InvalidError(f"{field.removesuffix('_ms')} must be more than 0")
+    return options
+
+
+def longest_attempt(options: _abi.Options) -> float:
+    """The seconds that an attempt may take at most, whoever asked for it."""
+    most: int = max(options.attempt_timeout_ms, options.on_demand_timeout_ms)
+    return math.ceil(most / 1000)
 
 
 def _write_retry(options: _abi.Options, retry: object) -> None:

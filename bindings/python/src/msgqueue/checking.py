@@ -1,4 +1,4 @@
-"""Checks stores, and rescues what is whole of damaged ones. No queue is needed for either."""
+"""Checks stores, and salvages what is whole of damaged ones. No queue is needed for either."""
 
 from __future__ import annotations
 
@@ -6,31 +6,46 @@ import ctypes
 import os
 from collections.abc import Callable
 
-from . import _abi, _arguments, _logs, _read
+from . import _abi, _arguments, _convert, _logs
 from ._library import last_error, library
 from .enums import Result
 from .models import CheckReport
 
 
 def check(path: str | os.PathLike[str]) -> CheckReport:
-    """Reads the whole store in the file `path` and reports what is wrong with it; nothing is written.
+    """Reads a whole store and reports what is wrong with it; nothing is written.
 
     A damaged store is no error: it has a report whenever its tables can be found.
 
-    Errors: InvalidError (also: there is no such file), PermissionDeniedError, LockedError (a queue has it open),
-    CorruptError (not a store), TooNewError, StorageError; LibraryError when there is no libmsgqueue.
+    Args:
+        path: The store's file.
+
+    Raises:
+        InvalidError: There is no such file.
+        PermissionDeniedError: The system, or the safety of the place, forbids it.
+        LockedError: A queue has the store open.
+        CorruptError: The file is not a store.
+        TooNewError: A later version wrote the store.
+        StorageError: The disk fails.
+        LibraryError: libmsgqueue was not found.
     """
     name = _arguments.path(path)
     return _report(lambda lib, out: lib.msgq_check(name, out))
 
 
 def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
-    """Makes a new store, `target`, of every whole message of the store `source`, which is not changed.
+    """Makes a new store of every whole message of another one, which is not changed.
 
-    Messages keep their id, sequence, times, body, metadata, attempts and status. One that was being sent is found as
-    cut by a crash when the new store is opened. After an error there is no new file.
+    Messages keep their id, sequence, times, body, metadata, attempts and status. A message that was being sent counts
+    as interrupted by a crash when the new store is opened. After an error there is no new file.
 
-    Errors: as `check`, and ConflictError (`target` exists).
+    Args:
+        source: The store's file.
+        target: The new file.
+
+    Raises:
+        ConflictError: The new file exists already.
+        Error: As `check`.
     """
     names = _arguments.path(source), _arguments.path(target)
     return _report(lambda lib, out: lib.msgq_salvage(*names, out))
@@ -44,4 +59,4 @@ def _report(call: Callable[[ctypes.CDLL, _abi.CheckReport], int]) -> CheckReport
     _logs.read(lib)
     if result != Result.OK:
         raise last_error(lib, result)
-    return _read.check_report(out)
+    return _convert.check_report(out)

@@ -90,8 +90,9 @@ class FailureKind(_Word):
 
     @property
     def sentence(self) -> str:
-        """What happened and what can be done, for a person, as "No internet connection. Your message is saved and you
-        can retry later."; "" for NONE.
+        """What happened and what can be done, for a person; "" for NONE.
+
+        For example "No internet connection. Your message is saved and you can retry later."
         """
         return _word("msgq_failure_text", self)
 

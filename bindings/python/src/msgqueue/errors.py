@@ -1,4 +1,4 @@
-"""What can go wrong, one class per result of the library."""
+"""The exceptions, one class per result of the library."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ class LibraryError(ImportError):
 
 
 class Error(Exception):
-    """Anything that a queue refuses or fails to do.
+    """The base of what a queue raises.
 
-    `code` is the library's result, `name` its name ("MSGQ_FULL"), `detail` one sentence for a developer.
+    Attributes:
+        code: The library's result.
+        detail: One sentence for a developer.
     """
 
     code: ClassVar[Result] = Result.INTERNAL
@@ -25,7 +27,7 @@ class Error(Exception):
 
     @property
     def name(self) -> str:
-        """The result's name in the library's header."""
+        """The result's name in the library's header, as "MSGQ_FULL"."""
         return f"MSGQ_{self.code.name}"
 
     def __str__(self) -> str:
@@ -98,7 +100,7 @@ class CorruptError(Error):
     code = Result.CORRUPT
 
 
-class StorageError(Error):
+class StorageError(Error, OSError):
     """Disk full, I/O error, no memory for the store; nothing changed."""
 
     code = Result.STORAGE
@@ -116,7 +118,7 @@ class TooNewError(Error):
     code = Result.TOO_NEW
 
 
-class PermissionDeniedError(Error):
+class PermissionDeniedError(Error, PermissionError):
     """The system, or the safety of the place, forbids it."""
 
     code = Result.PERMISSION

@@ -27,7 +27,7 @@ class Headers(Protocol):
 class Outcome:
     """How an attempt went. Make it with one of the class methods.
 
-    `text` is for a developer: it is kept with the attempt, cut after 511 bytes, and no person is shown it.
+    `text` is for a developer. It is kept with the attempt, cut after 511 bytes, and not part of any text for people.
     """
 
     verdict: Verdict
@@ -40,6 +40,8 @@ class Outcome:
     """The whole queue waits so long, not only this message."""
     retry_after_header: str = ""
     """The Retry-After header as it came: seconds or an HTTP date."""
+    not_sent: bool = False
+    """Verdict RETRY: the message surely did not reach the receiver; the attempt has Arrival.NO."""
 
     def __post_init__(self) -> None:
         """Refuses what C could not take."""
@@ -52,12 +54,18 @@ class Outcome:
         if self.retry_after is not None:
             _arguments.milliseconds("retry_after", self.retry_after)
         _arguments.flag("retry_after_queue", self.retry_after_queue)
+        _arguments.flag("not_sent", self.not_sent)
         if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_ROOM:
             raise InvalidError(f"retry_after_header has more than {_HEADER_ROOM} bytes")
 
     @classmethod
     def sent(cls, *, code: int = 0, text: str = "") -> Outcome:
-        """The receiver has it, or had it already."""
+        """The receiver has the message, or had it already.
+
+        Args:
+            code: The transport's own code.
+            text: For a developer.
+        """
         return cls(Verdict.SENT, code=code, text=text)
 
     @classmethod
@@ -69,36 +77,68 @@ class Outcome:
         text: str = "",
         retry_after: float | None = None,
         retry_after_queue: bool = False,
+        not_sent: bool = False,
     ) -> Outcome:
-        """It failed in a way that may pass. `retry_after`: seconds, not earlier than this from now;
-        `retry_after_queue`: for the whole queue, not only this message.
+        """The attempt failed in a way that may pass.
+
+        Args:
+            kind: Why it failed.
+            code: The transport's own code.
+            text: For a developer.
+            retry_after: Seconds until the next attempt, at least; None: not said.
+            retry_after_queue: The whole queue waits so long, not only this message.
+            not_sent: The message surely did not reach the receiver: the connection was refused, or the name not found.
+
+        Raises:
+            InvalidError: An argument is out of range.
         """
-        return cls(Verdict.RETRY, _failure(kind), code, text, retry_after, retry_after_queue)
+        return cls(Verdict.RETRY, _failure(kind), code, text, retry_after, retry_after_queue, not_sent=not_sent)
 
     @classmethod
     def reject(cls, kind: FailureKind = FailureKind.REJECTED, *, code: int = 0, text: str = "") -> Outcome:
-        """It failed for good."""
+        """The attempt failed for good.
+
+        Args:
+            kind: Why it failed.
+            code: The transport's own code.
+            text: For a developer.
+
+        Raises:
+            InvalidError: An argument is out of range.
+        """
         return cls(Verdict.REJECT, _failure(kind), code, text)
 
     @classmethod
     def offline(cls, *, text: str = "") -> Outcome:
-        """It never left: the message stays queued, uses up no retry, and a drain stops."""
+        """There is no connection: the message stays queued, uses up no retry, and a drain stops.
+
+        Args:
+            text: For a developer.
+        """
         return cls(Verdict.OFFLINE, FailureKind.OFFLINE, text=text)
 
     @classmethod
     def pending(cls) -> Outcome:
-        """The answer comes later, by `MessageQueue.complete(delivery.token, …)`."""
+        """The outcome follows later, by `MessageQueue.complete(delivery.token, …)`."""
         return cls(Verdict.PENDING)
 
     @classmethod
     def http(
         cls, status: int, headers: Headers | None = None, *, text: str = "", retry_after_queue: bool = False
     ) -> Outcome:
-        """An HTTP response: the engine decides by its status and its Retry-After, whose name may have any case.
+        """The receiver answered by HTTP; the engine decides by the status and the Retry-After header.
 
-        2xx is sent; 408, 425, 429, 5xx and what is not known retry; other 4xx are final. 409 after an attempt
-        that perhaps arrived is retried (kind SERVER; see the option `conflict_is_sent`), otherwise final. `status` is
-        100 to 999.
+        2xx is sent. 408, 425, 429, 5xx and unknown ones are retried. Other 4xx are final. 409 after an attempt that may
+        have arrived is retried (kind SERVER; see the option `conflict_is_sent`), otherwise final.
+
+        Args:
+            status: 100 to 999.
+            headers: The response's headers; names may have any case.
+            text: For a developer.
+            retry_after_queue: The delay of Retry-After holds for the whole queue, not only this message.
+
+        Raises:
+            InvalidError: An argument is out of range.
         """
         if not 100 <= _arguments.whole("status", status) <= 999:
             raise InvalidError(f"status is {status}, not in 100 to 999")
@@ -121,6 +161,13 @@ class Outcome:
         target.retry_after_queue = self.retry_after_queue
         target.retry_after = self.retry_after_header.encode()
         target.text = _fitting(self.text)
+        target.not_sent = self.not_sent
+
+    def _for_c(self) -> _abi.Outcome:
+        """A structure of its own for `msgq_complete`."""
+        target: _abi.Outcome = _abi.sized(_abi.Outcome)
+        self._write(target)
+        return target
 
 
 def _failure(kind: FailureKind) -> FailureKind:

@@ -1,4 +1,4 @@
-"""How failed messages are tried again."""
+"""The retry policy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,17 @@ class RetryPolicy:
     RetryPolicy(ladder=[5, 30, 120])                one delay per retry, in seconds; [] means no retry
     RetryPolicy(base=1, factor=2, cap=60)           1 s, 2 s, 4 s … at most 1 min
 
-    A ladder has at most 64 delays of 0 s to 7 days. `base` is 1 ms to 7 days (default 5 s), `factor` 1 to 100
-    (default 2), `cap` from base to 7 days (default 1 hour). `max_retries` is 0 to 1000: a ladder's length, or 5, when
-    it is None; a ladder that is shorter ends earlier, as the default one does. `jitter` varies each delay by plus or
-    minus this share at random, 0 to 1; it does not touch what a receiver asked for. Where many clients share a
-    receiver, 0.2 or more keeps them from coming back together after an outage. Ranges are checked when the queue is
-    opened.
+    Ranges are checked when the queue is opened.
+
+    Attributes:
+        ladder: One delay per retry, in seconds: at most 64, each 0 s to 7 days.
+        base: Seconds before the first retry, 0.001 s to 7 days; default 5 s.
+        factor: By what the delay grows with each retry, 1 to 100; default 2.
+        cap: The longest delay in seconds, from `base` to 7 days; default 1 hour.
+        max_retries: 0 to 1000; None: the length of the ladder, or 5. A shorter ladder ends earlier.
+        jitter: Each delay is varied at random by plus or minus this share, 0 to 1, except one that a receiver asked
+            for. Where many clients share a receiver, 0.2 or more keeps them from coming back together after an outage.
+        exhausted: What happens to a message whose retries are used up.
     """
 
     ladder: Sequence[float] | None = None

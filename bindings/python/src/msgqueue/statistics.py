@@ -42,8 +42,16 @@ class Statistics:
     """Seconds."""
 
     def latency(self, share: float) -> float | None:
-        """The seconds that this share of the messages (0 to 1) did not exceed, as the upper bound of its class, or
-        `latency_max` for the longest; None: none was sent.
+        """Returns the seconds that a share of the messages did not exceed.
+
+        Args:
+            share: 0 to 1; 0.99: the 99th percentile.
+
+        Returns:
+            The upper bound of the class, or `latency_max` for the longest; None: none was sent.
+
+        Raises:
+            InvalidError: The share is out of range.
         """
         wanted = _arguments.finite("share", share)
         if not 0 <= wanted <= 1:

@@ -14,10 +14,15 @@ _ROOM = 16
 
 
 def relative_time(then: Time, now: Time | None = None) -> str:
-    """How long ago that was: "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09".
+    """Returns how long ago that was: "Just now", "5m ago", "2h ago", "3d ago", then a date (UTC) as "2024-03-09".
 
-    `now` None: by the clock. A moment in the future, as a clock that was set back makes it, is "Just now".
-    Errors: InvalidError (no such moment, or a datetime without a time zone); LibraryError when there is no libmsgqueue.
+    Args:
+        then: The time. One in the future, as a clock that was set back makes it, is "Just now".
+        now: The present; None: by the clock.
+
+    Raises:
+        InvalidError: There is no such time, or a datetime has no time zone.
+        LibraryError: libmsgqueue was not found.
     """
     since = _arguments.instant("then", then)
     until = time.time_ns() // 1_000_000 if now is None else _arguments.instant("now", now)

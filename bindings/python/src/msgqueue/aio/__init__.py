@@ -18,10 +18,10 @@ Works with any loop that has `add_reader` (asyncio's own on Linux, uvloop). `imp
 asyncio.
 """
 
+from .._options import Options
 from ._attempts import Transport
-from ._checking import check, salvage
+from ._checks import check, salvage
 from ._events import EventReader
-from ._options import Options
 from .queue import MessageQueue
 
 __all__ = ["EventReader", "MessageQueue", "Options", "Transport", "check", "salvage"]

@@ -10,13 +10,13 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Union
 
-from .._callbacks import described, failure, wrong_answer
+from .._failures import failure, is_expected, log_raised, outcome_of, wrong_answer
 from ..enums import Verdict
 from ..errors import ClosedError, ConflictError, Error, ForkedError, NotFoundError
 from ..models import Delivery
 from ..outcome import Outcome
 from ._bridge import Bridge
-from ._lane import Lane
+from ._executor import Executor
 
 Transport = Callable[[Delivery], Union[Awaitable[Outcome], Outcome]]
 """Sends one message: `async def`, or a plain function that does not block."""
@@ -47,15 +47,15 @@ class Attempts:
     def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge) -> None:
         self._loop = loop
         self._bridge = bridge
-        self._lane = Lane("msgqueue answers")
+        self._executor = Executor("msgqueue answers")
         self._latest: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._is_closed = False
 
     @property
-    def answers(self) -> Lane:
+    def answers(self) -> Executor:
         """The thread that tells the library."""
-        return self._lane
+        return self._executor
 
     @property
     def is_inside(self) -> bool:
@@ -109,7 +109,7 @@ class Attempts:
         if attempt.is_latest and not self._is_closed and outcome.verdict is not Verdict.PENDING:
             answer = partial(_answer, self._bridge, attempt.delivery.token, outcome)
             try:
-                self._lane.submit(answer)
+                self._executor.submit(answer)
             except RuntimeError:
                 # The system, or an interpreter that is ending, gives no thread: rather wait than lose the answer.
                 answer()
@@ -119,12 +119,18 @@ class Attempts:
             return failure("cancelled: the task of the attempt was cancelled")
         problem = task.exception()
         if problem is not None:
-            message = "a transport raised; the message will be tried again"
-            logger.warning(message, exc_info=problem)
-            self._loop.call_exception_handler(
-                {"message": message, "exception": problem, "task": task, "delivery": attempt.delivery}
-            )
-            return failure(described(problem))
+            outcome = outcome_of(problem)
+            log_raised(problem, outcome, attempt.delivery)
+            if not is_expected(outcome):
+                self._loop.call_exception_handler(
+                    {
+                        "message": "a transport raised",
+                        "exception": problem,
+                        "task": task,
+                        "delivery": attempt.delivery,
+                    }
+                )
+            return outcome
         answer = task.result()
         if isinstance(answer, Outcome):
             return answer

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ..errors import ClosedError, Error, ForkedError, StorageError
 from ..queue import MessageQueue
-from ._lane import tell
+from ._executor import tell
 
 logger = logging.getLogger("msgqueue")
 
@@ -40,8 +40,10 @@ class Bridge:
         return self._queue()
 
     def prepare(self, queue: MessageQueue) -> None:
-        """Takes a descriptor of its own: the library closes the queue's on whatever thread closes the queue, and the
-        loop may be watching it, or another file under its number, at that moment. Any thread.
+        """Takes a descriptor of its own. Any thread.
+
+        The library closes the queue's on whatever thread closes the queue, and the loop may be watching it, or another
+        file under its number, at that moment.
         """
         self._queue = weakref.ref(queue)
         try:

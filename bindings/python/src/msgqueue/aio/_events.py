@@ -22,9 +22,9 @@ MOST_WAITING = 10_000
 class EventReader(AsyncIterator[Event]):
     """Every event from the moment of `MessageQueue.events()` on, in order; ends when the queue is closed.
 
-    Up to 10,000 events wait for a reader that is slower than they come. Of more the oldest are dropped, and where they
-    were there is one event of kind RESYNC: list again. A reader that nobody holds, as after a `break` out of
-    `async for event in queue.events()`, gets nothing any more.
+    Up to 10,000 events wait for a slow reader. Then the oldest are dropped, and one event of kind RESYNC stands in
+    their place: list again. A reader that nobody holds, as after a `break` out of `async for event in queue.events()`,
+    receives nothing any more.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class EventReader(AsyncIterator[Event]):
             await self._news.wait()
 
     async def aclose(self) -> None:
-        """Ends it here: nothing comes any more, and what waited is forgotten."""
+        """Ends the reader and drops the events that wait."""
         self._waiting.clear()
         self._gap = None
         self._end()

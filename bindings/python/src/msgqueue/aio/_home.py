@@ -17,7 +17,7 @@ from ..queue import MessageQueue
 from ._attempts import Attempts, Transport
 from ._bridge import Bridge
 from ._events import Events
-from ._lane import Lane, settle, tell
+from ._executor import Executor, settle, tell
 
 T = TypeVar("T")
 
@@ -35,13 +35,13 @@ class Home:
         self._transport = self.attempts.sender(transport)
         self.events = Events(self._loop, self._bridge, on_event)
         # What changes the queue is done in the order of the calls; what only looks need not wait for that.
-        self.changes = Lane("msgqueue changes")
-        self.reads = Lane("msgqueue reads", _READERS)
+        self.changes = Executor("msgqueue changes")
+        self.reads = Executor("msgqueue reads", _READERS)
         self._drains: set[asyncio.Future[Report]] = set()
         self._queue: MessageQueue | None = None
         self._closed: asyncio.Future[BaseException | None] | None = None
-        lanes = (self.changes, self.reads, self.attempts.answers)
-        self._finalizer = weakref.finalize(self, _abandon, self._bridge, self.events, lanes)
+        executors = (self.changes, self.reads, self.attempts.answers)
+        self._finalizer = weakref.finalize(self, _abandon, self._bridge, self.events, executors)
         self._finalizer.atexit = False
 
     @property
@@ -56,6 +56,11 @@ class Home:
         if self._closed is not None:
             raise ClosedError("the queue is closed")
         return queue
+
+    @property
+    def longest_attempt(self) -> float:
+        """The seconds that an attempt may take at most."""
+        return 0 if self._queue is None else self._queue._longest_attempt
 
     @property
     def is_closed(self) -> bool:
@@ -95,15 +100,15 @@ class Home:
             raise
         self._queue = made[0]
 
-    async def run_long(self, lane: Lane, call: Callable[[MessageQueue], T]) -> T:
-        """As `lane.run`, for a call that keeps the library busy."""
+    async def run_long(self, executor: Executor, call: Callable[[MessageQueue], T]) -> T:
+        """As `executor.run`, for a call that keeps the library busy."""
         queue, bridge = self.queue, self._bridge
 
         def held() -> T:
             with bridge.long_call():
                 return call(queue)
 
-        return await lane.run(held)
+        return await executor.run(held)
 
     async def drain(self, options: _abi.DrainOptions) -> Report:
         """Waits for the drain without a thread that waits."""
@@ -116,7 +121,7 @@ class Home:
         bridge = self._bridge
         try:
             await self.changes.run(
-                lambda: queue._drain_then(options, lambda report: bridge.post(partial(settle, waiter, report)))
+                lambda: queue._drains.start(options, lambda report: bridge.post(partial(settle, waiter, report)))
             )
             return await waiter
         finally:
@@ -149,13 +154,13 @@ class Home:
 
     def _stop(self) -> None:
         self._finalizer.detach()
-        for lane in (self.changes, self.reads, self.attempts.answers):
-            lane.stop()
+        for executor in (self.changes, self.reads, self.attempts.answers):
+            executor.stop()
 
 
 def _start_drain(queue: MessageQueue, options: _abi.DrainOptions) -> Report:
     counts = queue.counts()
-    queue._drain_then(options, lambda _: None)
+    queue._drains.start(options, lambda _: None)
     return Report(Stop.STARTED, sent=0, failed=0, discarded=0, remaining=counts.queued + counts.sending)
 
 
@@ -173,9 +178,9 @@ def _close_quietly(queues: list[MessageQueue], bridge: Bridge) -> None:
     bridge.abandon()
 
 
-def _abandon(bridge: Bridge, events: Events, lanes: tuple[Lane, ...]) -> None:
+def _abandon(bridge: Bridge, events: Events, executors: tuple[Executor, ...]) -> None:
     """Nobody holds the queue any more; somebody may still wait for its events."""
     bridge.abandon()
     bridge.post(events.end)
-    for lane in lanes:
-        lane.stop()
+    for executor in executors:
+        executor.stop()

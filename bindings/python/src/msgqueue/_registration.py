@@ -1,8 +1,7 @@
-"""Tells C what to call, and starts the threads that it is called on, if any."""
+"""Registers the transport and the event handler with C, and starts the threads that they run on, if any."""
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import threading
 from collections.abc import Callable
@@ -20,11 +19,10 @@ _NO_HANDLER = _abi.EventFunction()
 _NO_RELEASE = _abi.ReleaseFunction()
 
 
-class Wiring:
-    """The two callables of one queue."""
+class Registration:
+    """The transport and the event handler of one queue."""
 
-    def __init__(self, lib: ctypes.CDLL, handle: Handle) -> None:
-        self._lib = lib
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
         # C and Python must agree on who is called, also when two threads set it.
         self._lock = threading.Lock()
@@ -32,12 +30,12 @@ class Wiring:
     def set_transport(self, transport: Transport | None) -> None:
         """See `MessageQueue.set_transport`."""
         function = _NO_TRANSPORT if transport is None else transport_trampoline
-        self._set("transport", transport, self._lib.msgq_set_transport, function)
+        self._set("transport", transport, self._handle.lib.msgq_set_transport, function)
 
     def set_event_handler(self, handler: EventHandler | None) -> None:
         """See `MessageQueue.set_event_handler`."""
         function = _NO_HANDLER if handler is None else event_trampoline
-        self._set("on_event", handler, self._lib.msgq_set_event_handler, function)
+        self._set("on_event", handler, self._handle.lib.msgq_set_event_handler, function)
 
     def _set(self, name: str, target: object, register: Callable[..., int], function: object) -> None:
         require_callable(name, target)
@@ -46,14 +44,14 @@ class Wiring:
         with self._lock:
             before = getattr(callbacks, name)
             if target is not None:
-                if self._handle.service is not None:
-                    self._handle.service.start()
+                if self._handle.poll_threads is not None:
+                    self._handle.poll_threads.start()
                 # Before C is told, as it may call at once; what is taken away goes only after C knows.
                 setattr(callbacks, name, target)
             result = register(pointer, function, callbacks.number, _NO_RELEASE)
             if result != Result.OK:
                 setattr(callbacks, name, before)
-                raise last_error(self._lib, result)
+                raise last_error(self._handle.lib, result)
             setattr(callbacks, name, target)
 
 

@@ -29,16 +29,17 @@ _HANGING = 16
 class _Place(threading.local):
     """Whose thread this is, and what for."""
 
-    polls: Service | None = None
-    answers: Service | None = None
+    polls: PollThreads | None = None
+    answers: PollThreads | None = None
 
 
 _place = _Place()
 
 
-class Service:
-    """Polls one queue, with one thread more than there are callbacks running, so that events are told and other
-    conversations sent while a transport blocks.
+class PollThreads:
+    """Polls one queue, with one thread more than there are callbacks running.
+
+    So events are delivered and other conversations sent while a transport blocks.
     """
 
     def __init__(self, lib: ctypes.CDLL, pointer: int, name: str, max_in_flight: int) -> None:
@@ -146,9 +147,7 @@ class Service:
         outcome = send()
         if outcome.verdict is Verdict.PENDING:
             return
-        answer = _abi.sized(_abi.Outcome)
-        outcome._write(answer)
         # What comes after the time-out or the close is refused, and rightly so: the ledger has its line.
-        result = self._lib.msgq_complete(self._pointer, token, answer)
+        result = self._lib.msgq_complete(self._pointer, token, outcome._for_c())
         if result not in (Result.OK, Result.CONFLICT, Result.CLOSED):
             logger.error("%s: msgq_complete answered %d", self._name, result)

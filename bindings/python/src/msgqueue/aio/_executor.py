@@ -12,7 +12,7 @@ T = TypeVar("T")
 Job = Callable[[], object]
 
 
-class Lane:
+class Executor:
     """Runs jobs on up to `most` threads, which begin them in the order in which they came.
 
     The threads are daemons and started when needed: a disk that hangs must not keep the interpreter from exiting, which
@@ -86,7 +86,7 @@ def _work_once(jobs: SimpleQueue[Job | None]) -> bool:
     """In a function of its own, so that a thread that waits holds nothing of its last job."""
     job = jobs.get()
     if job is None:
-        # The other threads of the lane end, too.
+        # The other threads of the executor end, too.
         jobs.put(None)
         return False
     job()

@@ -1,0 +1,196 @@
+"""What an exception of a transport says about its attempt: the kind of failure, and whether the message was sent.
+
+Exceptions are recognised by the names of their classes, so that the packages that they are from need not be imported.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .enums import FailureKind, Verdict
+from .errors import InvalidError
+from .models import Delivery
+from .outcome import Outcome
+
+logger = logging.getLogger("msgqueue")
+
+# Of OSError: the connection, or the network that it goes over.
+_NETWORK_ERRORS = frozenset(
+    getattr(errno, name)
+    for name in (
+        "EADDRNOTAVAIL",
+        "ECONNABORTED",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "EHOSTDOWN",
+        "EHOSTUNREACH",
+        "ENETDOWN",
+        "ENETRESET",
+        "ENETUNREACH",
+        "ENONET",
+        "ENOTCONN",
+        "EPIPE",
+        "ESHUTDOWN",
+    )
+    if hasattr(errno, name)
+)
+# asyncio.open_connection, when every address of a name failed in a way of its own.
+_CONNECTING = re.compile(r"Multiple exceptions: \[Errno \d+\]")
+
+# A class by its top package and its name: the kind of failure, and whether the message was surely not sent. The first
+# class of an exception's method resolution order that is in here decides.
+_CLASSES: dict[tuple[str, str], tuple[FailureKind, bool]] = {
+    # Without an address, or without a receiver that is trusted, nothing is sent.
+    ("socket", "gaierror"): (FailureKind.NETWORK, True),
+    ("socket", "herror"): (FailureKind.NETWORK, True),
+    ("ssl", "SSLCertVerificationError"): (FailureKind.NETWORK, True),
+    ("ssl", "SSLError"): (FailureKind.NETWORK, False),
+    # Until Python 3.10 these are no TimeoutError.
+    ("socket", "timeout"): (FailureKind.TIMEOUT, False),
+    ("asyncio", "TimeoutError"): (FailureKind.TIMEOUT, False),
+    ("concurrent", "TimeoutError"): (FailureKind.TIMEOUT, False),
+    ("urllib", "ContentTooShortError"): (FailureKind.NETWORK, False),
+    ("urllib", "URLError"): (FailureKind.UNKNOWN, False),
+    ("http", "RemoteDisconnected"): (FailureKind.NETWORK, False),
+    ("http", "IncompleteRead"): (FailureKind.NETWORK, False),
+    # The receiver, or what stands before it, answered something that is not HTTP.
+    ("http", "BadStatusLine"): (FailureKind.SERVER, False),
+    ("http", "LineTooLong"): (FailureKind.SERVER, False),
+    ("http", "UnknownTransferEncoding"): (FailureKind.SERVER, False),
+    ("requests", "ConnectTimeout"): (FailureKind.TIMEOUT, True),
+    ("requests", "Timeout"): (FailureKind.TIMEOUT, False),
+    ("requests", "ConnectionError"): (FailureKind.NETWORK, False),
+    ("requests", "ChunkedEncodingError"): (FailureKind.NETWORK, False),
+    ("requests", "ContentDecodingError"): (FailureKind.SERVER, False),
+    ("requests", "TooManyRedirects"): (FailureKind.SERVER, False),
+    # requests has these inside its own.
+    ("urllib3", "NewConnectionError"): (FailureKind.NETWORK, True),
+    ("urllib3", "ConnectTimeoutError"): (FailureKind.TIMEOUT, True),
+    ("urllib3", "TimeoutError"): (FailureKind.TIMEOUT, False),
+    ("urllib3", "MaxRetryError"): (FailureKind.NETWORK, False),
+    ("urllib3", "ProtocolError"): (FailureKind.NETWORK, False),
+    ("urllib3", "ProxyError"): (FailureKind.NETWORK, False),
+    ("urllib3", "SSLError"): (FailureKind.NETWORK, False),
+    ("httpx", "ConnectTimeout"): (FailureKind.TIMEOUT, True),
+    ("httpx", "PoolTimeout"): (FailureKind.TIMEOUT, True),
+    ("httpx", "TimeoutException"): (FailureKind.TIMEOUT, False),
+    ("httpx", "ConnectError"): (FailureKind.NETWORK, True),
+    ("httpx", "NetworkError"): (FailureKind.NETWORK, False),
+    ("httpx", "ProxyError"): (FailureKind.NETWORK, False),
+    ("httpx", "RemoteProtocolError"): (FailureKind.NETWORK, False),
+    ("httpx", "DecodingError"): (FailureKind.SERVER, False),
+    ("httpx", "TooManyRedirects"): (FailureKind.SERVER, False),
+}
+# Exceptions that carry a response: urlopen, and raise_for_status.
+_RESPONSES = {("urllib", "HTTPError"), ("requests", "HTTPError"), ("httpx", "HTTPStatusError")}
+# Exceptions that only wrap another one, which tells more.
+_WRAPPERS = {
+    ("urllib", "URLError"),
+    ("requests", "ConnectionError"),
+    ("urllib3", "MaxRetryError"),
+    ("urllib3", "ProxyError"),
+}
+_DEPTH = 8
+
+
+def outcome_of(problem: BaseException) -> Outcome:
+    """The outcome of an attempt whose transport raised this exception."""
+    text = described(problem)
+    response = _response(problem, text)
+    if response is not None:
+        return response
+    kind, is_not_sent = _judge(problem)
+    return Outcome(Verdict.RETRY, kind, text=text, not_sent=is_not_sent)
+
+
+def log_raised(problem: BaseException, outcome: Outcome, delivery: Delivery) -> None:
+    """Logs in one line what a transport raised, and the traceback at level DEBUG."""
+    level = logging.WARNING if isinstance(problem, Exception) else logging.ERROR
+    kind = "" if outcome.verdict is Verdict.HTTP else f" ({outcome.kind.name})"
+    what = " ".join(described(problem).split())
+    message = "attempt %d of message %s failed%s: the transport raised %s"
+    logger.log(level, message, delivery.attempt, delivery.id, kind, what)
+    logger.debug("the exception of attempt %d of message %s", delivery.attempt, delivery.id, exc_info=problem)
+
+
+def is_expected(outcome: Outcome) -> bool:
+    """Whether the exception that made this outcome is one of a network or a receiver, and not a defect."""
+    return outcome.kind is not FailureKind.UNKNOWN
+
+
+def failure(text: str) -> Outcome:
+    """The outcome of a transport that does what it must not."""
+    return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
+
+
+def wrong_answer(answer: object) -> str:
+    """Describes an answer that is no Outcome."""
+    what = "None" if answer is None else f"an object of type {type(answer).__name__}"
+    return f"the transport returned {what}, not an Outcome"
+
+
+def described(problem: BaseException) -> str:
+    """An exception as text, whatever it is."""
+    name = type(problem).__name__
+    try:
+        return f"{name}: {problem}"
+    except Exception:  # noqa: BLE001 - its __str__ is as broken as the rest of it may be
+        return name
+
+
+def _judge(problem: BaseException, depth: int = 0) -> tuple[FailureKind, bool]:
+    """The kind of failure, and whether the message was surely not sent."""
+    name = next((name for name in _names(problem) if name in _CLASSES), None)
+    if name is None:
+        return _judge_system(problem) if isinstance(problem, OSError) else (FailureKind.UNKNOWN, False)
+    kind, is_not_sent = _CLASSES[name]
+    inner = _wrapped(problem) if name in _WRAPPERS and depth < _DEPTH else None
+    if inner is not None:
+        found, is_not_sent = _judge(inner, depth + 1)
+        kind = kind if found is FailureKind.UNKNOWN else found
+    return kind, is_not_sent
+
+
+def _judge_system(problem: OSError) -> tuple[FailureKind, bool]:
+    if isinstance(problem, TimeoutError) or problem.errno == errno.ETIMEDOUT:
+        return FailureKind.TIMEOUT, False
+    if isinstance(problem, ConnectionRefusedError) or problem.errno == errno.ECONNREFUSED:
+        return FailureKind.NETWORK, True
+    if isinstance(problem, ConnectionError) or problem.errno in _NETWORK_ERRORS:
+        return FailureKind.NETWORK, False
+    if problem.errno is None and _CONNECTING.match(str(problem)):
+        return FailureKind.NETWORK, True
+    # A file, a permission, a descriptor: nothing of the network.
+    return FailureKind.UNKNOWN, False
+
+
+def _names(problem: BaseException) -> Iterator[tuple[str, str]]:
+    for kind in type(problem).__mro__:
+        yield str(kind.__module__).partition(".")[0], kind.__name__
+
+
+def _wrapped(problem: BaseException) -> BaseException | None:
+    """The exception inside: some have a reason, others have it among their arguments."""
+    inside = (getattr(problem, "reason", None), *problem.args)
+    return next((each for each in inside if isinstance(each, BaseException) and each is not problem), None)
+
+
+def _response(problem: BaseException, text: str) -> Outcome | None:
+    """The response that an exception carries: the engine decides by its status."""
+    name = next((name for name in _names(problem) if name in _RESPONSES), None)
+    if name is None:
+        return None
+    carrier: Any = problem
+    try:
+        if name[0] == "urllib":
+            outcome = Outcome.http(carrier.code, carrier.headers, text=text)
+            carrier.close()
+            return outcome
+        return Outcome.http(carrier.response.status_code, carrier.response.headers, text=text)
+    except (AttributeError, InvalidError, OSError, TypeError):
+        # It is not the response that it should be.
+        return None
