@@ -1,7 +1,24 @@
 /// One line of a message's ledger.
-public struct Attempt: Sendable, Equatable {
+package struct Attempt: Sendable, Equatable {
+    package typealias Outcome = MessageQueue.Attempt.Outcome
+    package typealias Arrival = MessageQueue.Attempt.Arrival
+
+    /// From 1.
+    package let number: UInt32
+    /// Milliseconds since 1970.
+    package let startedAt: Int64
+    /// Milliseconds; nil: not known.
+    package let duration: Int64?
+    package let result: Outcome
+    package let kind: FailureKind
+    package let code: Int32
+    package let text: String
+    package let arrival: Arrival
+}
+
+extension MessageQueue.Attempt {
     /// With the numbers of `msgq_attempt_outcome`.
-    public enum Result: Int32, Sendable {
+    public enum Outcome: Int32, Sendable {
         case underWay = 0
         case sent
         case retry
@@ -16,16 +33,4 @@ public struct Attempt: Sendable, Equatable {
         case yes
         case perhaps
     }
-
-    /// From 1.
-    public let number: UInt32
-    /// Milliseconds since 1970.
-    public let startedAt: Int64
-    /// Milliseconds; nil: not known.
-    public let duration: Int64?
-    public let result: Result
-    public let kind: FailureKind
-    public let code: Int32
-    public let text: String
-    public let arrival: Arrival
 }

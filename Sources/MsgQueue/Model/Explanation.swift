@@ -1,5 +1,17 @@
 /// Why a message is not sent yet: one reason, as a code and a sentence.
-public struct Explanation: Sendable, Equatable {
+package struct Explanation: Sendable, Equatable {
+    package typealias Reason = MessageQueue.Explanation.Reason
+
+    package let reason: Reason
+    /// Until when, milliseconds since 1970; 0: not known.
+    package let until: Int64
+    /// The id of the message that it waits for; nil: none.
+    package let behind: String?
+    /// One sentence for a person.
+    package let text: String
+}
+
+extension MessageQueue.Explanation {
     /// With the numbers of `msgq_reason`.
     public enum Reason: Int32, Sendable, CaseIterable {
         /// There is nothing to wait for: it was sent, or is somebody else's.
@@ -34,12 +46,4 @@ public struct Explanation: Sendable, Equatable {
         /// The store refuses to write.
         case storage
     }
-
-    public let reason: Reason
-    /// Until when, milliseconds since 1970; 0: not known.
-    public let until: Int64
-    /// The id of the message that it waits for; nil: none.
-    public let behind: String?
-    /// One sentence for a person.
-    public let text: String
 }

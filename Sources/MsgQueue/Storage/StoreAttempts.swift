@@ -102,7 +102,7 @@ extension Store {
     /// The line that a statement shows; nil: a number in it cannot be.
     static func attempt(_ statement: Statement) -> Attempt? {
         guard let number = UInt32(exactly: statement.int(0)), let code = Int32(exactly: statement.int(5)),
-            let result = Int32(exactly: statement.int(3)).flatMap(Attempt.Result.init(rawValue:)),
+            let result = Int32(exactly: statement.int(3)).flatMap(Attempt.Outcome.init(rawValue:)),
             let kind = Int32(exactly: statement.int(4)).flatMap(FailureKind.init(rawValue:)),
             let arrival = Int32(exactly: statement.int(6)).flatMap(Attempt.Arrival.init(rawValue:))
         else { return nil }
