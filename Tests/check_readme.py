@@ -1,14 +1,16 @@
 """Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints.
+after one is what it prints. For Swift the same holds for the articles of the documentation catalogue, which is built.
 
     python3 Tests/check_readme.py c|python|swift
 
 C and Python run against .build/release. Swift is built in a package of its own that depends on this one by path, as any
-package would.
+package would, with warnings as errors.
 """
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / ".build" / "release"
 BUILD = ROOT / ".build-tests"
+CATALOGUE = ROOT / "Sources" / "MsgQueue" / "MsgQueue.docc"
 # Each language's first block is its introduction in the README, and short enough to be taken in at a glance.
 MOST_LINES = 15
 
@@ -33,6 +36,7 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 """
+STRICT = '.unsafeFlags(["-warnings-as-errors"])'
 PRODUCT = '.product(name: "MsgQueue", package: "libmsgqueue")'
 
 
@@ -45,11 +49,18 @@ class Example(NamedTuple):
 
 
 def examples(language: str) -> list[Example]:
+    sources = [(language, ROOT / "README.md")]
+    if language == "swift":
+        sources += [(article.stem, article) for article in sorted(CATALOGUE.glob("*.md"))]
+    return [example for prefix, source in sources for example in examples_in(source, language, prefix)]
+
+
+def examples_in(source: Path, language: str, prefix: str) -> list[Example]:
     blocks = re.findall(
-        r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", source.read_text(), re.MULTILINE | re.DOTALL
     )
     found = [(code, expected if said else None) for name, code, said, expected in blocks if name == language]
-    return [Example(f"{language}{number}", code, expected) for number, (code, expected) in enumerate(found, 1)]
+    return [Example(f"{prefix}{number}", code, expected) for number, (code, expected) in enumerate(found, 1)]
 
 
 def run(command: list[str], directory: Path, **variables: str) -> str:
@@ -97,11 +108,39 @@ def build_swift(found: list[Example]) -> Path:
         sources.mkdir(parents=True, exist_ok=True)
         (sources / "main.swift").write_text(example.code)
     targets = "\n".join(
-        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCT}]),' for example in found
+        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCT}], swiftSettings: [{STRICT}]),'
+        for example in found
     )
     (package / "Package.swift").write_text(MANIFEST.format(root=ROOT, targets=targets))
     run(["swift", "build"], package)
     return package / ".build" / "debug"
+
+
+def build_catalogue(package: Path) -> list[str]:
+    """The documentation, of the symbols of the module that was just built; its problems."""
+    graphs, archive = package / "symbols", package / "MsgQueue.doccarchive"
+    for directory in (graphs, archive):
+        shutil.rmtree(directory, ignore_errors=True)
+    graphs.mkdir()
+    clang = [f"-I{ROOT / 'Sources' / name}" for name in ("CSQLite", "CPlatform")]
+    modules = package / ".build" / "debug" / "Modules"
+    target = json.loads(run(["swiftc", "-print-target-info"], package))["target"]["unversionedTriple"]
+    extract = ["swift-symbolgraph-extract", "-module-name", "MsgQueue", "-target", target, "-minimum-access-level", "public"]
+    run([*extract, f"-I{modules}", *clang, "-output-dir", str(graphs)], package)
+    run(
+        ["docc", "convert", str(CATALOGUE), "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
+        + ["--fallback-display-name", "MsgQueue", "--fallback-bundle-identifier", "libmsgqueue.MsgQueue"]
+        + ["--output-path", str(archive)],
+        package,
+    )
+    pages = len(list((archive / "data").rglob("*.json")))
+    print(f"{pages} pages of documentation")
+    # A block in a comment would be compiled by nobody.
+    return [
+        f"{source.relative_to(ROOT)} has a block of code in a comment: it belongs into an article"
+        for source in sorted((ROOT / "Sources" / "MsgQueue").rglob("*.swift"))
+        if "/// ```" in source.read_text()
+    ]
 
 
 def main() -> int:
@@ -111,6 +150,8 @@ def main() -> int:
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
+    if programs is not None:
+        problems += build_catalogue(BUILD / "scratch")
     for example in found:
         with tempfile.TemporaryDirectory(prefix="msgq-readme-") as name:
             directory = Path(name)

@@ -1,12 +1,7 @@
 /// A durable, offline-first queue of outbound messages in one file.
 ///
-/// ```swift
-/// let queue = try MessageQueue(path: "outbox.db") { delivery in
-///     await post(delivery.body) ? .sent : .retry(.network)
-/// }
-/// let id = try queue.enqueue("hello", conversation: "ana")   // on disk when it returns
-/// let report = try await queue.drain()                       // sends what is due, in order
-/// ```
+/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:)`` what is due;
+/// see <doc:GettingStarted>.
 ///
 /// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed nothing,
 /// except that after `.unknown` the result is not known: the same id may safely be enqueued again.

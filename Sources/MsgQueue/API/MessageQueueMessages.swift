@@ -88,7 +88,9 @@ extension MessageQueue {
 
     /// Conversations, that with the newest message first.
     ///
-    /// - Parameter before: For the next page: `last.sequence` of the last conversation of this one.
+    /// - Parameters:
+    ///   - before: For the next page: `last.sequence` of the last conversation of this one.
+    ///   - limit: 1 to 1000.
     public func conversations(before: Int64? = nil, limit: Int = 50) throws(Error) -> [Conversation] {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }

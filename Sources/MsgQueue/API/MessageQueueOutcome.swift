@@ -16,6 +16,7 @@ extension MessageQueue {
         /// A failure that may pass.
         ///
         /// - Parameters:
+        ///   - kind: Why it failed.
         ///   - code: For example an HTTP status.
         ///   - text: For a developer.
         ///   - retryAfter: The next attempt is not made sooner than this; nil: the backoff decides. At most 7 days.

@@ -1,12 +1,7 @@
 extension MessageQueue {
     /// A moment in Coordinated Universal Time, with a resolution of one millisecond.
     ///
-    /// The library does not import Foundation. Convert by seconds:
-    ///
-    /// ```swift
-    /// let date = Date(timeIntervalSince1970: message.createdAt.secondsSince1970)
-    /// let expiry = MessageQueue.Timestamp(secondsSince1970: date.timeIntervalSince1970)
-    /// ```
+    /// For Foundation's `Date` convert by seconds: `Date(timeIntervalSince1970: moment.secondsSince1970)`. See <doc:Times>.
     public struct Timestamp: Sendable, Hashable, Comparable, CustomStringConvertible {
         /// Whole milliseconds since 1970-01-01 00:00 UTC.
         public let millisecondsSince1970: Int64

@@ -17,17 +17,17 @@ package struct Attempt: Sendable, Equatable {
 }
 
 extension MessageQueue.Attempt {
-    /// With the numbers of `msgq_attempt_outcome`.
+    /// How an attempt ended, with the numbers of `msgq_attempt_outcome`.
     public enum Outcome: Int32, Sendable {
         case underWay = 0
         case sent
         case retry
         case rejected
-        /// Cut by a crash.
+        /// Interrupted by a crash: the outcome is not known.
         case unknown
     }
 
-    /// What is known about whether the message reached the receiver, with the numbers of `msgq_arrival`.
+    /// Whether the message reached the receiver, with the numbers of `msgq_arrival`.
     public enum Arrival: Int32, Sendable {
         case no = 0
         case yes

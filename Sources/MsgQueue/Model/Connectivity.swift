@@ -1,7 +1,7 @@
 extension MessageQueue {
-    /// Whether there is a way out, with the numbers of `msgq_connectivity`.
+    /// Whether the network can be reached, with the numbers of `msgq_connectivity`.
     public enum Connectivity: Int32, Sendable, CaseIterable {
-        /// Counts as online: a host that never tells is online.
+        /// Counts as online: a host that never reports connectivity is online.
         case unknown = 0
         case offline
         case online

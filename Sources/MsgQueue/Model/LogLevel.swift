@@ -1,9 +1,9 @@
 extension MessageQueue {
-    /// How much a log line matters.
+    /// The severity of a log line.
     public enum LogLevel: Int32, CaseIterable, Sendable {
-        /// Something is wrong with the store, or with this library.
+        /// An error of the store or of this library.
         case error
-        /// Something a person may want to act on: a message was discarded, an outcome was ignored.
+        /// For example a discarded message or an ignored outcome.
         case warning
         /// An error is over.
         case info

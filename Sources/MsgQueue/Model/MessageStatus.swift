@@ -1,20 +1,20 @@
 extension MessageQueue {
-    /// Where a message is in its life, with the numbers of `msgq_status`.
+    /// The status of a message, with the numbers of `msgq_status`.
     public enum Status: Int32, Sendable, CaseIterable {
-        /// Waits for its turn.
+        /// Waits to be sent.
         case queued = 0
         /// An attempt is under way.
         case sending
-        /// The transport said so.
+        /// The transport reported success.
         case sent
-        /// A receipt said so.
+        /// A receipt reported delivery.
         case delivered
-        /// A receipt said so.
+        /// A receipt reported that it was read.
         case read
         /// Waits for a person: retry, edit, delete.
         case failed
 
-        /// Queued, sending and failed: what has not gone out yet.
+        /// Queued, sending or failed.
         public var isUnsent: Bool { self == .queued || self == .sending || self == .failed }
     }
 }

@@ -1,8 +1,8 @@
 extension MessageQueue {
-    /// What a call of the queue failed with.
+    /// The error of a call.
     ///
-    /// `code` is for programs, `detail` is one sentence for a developer. Nothing changed when a call threw, unless the
-    /// code is `unknown`.
+    /// `code` is for programs, `detail` is one sentence for a developer. A call that threw changed nothing, unless the code is `unknown`.
+    /// Later versions may add codes.
     public struct Error: Swift.Error, Sendable, Equatable, CustomStringConvertible {
         /// The kinds of error, with the numbers of `msgq_result`.
         public enum Code: Int32, Sendable, CaseIterable {

@@ -29,16 +29,16 @@ extension MessageQueue.Report {
     public enum Stop: Int32, Sendable {
         /// Nothing is queued any more.
         case empty = 0
-        /// What is queued is not due yet.
+        /// What is queued is not due.
         case waiting
         case offline
         case batch
         case timeout
         case storage
         case closed
-        /// It goes on: it was called from inside a callback, or the task that waited was cancelled.
+        /// It goes on: a callback called it, or the waiting task was cancelled.
         case started
-        /// Paused, by the host (the queue, or every conversation with queued messages) or because the receiver did not know who it was.
+        /// Paused, by the host (the queue, or every conversation with queued messages) or because the receiver refused the credentials.
         case paused
     }
 }

@@ -86,7 +86,8 @@ import Testing
         options.direct = false
         var queue = try MessageQueue(path: directory.store, options: options)
         let ids = try queue.enqueue([
-            MessageQueue.Draft("one", conversation: "ana"), MessageQueue.Draft("two", conversation: "ana"), MessageQueue.Draft("three", conversation: "ana"),
+            MessageQueue.Draft("one", conversation: "ana"), MessageQueue.Draft("two", conversation: "ana"),
+            MessageQueue.Draft("three", conversation: "ana"),
         ])
         try await queue.close()
         do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'626164' WHERE seq = 2") }

@@ -181,7 +181,8 @@ import Testing
         let queue = try open(RecordingTransport()) { $0.direct = false }
         let long = String(repeating: "👨‍👩‍👧‍👦", count: 150)
         try queue.enqueue([
-            MessageQueue.Draft(long, conversation: "ana"), MessageQueue.Draft("short", conversation: "ben"), MessageQueue.Draft([0xff, 0x00, 0x61], conversation: "ana"),
+            MessageQueue.Draft(long, conversation: "ana"), MessageQueue.Draft("short", conversation: "ben"),
+            MessageQueue.Draft([0xff, 0x00, 0x61], conversation: "ana"),
         ])
         let list = try queue.list(MessageQueue.Filter(limit: 2, withoutBodies: true))
         #expect(list.map(\.preview) == [String(repeating: "👨‍👩‍👧‍👦", count: 100), "short"])
