@@ -162,7 +162,8 @@ extension Engine {
     func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
-            guard let found = try store.row(at: attempt.sequence, .whole) else {
+            // The mark of an attempt carries no checksum: what was sent already was not being sent.
+            guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
                 return try store.forgetInterrupted(attempt.sequence)
             }
             row = found

@@ -46,7 +46,7 @@ extension Engine {
 
     private func tellDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
         attempt { () throws(QueueError) in
-            guard let row = try store.outline(at: sequence) else { return }
+            guard let row = try store.row(at: sequence, .outline) else { return }
             emit(
                 .status(
                     StatusChange(

@@ -3,7 +3,7 @@ extension Engine {
     package func explain(_ id: String) throws(QueueError) -> Explanation {
         try DraftRule.check(id: id)
         return try locked { () throws(QueueError) in
-            guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .none) else {
+            guard let row = try store.find(id, .none) else {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             let now = ports.moment

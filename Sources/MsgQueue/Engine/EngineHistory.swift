@@ -8,8 +8,8 @@ extension Engine {
         guard !sender.isEmpty else { throw QueueError(.invalid, "the sender is empty") }
         try DraftRule.check(conversation: sender)
         return try changing { () throws(QueueError) in
-            if let id = draft.id, let sequence = try store.sequence(of: id) {
-                guard let known = try store.row(at: sequence, .none), known.isReceived else {
+            if let id = draft.id, let known = try store.find(id, .none) {
+                guard known.isReceived else {
                     throw QueueError(.duplicate, "the id \(id) is one of our own messages")
                 }
                 return id
@@ -55,6 +55,8 @@ extension Engine {
 
     /// Milliseconds between looks at the history when nothing else asks for one.
     private static let maintenanceEvery: Int64 = 60_000
+    /// Between looks at history that was not looked at yet, so that callers have the disk in between.
+    private static let lookPause: Int64 = 20
 
     /// One short step of what can wait: expiry, pruning. Called by the timer, under the lock.
     func maintain() {
@@ -66,7 +68,7 @@ extension Engine {
             guard now.mono >= maintenanceAt else { return }
             let before = store.totals
             var damage: [QueueError] = []
-            let hasMore = try transaction(durable: false) { () throws(QueueError) in
+            let step = try transaction(durable: false) { () throws(QueueError) -> Store.PruneStep in
                 damage = []
                 return try store.prune(
                     keepCount: options.keepSent, keepSince: options.keepSentFor.map { now.wall.subtractingClamped($0) },
@@ -76,7 +78,11 @@ extension Engine {
                 Log.error("\(store.path): \(error.detail)")
                 emit(.storage(error))
             }
-            maintenanceAt = hasMore ? now.mono : now.mono + Self.maintenanceEvery
+            switch step {
+            case .finished: maintenanceAt = now.mono + Self.maintenanceEvery
+            case .hasMore: maintenanceAt = now.mono
+            case .isLooking: maintenanceAt = now.mono + Self.lookPause
+            }
             if store.totals != before { countsChanged() }
         } catch {
             maintenanceAt = now.mono + Self.maintenanceEvery

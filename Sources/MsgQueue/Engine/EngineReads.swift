@@ -5,7 +5,7 @@ extension Engine {
     package func message(id: String) throws(QueueError) -> Message {
         try DraftRule.check(id: id)
         return try locked { () throws(QueueError) in
-            guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .whole) else {
+            guard let row = try store.find(id, .whole) else {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             return try message(row)
@@ -59,11 +59,11 @@ extension Engine {
     package func attempts(_ id: String) throws(QueueError) -> [Attempt] {
         try DraftRule.check(id: id)
         return try locked { () throws(QueueError) in
-            guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, .none) else {
+            guard let row = try store.find(id, .none) else {
                 throw QueueError(.notFound, "there is no message \(id)")
             }
             var lines = try store.ledger(of: row)
-            if let flight = core.scheduler.flight(of: sequence, in: row.conversation) {
+            if let flight = core.scheduler.flight(of: row.sequence, in: row.conversation) {
                 lines.append(
                     Attempt(
                         number: flight.number, startedAt: flight.startedAt.wall, duration: nil, result: .underWay, kind: .none, code: 0,

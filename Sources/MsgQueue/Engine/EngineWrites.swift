@@ -102,7 +102,7 @@ extension Engine {
             if drafts.count > 1, !seen.insert(Name(id)).inserted {
                 throw QueueError(.duplicate, "the id \(id) occurs twice in the batch")
             }
-            if try store.sequence(of: id) != nil {
+            if try store.contains(id) {
                 throw QueueError(.duplicate, "the id \(id) is in the store already")
             }
             if try store.remembered(id, since: rememberedSince) != nil {
@@ -156,8 +156,8 @@ extension Engine {
     // MARK: One message
 
     /// The message with this id, as a person may change it.
-    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.BodyPart) throws(QueueError) -> Row {
-        guard let sequence = try store.sequence(of: id), let row = try store.row(at: sequence, part) else {
+    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.Part) throws(QueueError) -> Row {
+        guard let row = try store.find(id, part) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }
         guard let action else { return row }
@@ -189,10 +189,7 @@ extension Engine {
         try DraftRule.check(id: id)
         try changing { () throws(QueueError) in
             // Found without a look at its checksums: a damaged message can be removed, too.
-            guard let sequence = try store.sequence(of: id), let row = try store.outline(at: sequence) else {
-                throw QueueError(.notFound, "there is no message \(id)")
-            }
-            try StatusRule.check(.delete, on: sendingPlaces.contains(sequence) ? .sending : row.progress.status)
+            let row = try find(id, .delete, .outline)
             try transaction(durable: true) { () throws(QueueError) in
                 try store.fitCounts(to: row, .whole)
                 try store.delete(row)

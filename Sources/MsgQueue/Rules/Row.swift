@@ -29,11 +29,6 @@ package struct Row {
 
     package var isReceived: Bool { sender != nil }
 
-    /// The status as it lies on disk.
-    static func number(_ status: MessageStatus, isReceived: Bool) -> Int64 {
-        isReceived ? (status == .read ? 7 : 6) : Int64(status.rawValue)
-    }
-
     package var head: Head {
         Head(
             sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
@@ -84,22 +79,12 @@ package struct Row {
             sequence, Int64(progress.status.rawValue), Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
             progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration,
             Int64(progress.sentCode),
-            flags(progress)
+            RowFlags(progress).rawValue
         )
         withUnsafeBytes(of: values) { checksum.add($0) }
         // Rows of layout 1 have none of these.
         let later = (progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime)
         if later != (0, 0, 0, 0) { withUnsafeBytes(of: later) { checksum.add($0) } }
         return checksum.stored
-    }
-
-    static func flags(_ progress: Progress) -> Int64 {
-        (progress.doomed ? 1 : 0) | (progress.perhapsArrived ? 2 : 0) | (progress.waitsForNetwork ? 4 : 0) | (progress.isDamaged ? 8 : 0)
-            | (progress.ignoresExpiry ? 16 : 0) | (progress.isRetriedByHand ? 32 : 0) | Int64(progress.round) << 8
-    }
-
-    /// The part of `flags` that names a round.
-    static func round(_ flags: Int64) -> UInt32 {
-        UInt32(truncatingIfNeeded: flags >> 8)
     }
 }

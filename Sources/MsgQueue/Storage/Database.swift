@@ -9,7 +9,7 @@ import Glibc
 final class Database {
     let handle: OpaquePointer
     let path: String
-    private var statements: [StaticString.Key: Statement] = [:]
+    private var statements: [CallSite: Statement] = [:]
     private(set) var isInTransaction = false
     /// A flush failed: what the disk holds is not known, and nothing is written through this connection any more.
     private(set) var isPoisoned = false
@@ -164,11 +164,17 @@ final class Database {
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
 
-    /// The statement for this text, prepared once. The text is a literal, so that its address is its name.
-    func statement(_ sql: StaticString) throws(QueueError) -> Statement {
-        let key = StaticString.Key(address: UInt(bitPattern: sql.utf8Start), length: sql.utf8CodeUnitCount)
-        if let statement = statements[key] { return statement }
-        let statement = try Statement(sql.description, self)
+    /// The statement of the place in the code that asks for it, whose text is made and prepared once. Therefore the text must not depend
+    /// on variables; debug builds compare it.
+    func statement(
+        _ sql: @autoclosure () -> SQL, file: StaticString = #fileID, line: Int = #line, column: Int = #column
+    ) throws(QueueError) -> Statement {
+        let key = CallSite(file: UInt(bitPattern: file.utf8Start), place: line << 16 | column)
+        if let statement = statements[key] {
+            assert(statement.sql == sql().text, "the text of this statement depends on a variable")
+            return statement
+        }
+        let statement = try Statement(sql().text, self)
         statements[key] = statement
         return statement
     }
@@ -431,9 +437,8 @@ final class Database {
     }
 }
 
-extension StaticString {
-    fileprivate struct Key: Hashable {
-        let address: UInt
-        let length: Int
-    }
+/// Where a statement is asked for: the address of the file's name, and line and column in it.
+private struct CallSite: Hashable {
+    let file: UInt
+    let place: Int
 }

@@ -19,7 +19,7 @@ struct PageQuery {
         try statement.forEach { () throws(QueueError) in
             let sequence = statement.int(0)
             let isSending = sending.contains(sequence)
-            if statement.int(1) != 0 || (isSending ? wantsSending : wantsQueued) { found.append(sequence) }
+            if statement.int(1) != StoredStatus.queued.rawValue || (isSending ? wantsSending : wantsQueued) { found.append(sequence) }
             return found.count < filter.limit
         }
         return found
@@ -27,7 +27,7 @@ struct PageQuery {
 
     /// ?1: where the page begins; ?2: the statuses as bits; ?3: the last folded row; ?4: the conversation.
     private func statement(_ database: Database) throws(QueueError) -> Statement {
-        let statement = try database.statement(text)
+        let statement = try prepared(database)
         statement.bind(1, filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0))
         statement.bind(2, mask)
         statement.bind(3, foldedThrough)
@@ -37,74 +37,83 @@ struct PageQuery {
 
     /// Statuses as they are on disk, one bit each.
     private var mask: Int64 {
-        var mask = Int64(filter.statuses.rawValue)
-        if filter.statuses.contains(.sending) { mask |= 1 }
-        // Recorded messages: delivered, and read.
-        if filter.statuses.contains(.delivered) { mask |= 1 << 6 }
-        if filter.statuses.contains(.read) { mask |= 1 << 7 }
-        return mask & ~2
+        let wanted = filter.statuses
+        var mask = StoredStatus.allCases.reduce(0) { wanted.contains($1.status) ? $0 | $1.bit : $0 }
+        if wanted.contains(.sending) { mask |= StoredStatus.queued.bit }
+        return mask
     }
 
-    /// A status that cannot be is damage, and such a message is shown as failed.
-    private var text: StaticString {
+    /// The bit of a row's status. A status that cannot be is damage, and such a message is shown as failed.
+    private static let statusBit: SQL =
+        "(1 << iif(status BETWEEN \(.sent) AND \(.receivedRead), status, iif(status = \(.queued), \(.queued), \(.failed))))"
+
+    private func prepared(_ database: Database) throws(QueueError) -> Statement {
         let isUnsentOnly = filter.statuses.isSubset(of: .unsent)
         switch (filter.conversation != nil, isUnsentOnly, filter.newestFirst) {
         case (true, true, false):
-            return """
-                SELECT seq, 0 FROM message INDEXED BY message_waiting
-                WHERE indexed = 1 AND status = 0 AND conversation = ?4 AND seq > ?1 AND ?2 & 1
-                UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed
-                WHERE status = 5 AND seq > ?1 AND conversation = ?4 AND ?2 & 32
-                UNION ALL SELECT seq, 0 FROM message NOT INDEXED
-                WHERE seq > max(?1, ?3) AND status = 0 AND conversation = ?4 AND ?2 & 1 ORDER BY 1
+            return try database.statement(
                 """
+                SELECT seq, \(.queued) FROM message INDEXED BY message_waiting
+                WHERE indexed = 1 AND status = \(.queued) AND conversation = ?4 AND seq > ?1 AND ?2 & \(bit: .queued)
+                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed
+                WHERE status = \(.failed) AND seq > ?1 AND conversation = ?4 AND ?2 & \(bit: .failed)
+                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
+                WHERE seq > max(?1, ?3) AND status = \(.queued) AND conversation = ?4 AND ?2 & \(bit: .queued) ORDER BY 1
+                """)
         case (true, true, true):
-            return """
-                SELECT seq, 0 FROM message INDEXED BY message_waiting
-                WHERE indexed = 1 AND status = 0 AND conversation = ?4 AND seq < ?1 AND ?2 & 1
-                UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed
-                WHERE status = 5 AND seq < ?1 AND conversation = ?4 AND ?2 & 32
-                UNION ALL SELECT seq, 0 FROM message NOT INDEXED
-                WHERE seq > ?3 AND seq < ?1 AND status = 0 AND conversation = ?4 AND ?2 & 1 ORDER BY 1 DESC
+            return try database.statement(
                 """
+                SELECT seq, \(.queued) FROM message INDEXED BY message_waiting
+                WHERE indexed = 1 AND status = \(.queued) AND conversation = ?4 AND seq < ?1 AND ?2 & \(bit: .queued)
+                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed
+                WHERE status = \(.failed) AND seq < ?1 AND conversation = ?4 AND ?2 & \(bit: .failed)
+                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
+                WHERE seq > ?3 AND seq < ?1 AND status = \(.queued) AND conversation = ?4 AND ?2 & \(bit: .queued) ORDER BY 1 DESC
+                """)
         case (true, false, false):
-            return """
-                SELECT seq, status FROM message INDEXED BY message_conversation
-                WHERE indexed = 1 AND conversation = ?4 AND seq > ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2
-                UNION ALL SELECT seq, status FROM message NOT INDEXED
-                WHERE seq > max(?1, ?3) AND conversation = ?4 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY 1
+            return try database.statement(
                 """
+                SELECT seq, status FROM message INDEXED BY message_conversation
+                WHERE indexed = 1 AND conversation = ?4 AND seq > ?1 AND \(Self.statusBit) & ?2
+                UNION ALL SELECT seq, status FROM message NOT INDEXED
+                WHERE seq > max(?1, ?3) AND conversation = ?4 AND \(Self.statusBit) & ?2 ORDER BY 1
+                """)
         case (true, false, true):
-            return """
+            return try database.statement(
+                """
                 SELECT seq, status FROM message INDEXED BY message_conversation
-                WHERE indexed = 1 AND conversation = ?4 AND seq < ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2
+                WHERE indexed = 1 AND conversation = ?4 AND seq < ?1 AND \(Self.statusBit) & ?2
                 UNION ALL SELECT seq, status FROM message NOT INDEXED
-                WHERE seq > ?3 AND seq < ?1 AND conversation = ?4 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY 1 DESC
-                """
+                WHERE seq > ?3 AND seq < ?1 AND conversation = ?4 AND \(Self.statusBit) & ?2 ORDER BY 1 DESC
+                """)
         case (false, true, false):
-            return """
-                SELECT seq, 0 FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq > ?1 AND ?2 & 1
-                UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed WHERE status = 5 AND seq > ?1 AND ?2 & 32
-                UNION ALL SELECT seq, 0 FROM message NOT INDEXED
-                WHERE seq > max(?1, ?3) AND status = 0 AND ?2 & 1 ORDER BY 1
+            return try database.statement(
                 """
+                SELECT seq, \(.queued) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1 AND ?2 & \(bit: .queued)
+                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq > ?1 AND ?2 & \(bit: .failed)
+                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
+                WHERE seq > max(?1, ?3) AND status = \(.queued) AND ?2 & \(bit: .queued) ORDER BY 1
+                """)
         case (false, true, true):
-            return """
-                SELECT seq, 0 FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq < ?1 AND ?2 & 1
-                UNION ALL SELECT seq, 5 FROM message INDEXED BY message_failed WHERE status = 5 AND seq < ?1 AND ?2 & 32
-                UNION ALL SELECT seq, 0 FROM message NOT INDEXED
-                WHERE seq > ?3 AND seq < ?1 AND status = 0 AND ?2 & 1 ORDER BY 1 DESC
+            return try database.statement(
                 """
+                SELECT seq, \(.queued) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq < ?1 AND ?2 & \(bit: .queued)
+                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq < ?1 AND ?2 & \(bit: .failed)
+                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
+                WHERE seq > ?3 AND seq < ?1 AND status = \(.queued) AND ?2 & \(bit: .queued) ORDER BY 1 DESC
+                """)
         case (false, false, false):
-            return """
-                SELECT seq, status FROM message
-                WHERE seq > ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY seq
+            return try database.statement(
                 """
+                SELECT seq, status FROM message
+                WHERE seq > ?1 AND \(Self.statusBit) & ?2 ORDER BY seq
+                """)
         case (false, false, true):
-            return """
-                SELECT seq, status FROM message
-                WHERE seq < ?1 AND (1 << iif(status BETWEEN 2 AND 7, status, iif(status = 0, 0, 5))) & ?2 ORDER BY seq DESC
+            return try database.statement(
                 """
+                SELECT seq, status FROM message
+                WHERE seq < ?1 AND \(Self.statusBit) & ?2 ORDER BY seq DESC
+                """)
         }
     }
 }

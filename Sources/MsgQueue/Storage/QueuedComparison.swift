@@ -69,7 +69,7 @@ struct QueuedComparison {
         let statement = try database.statement(
             """
             SELECT conversation, seq FROM message INDEXED BY message_waiting
-            WHERE indexed = 1 AND status = 0 AND (conversation, seq) > (?1, ?2) ORDER BY conversation, seq LIMIT ?3
+            WHERE indexed = 1 AND status = \(.queued) AND (conversation, seq) > (?1, ?2) ORDER BY conversation, seq LIMIT ?3
             """)
         try statement.bind(1, waitingCursor.conversation)
         statement.bind(2, waitingCursor.sequence)
@@ -90,7 +90,7 @@ struct QueuedComparison {
     private mutating func readQueued(_ database: Database, _ limit: Int64) throws(QueueError) -> Int64 {
         let statement = try database.statement(
             """
-            SELECT seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq > ?1 AND seq <= ?2
+            SELECT seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1 AND seq <= ?2
             ORDER BY seq LIMIT ?3
             """)
         statement.bind(1, queuedCursor)

@@ -16,6 +16,8 @@ final class Statement {
         self.database = database
     }
 
+    var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
+
     /// Before the database closes; afterwards the statement must not be used.
     func finalize() { sqlite3_finalize(handle) }
 

@@ -18,8 +18,7 @@ package final class Store {
         set { state.foldedThrough = newValue }
     }
     var counters = Counters()
-    /// History up to this sequence was looked at for pruning.
-    var pruneCursor: Int64 = 0
+    var pruneMap = PruneMap()
     /// What this transaction changed in memory, to be undone when it fails.
     private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
     /// Under way.
@@ -31,7 +30,7 @@ package final class Store {
     package let loss: LostTail?
     /// What was mended when the store was opened, for the host to be told.
     package private(set) var repair: String?
-    package let isReadOnly: Bool
+    let isReadOnly: Bool
 
     /// Messages that wait for the fold at most, so that it stays a short pause.
     static let foldEvery: Int64 = 512
@@ -200,7 +199,7 @@ package final class Store {
         try begin()
         for attempt in try interrupted() {
             do throws(QueueError) {
-                guard let row = try row(at: attempt.sequence, .none) else { continue }
+                guard let row = try row(at: attempt.sequence, .none), StatusRule.allows(row.progress.status, .sending) else { continue }
                 let number = row.progress.attempts &+ 1
                 try end(
                     row,
@@ -351,6 +350,7 @@ package final class Store {
 
     private func undo() {
         if let (next, old, compared) = atBegin { (nextSequence, state, comparison) = (next, old, compared) }
+        pruneMap.undo()
         counters.rollback()
     }
 

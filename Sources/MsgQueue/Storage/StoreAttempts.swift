@@ -21,14 +21,17 @@ extension Store {
         case .discarded, .deleted:
             try delete(row)
         case .sent, .queued, .failed:
-            if resolution.progress != row.progress { try update(row, to: resolution.progress) }
+            guard StatusRule.allows(row.progress.status, .sending) else {
+                throw QueueError(.internal, "an attempt of message \(row.sequence) ended, which is \(row.progress.status)")
+            }
+            if resolution.progress != row.progress { try update(row, to: resolution.progress, from: .sending) }
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
         }
     }
 
     /// A row whose checksum does not fit: it becomes `failed` as far as that can be written, so that it holds nothing up.
     package func markDamaged(_ sequence: Int64) throws(QueueError) {
-        guard let row = try outline(at: sequence), row.progress.status == .queued else { return }
+        guard let row = try row(at: sequence, .outline), row.progress.status == .queued else { return }
         try fitCounts(to: row, .whole)
         var progress = Progress()
         progress.status = .failed
@@ -40,16 +43,9 @@ extension Store {
     package func write(_ attempt: Attempt, of sequence: Int64) throws(QueueError) {
         let statement = try database.statement(
             """
-            INSERT OR REPLACE INTO attempt(seq, number, started_at, duration, outcome, kind, code, arrival, text)
-            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            INSERT OR REPLACE INTO attempt(\(AttemptColumn.self)) VALUES(\(parameters: AttemptColumn.self))
             """)
-        for (index, value) in [
-            sequence, Int64(attempt.number), attempt.startedAt, attempt.duration ?? -1, Int64(attempt.result.rawValue),
-            Int64(attempt.kind.rawValue), Int64(attempt.code), Int64(attempt.arrival.rawValue),
-        ].enumerated() {
-            statement.bind(Int32(index + 1), value)
-        }
-        try statement.bind(9, String(attempt.text.prefix(512)))
+        try attempt.bind(to: Fields(statement), of: sequence)
         try statement.run()
         guard Int64(attempt.number) > Self.ledgerLength else { return }
         let prune = try database.statement("DELETE FROM attempt WHERE seq = ?1 AND number <= ?2")
@@ -60,10 +56,7 @@ extension Store {
 
     /// The ledger of one message, oldest first, without what is under way.
     package func ledger(of row: Row) throws(QueueError) -> [Attempt] {
-        let statement = try database.statement(
-            """
-            SELECT number, started_at, duration, outcome, kind, code, arrival, text FROM attempt WHERE seq = ?1 ORDER BY number
-            """)
+        let statement = try database.statement("SELECT \(AttemptColumn.self) FROM attempt WHERE seq = ?1 ORDER BY number")
         statement.bind(1, row.sequence)
         var lines: [Attempt] = []
         try statement.forEach { () throws(QueueError) in
@@ -84,32 +77,16 @@ extension Store {
     /// The last line of the ledger: why the message failed, or waits.
     package func lastAttempt(of sequence: Int64) throws(QueueError) -> Attempt? {
         let statement = try database.statement(
-            """
-            SELECT number, started_at, duration, outcome, kind, code, arrival, text FROM attempt WHERE seq = ?1
-            ORDER BY number DESC LIMIT 1
-            """)
+            "SELECT \(AttemptColumn.self) FROM attempt WHERE seq = ?1 ORDER BY number DESC LIMIT 1")
         statement.bind(1, sequence)
         return try statement.first { () throws(QueueError) in try line(statement, sequence) }
     }
 
     private func line(_ statement: Statement, _ sequence: Int64) throws(QueueError) -> Attempt {
-        guard let attempt = Self.attempt(statement) else {
+        guard let attempt = Attempt(Fields(statement)) else {
             throw QueueError(.corrupt, "the ledger of message \(sequence) is damaged")
         }
         return attempt
-    }
-
-    /// The line that a statement shows; nil: a number in it cannot be.
-    static func attempt(_ statement: Statement) -> Attempt? {
-        guard let number = UInt32(exactly: statement.int(0)), let code = Int32(exactly: statement.int(5)),
-            let result = Int32(exactly: statement.int(3)).flatMap(Attempt.Outcome.init(rawValue:)),
-            let kind = Int32(exactly: statement.int(4)).flatMap(FailureKind.init(rawValue:)),
-            let arrival = Int32(exactly: statement.int(6)).flatMap(Attempt.Arrival.init(rawValue:))
-        else { return nil }
-        let duration = statement.int(2)
-        return Attempt(
-            number: number, startedAt: statement.int(1), duration: duration < 0 ? nil : duration, result: result, kind: kind,
-            code: code, text: statement.text(7), arrival: arrival)
     }
 
     /// Attempts that the last owner did not end: it crashed, or closed while they hung.

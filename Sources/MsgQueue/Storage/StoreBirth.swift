@@ -4,14 +4,11 @@ import Glibc
 /// How a store comes into being: whole, or not at all.
 enum StoreBirth {
     /// Builds the store beside its place and gives it its name only when it is on disk. Whoever is first wins; the other's is dropped.
-    static func make(_ path: String) throws(QueueError) { _ = try make(new: path) }
-
-    /// The same; false when the name was taken.
-    static func make(new path: String) throws(QueueError) -> Bool {
+    static func make(_ path: String) throws(QueueError) {
         let image = try Self.image(usesLog: true)
         let file = try NewFile(for: path)
         try Posix.write(file.descriptor, at: 0, image, path)
-        return try file.finish(replacing: false)
+        _ = try file.finish(replacing: false)
     }
 
     /// Bytes of a page of every store.

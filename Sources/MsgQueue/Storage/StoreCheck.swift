@@ -120,17 +120,17 @@ package final class StoreCheck {
     private func collectIndexed() {
         for source in [
             "seq FROM message INDEXED BY message_conversation WHERE indexed = 1 ORDER BY conversation",
-            "seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 ORDER BY seq",
-            "seq FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0 ORDER BY conversation",
-            "seq FROM message INDEXED BY message_failed WHERE status = 5 ORDER BY seq",
+            "seq FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) ORDER BY seq",
+            "seq FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = \(.queued) ORDER BY conversation",
+            "seq FROM message INDEXED BY message_failed WHERE status = \(.failed) ORDER BY seq",
             "seq FROM message INDEXED BY message_named WHERE named = 1 ORDER BY id",
-            "seq FROM message INDEXED BY message_expiring WHERE expires_at != 0 AND status = 0 ORDER BY expires_at",
+            "seq FROM message INDEXED BY message_expiring WHERE expires_at != 0 AND status = \(.queued) ORDER BY expires_at",
             "seq FROM large_body ORDER BY seq", "seq FROM in_flight ORDER BY seq",
-        ] {
+        ] as [SQL] {
             for direction in ["", " DESC"] {
                 var isComplete = false
                 do throws(QueueError) {
-                    let statement = try Statement("SELECT \(source)\(direction)", remains.database)
+                    let statement = try Statement("SELECT \(source.text)\(direction)", remains.database)
                     defer { statement.finalize() }
                     try statement.forEach { () throws(QueueError) in
                         let sequence = statement.int(0)
@@ -211,16 +211,13 @@ package final class StoreCheck {
         var stored: [Name: Counts] = [:]
         var isReadable = true
         do throws(QueueError) {
-            let proof = remains.layout < 2 ? "0" : "proof"
-            let statement = try Statement(
-                """
-                SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, \(proof), name FROM conversation
-                """, remains.database)
+            let columns = ConversationColumn.list(ofLayout: remains.layout)
+            let statement = try Statement("SELECT \(columns) FROM conversation", remains.database)
             defer { statement.finalize() }
             try statement.forEach { () throws(QueueError) in
-                let counts =
-                    remains.layout < 2 ? remains.store.counts(statement, from: 0) : remains.store.checkedCounts(statement)
-                if let counts { stored[Name(statement.text(10))] = counts } else { isReadable = false }
+                let fields = Fields<ConversationColumn>(statement)
+                let counts = remains.layout < 2 ? Counts(fields) : remains.store.checkedCounts(fields)
+                if let counts { stored[Name(fields.text(.name))] = counts } else { isReadable = false }
                 return true
             }
         } catch {

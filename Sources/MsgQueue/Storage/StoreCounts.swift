@@ -1,7 +1,7 @@
 /// The fold, and the counts that it keeps.
 extension Store {
     /// Rows that the fold has not seen.
-    package var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }
+    var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }
 
     /// Puts the rows behind `folded_through` into the indexes and the counts by conversation. Inside the caller's transaction.
     func fold() throws(QueueError) {
@@ -20,9 +20,10 @@ extension Store {
             """
             INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof)
             SELECT name, q, s, d, r, f, x, u, b, l, 3 * q + 5 * s + 7 * d + 11 * r + 13 * f + 17 * x + 19 * u + 23 * b + 29 * l FROM (
-              SELECT conversation AS name, sum(status = 0) AS q, sum(status = 2) AS s, sum(status = 3) AS d, sum(status = 4) AS r,
-                sum(status = 5) AS f, sum(status IN (6, 7)) AS x, sum(status = 6) AS u,
-                sum(CASE WHEN status IN (0, 5) AND body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END) AS b, max(seq) AS l
+              SELECT conversation AS name, sum(status = \(.queued)) AS q, sum(status = \(.sent)) AS s,
+                sum(status = \(.delivered)) AS d, sum(status = \(.read)) AS r, sum(status = \(.failed)) AS f,
+                sum(status IN (\([.received, .receivedRead]))) AS x, sum(status = \(.received)) AS u,
+                sum(CASE WHEN status IN (\([.queued, .failed])) AND body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END) AS b, max(seq) AS l
               FROM message WHERE seq > ?1 GROUP BY conversation) WHERE true
             ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
               delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
@@ -35,7 +36,7 @@ extension Store {
     }
 
     /// Folds in a transaction of its own, which needs no flush: after a power cut it is done again.
-    package func foldNow() throws(QueueError) {
+    func foldNow() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
         guard !isInTransaction else { return try fold() }
         do throws(QueueError) { try foldAlone() } catch {
@@ -77,25 +78,14 @@ extension Store {
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
         let statement = try database.statement(
             """
-            UPDATE conversation SET queued = queued + ?2, sent = sent + ?3, delivered = delivered + ?4, "read" = "read" + ?5,
-              failed = failed + ?6, received = received + ?7, unread = unread + ?8, unsent_bytes = unsent_bytes + ?9, proof = proof + ?10
-            WHERE name = ?1
+            UPDATE conversation SET \(add: ConversationColumn.counts), \(add: [ConversationColumn.proof])
+            WHERE name = \(parameter: ConversationColumn.name)
             """)
-        try statement.bind(1, row.conversation.text)
-        bind(delta, to: statement, from: 2)
-        statement.bind(10, Self.proof(delta, last: 0))
+        let fields = Fields<ConversationColumn>(statement)
+        try fields.bind(.name, row.conversation.text)
+        delta.bind(to: fields)
+        fields.bind(.proof, Self.proof(delta, last: 0))
         try statement.run()
-    }
-
-    func bind(_ counts: Counts, to statement: Statement, from first: Int32) {
-        statement.bind(first, counts.queued)
-        statement.bind(first + 1, counts.sent)
-        statement.bind(first + 2, counts.delivered)
-        statement.bind(first + 3, counts.read)
-        statement.bind(first + 4, counts.failed)
-        statement.bind(first + 5, counts.received)
-        statement.bind(first + 6, counts.unread)
-        statement.bind(first + 7, counts.unsentBytes)
     }
 
     /// What shows that a row of `conversation` is what was written: linear, so that it can be kept with every change.
@@ -117,19 +107,16 @@ extension Store {
 
     /// Of the folded rows of one conversation, as they are kept; nil: they are not what was written.
     func foldedCounts(of conversation: Name) throws(QueueError) -> Counts? {
-        let statement = try database.statement(
-            """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof FROM conversation WHERE name = ?1
-            """)
+        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation WHERE name = ?1")
         try statement.bind(1, conversation.text)
-        guard let kept = try statement.first({ () throws(QueueError) in checkedCounts(statement) }) else { return Counts() }
+        guard let kept = try statement.first({ () throws(QueueError) in checkedCounts(Fields(statement)) }) else { return Counts() }
         return kept
     }
 
-    /// The counts of a row that begins with them, `last_seq` and `proof`; nil: they are not what was written.
-    func checkedCounts(_ statement: Statement) -> Counts? {
-        let counts = counts(statement, from: 0)
-        guard counts.isPlausible, Self.proof(counts, last: statement.int(8)) == statement.int(9) else { return nil }
+    /// The counts of a row of `conversation`; nil: they are not what was written.
+    func checkedCounts(_ fields: Fields<ConversationColumn>) -> Counts? {
+        let counts = Counts(fields)
+        guard counts.isPlausible, Self.proof(counts, last: fields.int(.lastSeq)) == fields.int(.proof) else { return nil }
         return counts
     }
 
@@ -139,14 +126,15 @@ extension Store {
         let (counts, last) = try countRows(in: conversation)
         let update = try database.statement(
             """
-            UPDATE conversation SET queued = ?2, sent = ?3, delivered = ?4, "read" = ?5, failed = ?6, received = ?7, unread = ?8,
-              unsent_bytes = ?9, last_seq = ?10, proof = ?11 WHERE name = ?1
+            UPDATE conversation SET \(set: ConversationColumn.counts + [.lastSeq, .proof])
+            WHERE name = \(parameter: ConversationColumn.name)
             """)
         try change { () throws(QueueError) in
-            try update.bind(1, conversation.text)
-            bind(counts, to: update, from: 2)
-            update.bind(10, last)
-            update.bind(11, Self.proof(counts, last: last))
+            let fields = Fields<ConversationColumn>(update)
+            try fields.bind(.name, conversation.text)
+            counts.bind(to: fields)
+            fields.bind(.lastSeq, last)
+            fields.bind(.proof, Self.proof(counts, last: last))
             try update.run()
         }
         return counts
@@ -163,9 +151,9 @@ extension Store {
         var counts = Counts()
         var last: Int64 = 0
         try statement.forEach { () throws(QueueError) in
-            guard let status = Row.status(statement.int(0)) else { return true }
+            guard let stored = StoredStatus(rawValue: statement.int(0)) else { return true }
             counts.add(
-                status, isReceived: statement.int(0) >= 6, amount: statement.int(1), bytes: statement.int(2))
+                stored.status, isReceived: stored.isReceived, amount: statement.int(1), bytes: statement.int(2))
             last = max(last, statement.int(3))
             return true
         }
@@ -193,7 +181,7 @@ extension Store {
     /// fit the rows as they are now, from which the change is counted. `part`: what of the message its change depends on. False: it is
     /// damaged.
     @discardableResult
-    package func fitCounts(to row: Row, _ part: BodyPart) throws(QueueError) -> Bool {
+    package func fitCounts(to row: Row, _ part: Part) throws(QueueError) -> Bool {
         do throws(QueueError) {
             _ = try self.row(at: row.sequence, part)
             return true
@@ -225,8 +213,8 @@ extension Store {
     func checkCleared(_ conversation: Name?) throws(QueueError) {
         let statement = try database.statement(
             """
-            SELECT total(status = 0), total(status = 5), total(body_size) FROM message WHERE seq IN (SELECT seq FROM in_flight) AND status IN (0, 5)
-              AND (?1 IS NULL OR conversation = ?1)
+            SELECT total(status = \(.queued)), total(status = \(.failed)), total(body_size) FROM message
+            WHERE seq IN (SELECT seq FROM in_flight) AND status IN (\([.queued, .failed])) AND (?1 IS NULL OR conversation = ?1)
             """)
         try statement.bind(1, conversation?.text)
         let left = try statement.first { () throws(QueueError) in (0..<3).map { Int64(statement.double($0)) } } ?? [0, 0, 0]
@@ -256,14 +244,12 @@ extension Store {
 
     /// Of all conversations, with damaged ones counted anew.
     func sumOfConversations() throws(QueueError) -> Counts {
-        let statement = try database.statement(
-            """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
-            """)
+        let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
         var sum = Counts()
         var damaged: [Name] = []
         try statement.forEach { () throws(QueueError) in
-            if let counts = checkedCounts(statement) { sum += counts } else { damaged.append(Name(statement.text(10))) }
+            let fields = Fields<ConversationColumn>(statement)
+            if let counts = checkedCounts(fields) { sum += counts } else { damaged.append(Name(fields.text(.name))) }
             return true
         }
         for name in damaged { sum += try recount(name) }
@@ -276,9 +262,9 @@ extension Store {
         statement.bind(1, foldedThrough)
         var found: [Name: Counts] = [:]
         try statement.forEach { () throws(QueueError) in
-            guard let status = Row.status(statement.int(1)) else { return true }
+            guard let stored = StoredStatus(rawValue: statement.int(1)) else { return true }
             found[Name(statement.text(0)), default: Counts()].add(
-                status, isReceived: statement.int(1) >= 6, amount: 1, bytes: Row.countedSize(statement.int(2)))
+                stored.status, isReceived: stored.isReceived, amount: 1, bytes: Row.countedSize(statement.int(2)))
             return true
         }
         return found
@@ -289,18 +275,5 @@ extension Store {
         foldIfPossible()
         let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
-    }
-
-    func counts(_ statement: Statement, from first: Int32) -> Counts {
-        var counts = Counts()
-        counts.queued = statement.int(first)
-        counts.sent = statement.int(first + 1)
-        counts.delivered = statement.int(first + 2)
-        counts.read = statement.int(first + 3)
-        counts.failed = statement.int(first + 4)
-        counts.received = statement.int(first + 5)
-        counts.unread = statement.int(first + 6)
-        counts.unsentBytes = statement.int(first + 7)
-        return counts
     }
 }

@@ -12,14 +12,15 @@ extension Store {
         foldIfPossible()
         let statement = try database.statement(
             """
-            SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof, name FROM conversation
-            INDEXED BY conversation_recent WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
+            SELECT \(ConversationColumn.self) FROM conversation INDEXED BY conversation_recent
+            WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
             """)
         statement.bind(1, before == 0 ? Int64.max : before)
         statement.bind(2, Int64(limit))
         var found: [(Name, Counts?, Int64)] = []
         try statement.forEach { () throws(QueueError) in
-            found.append((Name(statement.text(10)), checkedCounts(statement), statement.int(8)))
+            let fields = Fields<ConversationColumn>(statement)
+            found.append((Name(fields.text(.name)), checkedCounts(fields), fields.int(.lastSeq)))
             return true
         }
         var outlines: [Outline] = []
@@ -95,59 +96,88 @@ extension Store {
 
     // MARK: Pruning
 
-    /// Rows that one step looks at, and removes, at most: a send that comes meanwhile waits no longer than that takes.
-    private static let pruneWindow: Int64 = 4_000
+    /// Messages that one step removes at most: a send that comes meanwhile waits no longer than that takes.
     private static let pruneLimit = 100
 
-    /// One step of pruning, in the caller's transaction. Only what was sent, or recorded and read, goes, the oldest in order first: what is
-    /// beyond `keepCount`, and what is older than `keepSince` (nil: no limit). True when there is more to do.
-    /// Damaged messages that are removed are told to `damaged`.
-    package func prune(
-        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, damaged: (QueueError) -> Void
-    ) throws(QueueError) -> Bool {
-        let forgot = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit)) == Self.pruneLimit
-        let excess = keepCount.map { totals.prunable &- $0 } ?? 0
-        // Without anything to look for, the history is not read.
-        guard keepSince != nil || excess > 0 else { return forgot }
-        return try prune(excess: excess, keepSince: keepSince ?? Int64.min, now: now, damaged) || forgot
+    /// What one step of pruning left to do.
+    package enum PruneStep {
+        case finished
+        /// More is to be removed.
+        case hasMore
+        /// Nothing is known to be due; the rest of the history was not looked at yet in this session.
+        case isLooking
     }
 
+    /// One step of pruning, in the caller's transaction. Only what was sent, or recorded and read, goes, the oldest in order first: what is
+    /// beyond `keepCount`, and what is older than `keepSince` (nil: no limit). Damaged messages that are removed are told to `damaged`.
+    package func prune(
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> PruneStep {
+        let hasForgotten = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit)) < Self.pruneLimit
+        let excess = max(0, keepCount.map { totals.prunable &- $0 } ?? 0)
+        guard let look = try nextLook(hasExcess: excess > 0, keepSince: keepSince) else { return hasForgotten ? .finished : .hasMore }
+        let removed = try prune(look, excess: excess, keepSince: keepSince ?? Int64.min, now: now, damaged)
+        let isLimit = removed == Self.pruneLimit
+        // The time of the oldest is still not later than the true one when some of them are left.
+        if isLimit || excess > 0 && removed == excess {
+            if look.isFirst { pruneMap.looked(look, oldest: Int64.min) }
+        } else {
+            pruneMap.looked(look, oldest: try oldestPrunable(look))
+        }
+        guard hasForgotten, !isLimit, excess <= removed else { return .hasMore }
+        return look.isFirst ? .isLooking : .hasMore
+    }
+
+    private func nextLook(hasExcess: Bool, keepSince: Int64?) throws(QueueError) -> PruneMap.Look? {
+        let newest = nextSequence - 1
+        guard let look = pruneMap.next(hasExcess: hasExcess, keepSince: keepSince, newest: newest) else { return nil }
+        guard look.isFirst else { return look }
+        // Where there are no messages any more nothing is looked for.
+        let statement = try database.statement("SELECT seq FROM message WHERE seq > ?1 ORDER BY seq LIMIT 1")
+        statement.bind(1, look.after)
+        let first = try statement.first { () throws(QueueError) in statement.int(0) }
+        guard first.map({ $0 > look.through }) ?? true else { return look }
+        pruneMap.skip(to: first.map { $0 - 1 } ?? newest)
+        return pruneMap.next(hasExcess: hasExcess, keepSince: keepSince, newest: newest)
+    }
+
+    /// Since when a row may be pruned.
+    private static let prunableAt: SQL = "(CASE WHEN status < \(.received) THEN sent_at ELSE max(created_at, read_at) END)"
+
+    /// How many were removed.
     private func prune(
-        excess total: Int64, keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void
-    ) throws(QueueError) -> Bool {
-        var excess = total
-        let end = min(pruneCursor + Self.pruneWindow, nextSequence - 1)
+        _ look: PruneMap.Look, excess: Int64, keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void
+    ) throws(QueueError) -> Int {
         let statement = try database.statement(
             """
-            SELECT seq, status, conversation, body_size, sender, id,
-              CASE WHEN status < 6 THEN sent_at ELSE max(created_at, read_at) END FROM message
-            WHERE seq > ?1 AND seq <= ?2 AND status IN (2, 3, 4, 7) AND (?3 > 0 OR
-              (CASE WHEN status < 6 THEN sent_at ELSE max(created_at, read_at) END) < ?4) ORDER BY seq LIMIT ?5
+            SELECT \(OutlineColumn.self) FROM message
+            WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.prunable)) AND (?3 > 0 OR \(Self.prunableAt) < ?4) ORDER BY seq LIMIT ?5
             """)
-        statement.bind(1, pruneCursor)
-        statement.bind(2, end)
+        statement.bind(1, look.after)
+        statement.bind(2, look.through)
         statement.bind(3, excess)
         statement.bind(4, keepSince)
-        statement.bind(5, Int64(Self.pruneLimit))
-        var rows: [(row: Row, id: String, at: Int64)] = []
+        statement.bind(5, excess > 0 ? min(excess, Int64(Self.pruneLimit)) : Int64(Self.pruneLimit))
+        var rows: [Row] = []
         try statement.forEach { () throws(QueueError) in
-            rows.append((outline(statement), statement.text(5), statement.int(6)))
+            rows.append(Row(Fields<OutlineColumn>(statement)))
             return true
         }
-        var reached = end
-        for (row, id, at) in rows {
-            guard excess > 0 || at < keepSince else { continue }
+        for row in rows {
             if try !fitCounts(to: row, .none) {
                 damaged(QueueError(.corrupt, "message \(row.sequence) (\(row.id)) was damaged and was removed from the history"))
             }
             try delete(row)
-            try remember(id, isReceived: row.isReceived, now: now)
-            excess -= 1
+            try remember(row.id, isReceived: row.isReceived, now: now)
         }
-        if rows.count == Self.pruneLimit, let last = rows.last { reached = last.row.sequence }
-        pruneCursor = reached
-        let isAtEnd = reached >= nextSequence - 1
-        if isAtEnd { pruneCursor = 0 }
-        return !isAtEnd || excess > 0 && !rows.isEmpty
+        return rows.count
+    }
+
+    private func oldestPrunable(_ look: PruneMap.Look) throws(QueueError) -> Int64? {
+        let statement = try database.statement(
+            "SELECT min(\(Self.prunableAt)) FROM message WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.prunable))")
+        statement.bind(1, look.after)
+        statement.bind(2, look.through)
+        return try statement.first { () throws(QueueError) in statement.isNull(0) ? nil : statement.int(0) } ?? nil
     }
 }

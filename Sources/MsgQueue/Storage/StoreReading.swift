@@ -1,50 +1,24 @@
 /// What reads messages.
 extension Store {
-    /// How much of the body a reader wants.
-    package enum BodyPart { case whole, start, none }
+    /// How much of a message a reader wants.
+    package enum Part {
+        /// All of it; all but the end of a large body; all but the body. What does not fit its checksum is an error.
+        case whole, start, none
+        /// What must be known to remove it, whatever else of it is damaged.
+        case outline
+    }
 
-    /// The row that a statement shows, with the columns of `readRow`.
-    func read(_ statement: Statement, _ part: BodyPart) throws(QueueError) -> Row {
-        guard let status = Row.status(statement.int(1)), let attempts = UInt32(exactly: statement.int(11)),
-            let retries = Int(exactly: statement.int(12)), retries < Int(Int32.max), let code = Int32(exactly: statement.int(18)),
-            (0...Options.bodyCeiling).contains(statement.int(22)), (statement.int(1) >= 6) != statement.isNull(24)
-        else {
-            throw QueueError(.corrupt, "message \(statement.int(0)) is damaged: a number in it cannot be, or contradicts another")
-        }
-        var progress = Progress()
-        progress.status = status
-        progress.attempts = attempts
-        progress.retriesUsed = retries
-        progress.dueAt = statement.int(13)
-        progress.dueDelay = statement.int(14)
-        progress.lastAttemptAt = statement.int(15)
-        progress.sentAt = statement.int(16)
-        progress.sentDuration = statement.int(17)
-        progress.sentCode = code
-        progress.doomed = statement.int(19) & 1 != 0
-        progress.perhapsArrived = statement.int(19) & 2 != 0
-        progress.waitsForNetwork = statement.int(19) & 4 != 0
-        progress.isDamaged = statement.int(19) & 8 != 0
-        progress.ignoresExpiry = statement.int(19) & 16 != 0
-        progress.isRetriedByHand = statement.int(19) & 32 != 0
-        progress.round = Row.round(statement.int(19))
-        progress.deliveredAt = statement.int(25)
-        progress.readAt = statement.int(26)
-        progress.dueBoot = statement.int(27)
-        progress.dueUptime = statement.int(28)
-        var row = Row(
-            sequence: statement.int(0), id: statement.text(2), isNamed: statement.bool(3), conversation: Name(statement.text(4)),
-            sender: statement.isNull(24) ? nil : statement.text(24), createdAt: statement.int(5), editedAt: statement.int(6),
-            metadataText: statement.isNull(7) ? nil : statement.text(7),
-            notBefore: statement.int(8), expiresAt: statement.int(9), unmeteredOnly: statement.bool(10), progress: progress,
-            stateHash: statement.int(20), contentHash: statement.int(21), bodySize: statement.int(22),
-            priority: statement.int(29), replaceKey: statement.isNull(30) ? nil : statement.text(30))
-        if part != .none {
-            if statement.isNull(23) {
+    /// The row that a statement shows.
+    func read(_ fields: Fields<MessageColumn>, _ part: Part) throws(QueueError) -> Row {
+        var row = try Row(fields)
+        switch part {
+        case .none, .outline: break
+        case .whole, .start:
+            if fields.isNull(.body) {
                 row.body = try largeBody(row.sequence, part)
                 row.hasWholeBody = part == .whole
             } else {
-                row.body = statement.blob(23)
+                row.body = fields.blob(.body)
                 row.hasWholeBody = true
             }
         }
@@ -55,7 +29,7 @@ extension Store {
         return row
     }
 
-    private func largeBody(_ sequence: Int64, _ part: BodyPart) throws(QueueError) -> [UInt8] {
+    private func largeBody(_ sequence: Int64, _ part: Part) throws(QueueError) -> [UInt8] {
         let statement =
             switch part {
             case .whole: try database.statement("SELECT body FROM large_body WHERE seq = ?1")
@@ -68,8 +42,18 @@ extension Store {
         return body
     }
 
+    /// The message with this id; nil: there is none.
+    package func find(_ id: String, _ part: Part) throws(QueueError) -> Row? {
+        guard let sequence = try sequence(of: id) else { return nil }
+        return try row(at: sequence, part)
+    }
+
+    /// Whether there is a message with this id.
+    package func contains(_ id: String) throws(QueueError) -> Bool { try sequence(of: id) != nil }
+
     /// The message in this place. What does not fit its checksum is read once more, from the disk: only then it is damaged.
-    package func row(at sequence: Int64, _ part: BodyPart) throws(QueueError) -> Row? {
+    package func row(at sequence: Int64, _ part: Part) throws(QueueError) -> Row? {
+        guard part != .outline else { return try outline(at: sequence) }
         do throws(QueueError) { return try readRow(at: sequence, part) } catch {
             guard error.code == .corrupt else { throw error }
             database.forgetPages()
@@ -77,20 +61,20 @@ extension Store {
         }
     }
 
-    private func readRow(at sequence: Int64, _ part: BodyPart) throws(QueueError) -> Row? {
-        let statement = try database.statement(
-            """
-            SELECT seq, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at, unmetered_only,
-              attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags, state_hash,
-              content_hash, body_size, body, sender, delivered_at, read_at, due_boot, due_uptime, priority, replace_key
-            FROM message WHERE seq = ?1
-            """)
+    private func readRow(at sequence: Int64, _ part: Part) throws(QueueError) -> Row? {
+        let statement = try database.statement("SELECT \(MessageColumn.self) FROM message WHERE seq = ?1")
         statement.bind(1, sequence)
-        return try statement.first { () throws(QueueError) in try read(statement, part) }
+        return try statement.first { () throws(QueueError) in try read(Fields(statement), part) }
+    }
+
+    private func outline(at sequence: Int64) throws(QueueError) -> Row? {
+        let statement = try database.statement("SELECT \(OutlineColumn.self) FROM message WHERE seq = ?1")
+        statement.bind(1, sequence)
+        return try statement.first { () throws(QueueError) in Row(Fields<OutlineColumn>(statement)) }
     }
 
     /// The place of the message with this id. The index that knows it may be damaged: what it says is compared with the message.
-    package func sequence(of id: String) throws(QueueError) -> Int64? {
+    func sequence(of id: String) throws(QueueError) -> Int64? {
         if let sequence = MessageID.sequence(in: id), let place = try place(sequence, of: id, isNamed: false) { return place }
         guard let indexed = try namedSequence(id) else { return nil }
         if let place = try place(indexed, of: id, isNamed: true) { return place }
@@ -126,18 +110,19 @@ extension Store {
     package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only, conversation
-            FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = 0 AND seq > ?1
-            UNION ALL SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only, conversation
+            SELECT \(HeadColumn.self)
+            FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1
+            UNION ALL SELECT \(HeadColumn.self)
             FROM message NOT INDEXED
-            WHERE seq > max(?1, ?3) AND status = 0 ORDER BY seq LIMIT ?2
+            WHERE seq > max(?1, ?3) AND status = \(.queued) ORDER BY seq LIMIT ?2
             """)
         statement.bind(1, sequence)
         statement.bind(2, Int64(limit))
         statement.bind(3, foldedThrough)
         var heads: [(conversation: Name, head: Head)] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append((Name(statement.text(9)), head(statement)))
+            let fields = Fields<HeadColumn>(statement)
+            heads.append((Name(fields.text(.conversation)), Head(fields)))
             return true
         }
         return heads
@@ -147,11 +132,11 @@ extension Store {
     package func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
         let statement = try database.statement(
             """
-            SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only
-            FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = 0 AND conversation = ?1 AND seq > ?2
-            UNION ALL SELECT seq, due_at, due_delay, due_boot, due_uptime, flags, not_before, expires_at, unmetered_only
+            SELECT \(HeadColumn.self)
+            FROM message INDEXED BY message_waiting WHERE indexed = 1 AND status = \(.queued) AND conversation = ?1 AND seq > ?2
+            UNION ALL SELECT \(HeadColumn.self)
             FROM message NOT INDEXED
-            WHERE seq > max(?2, ?4) AND status = 0 AND conversation = ?1 ORDER BY seq LIMIT ?3
+            WHERE seq > max(?2, ?4) AND status = \(.queued) AND conversation = ?1 ORDER BY seq LIMIT ?3
             """)
         statement.bind(4, foldedThrough)
         try statement.bind(1, conversation.text)
@@ -159,20 +144,10 @@ extension Store {
         statement.bind(3, Int64(limit))
         var heads: [Head] = []
         try statement.forEach { () throws(QueueError) in
-            heads.append(head(statement))
+            heads.append(Head(Fields(statement)))
             return true
         }
         return heads
-    }
-
-    private func head(_ statement: Statement) -> Head {
-        Head(
-            sequence: statement.int(0),
-            due: Due(
-                at: max(statement.int(1), 0), delay: max(statement.int(2), 0), boot: statement.int(3), uptime: max(statement.int(4), 0)),
-            waitsForNetwork: statement.int(5) & 4 != 0, notBefore: max(statement.int(6), 0),
-            expiresAt: statement.int(5) & 16 != 0 ? 0 : max(statement.int(7), 0), unmeteredOnly: statement.bool(8),
-            round: Row.round(statement.int(5)))
     }
 
     /// When the oldest queued message was enqueued; 0: there is none.
@@ -186,7 +161,7 @@ extension Store {
         let statement = try database.statement(
             """
             SELECT seq, conversation FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = 0 AND expires_at <= ?1 AND flags & 16 = 0 AND seq NOT IN (SELECT seq FROM in_flight)
+            WHERE expires_at != 0 AND status = \(.queued) AND expires_at <= ?1 AND flags & \(flag: .ignoresExpiry) = 0 AND seq NOT IN (SELECT seq FROM in_flight)
             ORDER BY expires_at LIMIT ?2
             """)
         statement.bind(1, now)
@@ -204,7 +179,7 @@ extension Store {
         let statement = try database.statement(
             """
             SELECT expires_at FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = 0 AND expires_at > ?1 AND flags & 16 = 0 ORDER BY expires_at LIMIT 1
+            WHERE expires_at != 0 AND status = \(.queued) AND expires_at > ?1 AND flags & \(flag: .ignoresExpiry) = 0 ORDER BY expires_at LIMIT 1
             """)
         statement.bind(1, now)
         return try statement.first { () throws(QueueError) in statement.int(0) }
@@ -213,7 +188,7 @@ extension Store {
     /// The first message of a conversation that failed for good.
     package func firstFailed(in conversation: Name) throws(QueueError) -> Int64? {
         let statement = try database.statement(
-            "SELECT seq FROM message INDEXED BY message_failed WHERE status = 5 AND conversation = ?1 ORDER BY seq LIMIT 1")
+            "SELECT seq FROM message INDEXED BY message_failed_in WHERE status = \(.failed) AND conversation = ?1 ORDER BY seq LIMIT 1")
         try statement.bind(1, conversation.text)
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
@@ -224,13 +199,16 @@ extension Store {
         if let conversation {
             statement = try database.statement(
                 """
-                SELECT seq FROM message INDEXED BY message_failed_in WHERE status = 5 AND conversation = ?4 AND seq > ?1 AND seq <= ?2
+                SELECT seq FROM message INDEXED BY message_failed_in WHERE status = \(.failed) AND conversation = ?4 AND seq > ?1 AND seq <= ?2
                 ORDER BY seq LIMIT ?3
                 """)
             try statement.bind(4, conversation.text)
         } else {
             statement = try database.statement(
-                "SELECT seq FROM message INDEXED BY message_failed WHERE status = 5 AND seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3")
+                """
+                SELECT seq FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq > ?1 AND seq <= ?2
+                ORDER BY seq LIMIT ?3
+                """)
         }
         statement.bind(1, after)
         statement.bind(2, through)
@@ -245,7 +223,8 @@ extension Store {
 
     /// The conversations in which a message failed for good.
     package func conversationsWithFailures() throws(QueueError) -> Set<Name> {
-        let statement = try database.statement("SELECT DISTINCT conversation FROM message INDEXED BY message_failed WHERE status = 5")
+        let statement = try database.statement(
+            "SELECT DISTINCT conversation FROM message INDEXED BY message_failed_in WHERE status = \(.failed)")
         var names = Set<Name>()
         try statement.forEach { () throws(QueueError) in
             names.insert(Name(statement.text(0)))
@@ -256,7 +235,7 @@ extension Store {
 
     /// Bytes of the bodies of failed messages: few, so they are added up.
     package func failedBytes() throws(QueueError) -> Int64 {
-        let statement = try database.statement("SELECT sum(body_size) FROM message WHERE status = 5")
+        let statement = try database.statement("SELECT sum(body_size) FROM message WHERE status = \(.failed)")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
@@ -266,7 +245,7 @@ extension Store {
         _ filter: Filter, sending places: Set<Int64>, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row] {
         var rows: [Row] = []
-        let part: BodyPart = filter.withoutBodies ? .start : .whole
+        let part: Part = filter.withoutBodies ? .start : .whole
         for sequence in try PageQuery(filter, places, foldedThrough).sequences(database) {
             do {
                 if let row = try row(at: sequence, part) { rows.append(row) }
@@ -274,7 +253,7 @@ extension Store {
                 guard error.code == .corrupt else { throw error }
                 damaged(error)
                 // It is shown with nothing but its id, so that a person can delete it.
-                guard var outline = try outline(at: sequence) else { continue }
+                guard var outline = try row(at: sequence, .outline) else { continue }
                 outline.damage = error.detail
                 rows.append(outline)
             }

@@ -194,19 +194,15 @@ final class MessageRows {
     init(_ database: Database, _ store: Store, layout: Int64) {
         self.database = database
         self.store = store
-        columns =
-            """
-            seq, status, id, named, conversation, created_at, edited_at, metadata, not_before, expires_at, unmetered_only, attempts, \
-            retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags, state_hash, content_hash, \
-            body_size, body, sender, \(layout < 2 ? "0, 0, 0, 0, 0, NULL" : "delivered_at, read_at, due_boot, due_uptime, priority, replace_key")
-            """
+        columns = MessageColumn.list(ofLayout: layout)
     }
 
     func close() { single?.finalize() }
 
     private func read(_ statement: Statement) -> Found {
-        let sequence = statement.int(0)
-        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? store.read(statement, .whole) else {
+        let fields = Fields<MessageColumn>(statement)
+        let sequence = fields.int(.seq)
+        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? store.read(fields, .whole) else {
             return .damaged(sequence)
         }
         return .whole(row)

@@ -117,11 +117,8 @@ private final class LedgerRows {
     func attempts(of sequence: Int64) -> [Attempt] {
         if statements.isEmpty {
             for direction in ["", " DESC"] {
-                let sql = """
-                    SELECT number, started_at, duration, outcome, kind, code, arrival, text FROM attempt WHERE seq = ?1
-                    ORDER BY number\(direction)
-                    """
-                guard let statement = try? Statement(sql, database) else { return [] }
+                let sql: SQL = "SELECT \(AttemptColumn.self) FROM attempt WHERE seq = ?1 ORDER BY number"
+                guard let statement = try? Statement(sql.text + direction, database) else { return [] }
                 statements.append(statement)
             }
         }
@@ -131,7 +128,7 @@ private final class LedgerRows {
             statement.bind(1, sequence)
             do throws(QueueError) {
                 try statement.forEach { () throws(QueueError) in
-                    if let attempt = Store.attempt(statement) { found[attempt.number] = attempt }
+                    if let attempt = Attempt(Fields(statement)) { found[attempt.number] = attempt }
                     return true
                 }
                 break
@@ -145,55 +142,24 @@ private final class LedgerRows {
 extension Store {
     /// Puts a row that is whole where it was, as it was. False: its id is taken.
     fileprivate func insertSalvaged(_ row: Row) throws(QueueError) -> Bool {
+        var row = row
+        // An id that does not carry its sequence is found by the index alone.
+        row.isNamed = row.isNamed || MessageID.sequence(in: row.id) != row.sequence
         let statement = try database.statement(
             """
-            INSERT OR IGNORE INTO message(seq, indexed, status, id, named, conversation, sender, created_at, edited_at, metadata, not_before,
-              expires_at, unmetered_only, attempts, retries_used, due_at, due_delay, last_attempt_at, sent_at, sent_duration, sent_code, flags,
-              state_hash, content_hash, body_size, body, priority, replace_key, delivered_at, read_at, due_boot, due_uptime)
-            VALUES(?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
-              ?27, ?28, ?29, ?30, ?31)
+            INSERT OR IGNORE INTO message(indexed, \(MessageColumn.self)) VALUES(1, \(parameters: MessageColumn.self))
             """)
-        let progress = row.progress
-        statement.bind(1, row.sequence)
-        statement.bind(2, Row.number(progress.status, isReceived: row.isReceived))
-        try statement.bind(3, row.id)
-        // An id that does not carry its sequence is found by the index alone.
-        statement.bind(4, row.isNamed || MessageID.sequence(in: row.id) != row.sequence)
-        try statement.bind(5, row.conversation.text)
-        try statement.bind(6, row.sender)
-        statement.bind(7, row.createdAt)
-        statement.bind(8, row.editedAt)
-        try statement.bind(9, row.metadataText)
-        for (index, value) in [
-            row.notBefore, row.expiresAt, row.unmeteredOnly ? 1 : 0, Int64(progress.attempts), Int64(progress.retriesUsed), progress.dueAt,
-            progress.dueDelay, progress.lastAttemptAt, progress.sentAt, progress.sentDuration, Int64(progress.sentCode),
-            Row.flags(progress), row.stateHash, row.contentHash, row.bodySize,
-        ].enumerated() {
-            statement.bind(Int32(index + 10), value)
-        }
-        let isLarge = row.body.count > Self.inlineBody
-        statement.bind(26, row.priority)
-        try statement.bind(27, row.replaceKey)
-        for (index, value) in [progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime].enumerated() {
-            statement.bind(Int32(index + 28), value)
-        }
-        try Self.lending(row.body) { bytes throws(QueueError) in
-            try statement.bind(25, borrowing: isLarge ? nil : bytes)
-            try statement.run()
-            guard isLarge, database.changes == 1 else { return }
-            try insertLarge(row.sequence, bytes)
-        }
-        // (Of whichever insert was the last.)
-        return database.changes == 1
+        row.progress.bind(to: Fields(statement))
+        return try Self.lending(row.body) { bytes throws(QueueError) in try insert(row, bytes, statement) }
     }
 
     private static func lending(
-        _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(QueueError) -> Void
-    ) throws(QueueError) {
-        let result = bytes.withUnsafeBytes { buffer -> Result<Void, QueueError> in
+        _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(QueueError) -> Bool
+    ) throws(QueueError) -> Bool {
+        let result = bytes.withUnsafeBytes { buffer -> Result<Bool, QueueError> in
             do throws(QueueError) { return .success(try body(buffer)) } catch { return .failure(error) }
         }
-        try result.get()
+        return try result.get()
     }
 
     /// Ends a store that was filled row by row: its counts, and its state as that of a copy.

@@ -108,8 +108,9 @@ extension StoreSurvey {
     static func verify(_ database: Database, pages: Int64, whole: Bool) throws(QueueError) -> Bool {
         guard whole || pages <= smallStore else { return false }
         // What a large store's indexes hold takes long to compare; its pages do not.
-        let check: StaticString = pages <= smallStore ? "PRAGMA integrity_check(100)" : "PRAGMA quick_check(1)"
-        let statement = try database.statement(check)
+        let statement =
+            pages <= smallStore
+            ? try database.statement("PRAGMA integrity_check(100)") : try database.statement("PRAGMA quick_check(1)")
         var findings: [String] = []
         try statement.forEach { () throws(QueueError) in
             findings.append(statement.text(0))
@@ -134,8 +135,8 @@ extension StoreSurvey {
               SELECT name, queued, sent, delivered, "read", failed, received, unread, last_seq, 0 AS hidden, 1 AS sign
               FROM conversation
               UNION ALL
-              SELECT conversation, sum(status = 0), sum(status = 2), sum(status = 3), sum(status = 4), sum(status = 5),
-                sum(status IN (6, 7)), sum(status = 6), max(seq), sum(indexed != 1), -1
+              SELECT conversation, sum(status = \(.queued)), sum(status = \(.sent)), sum(status = \(.delivered)), sum(status = \(.read)),
+                sum(status = \(.failed)), sum(status IN (\([.received, .receivedRead]))), sum(status = \(.received)), max(seq), sum(indexed != 1), -1
               FROM message NOT INDEXED WHERE seq <= ?1 GROUP BY conversation)
             GROUP BY name HAVING total(sign * queued) != 0 OR total(sign * sent) != 0 OR total(sign * delivered) != 0
               OR total(sign * "read") != 0 OR total(sign * failed) != 0 OR total(sign * received) != 0 OR total(sign * unread) != 0

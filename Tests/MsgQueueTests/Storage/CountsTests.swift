@@ -52,14 +52,15 @@ import Testing
 
     private func change(_ bench: StoreBench, _ store: Store, _ names: [Name], _ random: inout SeededGenerator) throws {
         let sequences = try bench.rows("SELECT seq FROM message").compactMap { $0[0].flatMap { Int64($0) } }
-        guard random.chance(55), !sequences.isEmpty, let row = try store.outline(at: random.pick(sequences)) else {
+        guard random.chance(55), !sequences.isEmpty, let row = try store.row(at: random.pick(sequences), .outline) else {
             _ = try bench.insert(random.pick(names), random.bytes(random.pick([0, 1, 100, 1_024, 1_025, 3_000])))
             return
         }
         switch random.int(0...9) {
         case 0..<5:
             var progress = row.progress
-            progress.status = random.pick([.queued, .sent, .delivered, .read, .failed])
+            let statuses: [MessageStatus] = [.queued, .sent, .delivered, .read, .failed]
+            progress.status = random.pick(statuses.filter { $0 == row.progress.status || StatusRule.allows(row.progress.status, $0) })
             progress.attempts += 1
             try store.update(row, to: progress)
         case 5..<7: try store.delete(row)

@@ -59,7 +59,7 @@ import Testing
         #expect(try bench.store.queued(after: 0, limit: 9).map(\.head.sequence) == [1, 3])
         #expect(bench.store.totals.queued == 2)
         #expect(bench.store.totals.failed == 1)
-        let row = try #require(try bench.store.outline(at: 2))
+        let row = try #require(try bench.store.row(at: 2, .outline))
         try bench.transaction { try $0.delete(row) }
         #expect(bench.store.totals.failed == 0)
         #expect(try bench.row(2) == nil)

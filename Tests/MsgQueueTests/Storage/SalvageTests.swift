@@ -42,7 +42,7 @@ import Testing
                     case 3: (progress.status, progress.attempts, progress.sentAt, progress.readAt) = (.read, 1, 7, 9)
                     default: continue
                     }
-                    try store.update(old, to: progress)
+                    try bench.move(old, to: progress)
                 }
                 if folded { try store.fold() }
             }

@@ -73,7 +73,19 @@ final class StoreBench {
         try transaction { _ in try insert(conversation, body, id: id, metadata: metadata) }
     }
 
-    func row(_ sequence: Int64, _ part: Store.BodyPart = .whole) throws -> Row? { try store.row(at: sequence, part) }
+    func row(_ sequence: Int64, _ part: Store.Part = .whole) throws -> Row? { try store.row(at: sequence, part) }
+
+    /// Inside a transaction: writes `progress`, with a receipt only after the message was sent.
+    func move(_ row: Row, to progress: Progress) throws {
+        var row = row
+        if row.progress.status.isUnsent, progress.status == .delivered || progress.status == .read {
+            var sent = progress
+            sent.status = .sent
+            try store.update(row, to: sent)
+            row.progress = sent
+        }
+        try store.update(row, to: progress)
+    }
 
     /// Over the store's own connection: nobody else gets one while it is open.
     func rows(_ sql: String) throws -> [[String?]] { try PlainDatabase.rows(sql, store.database.handle) }

@@ -1,0 +1,49 @@
+/// The text of a statement. Lists of columns, statuses and flags are put into it by their names in Swift.
+struct SQL: ExpressibleByStringInterpolation {
+    let text: String
+
+    init(stringLiteral text: String) { self.text = text }
+    init(stringInterpolation parts: Parts) { text = parts.text }
+
+    struct Parts: StringInterpolationProtocol {
+        fileprivate var text = ""
+
+        init(literalCapacity: Int, interpolationCount: Int) { text.reserveCapacity(literalCapacity + 32 * interpolationCount) }
+
+        mutating func appendLiteral(_ literal: String) { text += literal }
+
+        /// A status as a literal: SQLite uses an index with a condition only where the query has the same literal.
+        mutating func appendInterpolation(_ status: StoredStatus) { text += "\(status.rawValue)" }
+
+        /// `2, 3`, for `IN (…)`.
+        mutating func appendInterpolation(_ statuses: [StoredStatus]) { append(statuses.map { "\($0.rawValue)" }) }
+
+        mutating func appendInterpolation(bit status: StoredStatus) { text += "\(status.bit)" }
+
+        mutating func appendInterpolation(flag: RowFlags) { text += "\(flag.rawValue)" }
+
+        /// The names of the columns, for SELECT and for the columns of INSERT.
+        mutating func appendInterpolation<Column: Columns>(_ columns: Column.Type) { append(columns.names) }
+
+        /// Their parameters, for the values of INSERT. The columns in `zero` get the value 0 and have no parameter.
+        mutating func appendInterpolation<Column: Columns>(parameters columns: Column.Type, zero: [Column] = []) {
+            append(columns.allCases.map { zero.contains($0) ? "0" : "?\($0.parameter)" })
+        }
+
+        /// `name = parameter` for some columns, for UPDATE.
+        mutating func appendInterpolation<Column: Columns>(set columns: [Column]) {
+            append(columns.map { "\($0.title) = ?\($0.parameter)" })
+        }
+
+        /// `name = name + parameter` for some columns.
+        mutating func appendInterpolation<Column: Columns>(add columns: [Column]) {
+            append(columns.map { "\($0.title) = \($0.title) + ?\($0.parameter)" })
+        }
+
+        mutating func appendInterpolation<Column: Columns>(parameter column: Column) { text += "?\(column.parameter)" }
+
+        mutating func appendInterpolation(_ part: SQL) { text += part.text }
+
+        private mutating func append(_ list: [String]) { text += list.joined(separator: ", ") }
+    }
+}

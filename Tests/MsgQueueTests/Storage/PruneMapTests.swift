@@ -1,0 +1,86 @@
+import CSQLite
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct PruneMapTests {
+    /// Against a plain list of times, in random order: whatever is due is found, and in the end nothing is.
+    @Test(arguments: 1...50)
+    func H2_what_is_due_is_found_whatever_came_before(seed: UInt64) {
+        var random = SeededGenerator(seed)
+        var map = PruneMap()
+        var times: [Int64: Int64] = [:]
+        var newest: Int64 = 0
+        for _ in 0..<300 {
+            switch random.int(0...3) {
+            case 0: newest += random.int64(0...9_000)
+            case 1 where newest > 0:
+                let sequence = random.int64(1...newest)
+                let time = random.int64(0...1_000)
+                guard times[sequence] == nil else { continue }
+                times[sequence] = time
+                map.note(sequence, at: time)
+            default:
+                let since = random.int64(0...1_000)
+                for _ in 0..<10_000 {
+                    guard let look = map.next(hasExcess: false, keepSince: since, newest: newest) else { break }
+                    #expect(look.after < look.through && look.through <= newest)
+                    let left = times.filter { !($0.key > look.after && $0.key <= look.through && $0.value < since) }
+                    switch random.int(0...9) {
+                    case 0: map.undo()
+                    case 1:
+                        map.looked(look, oldest: oldest(left, look))
+                        map.undo()
+                    default:
+                        map.looked(look, oldest: oldest(left, look))
+                        times = left
+                    }
+                }
+                #expect(!times.values.contains { $0 < since }, "seed \(seed)")
+                #expect(map.next(hasExcess: false, keepSince: since, newest: newest) == nil)
+            }
+        }
+    }
+
+    private func oldest(_ times: [Int64: Int64], _ look: PruneMap.Look) -> Int64? {
+        times.filter { $0.key > look.after && $0.key <= look.through }.values.min()
+    }
+
+    /// The history is read once in a session, not whenever the timer looks.
+    @Test func H2_a_history_in_which_nothing_is_due_is_not_read_again() throws {
+        let bench = try StoreBench()
+        let store = bench.store
+        try bench.transaction { _ in
+            for _ in 1...10_000 {
+                let row = try bench.insert()
+                var progress = row.progress
+                (progress.status, progress.sentAt) = (.sent, 1_000)
+                try bench.move(row, to: progress)
+            }
+        }
+        #expect(try pagesOfPruning(store, keepSince: 500) > 100, "the first time all of it is read")
+        #expect(try pagesOfPruning(store, keepSince: 501) < 20)
+        #expect(store.totals.sent == 10_000)
+        #expect(try pagesOfPruning(store, keepSince: 1_001) > 100)
+        #expect(store.totals.sent == 0)
+    }
+
+    /// Pages that a whole pruning touches.
+    private func pagesOfPruning(_ store: Store, keepSince: Int64) throws -> Int {
+        let before = pages(store)
+        for _ in 0..<10_000 {
+            try store.begin()
+            let step = try store.prune(keepCount: nil, keepSince: keepSince, forgetBefore: 0, now: 2_000, damaged: { _ in })
+            try store.commit(durable: false)
+            if step == .finished { break }
+        }
+        return pages(store) - before
+    }
+
+    private func pages(_ store: Store) -> Int {
+        var (hits, misses, highest) = (Int32(0), Int32(0), Int32(0))
+        sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_HIT, &hits, &highest, 0)
+        sqlite3_db_status(store.database.handle, SQLITE_DBSTATUS_CACHE_MISS, &misses, &highest, 0)
+        return Int(hits) + Int(misses)
+    }
+}
