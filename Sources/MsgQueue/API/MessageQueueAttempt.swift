@@ -30,7 +30,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Attempt {
-    init(_ attempt: MsgQueue.Attempt) {
+    package init(_ attempt: MsgQueue.Attempt) {
         self.init(
             number: Int(attempt.number), startedAt: .init(attempt.startedAt), duration: attempt.duration.map { .milliseconds($0) },
             outcome: attempt.result, kind: .init(attempt.kind), code: attempt.code == 0 ? nil : Int(attempt.code), text: attempt.text,
@@ -39,7 +39,7 @@ extension MessageQueue.Attempt {
 }
 
 extension MessageQueue.Explanation {
-    init(_ explanation: MsgQueue.Explanation) {
+    package init(_ explanation: MsgQueue.Explanation) {
         self.init(
             reason: explanation.reason, until: .init(orNil: explanation.until), behind: explanation.behind, text: explanation.text)
     }

@@ -19,7 +19,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.CheckReport {
-    init(_ report: MsgQueue.CheckReport) {
+    package init(_ report: MsgQueue.CheckReport) {
         self.init(
             isSound: report.isSound, whole: Int(report.whole), damaged: Int(report.damaged), missing: Int(report.missing),
             firstMissing: report.firstMissing == 0 ? nil : report.firstMissing,

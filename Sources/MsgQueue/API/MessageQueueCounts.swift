@@ -31,7 +31,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Counts {
-    init(_ counts: MsgQueue.Counts) {
+    package init(_ counts: MsgQueue.Counts) {
         self.init(
             queued: Int(counts.queued), sending: Int(counts.sending), sent: Int(counts.sent), delivered: Int(counts.delivered),
             read: Int(counts.read), failed: Int(counts.failed), received: Int(counts.received), unread: Int(counts.unread),
@@ -40,7 +40,7 @@ extension MessageQueue.Counts {
 }
 
 extension MessageQueue.Conversation {
-    init(_ conversation: MsgQueue.Conversation) {
+    package init(_ conversation: MsgQueue.Conversation) {
         self.init(name: conversation.name, counts: .init(conversation.counts), last: .init(conversation.last))
     }
 }

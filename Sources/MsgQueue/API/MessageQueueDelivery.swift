@@ -32,7 +32,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Delivery {
-    init(_ delivery: MsgQueue.Delivery) {
+    package init(_ delivery: MsgQueue.Delivery) {
         self.init(
             id: delivery.id, conversation: delivery.conversation, body: delivery.body, metadata: delivery.metadata,
             attempt: Int(delivery.attempt), token: .init(rawValue: delivery.token), createdAt: .init(delivery.createdAt),

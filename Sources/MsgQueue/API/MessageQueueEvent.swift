@@ -59,7 +59,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Event {
-    init(_ event: MsgQueue.Event) {
+    package init(_ event: MsgQueue.Event) {
         switch event {
         case .status(let change): self = .status(.init(change))
         case .summary(let counts, let network): self = .summary(.init(counts), .init(network))
@@ -82,7 +82,7 @@ extension MessageQueue.Event {
 }
 
 extension MessageQueue.StatusChange {
-    init(_ change: MsgQueue.StatusChange) {
+    package init(_ change: MsgQueue.StatusChange) {
         self.init(
             id: change.id, conversation: change.conversation, from: change.from, to: change.to,
             attempt: change.attempt == 0 ? nil : Int(change.attempt), failure: change.failure.map(MessageQueue.Failure.init),
@@ -91,7 +91,7 @@ extension MessageQueue.StatusChange {
 }
 
 extension MessageQueue.Prompt {
-    init(_ prompt: MsgQueue.Prompt) {
+    package init(_ prompt: MsgQueue.Prompt) {
         self.init(
             messages: Int(prompt.messages), bytes: Int(prompt.bytes), oldestAt: .init(prompt.oldestAt),
             conversations: Int(prompt.conversations), timeout: .milliseconds(prompt.timeout))

@@ -28,7 +28,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.FailureKind {
-    init?(_ kind: MsgQueue.FailureKind) { self.init(rawValue: kind.rawValue) }
+    package init?(_ kind: MsgQueue.FailureKind) { self.init(rawValue: kind.rawValue) }
 
-    var engine: MsgQueue.FailureKind { MsgQueue.FailureKind(rawValue: rawValue) ?? .unknown }
+    package var engine: MsgQueue.FailureKind { MsgQueue.FailureKind(rawValue: rawValue) ?? .unknown }
 }

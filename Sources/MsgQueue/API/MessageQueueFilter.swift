@@ -35,7 +35,7 @@ extension Set<MessageQueue.Status> {
 }
 
 extension MessageQueue.Filter {
-    var engine: MsgQueue.Filter {
+    package var engine: MsgQueue.Filter {
         MsgQueue.Filter(
             conversation: conversation, statuses: statuses.reduce(into: []) { $0.formUnion(StatusSet($1)) }, after: after ?? 0,
             limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies)

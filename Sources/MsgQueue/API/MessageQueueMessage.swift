@@ -56,7 +56,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Message {
-    init(_ message: MsgQueue.Message) {
+    package init(_ message: MsgQueue.Message) {
         self.init(
             id: message.id, conversation: message.conversation, sender: message.sender, body: message.body, bodySize: message.bodySize,
             preview: message.preview, metadata: message.metadata, status: message.status, sequence: message.sequence,
@@ -70,7 +70,7 @@ extension MessageQueue.Message {
 }
 
 extension MessageQueue.Failure {
-    init(_ failure: MsgQueue.Failure) {
+    package init(_ failure: MsgQueue.Failure) {
         self.init(
             kind: .init(failure.kind) ?? .unknown, code: failure.code == 0 ? nil : Int(failure.code), text: failure.text,
             at: .init(failure.at), isRetryable: failure.retryable, attempts: Int(failure.attempts))

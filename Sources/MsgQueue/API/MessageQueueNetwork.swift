@@ -14,7 +14,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Network {
-    init(_ network: MsgQueue.Network) {
+    package init(_ network: MsgQueue.Network) {
         self.init(connectivity: network.connectivity, link: network.link, isMetered: network.metered)
     }
 }

@@ -149,7 +149,7 @@ extension MessageQueue.Options {
 }
 
 extension MessageQueue.Backoff {
-    var engine: MsgQueue.Backoff {
+    package var engine: MsgQueue.Backoff {
         switch self {
         case .automatic: .automatic
         case .ladder(let delays): .ladder(delays.map(\.milliseconds))

@@ -1,7 +1,9 @@
 extension MessageQueue {
     /// The result of one attempt, given by the transport.
     public struct Outcome: Sendable, Equatable {
-        let engine: MsgQueue.Outcome
+        package let engine: MsgQueue.Outcome
+
+        package init(engine: MsgQueue.Outcome) { self.engine = engine }
 
         /// The receiver has the message, from this attempt or an earlier one.
         public static let sent = Outcome(engine: .sent)

@@ -23,7 +23,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Report {
-    init(_ report: MsgQueue.Report) {
+    package init(_ report: MsgQueue.Report) {
         self.init(
             stop: report.stop, sent: Int(report.sent), failed: Int(report.failed), discarded: Int(report.discarded),
             remaining: Int(report.remaining), remainingFailed: Int(report.remainingFailed))

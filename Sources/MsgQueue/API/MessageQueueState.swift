@@ -33,7 +33,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.State {
-    init(_ state: QueueState) {
+    package init(_ state: QueueState) {
         self.init(
             network: .init(state.network), isInBackground: state.isInBackground, mode: state.mode, isPaused: state.isPaused,
             pausedConversations: state.pausedConversations, isDraining: state.isDraining, inFlight: state.inFlight,

@@ -34,7 +34,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Statistics {
-    init(_ statistics: MsgQueue.Statistics) {
+    package init(_ statistics: MsgQueue.Statistics) {
         let failures = MessageQueue.FailureKind.allCases.compactMap { kind -> (MessageQueue.FailureKind, Int)? in
             let index = Int(kind.rawValue)
             guard statistics.failuresByKind.indices.contains(index), statistics.failuresByKind[index] > 0 else { return nil }
