@@ -90,6 +90,7 @@ public final class MessageQueue: Sendable {
     /// waiting task is cancelled, and when a transport calls it, it returns at once with a report that says `.started`: the drain goes on.
     ///
     /// - Parameters:
+    ///   - conversation: Only the messages of this conversation; nil: of all.
     ///   - batch: Attempts at most, without the retries that are due; nil: as ``Options/drainBatch`` says.
     ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. A drain that
     ///     this call begins starts no attempt after that. nil: no limit.
