@@ -56,9 +56,7 @@ def examples(language: str) -> list[Example]:
 
 
 def examples_in(source: Path, language: str, prefix: str) -> list[Example]:
-    blocks = re.findall(
-        r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", source.read_text(), re.MULTILINE | re.DOTALL
-    )
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", source.read_text(), re.MULTILINE | re.DOTALL)
     found = [(code, expected if said else None) for name, code, said, expected in blocks if name == language]
     return [Example(f"{prefix}{number}", code, expected) for number, (code, expected) in enumerate(found, 1)]
 
@@ -122,17 +120,13 @@ def build_catalogue(package: Path) -> list[str]:
     for directory in (graphs, archive):
         shutil.rmtree(directory, ignore_errors=True)
     graphs.mkdir()
-    clang = [f"-I{ROOT / 'Sources' / name}" for name in ("CSQLite", "CPlatform")]
-    modules = package / ".build" / "debug" / "Modules"
+    modules = [package / ".build" / "debug" / "Modules", ROOT / "Sources" / "CSQLite", ROOT / "Sources" / "CPlatform"]
     target = json.loads(run(["swiftc", "-print-target-info"], package))["target"]["unversionedTriple"]
-    extract = ["swift-symbolgraph-extract", "-module-name", "MsgQueue", "-target", target, "-minimum-access-level", "public"]
-    run([*extract, f"-I{modules}", *clang, "-output-dir", str(graphs)], package)
-    run(
-        ["docc", "convert", str(CATALOGUE), "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
-        + ["--fallback-display-name", "MsgQueue", "--fallback-bundle-identifier", "libmsgqueue.MsgQueue"]
-        + ["--output-path", str(archive)],
-        package,
-    )
+    extract = ["swift-symbolgraph-extract", "-module-name", "MsgQueue", "-minimum-access-level", "public"]
+    run([*extract, "-target", target, *(f"-I{path}" for path in modules), "-output-dir", str(graphs)], package)
+    convert = ["docc", "convert", str(CATALOGUE), "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
+    names = ["--fallback-display-name", "MsgQueue", "--fallback-bundle-identifier", "libmsgqueue.MsgQueue"]
+    run([*convert, *names, "--output-path", str(archive)], package)
     pages = len(list((archive / "data").rglob("*.json")))
     print(f"{pages} pages of documentation")
     # A block in a comment would be compiled by nobody.
