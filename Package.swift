@@ -9,6 +9,7 @@ let package = Package(
     name: "libmsgqueue",
     products: [
         .library(name: "MsgQueue", targets: ["MsgQueue"]),
+        .library(name: "MsgQueueSimulation", targets: ["MsgQueueSimulation"]),
         .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
         .executable(name: "msgqueue-bench", targets: ["MsgQueueBench"]),
     ],
@@ -36,8 +37,12 @@ let package = Package(
                 )
             ]
         ),
-        .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "CSQLite"]),
-        .testTarget(name: "MsgQueueTests", dependencies: ["MsgQueue", "CSQLite"], path: "Tests/MsgQueueTests"),
+        .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"]),
+        .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"]),
+        .testTarget(
+            name: "MsgQueueTests", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"], path: "Tests/MsgQueueTests"),
+        .testTarget(
+            name: "MsgQueueSimulationTests", dependencies: ["MsgQueue", "MsgQueueSimulation"], path: "Tests/MsgQueueSimulationTests"),
     ],
     swiftLanguageModes: [.v6]
 )

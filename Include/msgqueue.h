@@ -248,7 +248,8 @@ typedef struct msgq_options {
   int64_t backoff_base_ms;
   double backoff_factor;
   int64_t backoff_cap_ms;
-  /* Each delay is varied by plus or minus this share at random: 0 (default) to 1. Does not touch what a receiver asked for. */
+  /* Each delay is varied by plus or minus this share at random: 0 (default) to 1. Does not touch what a receiver asked for. Where many
+     clients share a receiver, 0.2 or more keeps them from coming back together after an outage. */
   double jitter;
   /* An attempt without an answer ends as a time-out: 1 ms to 1 day. Default 30 s. */
   int64_t attempt_timeout_ms;

@@ -1,4 +1,5 @@
 """Runs the benchmark product for a moment and checks its report: each contender has a figure for each work it can do.
+The table of recoveries must be the one in the simulation kit's article.
 
 python3 Tests/check_bench.py PROGRAM
 """
@@ -7,6 +8,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+ARTICLE = (
+    Path(__file__).resolve().parent.parent / "Sources/MsgQueueSimulation/MsgQueueSimulation.docc/MsgQueueSimulation.md"
+)
 
 STORING = {"queue", "SQLite", "SQLite, group commit", "raw file", "raw file, group commit"}
 REMOVING = {name for name in STORING if "file" not in name}
@@ -29,6 +35,9 @@ def main() -> int:
     refused = subprocess.run([sys.argv[1], "--rounds", "0"], capture_output=True, text=True)
     if refused.returncode != 2 or "--rounds" not in refused.stderr:
         problems.append(f"--rounds 0 ended with {refused.returncode}: {refused.stderr}")
+    recovery = subprocess.run([sys.argv[1], "recovery"], check=True, capture_output=True, text=True, timeout=300).stdout
+    if f"-->\n\n{recovery}\n<!--" not in ARTICLE.read_text(encoding="utf-8"):
+        problems.append(f"the article has another table than\n{recovery}")
     for problem in problems:
         print(f"FAIL {problem}")
     print(f"{len(report['results'])} figures; {len(problems)} problems")

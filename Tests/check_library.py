@@ -63,7 +63,7 @@ def python_functions() -> set[str]:
 
 
 def called_by_the_c_tests() -> set[str]:
-    sources = "\n".join(without_comments(path.read_text()) for path in (ROOT / "Tests" / "C").glob("*.c"))
+    sources = "\n".join(without_comments(path.read_text()) for path in (ROOT / "Tests" / "C").glob("**/*.c"))
     return set(re.findall(r"\b(msgq_\w+)\s*\(", sources))
 
 

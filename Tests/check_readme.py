@@ -1,5 +1,6 @@
 """Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints. For Swift the same holds for the articles of the documentation catalogue, which is built.
+after one is what it prints. For Swift the same holds for the articles of the documentation catalogues; that of MsgQueue is
+built.
 
     python3 Tests/check_readme.py c|python|swift
 
@@ -37,7 +38,9 @@ let package = Package(
 )
 """
 STRICT = '.unsafeFlags(["-warnings-as-errors"])'
-PRODUCT = '.product(name: "MsgQueue", package: "libmsgqueue")'
+PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in ("MsgQueue", "MsgQueueSimulation"))
+README = ROOT / "README.md"
+ARTICLE = ROOT / "Sources/MsgQueueSimulation/MsgQueueSimulation.docc/MsgQueueSimulation.md"
 
 
 class Example(NamedTuple):
@@ -46,19 +49,21 @@ class Example(NamedTuple):
     name: str
     code: str
     expected: str | None
+    # It opens a store of its own.
+    has_store: bool
 
 
 def examples(language: str) -> list[Example]:
-    sources = [(language, ROOT / "README.md")]
+    sources = [(language, README)]
     if language == "swift":
-        sources += [(article.stem, article) for article in sorted(CATALOGUE.glob("*.md"))]
+        sources += [(article.stem, article) for article in [*sorted(CATALOGUE.glob("*.md")), ARTICLE]]
     return [example for prefix, source in sources for example in examples_in(source, language, prefix)]
 
 
 def examples_in(source: Path, language: str, prefix: str) -> list[Example]:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", source.read_text(), re.MULTILINE | re.DOTALL)
     found = [(code, expected if said else None) for name, code, said, expected in blocks if name == language]
-    return [Example(f"{prefix}{number}", code, expected) for number, (code, expected) in enumerate(found, 1)]
+    return [Example(f"{prefix}{number}", *example, source != ARTICLE) for number, example in enumerate(found, 1)]
 
 
 def run(command: list[str], directory: Path, **variables: str) -> str:
@@ -106,7 +111,7 @@ def build_swift(found: list[Example]) -> Path:
         sources.mkdir(parents=True, exist_ok=True)
         (sources / "main.swift").write_text(example.code)
     targets = "\n".join(
-        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCT}], swiftSettings: [{STRICT}]),'
+        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCTS}], swiftSettings: [{STRICT}]),'
         for example in found
     )
     (package / "Package.swift").write_text(MANIFEST.format(root=ROOT, targets=targets))
@@ -140,7 +145,7 @@ def build_catalogue(package: Path) -> list[str]:
 def main() -> int:
     language = sys.argv[1]
     found = examples(language)
-    problems = [] if found else [f"README.md has no example in {language}"]
+    problems = [] if found else [f"there is no example in {language}"]
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
@@ -153,7 +158,7 @@ def main() -> int:
                 printed = run([str(programs / example.name)], directory)
             else:
                 printed = run_c(example, directory) if language == "c" else run_python(example, directory)
-            if not list(directory.glob("*.db")):
+            if example.has_store and not list(directory.glob("*.db")):
                 problems.append(f"{example.name} left no store")
         if example.expected is not None and printed != example.expected:
             problems.append(f"{example.name} printed\n{printed}instead of\n{example.expected}")

@@ -4,13 +4,17 @@ import Glibc
 @main
 struct Benchmark {
     private static let usage = """
-        usage: msgqueue-bench [--work W1,W2,W3,W4] [--seconds S] [--rounds N] [--directory DIRECTORY] [--json]
+        usage: msgqueue-bench recovery
+               msgqueue-bench [--work W1,W2,W3,W4] [--seconds S] [--rounds N] [--directory DIRECTORY] [--json]
 
           --work       what to measure (default: all of W1, W2, W3, W4)
           --seconds    length of each sample, 0.05 to 60 (default 0.5)
           --rounds     samples of each contender, 1 to 1000 (default 5); the table shows medians
           --directory  an existing directory on the disk to measure (default: the working directory)
           --json       print one JSON object instead of tables
+
+        recovery: the table of the simulation kit's documentation. 10,000 clients of one receiver come back at the same moment, with
+        several retry policies, in virtual time.
         """
 
     private static let contenders: [(name: String, type: any (Contender & SendableMetatype).Type)] = [
@@ -28,6 +32,7 @@ struct Benchmark {
         var arguments = CommandLine.arguments.dropFirst()
         if arguments.contains("--help") || arguments.contains("-h") { return print(usage) }
         do {
+            if arguments == ["recovery"] { return print(try Recovery.table()) }
             var benchmark = Benchmark()
             while let name = arguments.popFirst() { try benchmark.set(name) { arguments.popFirst() } }
             try benchmark.run()

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void begin(struct scene *scene, struct stub *stub, msgq_mode mode) {
   scene_begin(scene);
@@ -13,11 +13,6 @@ static void begin(struct scene *scene, struct stub *stub, msgq_mode mode) {
   stub_begin(stub, MSGQ_VERDICT_REJECT);
   stub->kind = MSGQ_FAILURE_REJECTED;
   stub->code = 400;
-}
-
-static void open_with(struct scene *scene, struct stub *stub) {
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
 }
 
 static void put_numbered(struct scene *scene, int count, const char *const *conversations, int of) {
@@ -51,7 +46,7 @@ static void retry_offline(msgq_mode mode) {
   struct entry entry;
   msgq_attempt line;
   begin(&scene, &stub, mode);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   set_offline(&scene);
@@ -90,7 +85,7 @@ static void send_offline(msgq_mode mode) {
   msgq_attempt line;
   begin(&scene, &stub, mode);
   stub.verdict = MSGQ_VERDICT_SENT;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   set_offline(&scene);
   put(&scene, "a", "ana", "hello");
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STATUS) == 1);
@@ -157,7 +152,7 @@ TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
 static void begin_busy(struct scene *scene, struct stub *stub) {
   begin(scene, stub, MSGQ_MODE_MANUAL);
   scene->options.on_demand_timeout_ms = 600000;
-  open_with(scene, stub);
+  stub_open(stub, scene);
   put(scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(scene).failed);
   put(scene, "b", "ana", "hello");
@@ -205,7 +200,7 @@ static void ask_while_paused(msgq_mode mode, const char *scope) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub, mode);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   if (mode != MSGQ_MODE_AUTO) drain(&scene);
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
@@ -233,25 +228,27 @@ TEST(R15_while_paused_a_retry_is_queued_and_send_now_is_refused) {
 
 TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
   static const char *const names[] = { "ana", "ben", "cem" };
+  const int many = check_times(600, 60);
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
     struct scene scene;
     struct stub stub;
-    char path[128];
+    char path[128], last[16];
+    snprintf(last, sizeof last, "m%d", many);
     begin(&scene, &stub, (msgq_mode)mode);
-    open_with(&scene, &stub);
-    put_numbered(&scene, 600, names, 3);
+    stub_open(&stub, &scene);
+    put_numbered(&scene, many, names, 3);
     drain(&scene);
-    AWAIT(counts_of(&scene, NULL).failed == 600);
+    AWAIT(counts_of(&scene, NULL).failed == (uint64_t)many);
     msgq_report report = drain(&scene);
     CHECK(report.stop == MSGQ_STOP_EMPTY && report.sent == 0 && report.failed == 0);
-    CHECK_NUMBER(600, report.remaining_failed); /* a drain leaves them alone */
+    CHECK_NUMBER(many, report.remaining_failed); /* a drain leaves them alone */
     stub.verdict = MSGQ_VERDICT_SENT;
-    CHECK_NUMBER(600, retry_all(&scene, NULL));
-    AWAIT(counts_of(&scene, NULL).sent == 600);
-    CHECK_NUMBER(1200, atomic_load(&stub.calls));
+    CHECK_NUMBER(many, retry_all(&scene, NULL));
+    AWAIT(counts_of(&scene, NULL).sent == (uint64_t)many);
+    CHECK_NUMBER(2 * many, atomic_load(&stub.calls));
     CHECK_NUMBER(0, retry_all(&scene, NULL));
-    AWAIT(journal_reached(&scene.journal, "m600", MSGQ_STATUS_SENT));
-    journal_path(&scene.journal, "m600", path, sizeof path);
+    AWAIT(journal_reached(&scene.journal, last, MSGQ_STATUS_SENT));
+    journal_path(&scene.journal, last, path, sizeof path);
     CHECK_TEXT("none>queued>sending>failed>queued>sending>sent", path);
     scene_end(&scene);
   }
@@ -287,7 +284,7 @@ TEST(R14_while_offline_only_mode_auto_queues_them) {
     struct scene scene;
     struct stub stub;
     begin(&scene, &stub, (msgq_mode)mode);
-    open_with(&scene, &stub);
+    stub_open(&stub, &scene);
     put_numbered(&scene, 5, names, 1);
     drain(&scene);
     AWAIT(counts_of(&scene, NULL).failed == 5);
@@ -296,7 +293,7 @@ TEST(R14_while_offline_only_mode_auto_queues_them) {
     CHECK_NUMBER(mode == MSGQ_MODE_AUTO ? 5 : 0, retry_all(&scene, NULL));
     CHECK_NUMBER(mode == MSGQ_MODE_AUTO ? 5 : 0, counts_of(&scene, NULL).queued);
     scene_close(&scene);
-    open_with(&scene, &stub);
+    stub_open(&stub, &scene);
     set_online(&scene);
     if (mode != MSGQ_MODE_AUTO) CHECK_NUMBER(5, retry_all(&scene, NULL));
     AWAIT(counts_of(&scene, NULL).sent == 5);
@@ -309,7 +306,7 @@ TEST(R14_what_is_paused_is_queued_and_waits_for_the_resume) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put_numbered(&scene, 4, names, 2);
   CHECK_NUMBER(4, drain(&scene).failed);
   stub.verdict = MSGQ_VERDICT_SENT;
@@ -329,7 +326,7 @@ TEST(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over) {
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
   set_ladder(&scene, ladder, 1);
   stub.verdict = MSGQ_VERDICT_RETRY;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   put_timed(&scene, "late", "ben", 0, wall_ms() + 1);
   AWAIT(status_of(&scene, "late") == MSGQ_STATUS_FAILED);
@@ -350,7 +347,7 @@ TEST(R14_without_a_transport_nothing_changes) {
   struct stub stub;
   uint64_t count = 4711;
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, NULL, NULL, NULL));
@@ -362,15 +359,14 @@ TEST(R14_without_a_transport_nothing_changes) {
 
 TEST(R14_a_hundred_thousand_are_put_back) {
   enum { most = 100000 };
-  /* Under valgrind fewer. */
-  const int many = check_patience_ms() > 10000 ? 3000 : most;
+  const int many = check_times(most, 500);
   static const char *const names[] = { "ana", "ben", "cem", "dana" };
   struct scene scene;
   struct stub stub;
   static msgq_draft drafts[most];
   static char ids[most][16];
   begin(&scene, &stub, MSGQ_MODE_MANUAL);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   int64_t soon = wall_ms() + 1;
   for (int number = 0; number < many; number++) {
     snprintf(ids[number], sizeof ids[number], "m%d", number);
@@ -393,21 +389,3 @@ TEST(R14_a_hundred_thousand_are_put_back) {
   AWAIT(counts_of(&scene, NULL).queued == 0);
   scene_end(&scene);
 }
-
-const struct check_test again_tests[] = {
-  ROW(R15_in_manual_mode_a_retry_while_offline_fails_again_at_once),
-  ROW(R15_in_mode_ask_a_retry_while_offline_fails_again_at_once),
-  ROW(R15_send_now_while_offline_ends_at_once_and_the_message_stays_queued),
-  ROW(R15_in_mode_auto_a_retry_while_offline_is_queued_durably),
-  ROW(R15_a_wish_that_waits_ends_when_the_connection_goes),
-  ROW(R15_a_wish_that_waits_ends_with_a_pause),
-  ROW(R15_while_paused_a_retry_is_queued_and_send_now_is_refused),
-  ROW(R14_all_that_failed_is_sent_again_in_every_mode),
-  ROW(R14_of_one_conversation_in_order_without_what_was_queued_before),
-  ROW(R14_while_offline_only_mode_auto_queues_them),
-  ROW(R14_what_is_paused_is_queued_and_waits_for_the_resume),
-  ROW(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over),
-  ROW(R14_without_a_transport_nothing_changes),
-  ROW(R14_a_hundred_thousand_are_put_back),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 /* Sends one message for a status and tells what became of it. */
 static void expect_for_status(struct post *post, int status, int expected, msgq_failure_kind kind) {
@@ -24,9 +24,7 @@ TEST(M6_http_statuses_are_classified) {
   static const int sent[] = { 200, 201, 202, 204 };
   struct post post;
   post_begin(&post);
-  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
-  post.scene.options.ladder_ms = ladder;
-  post.scene.options.ladder_count = 1;
+  set_ladder(&post.scene, ladder, 1);
   post_open(&post);
   for (size_t index = 0; index < sizeof sent / sizeof sent[0]; index++) {
     expect_for_status(&post, sent[index], MSGQ_STATUS_SENT, MSGQ_FAILURE_NONE);
@@ -53,9 +51,7 @@ TEST(M6_what_nobody_knows_is_retried) {
   struct post post;
   char id[8];
   post_begin(&post);
-  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
-  post.scene.options.ladder_ms = ladder;
-  post.scene.options.ladder_count = 1;
+  set_ladder(&post.scene, ladder, 1);
   post_open(&post);
   for (size_t index = 0; index < sizeof statuses / sizeof statuses[0]; index++) {
     snprintf(id, sizeof id, "h%d", statuses[index]);
@@ -101,9 +97,7 @@ TEST(D14_conflict_is_retried_until_the_receiver_has_it) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;
-  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
-  post.scene.options.ladder_ms = ladder;
-  post.scene.options.ladder_count = 3;
+  set_ladder(&post.scene, ladder, 3);
   post_open(&post);
   receiver_answer(post.receiver, "a", 504, 1, NULL);
   receiver_answer(post.receiver, "a", 409, 2, NULL);
@@ -120,9 +114,7 @@ TEST(M6_retry_after_is_honoured_in_both_forms) {
   struct tm parts;
   time_t then = time(NULL) + 900;
   post_begin(&post);
-  post.scene.options.backoff = MSGQ_BACKOFF_LADDER;
-  post.scene.options.ladder_ms = ladder;
-  post.scene.options.ladder_count = 1;
+  set_ladder(&post.scene, ladder, 1);
   post_open(&post);
   strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &parts));
   receiver_answer(post.receiver, "seconds", 503, 1, "300");
@@ -139,13 +131,3 @@ TEST(M6_retry_after_is_honoured_in_both_forms) {
   CHECK(delay_of(&post.scene, "short") >= 60000 && delay_of(&post.scene, "short") < 60000 + slack);
   post_end(&post);
 }
-
-const struct check_test answer_tests[] = {
-  ROW(M6_http_statuses_are_classified),
-  ROW(M6_what_nobody_knows_is_retried),
-  ROW(D14_conflict_after_an_attempt_that_perhaps_arrived_is_not_sent),
-  ROW(D14_conflict_is_sent_where_the_host_says_so),
-  ROW(D14_conflict_is_retried_until_the_receiver_has_it),
-  ROW(M6_retry_after_is_honoured_in_both_forms),
-  ROWS_END,
-};

@@ -4,25 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void begin_pending(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   stub_begin(stub, MSGQ_VERDICT_PENDING);
-}
-
-static void open_with(struct scene *scene, struct stub *stub) {
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
-}
-
-static msgq_outcome outcome_of(msgq_verdict verdict) {
-  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
-  outcome.verdict = verdict;
-  return outcome;
 }
 
 struct completion {
@@ -43,7 +32,7 @@ TEST(X8_an_answer_from_another_thread) {
   struct stub stub;
   pthread_t thread;
   begin_pending(&scene, &stub);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.calls) == 1 && atomic_load(&stub.inside) == 0);
@@ -66,7 +55,7 @@ TEST(X8_an_answer_before_the_transport_has_returned) {
   struct scene scene;
   struct stub stub;
   begin_pending(&scene, &stub);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   atomic_store(&stub.held, true);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
@@ -84,7 +73,7 @@ TEST(X8_a_later_answer_carries_the_failure) {
   struct stub stub;
   msgq_message *message = NULL;
   begin_pending(&scene, &stub);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.calls) == 1);
@@ -107,7 +96,7 @@ TEST(X8_a_late_success_of_the_latest_attempt_counts) {
   struct stub stub;
   begin_pending(&scene, &stub);
   scene.options.attempt_timeout_ms = 50;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_NUMBER(MSGQ_FAILURE_TIMEOUT, failure_of(&scene, "a"));
@@ -124,7 +113,7 @@ TEST(X8_any_other_late_answer_changes_nothing) {
   struct stub stub;
   begin_pending(&scene, &stub);
   scene.options.attempt_timeout_ms = 50;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   for (size_t index = 0; index < sizeof late / sizeof late[0]; index++) {
@@ -141,7 +130,7 @@ TEST(X8_an_answer_to_an_earlier_attempt_does_not_count) {
   struct stub stub;
   begin_pending(&scene, &stub);
   scene.options.attempt_timeout_ms = 50;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   uint64_t first = atomic_load(&stub.token);
@@ -161,7 +150,7 @@ TEST(X8_a_drain_ends_at_its_time) {
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   begin_pending(&scene, &stub);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   options.timeout_ms = 50;
   CHECK_RESULT(MSGQ_TIMEOUT, msgq_drain(scene.queue, &options, &report));
@@ -204,7 +193,7 @@ TEST(Q7_a_blocked_handler_does_not_hold_up_a_drain_beyond_its_time) {
     scene_begin(&scene);
     if (polled) scene.options.callbacks = MSGQ_CALLBACKS_POLL;
     stub_begin(&stub, MSGQ_VERDICT_SENT);
-    open_with(&scene, &stub);
+    stub_open(&stub, &scene);
     REQUIRE_OK(msgq_set_event_handler(scene.queue, block_while, &blocked, NULL));
     struct poller poller = { scene.queue, false };
     if (polled) {
@@ -231,7 +220,7 @@ TEST(A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time) {
   struct stub stub;
   pthread_t thread;
   begin_pending(&scene, &stub);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   struct drainer endless = { .queue = scene.queue };
   struct drainer joined = { .queue = scene.queue, .timeout_ms = drain_time };
@@ -258,7 +247,7 @@ TEST(close_with_a_hung_transport_has_a_deadline) {
   begin_pending(&scene, &stub);
   stub.verdict = MSGQ_VERDICT_SENT;
   atomic_store(&stub.held, true);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.inside) == 1);
@@ -304,7 +293,7 @@ TEST(a_hung_transport_stops_nobody_else) {
   begin_pending(&scene, &stub);
   stub.verdict = MSGQ_VERDICT_SENT;
   atomic_store(&stub.held, true);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.inside) == 1);
@@ -319,19 +308,3 @@ TEST(a_hung_transport_stops_nobody_else) {
   CHECK_NUMBER(-1, status_of(&scene, "b"));
   scene_end(&scene);
 }
-
-const struct check_test async_tests[] = {
-  ROW(X8_an_answer_from_another_thread),
-  ROW(X8_an_answer_before_the_transport_has_returned),
-  ROW(X8_a_later_answer_carries_the_failure),
-  ROW(X8_a_late_success_of_the_latest_attempt_counts),
-  ROW(X8_any_other_late_answer_changes_nothing),
-  ROW(X8_an_answer_to_an_earlier_attempt_does_not_count),
-  ROW(X8_a_drain_ends_at_its_time),
-  ROW(Q7_a_blocked_handler_does_not_hold_up_a_drain_beyond_its_time),
-  ROW(A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time),
-  ROW(close_with_a_hung_transport_has_a_deadline),
-  ROW(close_waits_for_an_attempt_in_flight),
-  ROW(a_hung_transport_stops_nobody_else),
-  ROWS_END,
-};

@@ -1,8 +1,8 @@
 /* Drains for hosts that must not wait (X7). */
 #include <stdatomic.h>
 
+#include "check.h"
 #include "host.h"
-#include "tests.h"
 
 /* What a drain's end was told. */
 struct ending {
@@ -143,8 +143,7 @@ TEST(X7_a_close_ends_a_drain_and_says_so_once) {
     scene_begin(&scene);
     stub_begin(&stub, MSGQ_VERDICT_PENDING); /* never answers */
     scene.options.callbacks = polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
-    scene_open(&scene);
-    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+    stub_open(&stub, &scene);
     struct ending ending = { .queue = scene.queue, .journal = &scene.journal };
     put(&scene, "a", "ana", "hello");
     REQUIRE_OK(msgq_drain_async(scene.queue, NULL, on_drained, &ending));
@@ -173,14 +172,3 @@ TEST(X7_a_drain_that_could_not_begin_tells_nobody) {
   CHECK_NUMBER(0, atomic_load(&ending.told));
   scene_end(&scene);
 }
-
-const struct check_test async_drain_tests[] = {
-  ROW(X7_a_loop_drains_without_waiting),
-  ROW(X7_a_drain_begun_at_the_end_of_a_drain),
-  ROW(X7_callbacks_begin_drains),
-  ROW(X7_many_wait_for_one_drain_and_each_is_told_once),
-  ROW(X7_who_waits_with_a_time_is_told_when_it_is_over),
-  ROW(X7_a_close_ends_a_drain_and_says_so_once),
-  ROW(X7_a_drain_that_could_not_begin_tells_nobody),
-  ROWS_END,
-};

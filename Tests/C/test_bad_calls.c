@@ -2,10 +2,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "check.h"
 #include "every_call.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 TEST(bad_handle_null) { every_call_answers(NULL, MSGQ_INVALID); }
 
@@ -149,9 +149,7 @@ TEST(bad_outcome_texts_without_an_end) {
   struct stub stub;
   msgq_message *message = NULL;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_PENDING);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.calls) == 1);
@@ -225,19 +223,3 @@ TEST(bad_register_without_a_function) {
   CHECK_NUMBER(1, atomic_load(&stub.released));
   scene_end(&scene);
 }
-
-const struct check_test bad_call_tests[] = {
-  ROW(bad_handle_null),
-  ROW(bad_handles_that_never_were),
-  ROW(bad_open_without_pointers),
-  ROW(bad_pointers_that_are_null),
-  ROW(bad_nothing_to_free_or_to_look_at),
-  ROW(bad_draft_pointers),
-  ROW(bad_calls_after_close),
-  ROW(bad_tokens),
-  ROW(bad_outcome_texts_without_an_end),
-  ROW(bad_numbers_for_words),
-  ROW(bad_room_for_a_relative_time),
-  ROW(bad_register_without_a_function),
-  ROWS_END,
-};

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "files.h"
 #include "scene.h"
-#include "tests.h"
 
 /* Opens the path and checks the answer, and that the directory has no entry more or less. */
 static void refuse(const struct scene *scene, msgq_result expected, const char *path) {
@@ -267,25 +267,3 @@ TEST(bad_place_store_of_a_later_version) {
   CHECK_NUMBER(1, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }
-
-const struct check_test bad_place_tests[] = {
-  ROW(bad_place_names),
-  ROW(bad_place_name_that_looks_like_an_address),
-  ROW(bad_place_without_a_parent_directory),
-  ROW(bad_place_directory),
-  ROW(bad_place_fifo),
-  ROW(bad_place_device),
-  ROW(bad_place_symbolic_link),
-  ROW(bad_place_hard_link),
-  ROW(bad_place_directory_that_others_may_write),
-  ROW(bad_place_file_of_another_user),
-  ROW(bad_place_read_only),
-  ROW(bad_place_of_a_backup),
-  ROW(bad_place_file_that_is_no_store),
-  ROW(bad_place_database_of_another_program),
-  ROW(bad_place_database_of_another_program_in_wal_mode),
-  ROW(bad_place_store_with_a_foreign_table),
-  ROW(bad_place_store_that_was_cut_off),
-  ROW(bad_place_store_of_a_later_version),
-  ROWS_END,
-};

@@ -1,9 +1,9 @@
 /* struct_size: nothing, too small, larger with zeros beyond, larger with something beyond. */
 #include <string.h>
 
+#include "check.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 enum { beyond = 64 };
 
@@ -111,9 +111,7 @@ TEST(bad_size_of_counts) {
 TEST(bad_size_of_reports_and_drain_options) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "a", "ana", "hello");
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
@@ -143,9 +141,7 @@ TEST(bad_size_of_reports_and_drain_options) {
 TEST(bad_size_of_outcomes) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_PENDING);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.calls) == 1);
@@ -239,17 +235,3 @@ TEST(bad_size_of_recorded_drafts) {
   CHECK_NUMBER(0, counts_of(&scene, NULL).received);
   scene_end(&scene);
 }
-
-const struct check_test bad_size_tests[] = {
-  ROW(bad_size_of_options),
-  ROW(bad_size_of_drafts),
-  ROW(bad_size_of_filters),
-  ROW(bad_size_of_counts),
-  ROW(bad_size_of_reports_and_drain_options),
-  ROW(bad_size_of_outcomes),
-  ROW(bad_size_of_explanations),
-  ROW(bad_size_of_statistics),
-  ROW(bad_size_of_states),
-  ROW(bad_size_of_recorded_drafts),
-  ROWS_END,
-};

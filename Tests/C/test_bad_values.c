@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "files.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t day_ms = 86400000;
 
@@ -189,9 +189,7 @@ TEST(bad_strings_in_other_calls) {
   msgq_ledger *ledger = NULL;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   for (size_t index = 0; index < sizeof broken_utf8 / sizeof broken_utf8[0]; index++) {
     const char *text = broken_utf8[index];
     CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, text, &message));
@@ -228,13 +226,3 @@ TEST(bad_strings_in_other_calls) {
   CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &draft, bytes256 + 1, NULL));
   scene_end(&scene);
 }
-
-const struct check_test bad_value_tests[] = {
-  ROW(bad_options_out_of_range),
-  ROW(bad_options_at_the_ends_of_their_ranges_are_good),
-  ROW(bad_options_of_the_backoff),
-  ROW(bad_strings_in_a_draft),
-  ROW(bad_metadata_with_a_key_twice),
-  ROW(bad_strings_in_other_calls),
-  ROWS_END,
-};

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "files.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 struct inside {
   msgq_queue *queue;
@@ -156,9 +156,7 @@ TEST(callbacks_a_handler_may_take_itself_away) {
 TEST(callbacks_a_verdict_of_zero_is_never_success) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_UNKNOWN);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_UNKNOWN);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, failure_of(&scene, "a"));
@@ -229,14 +227,3 @@ TEST(callbacks_every_event_has_its_time) {
   pthread_mutex_unlock(&post.scene.journal.lock);
   post_end(&post);
 }
-
-const struct check_test callback_tests[] = {
-  ROW(callbacks_every_call_works_inside_a_transport),
-  ROW(callbacks_every_call_works_inside_a_handler),
-  ROW(callbacks_a_handler_may_take_itself_away),
-  ROW(callbacks_a_verdict_of_zero_is_never_success),
-  ROW(callbacks_a_success_is_one_whatever_its_text),
-  ROW(callbacks_events_come_in_order_and_after_the_disk),
-  ROW(callbacks_every_event_has_its_time),
-  ROWS_END,
-};

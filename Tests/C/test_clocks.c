@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "process.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 static struct timespec clock_now(clockid_t clock) {
   struct timespec now;
@@ -64,7 +64,7 @@ static struct shifter shifter_start(void) {
   return shifter;
 }
 
-TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
+TEST_ALONE(X5_a_clock_that_is_set_is_noticed_at_once) {
   struct scene scene;
   struct stub stub;
   int status = -1;
@@ -74,8 +74,7 @@ TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put_timed(&scene, "later", "ana", wall_ms() + 30000, 0);
   put_timed(&scene, "too late", "ana", wall_ms() + 60000, 0);
   REQUIRE_OK(msgq_pause(scene.queue, "ben"));
@@ -97,7 +96,7 @@ TEST(X5_a_clock_that_is_set_is_noticed_at_once) {
   close(shifter.go);
 }
 
-TEST(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
+TEST_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
   struct scene scene;
   struct stub stub;
   int status = -1;
@@ -110,8 +109,7 @@ TEST(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
   stub.retry_after_ms = 20000;
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.backoff = MSGQ_BACKOFF_AUTOMATIC;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   put_timed(&scene, "b", "ben", wall_ms() + 30000, 0);
   AWAIT(atomic_load(&stub.calls) == 1 && status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
@@ -148,8 +146,7 @@ static int live_there(int64_t seconds) {
   stub.kind = MSGQ_FAILURE_SERVER;
   scene.options.mode = MSGQ_MODE_AUTO;
   set_ladder(&scene, ladder, 3);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   int64_t start = steady_ms(), cpu = process_cpu_ms();
   put(&scene, "a", "ana", "hello");
   AWAIT(atomic_load(&stub.calls) == 4);
@@ -174,14 +171,6 @@ static void live_in_a_time_of_its_own(const char *offset, int64_t seconds) {
   CHECK_NUMBER(0, status);
 }
 
-TEST(retries_come_in_time_where_the_machine_is_said_to_have_slept) { live_in_a_time_of_its_own("boottime 1000000 0\n", 1000000); }
+TEST_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept) { live_in_a_time_of_its_own("boottime 1000000 0\n", 1000000); }
 
-TEST(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran) { live_in_a_time_of_its_own("monotonic 1000000 0\n", -1000000); }
-
-const struct check_test clock_tests[] = {
-  ROW_ALONE(X5_a_clock_that_is_set_is_noticed_at_once),
-  ROW_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after),
-  ROW_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept),
-  ROW_ALONE(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran),
-  ROWS_END,
-};
+TEST_ALONE(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran) { live_in_a_time_of_its_own("monotonic 1000000 0\n", -1000000); }

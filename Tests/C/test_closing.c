@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 static msgq_verdict slow_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   atomic_int *calls = context;
@@ -161,12 +161,3 @@ TEST(close_and_open_of_one_store_from_four_threads) {
   CHECK(atomic_load(&closing.ok) > 0);
   scene_end(&closing.scene);
 }
-
-const struct check_test closing_tests[] = {
-  ROW(close_from_eight_threads_while_three_drain),
-  ROW(close_while_the_engine_sends_by_itself),
-  ROW(close_with_no_patience_at_all),
-  ROW(close_from_the_destructor_of_a_thread),
-  ROW(close_and_open_of_one_store_from_four_threads),
-  ROWS_END,
-};

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
-#include "tests.h"
 
 static void set_link(struct post *post, msgq_connectivity connectivity) {
   msgq_link link = connectivity == MSGQ_CONNECTIVITY_ONLINE ? MSGQ_LINK_WIFI : MSGQ_LINK_NONE;
@@ -128,14 +128,3 @@ TEST(A5_flapping_sends_nothing_twice) {
   CHECK_NUMBER(5, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
-
-const struct check_test connectivity_tests[] = {
-  ROW(A1_auto_sends_the_backlog_when_online),
-  ROW(A1_auto_sends_the_backlog_on_launch),
-  ROW(Q2_connectivity_is_told),
-  ROW(Q4_ask_raises_one_prompt_and_a_drain_is_the_yes),
-  ROW(Q4_a_prompt_expires_and_is_withdrawn),
-  ROW(manual_sends_no_backlog_by_itself),
-  ROW(A5_flapping_sends_nothing_twice),
-  ROWS_END,
-};

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests.h"
+#include "check.h"
 
 TEST(contract_version_is_the_headers) {
   char expected[32];
@@ -127,13 +127,3 @@ TEST(contract_init_macros_carry_their_sizes) {
   CHECK_NUMBER(-1, outcome.retry_after_ms);
   CHECK_NUMBER(-1, drain_options.timeout_ms);
 }
-
-const struct check_test contract_tests[] = {
-  ROW(contract_version_is_the_headers),
-  ROW(contract_results_have_their_names),
-  ROW(contract_error_detail_belongs_to_its_thread),
-  ROW(contract_options_macro_and_function_agree),
-  ROW(contract_defaults_are_as_documented),
-  ROW(contract_init_macros_carry_their_sizes),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "child.h"
 #include "post.h"
-#include "tests.h"
 
 /* Starts a child that sends one message, and kills it while the receiver has the request and has not answered. */
 static void kill_in_mid_attempt(struct post *post) {
@@ -131,12 +131,3 @@ TEST(Q3_a_store_survives_kill_after_kill) {
   }
   scene_end(&scene);
 }
-
-const struct check_test crash_tests[] = {
-  ROW(X3_an_attempt_cut_by_a_crash_is_known_and_made_again),
-  ROW(X3_or_is_held_for_a_person),
-  ROW(Q12_what_enqueue_accepted_survives_kill_9),
-  ROW(R9_nothing_failed_is_dropped_by_kill_9),
-  ROW(Q3_a_store_survives_kill_after_kill),
-  ROWS_END,
-};

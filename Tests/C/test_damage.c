@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 static int64_t page_of(const struct scene *scene, const char *object) {
   char sql[128];
@@ -206,7 +206,7 @@ static void read_all(struct scene *scene) {
   msgq_conversations_free(page);
 }
 
-TEST(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged) {
+TEST_ALONE(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged) {
   static const char *const changes[] = {
     "UPDATE message SET body_size = 9223372036854775807 WHERE id = 'm1'",
     "UPDATE message SET body_size = -1 WHERE id = 'm1'",
@@ -286,9 +286,8 @@ TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
     scene_begin(&scene);
     close_after(&scene, 1, 4);
     sql_run(scene.path, changes[index]);
-    scene_open(&scene);
     stub_begin(&stub, MSGQ_VERDICT_SENT);
-    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+    stub_open(&stub, &scene);
     CHECK_NUMBER(3, drain(&scene).sent);
     CHECK_NUMBER(3, atomic_load(&stub.calls));
     CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m1"));
@@ -300,14 +299,3 @@ TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
     scene_end(&scene);
   }
 }
-
-const struct check_test damage_tests[] = {
-  ROW(D10_a_flipped_bit_in_the_index_of_ids_never_answers_another_message),
-  ROW(D10_the_same_in_a_large_store),
-  ROW(D10_a_damaged_state_is_made_anew_and_told),
-  ROW(D10_altered_counts_of_a_conversation_are_counted_anew),
-  ROW(D10_a_state_made_anew_gives_out_no_number_twice),
-  ROW(D10_a_damaged_message_is_never_sent_and_the_others_are),
-  ROW_ALONE(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged),
-  ROWS_END,
-};

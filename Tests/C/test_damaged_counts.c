@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 static uint64_t state;
 
@@ -214,16 +214,16 @@ static void run_case(const struct scene *whole, bool large, unsigned number) {
   }
 }
 
-static void run_cases(bool large, unsigned first, unsigned last) {
+static void run_cases(bool large, unsigned first) {
   struct scene whole;
   begin(&whole, large);
-  if (check_patience_ms() > 10000) last = first + 14; /* under valgrind fewer */
+  const unsigned last = first + (unsigned)check_times(150, 6) - 1;
   for (unsigned number = first; number <= last; number++) run_case(&whole, large, number);
   scene_end(&whole);
 }
 
-TEST(D10_counts_fit_whatever_is_done_with_a_damaged_message) { run_cases(false, 1, 150); }
-TEST(D10_counts_fit_whatever_is_done_with_a_damaged_message_of_a_large_store) { run_cases(true, 1001, 1150); }
+TEST(D10_counts_fit_whatever_is_done_with_a_damaged_message) { run_cases(false, 1); }
+TEST(D10_counts_fit_whatever_is_done_with_a_damaged_message_of_a_large_store) { run_cases(true, 1001); }
 
 /* Everything that is unsent is cleared, so nothing unsent may be counted. */
 TEST(D11_after_clear_of_damaged_messages_nothing_is_counted) {
@@ -310,8 +310,8 @@ TEST(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told) { se
 TEST(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told) { send_hidden("message_waiting"); }
 
 /* The indexes of many queued messages are compared in short steps, between which others are enqueued. */
-TEST(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
-  const size_t count = check_patience_ms() > 10000 ? 5000 : 100000; /* under valgrind fewer */
+TEST_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
+  const size_t count = 100000;
   struct scene scene;
   msgq_draft *drafts = calloc(count, sizeof *drafts);
   REQUIRE(drafts != NULL);
@@ -343,14 +343,3 @@ TEST(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   scene_end(&scene);
 }
-
-const struct check_test damaged_count_tests[] = {
-  ROW_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared),
-  ROW(D10_a_damaged_message_that_is_pruned_is_told),
-  ROW(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told),
-  ROW(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told),
-  ROW(D10_counts_fit_whatever_is_done_with_a_damaged_message),
-  ROW(D10_counts_fit_whatever_is_done_with_a_damaged_message_of_a_large_store),
-  ROW(D11_after_clear_of_damaged_messages_nothing_is_counted),
-  ROWS_END,
-};

@@ -1,19 +1,20 @@
 /* The end of a process that did not close its queue: no crash, no hang, nothing lost. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "child.h"
 #include "scene.h"
-#include "tests.h"
 
 enum { messages = 20 };
 
 /* Starts a process that sends and drains, ends in this way, and looks at what it left; so many times over. */
-static void end_process(const char *way, int times) {
+static void end_process(const char *way, int many) {
   struct scene scene;
   char report[64];
   scene_begin(&scene);
-  for (int time = 0; time < times; time++) {
+  for (int time = 0; time < many; time++) {
     char path[160];
     snprintf(path, sizeof path, "%s-%d", scene.path, time);
     struct child child = child_start("end-while-sending", path, way);
@@ -31,25 +32,15 @@ static void end_process(const char *way, int times) {
   scene_end(&scene);
 }
 
-TEST(Q3_a_process_returns_from_main_while_it_sends) { end_process("return", 50); }
-TEST(Q3_a_process_calls_exit_while_it_sends) { end_process("exit", 50); }
-TEST(Q3_a_process_exits_from_another_thread) { end_process("thread-exit", 20); }
-TEST(Q3_a_process_calls_quick_exit_while_it_sends) { end_process("quick_exit", 50); }
-TEST(Q3_a_process_loses_its_main_thread_while_it_sends) { end_process("pthread_exit", 50); }
-TEST(Q3_a_process_exits_inside_a_transport) { end_process("transport", 20); }
-TEST(Q3_a_process_exits_inside_a_handler) { end_process("handler", 20); }
-TEST(close_from_an_exit_handler) { end_process("atexit", 20); }
-TEST(close_from_a_destructor_of_the_program) { end_process("destructor", 20); }
+static int times(void) { return getenv("MSGQ_SOAK") != NULL ? 200 : 20; }
 
-const struct check_test ending_tests[] = {
-  ROW(Q3_a_process_returns_from_main_while_it_sends),
-  ROW(Q3_a_process_calls_exit_while_it_sends),
-  ROW(Q3_a_process_exits_from_another_thread),
-  ROW(Q3_a_process_calls_quick_exit_while_it_sends),
-  ROW(Q3_a_process_loses_its_main_thread_while_it_sends),
-  ROW(Q3_a_process_exits_inside_a_transport),
-  ROW(Q3_a_process_exits_inside_a_handler),
-  ROW(close_from_an_exit_handler),
-  ROW(close_from_a_destructor_of_the_program),
-  ROWS_END,
-};
+/* Everything happens in other processes. */
+TEST_ALONE(Q3_a_process_returns_from_main_while_it_sends) { end_process("return", times()); }
+TEST_ALONE(Q3_a_process_calls_exit_while_it_sends) { end_process("exit", times()); }
+TEST_ALONE(Q3_a_process_exits_from_another_thread) { end_process("thread-exit", times()); }
+TEST_ALONE(Q3_a_process_calls_quick_exit_while_it_sends) { end_process("quick_exit", times()); }
+TEST_ALONE(Q3_a_process_loses_its_main_thread_while_it_sends) { end_process("pthread_exit", times()); }
+TEST_ALONE(Q3_a_process_exits_inside_a_transport) { end_process("transport", times()); }
+TEST_ALONE(Q3_a_process_exits_inside_a_handler) { end_process("handler", times()); }
+TEST_ALONE(close_from_an_exit_handler) { end_process("atexit", times()); }
+TEST_ALONE(close_from_a_destructor_of_the_program) { end_process("destructor", times()); }

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "child.h"
 #include "receiver.h"
 #include "scene.h"
-#include "tests.h"
 
 enum { lines_room = 64 };
 
@@ -72,9 +72,3 @@ TEST(Q18_the_epoll_example_says_what_failed) {
   CHECK_NUMBER(6, counts_of(&scene, NULL).sent);
   scene_end(&scene);
 }
-
-const struct check_test example_tests[] = {
-  ROW(A10_X7_the_epoll_example_has_three_in_flight),
-  ROW(Q18_the_epoll_example_says_what_failed),
-  ROWS_END,
-};

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "faults.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -123,9 +123,7 @@ TEST(X1_the_moment_between_expiry_and_failure) {
   struct stub stub;
   enum { many = 300 };
   bool seen = false;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   /* The engine fails them in small steps; between two of them the last one can be asked about. */
   int64_t end = steady_ms() + check_patience_ms();
   for (int round = 0; !seen && steady_ms() < end; round++) {
@@ -326,21 +324,10 @@ static void check_world(uint32_t seed) {
 }
 
 TEST(X1_what_is_explained_is_what_happens) {
-  for (uint32_t seed = 1; seed <= 40; seed++) {
+  const uint32_t last = (uint32_t)check_times(40, 5);
+  for (uint32_t seed = 1; seed <= last; seed++) {
     unsigned before = check_failures();
     check_world(seed);
     if (check_failures() > before) fprintf(stderr, "  (seed %u)\n", seed);
   }
 }
-
-const struct check_test explain_tests[] = {
-  ROW(X1_reasons_of_the_person_the_world_and_the_transport),
-  ROW(X1_reasons_of_sending_next_and_behind),
-  ROW(X1_reasons_of_time),
-  ROW(X1_the_moment_between_expiry_and_failure),
-  ROW(X1_a_store_that_refuses_to_write),
-  ROW(X1_a_store_that_refuses_to_write_before_anything_was_listed),
-  ROW(A1_when_the_store_is_well_again_sending_goes_on_by_itself),
-  ROW(X1_what_is_explained_is_what_happens),
-  ROWS_END,
-};

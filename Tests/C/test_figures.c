@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
-enum { rounds = 5 };
+static int rounds(void) { return check_times(5, 1); }
 
 /* Milliseconds that the old systems allowed; under valgrind as much more as everything takes. */
 static int64_t allowed(int64_t milliseconds) { return milliseconds * (check_patience_ms() / 10000); }
@@ -16,21 +16,21 @@ TEST(Q12_M3_a_hundred_enqueues_take_less_than_500_ms) {
   struct scene scene;
   int64_t best = INT64_MAX;
   scene_begin_open(&scene); /* each is flushed to the disk when the call returns */
-  for (int round = 0; round < rounds; round++) {
+  for (int round = 0; round < rounds(); round++) {
     int64_t start = steady_ms();
     for (int number = 0; number < 100; number++) put(&scene, NULL, "ana", "a message of ordinary length, written while offline");
     int64_t took = steady_ms() - start;
     if (took < best) best = took;
   }
   if (!CHECK(best < allowed(500))) fprintf(stderr, "  %lld ms\n", (long long)best);
-  CHECK_NUMBER(100 * rounds, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(100 * rounds(), counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }
 
 /* The quickest listing of so many messages, the first after an opening each time, in milliseconds. */
 static int64_t listing_time(struct scene *scene, const msgq_filter *filter, size_t count) {
   int64_t best = INT64_MAX;
-  for (int round = 0; round < rounds; round++) {
+  for (int round = 0; round < rounds(); round++) {
     msgq_page *page = NULL;
     scene_close(scene);
     scene_open(scene);
@@ -96,10 +96,3 @@ TEST(Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing) {
   CHECK_NUMBER(1, drain(&post.scene).sent);
   post_end(&post);
 }
-
-const struct check_test figure_tests[] = {
-  ROW(Q12_M3_a_hundred_enqueues_take_less_than_500_ms),
-  ROW(Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms),
-  ROW(Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing),
-  ROWS_END,
-};

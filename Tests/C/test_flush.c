@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "faults.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 static uint64_t sequence_of(struct scene *scene, const char *id) {
   msgq_message *message = NULL;
@@ -47,7 +47,7 @@ static void close_failed(struct scene *scene) {
   snapshot_free(&before);
 }
 
-TEST(D5_after_a_failed_flush_nothing_more_is_written_or_flushed) {
+TEST_ALONE(D5_after_a_failed_flush_nothing_more_is_written_or_flushed) {
   struct scene scene;
   struct stub stub;
   msgq_report report = MSGQ_REPORT_INIT;
@@ -67,7 +67,7 @@ TEST(D5_after_a_failed_flush_nothing_more_is_written_or_flushed) {
   scene_end(&scene);
 }
 
-TEST(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards) {
+TEST_ALONE(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards) {
   struct scene scene;
   begin_failed_flush(&scene);
   uint64_t last = sequence_of(&scene, "m6");
@@ -87,7 +87,7 @@ TEST(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards) {
 }
 
 /* The kernel dropped what it could not write: after a power cut the log ends where the last good flush left it. */
-TEST(D5_a_power_cut_after_a_failed_flush_loses_nothing_acknowledged) {
+TEST_ALONE(D5_a_power_cut_after_a_failed_flush_loses_nothing_acknowledged) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -111,7 +111,7 @@ TEST(D5_a_power_cut_after_a_failed_flush_loses_nothing_acknowledged) {
 }
 
 /* A flush of the old file would say yes without writing the dropped pages: the log is written anew, into a new file. */
-TEST(D5_the_next_opening_writes_the_log_anew) {
+TEST_ALONE(D5_the_next_opening_writes_the_log_anew) {
   struct scene scene;
   begin_failed_flush(&scene);
   close_failed(&scene);
@@ -128,7 +128,7 @@ TEST(D5_the_next_opening_writes_the_log_anew) {
   scene_end(&scene);
 }
 
-TEST(D5_a_flush_that_fails_while_opening_is_told_and_harms_nothing) {
+TEST_ALONE(D5_a_flush_that_fails_while_opening_is_told_and_harms_nothing) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -188,26 +188,24 @@ static void drain_with_flushes(bool durable_outcomes, bool hold_interrupted, int
   scene_end(&scene);
 }
 
-TEST(D6_durable_outcomes_cover_begin_and_end_of_an_attempt) {
+TEST_ALONE(D6_durable_outcomes_cover_begin_and_end_of_an_attempt) {
   int before = 0, after = 0;
   drain_with_flushes(true, false, &before, &after);
   CHECK(before >= 1);
   CHECK(after >= 1);
 }
 
-TEST(D6_hold_interrupted_covers_the_begin_of_an_attempt) {
+TEST_ALONE(D6_hold_interrupted_covers_the_begin_of_an_attempt) {
   int before = 0, after = 0;
   drain_with_flushes(false, true, &before, &after);
   CHECK(before >= 1);
 }
 
-TEST(D6_what_is_not_durable_is_so_a_second_later_without_a_call) {
+TEST_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 5);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(5, drain(&scene).sent);
   int syncs = atomic_load(&fault_syncs);
   int64_t start = steady_ms();
@@ -221,7 +219,7 @@ TEST(D6_what_is_not_durable_is_so_a_second_later_without_a_call) {
   scene_end(&scene);
 }
 
-TEST(D6_an_idle_queue_flushes_nothing) {
+TEST_ALONE(D6_an_idle_queue_flushes_nothing) {
   struct scene scene;
   scene_begin_open(&scene);
   put_numbered(&scene, 1, 5);
@@ -233,13 +231,11 @@ TEST(D6_an_idle_queue_flushes_nothing) {
 }
 
 /* An outcome that could not be made durable by itself is told as trouble with the store. */
-TEST(D6_a_flush_that_fails_later_is_told) {
+TEST_ALONE(D6_a_flush_that_fails_later_is_told) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(3, drain(&scene).sent);
   atomic_store(&fault_sync, true);
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) > 0);
@@ -257,10 +253,8 @@ TEST(D6_a_flush_that_fails_later_is_told) {
 static void fail_a_flush_after_outcomes(bool by_close) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(3, drain(&scene).sent);
   atomic_store(&fault_sync, true);
   if (!by_close) CHECK_RESULT(MSGQ_UNKNOWN, enqueue(&scene, "unknown"));
@@ -273,17 +267,15 @@ static void fail_a_flush_after_outcomes(bool by_close) {
   scene_end(&scene);
 }
 
-TEST(D6_close_tells_of_outcomes_that_its_own_flush_did_not_save) { fail_a_flush_after_outcomes(true); }
-TEST(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save) { fail_a_flush_after_outcomes(false); }
+TEST_ALONE(D6_close_tells_of_outcomes_that_its_own_flush_did_not_save) { fail_a_flush_after_outcomes(true); }
+TEST_ALONE(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save) { fail_a_flush_after_outcomes(false); }
 
 /* Outcomes that a flush made durable before are saved, whatever fails afterwards. */
-TEST(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed) {
+TEST_ALONE(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 3);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(3, drain(&scene).sent);
   REQUIRE_OK(enqueue(&scene, "durable"));
   atomic_store(&fault_sync, true);
@@ -295,20 +287,3 @@ TEST(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed) {
   CHECK_NUMBER(3, counts_of(&scene, NULL).sent);
   scene_end(&scene);
 }
-
-const struct check_test flush_tests[] = {
-  ROW_ALONE(D5_after_a_failed_flush_nothing_more_is_written_or_flushed),
-  ROW_ALONE(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards),
-  ROW_ALONE(D5_a_power_cut_after_a_failed_flush_loses_nothing_acknowledged),
-  ROW_ALONE(D5_the_next_opening_writes_the_log_anew),
-  ROW_ALONE(D5_a_flush_that_fails_while_opening_is_told_and_harms_nothing),
-  ROW_ALONE(D6_durable_outcomes_cover_begin_and_end_of_an_attempt),
-  ROW_ALONE(D6_hold_interrupted_covers_the_begin_of_an_attempt),
-  ROW_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call),
-  ROW_ALONE(D6_an_idle_queue_flushes_nothing),
-  ROW_ALONE(D6_a_flush_that_fails_later_is_told),
-  ROW_ALONE(D6_close_tells_of_outcomes_that_its_own_flush_did_not_save),
-  ROW_ALONE(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save),
-  ROW_ALONE(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed),
-  ROWS_END,
-};

@@ -8,35 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "every_call.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
-
-/* fork, with a child that never outlives a test that failed, and does not hang for ever. */
-static pid_t fork_child(void) {
-  pid_t pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm((unsigned)(check_patience_ms() / 1000));
-  }
-  return pid;
-}
-
-/* The end of a forked child: 0 when no check failed. As another program: valgrind would take what the parent's threads
-   hold for lost, as they are not here. */
-static _Noreturn void end_child(void) {
-  execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
-  _exit(127);
-}
-
-static void await_child(pid_t child) {
-  int status = -1;
-  REQUIRE(child > 0);
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK_NUMBER(0, status);
-}
 
 static void on_drained(void *context, const msgq_report *report) {
   (void)report;
@@ -79,15 +55,15 @@ TEST(fork_child_is_refused_everywhere_and_has_stores_of_its_own) {
   const char *own = scene_file(&scene, "own.db");
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   put(&scene, "a", "ana", "hello");
-  pid_t child = fork_child();
+  pid_t child = child_fork();
   if (child == 0) {
     everything_is_forked(scene.queue);
     CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &mine));
     CHECK(mine == NULL);
     use_own_store(own);
-    end_child();
+    child_end();
   }
-  await_child(child);
+  child_await(child);
   CHECK_NUMBER(1, drain(&scene).sent);
   scene_end(&scene);
 }
@@ -102,7 +78,7 @@ struct forking {
 
 static void fork_once(struct forking *forking) {
   if (atomic_fetch_add(&forking->forks, 1) > 0) return;
-  pid_t pid = fork_child();
+  pid_t pid = child_fork();
   atomic_store(&forking->child, pid == 0 ? -1 : pid);
 }
 
@@ -133,7 +109,7 @@ static void fork_in_a_callback(msgq_callbacks callbacks, bool in_transport) {
     /* Only a polled queue's child comes here: its callbacks run on this thread. */
     CHECK_RESULT(MSGQ_FORKED, result);
     everything_is_forked(scene.queue);
-    end_child();
+    child_end();
   }
   CHECK_RESULT(MSGQ_OK, result);
   CHECK_NUMBER(5, report.sent);
@@ -152,8 +128,8 @@ static void fork_in_a_callback(msgq_callbacks callbacks, bool in_transport) {
 
 TEST(fork_inside_a_transport_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, true); }
 TEST(fork_inside_a_handler_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, false); }
-TEST(fork_inside_a_transport_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, true); }
-TEST(fork_inside_a_handler_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, false); }
+TEST_ALONE(fork_inside_a_transport_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, true); }
+TEST_ALONE(fork_inside_a_handler_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, false); }
 
 struct hammer {
   msgq_queue *queue;
@@ -189,21 +165,21 @@ TEST(fork_while_others_hammer_the_queue) {
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.max_in_flight = 3;
   scene.options.keep_sent = 1000000;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   for (int index = 0; index < 3; index++) {
     hammers[index] = (struct hammer){ scene.queue, &stopping, &enqueued, index };
     REQUIRE(pthread_create(&threads[index], NULL, hammer_it, &hammers[index]) == 0);
   }
-  for (int time = 0; time < 50 && check_failures() == 0; time++) {
+  const int times = check_times(50, 8);
+  for (int time = 0; time < times && check_failures() == 0; time++) {
     const char *own = scene_file(&scene, "own.db");
-    pid_t child = fork_child();
+    pid_t child = child_fork();
     if (child == 0) {
       everything_is_forked(scene.queue);
       use_own_store(own);
-      end_child();
+      child_end();
     }
-    await_child(child);
+    child_await(child);
   }
   atomic_store(&stopping, true);
   for (int index = 0; index < 3; index++) pthread_join(threads[index], NULL);
@@ -235,15 +211,3 @@ TEST(fork_and_exec_hands_on_no_descriptor) {
   CHECK_NUMBER(0, child_wait(&child));
   for (int polled = 0; polled < 2; polled++) scene_end(&scenes[polled]);
 }
-
-const struct check_test fork_tests[] = {
-  ROW(fork_child_is_refused_everywhere_and_has_stores_of_its_own),
-  ROW(fork_inside_a_transport_in_poll),
-  ROW(fork_inside_a_handler_in_poll),
-  /* (Valgrind would look for leaks at the end of these children, which end with a thread of the library.) */
-  ROW_ALONE(fork_inside_a_transport_on_a_thread),
-  ROW_ALONE(fork_inside_a_handler_on_a_thread),
-  ROW(fork_while_others_hammer_the_queue),
-  ROW(fork_and_exec_hands_on_no_descriptor),
-  ROWS_END,
-};

@@ -8,10 +8,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "faults.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 /* The scene's directory becomes a disk of its own, which goes with the process. */
 static void begin_small_disk(struct scene *scene, const char *size) {
@@ -84,7 +84,7 @@ static void check_full(struct scene *scene) {
   CHECK_NUMBER(-1, status_of(scene, "too much"));
 }
 
-TEST(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
+TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   struct scene scene;
   struct stub stub;
   begin_small_disk(&scene, "768k");
@@ -110,8 +110,7 @@ TEST(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   scene_close(&scene);
   /* Nothing was forgotten, so nothing is sent again. */
   empty_disk(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_NUMBER(count - 1, counts_of(&scene, NULL).sent);
   CHECK_NUMBER(0, drain(&scene).sent);
   CHECK_NUMBER(count - 1, atomic_load(&stub.calls));
@@ -119,7 +118,7 @@ TEST(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   end_small_disk(&scene);
 }
 
-TEST(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room) {
+TEST_ALONE(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room) {
   struct scene scene;
   begin_small_disk(&scene, "768k");
   scene_open(&scene);
@@ -137,7 +136,7 @@ TEST(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room) {
 }
 
 /* Emptying a full disk by clearing, conversation by conversation. */
-TEST(D9_a_full_disk_can_be_cleared) {
+TEST_ALONE(D9_a_full_disk_can_be_cleared) {
   struct scene scene;
   begin_small_disk(&scene, "768k");
   scene_open(&scene);
@@ -149,7 +148,7 @@ TEST(D9_a_full_disk_can_be_cleared) {
   end_small_disk(&scene);
 }
 
-TEST(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
+TEST_ALONE(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
   struct scene scene;
   struct stub stub;
   begin_small_disk(&scene, "768k");
@@ -161,8 +160,7 @@ TEST(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   CHECK_NUMBER(40, drain(&scene).sent);
   scene_close(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_NUMBER(0, drain(&scene).sent);
   CHECK_NUMBER(40, atomic_load(&stub.calls));
   end_small_disk(&scene);
@@ -199,8 +197,7 @@ static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict 
   CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? report.sent : report.failed);
   CHECK_NUMBER(count, atomic_load(&stub.calls));
   scene_close(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   msgq_counts counts = counts_of(&scene, NULL);
   CHECK_NUMBER(count, verdict == MSGQ_VERDICT_SENT ? counts.sent : counts.failed);
   CHECK_NUMBER(0, drain(&scene).sent);
@@ -208,7 +205,7 @@ static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict 
   end_small_disk(&scene);
 }
 
-TEST(D9_a_drain_empties_a_disk_that_small_messages_filled) {
+TEST_ALONE(D9_a_drain_empties_a_disk_that_small_messages_filled) {
   check_small_disk_drains("1m", 100, MSGQ_VERDICT_SENT, false);
   check_small_disk_drains("1m", 200, MSGQ_VERDICT_REJECT, false);
   check_small_disk_drains("768k", 50, MSGQ_VERDICT_SENT, true);
@@ -227,7 +224,7 @@ static unsigned reopen_on_full_disk(struct scene *scene, const char *disk, size_
   return count;
 }
 
-TEST(D9_failed_messages_are_retried_together_on_a_full_disk) {
+TEST_ALONE(D9_failed_messages_are_retried_together_on_a_full_disk) {
   struct scene scene;
   struct stub stub;
   stub_begin(&stub, MSGQ_VERDICT_REJECT);
@@ -237,8 +234,7 @@ TEST(D9_failed_messages_are_retried_together_on_a_full_disk) {
   stub.verdict = MSGQ_VERDICT_SENT;
   scene_close(&scene);
   fill_disk(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   uint64_t again = 0;
   CHECK_RESULT(MSGQ_OK, msgq_retry_all(scene.queue, NULL, &again));
   CHECK_NUMBER(count, again);
@@ -247,7 +243,7 @@ TEST(D9_failed_messages_are_retried_together_on_a_full_disk) {
   end_small_disk(&scene);
 }
 
-TEST(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
+TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
   struct scene scene;
   unsigned count = reopen_on_full_disk(&scene, "16m", 4000);
   CHECK(count > 100);
@@ -258,13 +254,11 @@ TEST(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
 }
 
 /* For everybody: files that may not grow. */
-TEST(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
+TEST_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put_numbered(&scene, 1, 5);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   struct rlimit before = forbid_growth(&scene);
   msgq_result enqueued = enqueue(&scene, "x", 8000);
   size_t count = listed(&scene);
@@ -278,21 +272,8 @@ TEST(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
   CHECK_NUMBER(MSGQ_STOP_STORAGE, report.stop);
   CHECK_NUMBER(0, calls);
   scene_close(&scene);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_NUMBER(count, drain(&scene).sent);
   CHECK_NUMBER(count, atomic_load(&stub.calls));
   scene_end(&scene);
 }
-
-const struct check_test full_disk_tests[] = {
-  ROW_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works),
-  ROW_ALONE(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room),
-  ROW_ALONE(D9_a_full_disk_can_be_cleared),
-  ROW_ALONE(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice),
-  ROW_ALONE(D9_a_drain_empties_a_disk_that_small_messages_filled),
-  ROW_ALONE(D9_failed_messages_are_retried_together_on_a_full_disk),
-  ROW_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening),
-  ROW_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing),
-  ROWS_END,
-};

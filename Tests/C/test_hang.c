@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "every_call.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A call that takes this long has waited for the one that hangs. */
 static int64_t soon_ms(void) { return check_patience_ms() / 10; }
@@ -93,8 +93,7 @@ TEST(close_leaves_a_hung_transport_behind) {
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   atomic_store(&stub.held, true);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(atomic_load(&stub.inside) == 1);
@@ -233,13 +232,3 @@ TEST(callbacks_a_replaced_transport_is_released_after_its_last_call) {
   CHECK_NUMBER(1, atomic_load(&second.released));
   scene_end(&scene);
 }
-
-const struct check_test hang_tests[] = {
-  ROW(Q16_a_hung_transport_makes_no_call_wait),
-  ROW(A10_a_hung_transport_holds_no_other_conversation),
-  ROW(close_leaves_a_hung_transport_behind),
-  ROW(close_leaves_a_hung_handler_behind_and_wakes_who_drains),
-  ROW(callbacks_release_runs_once_also_when_nothing_was_set),
-  ROW(callbacks_a_replaced_transport_is_released_after_its_last_call),
-  ROWS_END,
-};

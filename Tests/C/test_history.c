@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "child.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void record(struct scene *scene, const char *id, const char *conversation, const char *sender, const char *body) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -498,20 +498,3 @@ TEST(H5_all_of_it_after_kill_9_and_offline) {
   CHECK(banner_is(&post.scene, "You're offline. 1 message queued."));
   post_end(&post);
 }
-
-const struct check_test history_tests[] = {
-  ROW(H1_so_many_sent_messages_stay_and_unsent_ones_always),
-  ROW(H1_without_any_history_unsent_ones_still_stay),
-  ROW(H1_history_ends_by_age),
-  ROW(H1_Q14_a_pruned_id_is_refused_while_it_is_remembered),
-  ROW(H2_a_recorded_message_is_there_once_and_never_sent),
-  ROW(H2_ids_of_ours_and_theirs_are_one_namespace),
-  ROW(H3_backwards_from_the_newest_while_rows_come_and_go),
-  ROW(H3_forwards_while_rows_come_and_go),
-  ROW(H3_a_cursor_holds_while_history_is_pruned),
-  ROW(H4_conversations_newest_first_with_their_counts),
-  ROW(H4_a_conversation_of_unsent_messages_is_gone_when_cleared),
-  ROW(H4_pages_of_conversations),
-  ROW(H5_all_of_it_after_kill_9_and_offline),
-  ROWS_END,
-};

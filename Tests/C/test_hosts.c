@@ -8,8 +8,8 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "host.h"
-#include "tests.h"
 
 static bool poll_says(const struct host *host) {
   struct pollfd descriptor = { msgq_fd(host->scene.queue), POLLIN, 0 };
@@ -55,15 +55,17 @@ TEST(X7_a_loop_with_nothing_to_do_sleeps) {
   host_end(&host);
 }
 
-enum { messages = 2000, conversations = 7 };
+enum { conversations = 7 };
+
+static unsigned messages(void) { return (unsigned)check_times(2000, 200); }
 
 static void *enqueue_at_random(void *context) {
   msgq_queue *queue = context;
   unsigned seed = 4711;
   char name[16];
-  for (int number = 0; number < messages; number++) {
+  for (unsigned number = 0; number < messages(); number++) {
     msgq_draft draft = MSGQ_DRAFT_INIT;
-    snprintf(name, sizeof name, "c%d", number % conversations);
+    snprintf(name, sizeof name, "c%u", number % conversations);
     draft.conversation = name;
     CHECK_RESULT(MSGQ_OK, msgq_enqueue(queue, &draft, NULL));
     int rest = rand_r(&seed) % 8;
@@ -86,14 +88,14 @@ TEST(X7_no_wake_up_is_lost) {
   host_begin(&host, MSGQ_MODE_AUTO);
   REQUIRE(pthread_create(&thread, NULL, enqueue_at_random, host.scene.queue) == 0);
   /* Whatever is to be done, the loop is woken for it: one that only ever waits for its descriptor gets through. */
-  while (steps_told(&host.scene.journal) < 3 * messages) {
+  while (steps_told(&host.scene.journal) < 3 * messages()) {
     if (!CHECK(turn(&host, (int)check_patience_ms()))) break;
   }
   pthread_join(thread, NULL);
   turn_until_quiet(&host);
-  CHECK_NUMBER(3 * messages, steps_told(&host.scene.journal)); /* queued, sending, sent */
-  CHECK_NUMBER(messages, atomic_load(&host.stub.calls));
-  CHECK_NUMBER(messages, counts_of(&host.scene, NULL).sent);
+  CHECK_NUMBER(3 * messages(), steps_told(&host.scene.journal)); /* queued, sending, sent */
+  CHECK_NUMBER(messages(), atomic_load(&host.stub.calls));
+  CHECK_NUMBER(messages(), counts_of(&host.scene, NULL).sent);
   CHECK_NUMBER(0, journal_count(&host.scene.journal, MSGQ_EVENT_RESYNC));
   host_end(&host);
 }
@@ -271,14 +273,3 @@ TEST(X7_a_loop_beside_a_callback_is_woken) {
   CHECK_NUMBER(2, counts_of(&host.scene, NULL).sent);
   host_end(&host);
 }
-
-const struct check_test host_tests[] = {
-  ROW(X7_epoll_poll_and_select_say_the_same),
-  ROW(X7_a_loop_with_nothing_to_do_sleeps),
-  ROW(X7_no_wake_up_is_lost),
-  ROW(X7_two_threads_may_watch_one_descriptor),
-  ROW(X7_a_loop_inside_a_callback_does_not_spin),
-  ROW(X7_a_loop_beside_a_callback_is_woken),
-  ROW(X7_a_loop_inside_a_callback_leaves_the_descriptor_to_other_threads),
-  ROWS_END,
-};

@@ -1,14 +1,14 @@
 /* A queue with nothing to do costs nothing: no processor, no wake-ups, few threads. */
 #include <stdio.h>
 
+#include "check.h"
 #include "process.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 enum { kinds = 3 };
 
-TEST(Q16_an_idle_queue_sleeps) {
+TEST_ALONE(Q16_an_idle_queue_sleeps) {
   struct scene scenes[kinds];
   struct stub stub;
   stub_begin(&stub, MSGQ_VERDICT_SENT);
@@ -34,8 +34,3 @@ TEST(Q16_an_idle_queue_sleeps) {
   CHECK_NUMBER(before.threads, after.threads);
   for (int kind = 0; kind < kinds; kind++) scene_end(&scenes[kind]);
 }
-
-const struct check_test idle_tests[] = {
-  ROW_ALONE(Q16_an_idle_queue_sleeps),
-  ROWS_END,
-};

@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "faults.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 static void unpack(const char *fixture, const char *target) {
   char command[512];
@@ -171,11 +171,11 @@ static void upgrade_with_crashes(bool crashed) {
   scene_end(&scene);
 }
 
-TEST(D17_upgrade_of_a_closed_store_survives_a_crash_at_every_change) { upgrade_with_crashes(false); }
-TEST(D17_upgrade_of_a_crashed_store_survives_a_crash_at_every_change) { upgrade_with_crashes(true); }
+TEST_ALONE(D17_upgrade_of_a_closed_store_survives_a_crash_at_every_change) { upgrade_with_crashes(false); }
+TEST_ALONE(D17_upgrade_of_a_crashed_store_survives_a_crash_at_every_change) { upgrade_with_crashes(true); }
 
 /* What fails is no reason to lose anything either: every flush of the upgrade, one at a time. */
-TEST(D17_upgrade_survives_every_failed_flush) {
+TEST_ALONE(D17_upgrade_survives_every_failed_flush) {
   struct scene scene;
   struct snapshot before;
   begin_layout1(&scene, true);
@@ -239,7 +239,7 @@ TEST(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused) {
 }
 
 /* The log of another store's upgrade, of which nothing is in that store's file yet. */
-TEST(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
+TEST_ALONE(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
   struct scene scene, other;
   struct file_copy upgrade_log = { 0 };
   begin_layout1(&other, false);
@@ -279,16 +279,3 @@ TEST(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
   scene_end(&other);
   scene_end(&scene);
 }
-
-const struct check_test layout_tests[] = {
-  ROW(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused),
-  ROW(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused),
-  ROW(D17_upgrade_of_a_closed_store_of_layout_1_keeps_everything),
-  ROW(D17_upgrade_of_a_crashed_store_of_layout_1_keeps_everything),
-  ROW_ALONE(D17_upgrade_of_a_closed_store_survives_a_crash_at_every_change),
-  ROW_ALONE(D17_upgrade_of_a_crashed_store_survives_a_crash_at_every_change),
-  ROW_ALONE(D17_upgrade_survives_every_failed_flush),
-  ROW(D4_a_store_of_layout_1_marked_as_later_is_refused_untouched),
-  ROW(D2_a_damaged_store_of_layout_1_is_refused_untouched),
-  ROWS_END,
-};

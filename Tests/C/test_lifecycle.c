@@ -8,13 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "every_call.h"
 #include "files.h"
 #include "scene.h"
 #include "sender.h"
 #include "stub.h"
-#include "tests.h"
 
 TEST(lifecycle_open_makes_one_private_file) {
   struct scene scene;
@@ -179,9 +179,7 @@ TEST(lifecycle_transport_and_handler_are_released_once) {
 TEST(lifecycle_a_transport_can_be_taken_away) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, NULL, NULL, NULL));
   AWAIT(atomic_load(&stub.released) == 1);
   put(&scene, "a", "ana", "hello");
@@ -257,19 +255,3 @@ TEST(X12_a_backup_is_a_store_while_the_queue_goes_on) {
   CHECK_NUMBER(3, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }
-
-const struct check_test lifecycle_tests[] = {
-  ROW(lifecycle_open_makes_one_private_file),
-  ROW(lifecycle_open_without_options_takes_the_defaults),
-  ROW(Q3_messages_survive_a_restart),
-  ROW(lifecycle_close_twice_answers_closed),
-  ROW(lifecycle_close_from_several_threads_closes_once),
-  ROW(lifecycle_second_opener_is_locked_out),
-  ROW(lifecycle_another_process_is_named_as_the_owner),
-  ROW(lifecycle_forked_child_is_refused_and_the_parent_goes_on),
-  ROW(lifecycle_transport_and_handler_are_released_once),
-  ROW(lifecycle_a_transport_can_be_taken_away),
-  ROW(X12_the_store_is_an_ordinary_sqlite_file),
-  ROW(X12_a_backup_is_a_store_while_the_queue_goes_on),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "scene.h"
 #include "stores.h"
-#include "tests.h"
 
 /* The result of enqueueing this many bytes. */
 static msgq_result put_bytes(struct scene *scene, const char *id, size_t size) {
@@ -130,7 +130,7 @@ TEST(X11_metadata_is_limited_in_bytes) {
 
 /* What a large batch took of the disk besides the messages themselves is given back at once. */
 TEST(X11_the_log_of_a_large_batch_is_given_back) {
-  const size_t count = check_patience_ms() > 10000 ? 5000 : 100000; /* under valgrind fewer */
+  const size_t count = (size_t)check_times(100000, 2000);
   static const char body[300] = "a body";
   struct scene scene;
   msgq_draft *drafts = calloc(count, sizeof *drafts);
@@ -147,15 +147,3 @@ TEST(X11_the_log_of_a_large_batch_is_given_back) {
   AWAIT(file_size(log_of(&scene)) <= 32 << 20);
   scene_end(&scene);
 }
-
-const struct check_test limit_tests[] = {
-  ROW(X11_messages_are_limited),
-  ROW(X11_a_batch_over_the_limit_changes_nothing),
-  ROW(X11_bytes_are_limited),
-  ROW(X11_a_body_is_limited),
-  ROW(X11_a_body_limit_of_one_byte),
-  ROW(X11_metadata_is_limited_in_pairs),
-  ROW(X11_metadata_is_limited_in_bytes),
-  ROW(X11_the_log_of_a_large_batch_is_given_back),
-  ROWS_END,
-};

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "process.h"
 #include "scene.h"
-#include "tests.h"
 
 /* ---------------------------------------------------------------- standard error */
 
@@ -364,27 +364,6 @@ TEST(D13_nothing_is_read_while_a_function_is_set) {
 
 /* ---------------------------------------------------------------- forks */
 
-static pid_t fork_child(void) {
-  pid_t pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm((unsigned)(check_patience_ms() / 1000));
-  }
-  return pid;
-}
-
-static _Noreturn void end_child(void) {
-  execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
-  _exit(127);
-}
-
-static void await_child(pid_t child) {
-  int status = -1;
-  REQUIRE(child > 0);
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK_NUMBER(0, status);
-}
-
 TEST(D13_forked_child_has_lines_of_its_own_only) {
   struct scene scene;
   char text[MSGQ_LOG_SIZE];
@@ -392,7 +371,7 @@ TEST(D13_forked_child_has_lines_of_its_own_only) {
   const char *own = scene_file(&scene, "own.db");
   int mine = msgq_log_fd();
   warn(&scene, 2);
-  pid_t child = fork_child();
+  pid_t child = child_fork();
   if (child == 0) {
     CHECK_NUMBER(0, msgq_log_next(NULL, text, sizeof text));
     int descriptor = msgq_log_fd();
@@ -401,9 +380,9 @@ TEST(D13_forked_child_has_lines_of_its_own_only) {
     CHECK(is_readable(descriptor));
     CHECK(msgq_log_next(NULL, text, sizeof text) > 0 && ends_with(text, " child"));
     CHECK_NUMBER(0, msgq_log_next(NULL, text, sizeof text));
-    end_child();
+    child_end();
   }
-  await_child(child);
+  child_await(child);
   CHECK(is_readable(mine));
   CHECK(msgq_log_next(NULL, text, sizeof text) > 0 && ends_with(text, " 0"));
   CHECK(msgq_log_next(NULL, text, sizeof text) > 0 && ends_with(text, " 1"));
@@ -422,7 +401,7 @@ TEST(D13_forked_child_keeps_the_function) {
   CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
   warn(&scene, 3);
   AWAIT(atomic_load(&sink.inside) == 1);
-  pid_t child = fork_child();
+  pid_t child = child_fork();
   if (child == 0) {
     atomic_store(&sink.held, false);
     atomic_store(&sink.inside, 0);
@@ -432,9 +411,9 @@ TEST(D13_forked_child_keeps_the_function) {
     CHECK(ends_with(sink.text, " child"));
     CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, NULL, NULL));
     AWAIT(atomic_load(&sink.released) == 1);
-    end_child();
+    child_end();
   }
-  await_child(child);
+  child_await(child);
   CHECK_NUMBER(0, atomic_load(&sink.released));
   atomic_store(&sink.held, false);
   AWAIT(atomic_load(&sink.lines) == 3);
@@ -451,8 +430,10 @@ static void count_release(void *context) { atomic_fetch_add((atomic_int *)contex
 
 static void ignore(void *context, msgq_log_level level, const char *text) { (void)context, (void)level, (void)text; }
 
+static int turns(void) { return check_times(500, 100); }
+
 static void *set_and_count(void *context) {
-  for (int turn = 0; turn < 500; turn++) msgq_set_log(ignore, context, count_release);
+  for (int turn = 0; turn < turns(); turn++) msgq_set_log(ignore, context, count_release);
   return NULL;
 }
 
@@ -474,34 +455,11 @@ TEST(D13_functions_are_replaced_while_lines_come) {
   atomic_store(&stop, false);
   REQUIRE(pthread_create(&reading, NULL, read_and_reset, NULL) == 0);
   for (int index = 0; index < 2; index++) REQUIRE(pthread_create(&counting[index], NULL, set_and_count, &released) == 0);
-  warn(&scene, 200);
+  warn(&scene, check_times(200, 30));
   for (int index = 0; index < 2; index++) pthread_join(counting[index], NULL);
   atomic_store(&stop, true);
   pthread_join(reading, NULL);
   CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, NULL, NULL));
-  AWAIT(atomic_load(&released) == 1000);
+  AWAIT(atomic_load(&released) == 2 * turns());
   scene_end(&scene);
 }
-
-const struct check_test log_tests[] = {
-  ROW(D13_full_standard_error_blocks_neither_sending_nor_enqueue_nor_close),
-  ROW(D13_full_socket_or_terminal_as_standard_error_blocks_nothing),
-  ROW(D13_variable_turns_the_default_off),
-  ROW(D13_broken_standard_error_does_not_end_the_process),
-  ROW(D13_closed_standard_error_does_no_harm),
-  ROW(D13_lines_lost_by_standard_error_are_counted),
-  ROW(D13_control_characters_are_escaped_on_standard_error),
-  ROW(D13_lines_of_an_exit_handler_are_written),
-  ROW(D13_log_function_receives_level_and_text_and_is_released_once),
-  ROW(D13_log_function_that_hangs_holds_up_nobody),
-  ROW(D13_log_function_may_call_everything_and_does_not_hear_itself),
-  ROW(D13_log_function_may_replace_itself),
-  ROW(D13_log_thread_ends_when_there_is_nothing_to_tell),
-  ROW(D13_lines_are_read_and_lost_ones_counted),
-  ROW(D13_lines_are_cut_to_the_room_there_is_never_inside_a_character),
-  ROW(D13_nothing_is_read_while_a_function_is_set),
-  ROW(D13_forked_child_has_lines_of_its_own_only),
-  ROW(D13_forked_child_keeps_the_function),
-  ROW(D13_functions_are_replaced_while_lines_come),
-  ROWS_END,
-};

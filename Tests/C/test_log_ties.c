@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "stores.h"
-#include "tests.h"
 
 /* "backup.db" and "older.db": a backup while the queue ran, and a copy of the closed store; both with m1 to m3. Then the store grows to
    m6 and its owner is killed with m7 to m9 in the log. */
@@ -191,20 +191,3 @@ TEST(D12_a_file_that_is_no_database_is_said_to_be_no_message_store) {
   check_refused(&scene, MSGQ_CORRUPT, "not a message store");
   scene_end(&scene);
 }
-
-const struct check_test log_tie_tests[] = {
-  ROW(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched),
-  ROW(D12_a_file_that_is_no_database_is_said_to_be_no_message_store),
-  ROW(D3_a_backup_copied_over_a_crashed_store_is_refused),
-  ROW(D3_a_backup_moved_over_a_crashed_store_is_refused),
-  ROW(D3_an_older_closed_copy_over_a_crashed_store_is_refused),
-  ROW(D3_an_older_closed_copy_moved_over_a_crashed_store_is_refused),
-  ROW(D3_the_database_that_the_log_was_written_for_opens_with_everything),
-  ROW(D3_a_log_of_another_store_is_refused_with_and_without_its_side_record),
-  ROW(D3_a_log_of_another_store_beside_a_closed_one_is_refused),
-  ROW(D3_a_log_of_an_older_state_is_refused),
-  ROW(D3_a_file_moved_over_a_running_store_stops_it_and_is_not_harmed),
-  ROW(D3_a_file_copied_over_a_running_store_stops_it_and_is_not_harmed),
-  ROW(D3_a_log_that_is_removed_under_a_running_queue_stops_it),
-  ROWS_END,
-};

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "check.h"
 #include "scene.h"
-#include "tests.h"
 
 enum { batch_size = 1000, repeats = 15 };
 
@@ -59,8 +59,7 @@ static int64_t page_time(struct scene *scene) {
 
 TEST(Q11_Q13_the_first_page_costs_the_same_in_a_long_queue) {
   struct scene scene;
-  /* Under valgrind a tenth of it: the ratio is the same question. */
-  int many = check_patience_ms() > 10000 ? 10000 : 100000;
+  const int many = check_times(100000, 5000);
   scene_begin_open(&scene);
   put_batches(&scene, 1000);
   int64_t shorter = page_time(&scene);
@@ -83,7 +82,7 @@ TEST(Q13_the_last_message_of_a_long_queue_is_explained_at_once) {
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
-  int many = check_patience_ms() > 10000 ? 5000 : 20000;
+  const int many = check_times(20000, 2000);
   scene_begin_open(&scene);
   put_batches(&scene, many);
   filter.limit = 1;
@@ -95,9 +94,3 @@ TEST(Q13_the_last_message_of_a_long_queue_is_explained_at_once) {
   msgq_list_free(page);
   scene_end(&scene);
 }
-
-const struct check_test long_tests[] = {
-  ROW(Q11_Q13_the_first_page_costs_the_same_in_a_long_queue),
-  ROW(Q13_the_last_message_of_a_long_queue_is_explained_at_once),
-  ROWS_END,
-};

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "scene.h"
-#include "tests.h"
 
 /* How many hang beside max_in_flight before nothing more starts (msgq_options.max_in_flight). */
 enum { ceiling = 16 };
@@ -103,10 +103,3 @@ TEST(close_leaves_many_hung_transports_behind) {
   CHECK_NUMBER(ceiling + 1, atomic_load(&crowd.inside));
   end_crowd(&scene, &crowd);
 }
-
-const struct check_test many_hung_tests[] = {
-  ROW(A10_up_to_sixteen_hung_calls_hold_nobody_else),
-  ROW(A10_with_more_hung_calls_every_call_still_answers),
-  ROW(close_leaves_many_hung_transports_behind),
-  ROWS_END,
-};

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -129,21 +129,14 @@ TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
 
 /* ------------------------------------------------------------------ late answers */
 
-static msgq_outcome outcome_of(msgq_verdict verdict) {
-  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
-  outcome.verdict = verdict;
-  return outcome;
-}
-
 /* Two messages of one conversation; the first one's attempt has timed out and waits an hour for its retry. */
 static uint64_t begin_late(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.attempt_timeout_ms = 50;
   set_ladder(scene, one_hour, 1);
-  scene_open(scene);
   stub_begin(stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
   put(scene, "a", "ana", "1");
   put(scene, "b", "ana", "2");
   AWAIT(failure_of(scene, "a") == MSGQ_FAILURE_TIMEOUT && status_of(scene, "a") == MSGQ_STATUS_QUEUED);
@@ -386,20 +379,3 @@ TEST(X2_the_ledger_knows_what_surely_did_not_arrive) {
   msgq_ledger_free(ledger);
   post_end(&post);
 }
-
-const struct check_test meanwhile_tests[] = {
-  ROW(X6_an_edit_in_mid_attempt_is_refused_and_possible_afterwards),
-  ROW(X6_a_clear_in_mid_attempt_lets_a_success_stand),
-  ROW(X6_a_clear_in_mid_attempt_removes_what_did_not_get_through),
-  ROW(X6_no_attempt_carries_a_mix_of_old_and_new),
-  ROW(X8_a_late_success_frees_those_behind_it),
-  ROW(X8_a_late_success_while_the_next_attempt_is_under_way_does_not_count),
-  ROW(X8_a_late_answer_for_what_is_gone_changes_nothing),
-  ROW(X8_a_transport_that_hangs_and_then_succeeds_counts),
-  ROW(A9_receipts_early_late_twice_and_out_of_order),
-  ROW(R2_a_failed_message_has_all_that_its_buttons_need),
-  ROW(R7_what_is_being_retried_right_now_can_be_seen),
-  ROW(X2_an_attempt_under_way_is_in_the_ledger),
-  ROW(X2_the_ledger_knows_what_surely_did_not_arrive),
-  ROWS_END,
-};

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "files.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 TEST(Q1_enqueued_offline_is_queued) {
   struct scene scene;
@@ -257,18 +257,3 @@ TEST(message_batch_is_all_or_none) {
   CHECK_NUMBER(4, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }
-
-const struct check_test message_tests[] = {
-  ROW(Q1_enqueued_offline_is_queued),
-  ROW(M1_a_message_carries_body_metadata_and_times),
-  ROW(message_without_anything_is_an_empty_one),
-  ROW(message_ids_that_the_queue_gives_are_uuid_version_7),
-  ROW(Q14_an_id_that_is_there_is_a_duplicate),
-  ROW(Q6_an_edit_keeps_id_and_place),
-  ROW(Q6_what_is_sent_is_not_edited),
-  ROW(X6_what_is_being_sent_is_busy),
-  ROW(R4_delete_removes_from_disk_too),
-  ROW(R6_A9_statuses_move_forward_only),
-  ROW(message_batch_is_all_or_none),
-  ROWS_END,
-};

@@ -7,12 +7,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "net.h"
 #include "process.h"
 #include "stub.h"
-#include "tests.h"
 
-TEST(H8_an_empty_network_is_offline) {
+TEST_NETWORK(H8_an_empty_network_is_offline) {
   struct scene scene;
   net_begin(&scene);
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY));
@@ -43,7 +43,7 @@ TEST(H8_an_empty_network_is_offline) {
   scene_end(&scene);
 }
 
-TEST(H8_each_part_of_the_way_out_counts) {
+TEST_NETWORK(H8_each_part_of_the_way_out_counts) {
   static const char *const changes[][2] = {
     /* what breaks it, what makes it whole again */
     { "ip route del default", "ip route add default via 10.0.1.2" },
@@ -55,11 +55,7 @@ TEST(H8_each_part_of_the_way_out_counts) {
   };
   struct scene scene;
   size_t told = 1;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) {
     net_run("%s", changes[index][0]);
     AWAIT_OFFLINE(&scene);
@@ -71,7 +67,7 @@ TEST(H8_each_part_of_the_way_out_counts) {
   scene_end(&scene);
 }
 
-TEST(H8_a_network_of_ipv6_alone_is_online) {
+TEST_NETWORK(H8_a_network_of_ipv6_alone_is_online) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -93,7 +89,7 @@ TEST(H8_a_network_of_ipv6_alone_is_online) {
   scene_end(&scene);
 }
 
-TEST(H8_a_route_that_refuses_is_no_way_out) {
+TEST_NETWORK(H8_a_route_that_refuses_is_no_way_out) {
   static const char *const refusals[] = { "unreachable", "blackhole", "prohibit", "throw" };
   struct scene scene;
   net_begin(&scene);
@@ -109,7 +105,7 @@ TEST(H8_a_route_that_refuses_is_no_way_out) {
   scene_end(&scene);
 }
 
-TEST(H8_several_ways_out_are_one_as_long_as_one_leads) {
+TEST_NETWORK(H8_several_ways_out_are_one_as_long_as_one_leads) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -127,7 +123,7 @@ TEST(H8_several_ways_out_are_one_as_long_as_one_leads) {
   scene_end(&scene);
 }
 
-TEST(H8_a_default_route_of_another_table_is_a_way_out) {
+TEST_NETWORK(H8_a_default_route_of_another_table_is_a_way_out) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -152,7 +148,7 @@ static int open_tunnel(const char *name) {
   return tunnel;
 }
 
-TEST(H8_the_link_is_that_of_the_better_route) {
+TEST_NETWORK(H8_the_link_is_that_of_the_better_route) {
   struct scene scene;
   net_begin(&scene);
   int tunnel = open_tunnel("tun0");
@@ -183,7 +179,7 @@ TEST(H8_the_link_is_that_of_the_better_route) {
   scene_end(&scene);
 }
 
-TEST(H8_a_bridge_is_an_ethernet) {
+TEST_NETWORK(H8_a_bridge_is_an_ethernet) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -195,7 +191,7 @@ TEST(H8_a_bridge_is_an_ethernet) {
   scene_end(&scene);
 }
 
-TEST(H8_a_vlan_is_an_ethernet) {
+TEST_NETWORK(H8_a_vlan_is_an_ethernet) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -206,7 +202,7 @@ TEST(H8_a_vlan_is_an_ethernet) {
   scene_end(&scene);
 }
 
-TEST(H8_the_host_and_the_kernel_do_not_speak_at_once) {
+TEST_NETWORK(H8_the_host_and_the_kernel_do_not_speak_at_once) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -228,7 +224,7 @@ TEST(H8_the_host_and_the_kernel_do_not_speak_at_once) {
   scene_end(&scene);
 }
 
-TEST(H8_a_monitor_leaves_nothing_behind) {
+TEST_NETWORK(H8_a_monitor_leaves_nothing_behind) {
   struct scene scene;
   net_begin(&scene);
   AWAIT(process_descriptors() > 0);
@@ -245,18 +241,3 @@ TEST(H8_a_monitor_leaves_nothing_behind) {
   CHECK(process_descriptors() < all && process_descriptors() < before);
   scene_end(&scene);
 }
-
-const struct check_test monitor_tests[] = {
-  ROW_NETWORK(H8_an_empty_network_is_offline),
-  ROW_NETWORK(H8_each_part_of_the_way_out_counts),
-  ROW_NETWORK(H8_a_network_of_ipv6_alone_is_online),
-  ROW_NETWORK(H8_a_route_that_refuses_is_no_way_out),
-  ROW_NETWORK(H8_several_ways_out_are_one_as_long_as_one_leads),
-  ROW_NETWORK(H8_a_default_route_of_another_table_is_a_way_out),
-  ROW_NETWORK(H8_the_link_is_that_of_the_better_route),
-  ROW_NETWORK(H8_a_bridge_is_an_ethernet),
-  ROW_NETWORK(H8_a_vlan_is_an_ethernet),
-  ROW_NETWORK(H8_the_host_and_the_kernel_do_not_speak_at_once),
-  ROW_NETWORK(H8_a_monitor_leaves_nothing_behind),
-  ROWS_END,
-};

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "faults.h"
 #include "net.h"
 #include "process.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A file of commands for ip -batch. */
 static const char *write_batch(struct scene *scene, const char *const *commands, size_t count, int times) {
@@ -68,12 +68,12 @@ static void flap(const char *const *commands, size_t count, int times, int messa
   scene_end(&scene);
 }
 
-TEST(H8_A5_a_thousand_flaps_of_the_route) {
+TEST_NETWORK(H8_A5_a_thousand_flaps_of_the_route) {
   static const char *const commands[] = { "route del default", "route add default via 10.0.1.2" };
   flap(commands, 2, 1000, 300);
 }
 
-TEST(H8_A5_a_hundred_flaps_of_the_link) {
+TEST_NETWORK(H8_A5_a_hundred_flaps_of_the_link) {
   static const char *const commands[] = { "link set va down", "link set va up", "route add default via 10.0.1.2" };
   flap(commands, 3, 100, 100);
 }
@@ -107,13 +107,9 @@ static void change_while_stopped(const char *batch) {
   raise(SIGSTOP);
 }
 
-TEST(H8_news_that_were_lost_do_not_matter) {
+TEST_NETWORK(H8_news_that_were_lost_do_not_matter) {
   struct scene scene;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   /* Thousands of routes that do not matter, and behind them, lost with the rest, the one that does. */
   const char *path = scene_file(&scene, "batch");
   for (int online = 0; online < 2; online++) {
@@ -137,13 +133,9 @@ TEST(H8_news_that_were_lost_do_not_matter) {
   scene_end(&scene);
 }
 
-TEST(H8_routes_that_do_not_matter_wake_nobody_for_long) {
+TEST_NETWORK(H8_routes_that_do_not_matter_wake_nobody_for_long) {
   struct scene scene;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   static const char *const commands[] = { "route add 10.50.0.0/16 dev va", "route del 10.50.0.0/16 dev va" };
   const char *path = write_batch(&scene, commands, 2, 2000);
   int64_t cpu = process_cpu_ms();
@@ -155,13 +147,9 @@ TEST(H8_routes_that_do_not_matter_wake_nobody_for_long) {
   scene_end(&scene);
 }
 
-TEST(H8_a_question_that_fails_is_asked_again_soon) {
+TEST_NETWORK(H8_a_question_that_fails_is_asked_again_soon) {
   struct scene scene;
-  net_begin(&scene);
-  net_pair("va", 1);
-  net_run("ip route add default via 10.0.1.2");
-  REQUIRE_OK(msgq_monitor_start(scene.queue));
-  AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
+  net_begin_online(&scene);
   /* What makes the kernel tell of it is over when it could be asked. */
   atomic_store(&fault_sends, 2);
   int64_t start = steady_ms();
@@ -178,12 +166,3 @@ TEST(H8_a_question_that_fails_is_asked_again_soon) {
   AWAIT_OFFLINE(&scene);
   scene_end(&scene);
 }
-
-const struct check_test monitor_storm_tests[] = {
-  ROW_NETWORK(H8_A5_a_thousand_flaps_of_the_route),
-  ROW_NETWORK(H8_A5_a_hundred_flaps_of_the_link),
-  ROW_NETWORK(H8_news_that_were_lost_do_not_matter),
-  ROW_NETWORK(H8_routes_that_do_not_matter_wake_nobody_for_long),
-  ROW_NETWORK(H8_a_question_that_fails_is_asked_again_soon),
-  ROWS_END,
-};

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "stores.h"
-#include "tests.h"
 
 enum { nobody = 65534 };
 
@@ -106,7 +106,7 @@ TEST(D12_a_directory_of_root_that_the_group_may_write_is_accepted) {
   scene_end(&scene);
 }
 
-TEST(D12_a_file_that_is_a_mount_point_is_refused) {
+TEST_ALONE(D12_a_file_that_is_a_mount_point_is_refused) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -180,16 +180,3 @@ TEST(D12_a_store_with_two_names_is_refused_by_both) {
   REQUIRE(unlink(second) == 0);
   end_crashed(&scene);
 }
-
-const struct check_test odd_file_tests[] = {
-  ROW(D12_side_files_of_another_user_are_refused),
-  ROW(D12_side_files_that_others_may_write_or_that_are_linked_are_refused),
-  ROW(D12_a_store_that_others_may_write_is_refused),
-  ROW(D12_a_directory_of_another_user_is_refused),
-  ROW(D12_a_directory_of_root_that_the_group_may_write_is_accepted),
-  ROW_ALONE(D12_a_file_that_is_a_mount_point_is_refused),
-  ROW(D12_names_of_side_files_are_refused),
-  ROW(D12_a_store_with_the_name_of_a_side_file_is_not_destroyed),
-  ROW(D12_a_store_with_two_names_is_refused_by_both),
-  ROWS_END,
-};

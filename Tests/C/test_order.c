@@ -4,19 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A ladder so long that no test waits for it. */
 static const int64_t one_hour[] = { 3600000 };
-
-static void use_ladder(struct post *post) {
-  post->scene.options.backoff = MSGQ_BACKOFF_LADDER;
-  post->scene.options.ladder_ms = one_hour;
-  post->scene.options.ladder_count = 1;
-}
 
 /* Messages m0, m1, … in as many conversations c0, c1, …, turn by turn. */
 static void put_turns(struct scene *scene, int messages, int conversations) {
@@ -101,7 +95,7 @@ TEST(A2_a_waiting_message_holds_its_own_conversation_only) {
   struct post post;
   char order[64];
   post_begin(&post);
-  use_ladder(&post);
+  set_ladder(&post.scene, one_hour, 1);
   post_open(&post);
   receiver_answer(post.receiver, "a1", 503, 1, NULL);
   put(&post.scene, "a1", "ana", "1");
@@ -149,7 +143,7 @@ TEST(A3_successes_and_failures_end_where_they_belong) {
   struct post post;
   char order[128];
   post_begin(&post);
-  use_ladder(&post);
+  set_ladder(&post.scene, one_hour, 1);
   post_open(&post);
   receiver_answer(post.receiver, "m2", 400, 1, NULL);
   receiver_answer(post.receiver, "m4", 503, 1, NULL);
@@ -225,18 +219,3 @@ TEST(A6_a_drain_of_nothing_is_over_at_once) {
   CHECK_RESULT(MSGQ_OK, msgq_drain(post.scene.queue, NULL, NULL));
   post_end(&post);
 }
-
-const struct check_test order_tests[] = {
-  ROW(Q7_send_all_sends_in_order),
-  ROW(M3_order_holds_over_a_restart),
-  ROW(Q8_one_after_the_other_by_default),
-  ROW(Q8_never_two_of_one_conversation),
-  ROW(A10_conversations_are_sent_side_by_side),
-  ROW(A2_a_waiting_message_holds_its_own_conversation_only),
-  ROW(Q6_send_now_passes_what_stands_before_it),
-  ROW(A3_successes_and_failures_end_where_they_belong),
-  ROW(M8_a_drain_can_be_limited),
-  ROW(A6_a_second_drain_joins_the_first),
-  ROW(A6_a_drain_of_nothing_is_over_at_once),
-  ROWS_END,
-};

@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "stores.h"
-#include "tests.h"
 
 static void begin_owner(struct scene *scene) {
   scene_begin_open(scene);
@@ -92,7 +92,7 @@ static struct other_sqlite load_other_sqlite(struct scene *scene) {
   return other;
 }
 
-TEST(D1_a_second_copy_of_sqlite_in_the_process_can_neither_read_nor_write) {
+TEST_ALONE(D1_a_second_copy_of_sqlite_in_the_process_can_neither_read_nor_write) {
   struct scene scene;
   sqlite3 *store = NULL;
   begin_owner(&scene);
@@ -173,15 +173,3 @@ TEST(D1_a_killed_owner_leaves_no_lock) {
   scene_open(&scene);
   scene_end(&scene);
 }
-
-const struct check_test owner_tests[] = {
-  ROW(D1_reading_and_copying_the_file_keeps_the_lock),
-  ROW(D1_sqlite_in_the_process_keeps_the_lock),
-  ROW_ALONE(D1_a_second_copy_of_sqlite_in_the_process_can_neither_read_nor_write),
-  ROW(D1_sqlite_in_another_process_finds_it_locked),
-  ROW(D1_a_second_opening_in_the_process_is_refused_and_keeps_the_lock),
-  ROW(D1_a_forked_child_does_not_drop_the_lock),
-  ROW(D1_a_forked_child_that_lives_on_does_not_keep_the_lock),
-  ROW(D1_a_killed_owner_leaves_no_lock),
-  ROWS_END,
-};

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static msgq_report drain_one(struct scene *scene, const char *conversation) {
   msgq_report report = MSGQ_REPORT_INIT;
@@ -46,9 +46,7 @@ TEST(Q19_send_all_of_one_conversation_sends_and_counts_only_that) {
 TEST(Q19_a_paused_conversation_says_so_and_an_empty_name_is_one) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "a", "", "hello");
   put(&scene, "b", "ben", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, ""));
@@ -187,14 +185,3 @@ TEST(M12_mode_ask_has_no_ladder_of_its_own) {
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "m1"));
   post_end(&post);
 }
-
-const struct check_test part_tests[] = {
-  ROW(Q19_send_all_of_one_conversation_sends_and_counts_only_that),
-  ROW(Q19_a_paused_conversation_says_so_and_an_empty_name_is_one),
-  ROW(Q19_a_drain_of_another_scope_begins_when_the_one_under_way_has_ended),
-  ROW(Q19_the_banner_says_what_a_drain_of_one_conversation_sends),
-  ROW(Q19_a_drain_that_waits_for_another_ends_at_its_own_timeout),
-  ROW(M12_due_retries_do_not_count_against_the_batch),
-  ROW(M12_mode_ask_has_no_ladder_of_its_own),
-  ROWS_END,
-};

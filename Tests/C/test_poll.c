@@ -7,17 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void begin_polling(struct scene *scene, struct stub *stub, msgq_mode mode) {
   scene_begin(scene);
   stub_begin(stub, MSGQ_VERDICT_SENT);
   scene->options.callbacks = MSGQ_CALLBACKS_POLL;
   scene->options.mode = mode;
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
 }
 
 static size_t poll_queue(struct scene *scene, int64_t timeout_ms) {
@@ -248,16 +247,3 @@ TEST(X7_with_callbacks_on_threads_there_is_nothing_to_poll) {
   CHECK_NUMBER(-1, msgq_fd(scene.queue));
   scene_end(&scene);
 }
-
-const struct check_test poll_tests[] = {
-  ROW(X7_callbacks_run_on_the_thread_that_polls),
-  ROW(X7_the_descriptor_is_readable_while_there_is_work),
-  ROW(X7_poll_without_work_waits_as_long_as_told),
-  ROW(X7_a_drain_serves_itself_when_nobody_polls),
-  ROW(X8_a_drain_that_polls_hears_of_answers_at_once),
-  ROW(X7_closing_wakes_whoever_polls),
-  ROW(X7_two_threads_send_two_conversations_side_by_side),
-  ROW(X7_poll_inside_a_callback_runs_nothing),
-  ROW(X7_with_callbacks_on_threads_there_is_nothing_to_poll),
-  ROWS_END,
-};

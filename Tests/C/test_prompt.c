@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
-#include "tests.h"
 
 /* Offline, in mode ask, with `messages` queued: m1, m2, … of one byte, two bytes and so on, in turn for ana and ben. */
 static void begin_asking(struct post *post, int messages, int64_t prompt_timeout_ms, int64_t online_debounce_ms) {
@@ -148,15 +148,3 @@ TEST(Q4_a_drain_before_the_question_is_its_answer) {
   CHECK_NUMBER(0, prompts(&post));
   post_end(&post);
 }
-
-const struct check_test prompt_tests[] = {
-  ROW(Q4_the_prompt_asks_with_a_digest_and_yes_is_a_drain),
-  ROW(Q4_one_message_is_asked_for_in_singular),
-  ROW(Q4_without_an_answer_the_prompt_expires_and_is_asked_again_only_after_the_next_outage),
-  ROW(Q4_offline_withdraws_the_prompt),
-  ROW(Q4_an_empty_queue_withdraws_the_prompt),
-  ROW(Q4_a_link_that_does_not_stay_asks_nothing),
-  ROW(Q4_A5_a_hundred_changes_in_a_second_leave_one_prompt),
-  ROW(Q4_a_drain_before_the_question_is_its_answer),
-  ROWS_END,
-};

@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "files.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A closed store with three messages, opened again for reading only. */
 static struct file_copy begin(struct scene *scene) {
@@ -195,14 +195,3 @@ TEST(D16_a_store_on_a_file_system_that_may_only_be_read) {
   CHECK(umount(scene.directory) == 0);
   scene_end(&scene);
 }
-
-const struct check_test read_only_tests[] = {
-  ROW(D16_every_reading_call_works),
-  ROW(D16_every_change_is_refused_and_changes_nothing),
-  ROW(D16_readers_share_and_an_owner_excludes),
-  ROW(D16_where_there_is_no_store_none_is_made),
-  ROW(D16_a_crashed_store_is_read_with_its_log_and_left_as_it_is),
-  ROW(D16_a_file_that_may_only_be_read_in_a_directory_that_may_only_be_read),
-  ROW(D16_a_store_on_a_file_system_that_may_only_be_read),
-  ROWS_END,
-};

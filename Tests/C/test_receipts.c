@@ -1,11 +1,11 @@
 /* H9: history without a limit, unread messages that stay, the times of receipts, and the retries that are used up. */
 #include <string.h>
 
+#include "check.h"
 #include "files.h"
 #include "scene.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 struct times {
   int64_t sent, delivered, read;
@@ -51,9 +51,8 @@ static void next_millisecond(void) {
 }
 
 static void open_sending(struct scene *scene, struct stub *stub) {
-  scene_open(scene);
   stub_begin(stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
 }
 
 /* Sends so many, by batches. */
@@ -72,9 +71,7 @@ TEST(H9_history_has_no_limit_where_asked_for) {
   struct scene scene;
   struct stub stub;
   msgq_options defaults = MSGQ_OPTIONS_INIT;
-  /* Under valgrind a part of it. */
-  bool is_slow = check_patience_ms() > 10000;
-  int most = is_slow ? 100 : (int)defaults.keep_sent, count = most + 150;
+  const int most = check_times((int)defaults.keep_sent, 50), count = most + 150;
   scene_begin(&scene);
   scene.options.keep_sent = UINT64_MAX;
   scene.options.keep_sent_ms = -1;
@@ -276,14 +273,3 @@ TEST(H9_M11_retries_used_tells_what_counts_against_max_retries) {
   CHECK_NUMBER(0, retries_of(&scene, "a"));
   scene_end(&scene);
 }
-
-const struct check_test receipt_tests[] = {
-  ROW(H9_history_has_no_limit_where_asked_for),
-  ROW(H9_what_is_received_and_unread_is_never_pruned),
-  ROW(H9_what_is_unread_counts_against_no_limit),
-  ROW(H9_receipts_keep_their_times),
-  ROW(H9_read_without_delivered_has_one_time),
-  ROW(H9_the_times_survive_a_restart_a_backup_and_a_salvage),
-  ROW(H9_M11_retries_used_tells_what_counts_against_max_retries),
-  ROWS_END,
-};

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "stores.h"
-#include "tests.h"
 
 /* A store that was closed once and then crashed: database, log and side record, all with something in them. */
 static void begin_crashed(struct scene *scene) {
@@ -196,20 +196,3 @@ TEST(D2_opening_and_closing_a_store_without_a_change_writes_nothing_into_it) {
   snapshot_free(&before);
   scene_end(&scene);
 }
-
-const struct check_test refusal_tests[] = {
-  ROW(D2_a_damaged_store_that_crashed_is_refused_untouched),
-  ROW(D2_a_store_without_its_header_is_refused_untouched),
-  ROW(D2_another_programs_database_is_refused_untouched),
-  ROW(D2_a_store_of_a_later_layout_is_refused_untouched),
-  ROW(D2_a_closed_store_of_a_later_layout_is_refused_untouched),
-  ROW(D2_a_rollback_journal_is_refused_untouched),
-  ROW(D2_a_log_of_another_store_is_refused_untouched),
-  ROW(D2_garbage_as_the_log_of_a_closed_store_is_refused_untouched),
-  ROW(D2_a_lost_tail_is_refused_untouched_where_the_host_wants_it),
-  ROW(D2_a_locked_store_is_refused_untouched),
-  ROW(D4_a_later_layout_that_only_the_log_tells_is_refused_untouched),
-  ROW(D4_another_programs_database_that_only_the_log_tells_is_refused_untouched),
-  ROW(D2_opening_and_closing_a_store_without_a_change_writes_nothing_into_it),
-  ROWS_END,
-};

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 /* The last line of the log. */
 struct line {
@@ -233,16 +233,3 @@ TEST(M13_it_counts_in_a_batch_and_in_direct_sending) {
   CHECK_NUMBER(-1, status_of(&post.scene, "d"));
   post_end(&post);
 }
-
-const struct check_test refused_tests[] = {
-  ROW(M13_a_refused_message_is_discarded_when_asked_for),
-  ROW(M13_it_is_kept_by_default),
-  ROW(M13_event_and_log_line_carry_kind_and_code_without_a_text),
-  ROW(M5_event_and_log_line_carry_kind_and_code_without_a_text),
-  ROW(M13_what_is_discarded_blocks_nobody),
-  ROW(M13_a_pause_for_unauthorized_wins_over_discarding),
-  ROW(M13_what_expired_or_used_up_its_retries_is_kept),
-  ROW(M13_an_attempt_held_as_unknown_is_kept),
-  ROW(M13_it_counts_in_a_batch_and_in_direct_sending),
-  ROWS_END,
-};

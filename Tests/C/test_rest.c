@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "check.h"
 #include "faults.h"
 #include "process.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 /* Far more than anything here takes, and far less than a thread that does not sleep. */
 enum { little_ms = 100 };
@@ -22,8 +22,7 @@ static void begin_waiting(struct scene *scene, struct stub *stub) {
   stub_begin(stub, MSGQ_VERDICT_PENDING);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.trigger_interval_ms = 200;
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, NULL));
+  stub_open(stub, scene);
   put(scene, "pending", "ana", "hello");
   AWAIT(atomic_load(&stub->calls) == 1);
 }
@@ -36,7 +35,7 @@ static int64_t cpu_of_closing(struct scene *scene, int64_t wait) {
   return process_cpu_ms() - cpu;
 }
 
-TEST(close_in_wait_does_not_spin) {
+TEST_ALONE(close_in_wait_does_not_spin) {
   struct scene scene;
   struct stub stub;
   begin_waiting(&scene, &stub);
@@ -47,7 +46,7 @@ TEST(close_in_wait_does_not_spin) {
 }
 
 /* Other times that come while it waits: of a retry, a schedule, a receiver's wish, the timer, an attempt that hangs. */
-TEST(close_in_wait_does_not_spin_whatever_falls_due) {
+TEST_ALONE(close_in_wait_does_not_spin_whatever_falls_due) {
   static const int64_t ladder[] = { 200 };
   struct scene scene;
   struct stub stub;
@@ -60,8 +59,7 @@ TEST(close_in_wait_does_not_spin_whatever_falls_due) {
   scene.options.keep_sent_ms = 250;
   scene.options.attempt_timeout_ms = 700;
   set_ladder(&scene, ladder, 1);
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "retries", "ana", "hello");
   AWAIT(failure_of(&scene, "retries") == MSGQ_FAILURE_SERVER);
   atomic_store(&stub.held, true);
@@ -76,14 +74,13 @@ TEST(close_in_wait_does_not_spin_whatever_falls_due) {
 }
 
 /* With callbacks in msgq_poll it is the one who closes who waits. */
-TEST(close_in_wait_does_not_spin_when_it_polls) {
+TEST_ALONE(close_in_wait_does_not_spin_when_it_polls) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_PENDING);
   scene.options.callbacks = MSGQ_CALLBACKS_POLL;
-  scene_open(&scene);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "pending", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "pending"));
   for (int64_t end = steady_ms() + check_patience_ms(); atomic_load(&stub.calls) == 0 && steady_ms() < end;) {
@@ -94,7 +91,7 @@ TEST(close_in_wait_does_not_spin_when_it_polls) {
   scene_end(&scene);
 }
 
-TEST(store_in_trouble_does_not_spin) {
+TEST_ALONE(store_in_trouble_does_not_spin) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -123,7 +120,7 @@ TEST(store_in_trouble_does_not_spin) {
   scene_end(&scene);
 }
 
-TEST(store_whose_sync_failed_does_not_spin) {
+TEST_ALONE(store_whose_sync_failed_does_not_spin) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   scene_begin_open(&scene);
@@ -140,12 +137,3 @@ TEST(store_whose_sync_failed_does_not_spin) {
   AWAIT(failure_of(&scene, "b") == MSGQ_FAILURE_EXPIRED);
   scene_end(&scene);
 }
-
-const struct check_test rest_tests[] = {
-  ROW_ALONE(close_in_wait_does_not_spin),
-  ROW_ALONE(close_in_wait_does_not_spin_whatever_falls_due),
-  ROW_ALONE(close_in_wait_does_not_spin_when_it_polls),
-  ROW_ALONE(store_in_trouble_does_not_spin),
-  ROW_ALONE(store_whose_sync_failed_does_not_spin),
-  ROWS_END,
-};

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "stores.h"
 #include "stub.h"
-#include "tests.h"
 
 /* msgq_backup while messages are enqueued: a closed store of its own, in one file. */
 TEST(D17_backup_while_the_queue_runs_is_a_store_of_its_own) {
@@ -155,16 +155,3 @@ TEST(D17_a_closed_store_is_readable_by_sqlite_and_takes_no_harm) {
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   scene_end(&scene);
 }
-
-const struct check_test restore_tests[] = {
-  ROW(D17_backup_while_the_queue_runs_is_a_store_of_its_own),
-  ROW(D17_copy_of_a_closed_store_is_one_file),
-  ROW(D17_copy_of_a_crashed_store_takes_all_three_files),
-  ROW(D17_restore_after_closing),
-  ROW(D17_restore_after_a_crash),
-  ROW(D17_restore_sends_again_what_was_sent_since_the_backup_under_the_same_id),
-  ROW(D17_a_store_without_its_database_is_refused_and_found_again),
-  ROW(D17_downgrade_is_refused_and_the_copy_from_before_opens),
-  ROW(D17_a_closed_store_is_readable_by_sqlite_and_takes_no_harm),
-  ROWS_END,
-};

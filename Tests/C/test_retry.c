@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 /* A scene with a stub that fails in a way that may pass. */
 static void begin_failing(struct scene *scene, struct stub *stub) {
@@ -12,17 +12,6 @@ static void begin_failing(struct scene *scene, struct stub *stub) {
   stub_begin(stub, MSGQ_VERDICT_RETRY);
   stub->kind = MSGQ_FAILURE_SERVER;
   stub->code = 503;
-}
-
-static void open_with(struct scene *scene, struct stub *stub) {
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
-}
-
-static void use_ladder(struct scene *scene, const int64_t *ladder, size_t count) {
-  scene->options.backoff = MSGQ_BACKOFF_LADDER;
-  scene->options.ladder_ms = ladder;
-  scene->options.ladder_count = count;
 }
 
 /* Drains until nothing is queued any more: each drain takes what is due by then. */
@@ -85,7 +74,7 @@ TEST(R8_a_retry_by_hand_ends_in_its_time) {
   struct stub stub;
   begin_failing(&scene, &stub);
   scene.options.on_demand_timeout_ms = 100;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   stub.verdict = MSGQ_VERDICT_PENDING; /* and never a word more */
@@ -103,8 +92,8 @@ TEST(M4_the_ladder_begins_at_its_first_step) {
   struct stub stub;
   int64_t slack = check_patience_ms();
   begin_failing(&scene, &stub);
-  use_ladder(&scene, ladder, 3);
-  open_with(&scene, &stub);
+  set_ladder(&scene, ladder, 3);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&scene).stop);
   for (int step = 0; step < 3; step++) {
@@ -127,7 +116,7 @@ TEST(M4_delays_can_grow_by_a_factor_to_a_cap) {
   scene.options.backoff_base_ms = 600000;
   scene.options.backoff_factor = 3;
   scene.options.backoff_cap_ms = 2000000;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   drain(&scene);
   for (int step = 0; step < 4; step++) {
@@ -144,8 +133,8 @@ TEST(M4_each_step_is_waited_for) {
   struct stub stub;
   msgq_ledger *ledger = NULL;
   begin_failing(&scene, &stub);
-  use_ladder(&scene, ladder, 2);
-  open_with(&scene, &stub);
+  set_ladder(&scene, ladder, 2);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   drain_to_the_end(&scene);
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
@@ -163,7 +152,7 @@ TEST(M4_in_manual_mode_a_failure_is_told_at_once) {
   struct scene scene;
   struct stub stub;
   begin_failing(&scene, &stub);
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   CHECK_NUMBER(1, attempts_of(&scene, "a"));
@@ -179,7 +168,7 @@ TEST(A4_five_retries_then_failed) {
   scene.options.backoff_base_ms = 1;
   scene.options.backoff_factor = 1;
   scene.options.backoff_cap_ms = 1;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
   CHECK_NUMBER(6, atomic_load(&stub.calls));
@@ -194,9 +183,9 @@ TEST(M5_exhausted_messages_can_be_discarded) {
   struct stub stub;
   struct entry entry;
   begin_failing(&scene, &stub);
-  use_ladder(&scene, ladder, 1);
+  set_ladder(&scene, ladder, 1);
   scene.options.exhausted = MSGQ_EXHAUSTED_DISCARD;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   drain_to_the_end(&scene);
   CHECK_NUMBER(2, atomic_load(&stub.calls));
@@ -215,7 +204,7 @@ TEST(M11_what_never_left_uses_up_no_retry) {
   struct stub stub;
   begin_failing(&scene, &stub);
   stub.verdict = MSGQ_VERDICT_OFFLINE;
-  open_with(&scene, &stub);
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   put(&scene, "b", "ben", "hello");
   for (int time = 0; time < 10; time++) {
@@ -228,18 +217,3 @@ TEST(M11_what_never_left_uses_up_no_retry) {
   CHECK_NUMBER(2, drain(&scene).sent);
   scene_end(&scene);
 }
-
-const struct check_test retry_tests[] = {
-  ROW(R3_a_retry_is_a_new_attempt_with_the_same_id),
-  ROW(R11_retrying_what_has_not_failed_is_a_clear_error),
-  ROW(R11_ten_quick_retries_make_one_attempt),
-  ROW(R8_a_retry_by_hand_ends_in_its_time),
-  ROW(M4_the_ladder_begins_at_its_first_step),
-  ROW(M4_delays_can_grow_by_a_factor_to_a_cap),
-  ROW(M4_each_step_is_waited_for),
-  ROW(M4_in_manual_mode_a_failure_is_told_at_once),
-  ROW(A4_five_retries_then_failed),
-  ROW(M5_exhausted_messages_can_be_discarded),
-  ROW(M11_what_never_left_uses_up_no_retry),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -528,26 +528,3 @@ TEST(X1_what_is_under_way_when_a_pause_comes_ends) {
   AWAIT(status_of(&post.scene, "m2") == MSGQ_STATUS_SENT);
   post_end(&post);
 }
-
-const struct check_test rule_tests[] = {
-  ROW(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry),
-  ROW(A2_relaxed_order_comes_back_to_the_one_that_was_passed),
-  ROW(Q6_an_edit_does_not_move_a_message_to_the_end),
-  ROW(M4_the_default_ladder_begins_with_five_seconds),
-  ROW(M4_each_step_of_a_ladder_is_used_once_and_in_order),
-  ROW(M4_jitter_varies_each_delay_within_its_share),
-  ROW(M4_jitter_does_not_touch_what_a_receiver_asked_for),
-  ROW(M6_retry_after_of_a_message_holds_its_conversation_alone),
-  ROW(M6_retry_after_of_the_queue_holds_everything),
-  ROW(M6_retry_after_of_the_queue_in_the_transports_own_words),
-  ROW(X1_a_failure_for_good_can_block_its_conversation_and_is_named),
-  ROW(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed),
-  ROW(X1_retries_used_up_and_an_expiry_block_as_a_refusal_does),
-  ROW(Q10_by_default_a_failure_for_good_steps_aside),
-  ROW(M7_a_storm_of_401_turns_no_queue_into_failures),
-  ROW(M7_after_resume_the_engine_goes_on_by_itself_in_the_old_order),
-  ROW(M7_without_the_option_each_fails_for_itself),
-  ROW(X1_a_pause_holds_one_conversation_or_all),
-  ROW(X1_what_is_under_way_when_a_pause_comes_ends),
-  ROWS_END,
-};

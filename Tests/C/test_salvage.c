@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "child.h"
 #include "files.h"
 #include "scene.h"
-#include "tests.h"
 
 enum { messages = 150, page_size = 4096 };
 
@@ -104,7 +104,7 @@ TEST(D15_random_damage_costs_only_the_messages_that_it_hit) {
   struct scene scene;
   const char *given = getenv("MSGQ_SEED");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 10) | 1 : (uint64_t)wall_ms() | 1;
-  unsigned rounds = getenv("MSGQ_SOAK") != NULL ? 300 : 20;
+  unsigned rounds = getenv("MSGQ_SOAK") != NULL ? 300 : (unsigned)check_times(20, 5);
   fprintf(stderr, "  seed %llu\n", (unsigned long long)seed);
   fill(&scene);
   const struct file_copy original = file_read(scene.path);
@@ -190,11 +190,3 @@ TEST(D15_wrong_arguments_and_files_that_are_no_store) {
   CHECK_NUMBER(2, directory_entries(scene.directory));
   scene_end(&scene);
 }
-
-const struct check_test salvage_tests[] = {
-  ROW(D15_check_reports_a_sound_store_and_salvage_copies_it),
-  ROW(D15_random_damage_costs_only_the_messages_that_it_hit),
-  ROW(D15_a_store_that_a_process_left_is_checked_with_its_log_and_one_in_use_is_locked),
-  ROW(D15_wrong_arguments_and_files_that_are_no_store),
-  ROWS_END,
-};

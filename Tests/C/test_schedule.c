@@ -1,9 +1,9 @@
 /* Not before, not after, not over this link; and the ledger of what was tried. */
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static void put_draft(struct scene *scene, const char *id, int64_t not_before_ms, int64_t expires_at_ms, bool unmetered_only) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -113,9 +113,8 @@ TEST(X2_a_time_out_arrived_perhaps) {
   msgq_ledger *ledger = NULL;
   scene_begin(&scene);
   scene.options.attempt_timeout_ms = 50;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_PENDING);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
@@ -126,12 +125,3 @@ TEST(X2_a_time_out_arrived_perhaps) {
   msgq_ledger_free(ledger);
   scene_end(&scene);
 }
-
-const struct check_test schedule_tests[] = {
-  ROW(X4_past_its_expiry_a_message_is_not_sent),
-  ROW(X5_not_before_its_time),
-  ROW(X5_only_while_the_link_is_not_metered),
-  ROW(X2_the_ledger_survives_a_restart),
-  ROW(X2_a_time_out_arrived_perhaps),
-  ROWS_END,
-};

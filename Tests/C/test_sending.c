@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
-#include "tests.h"
 
 TEST(Q15_five_composed_offline_arrive_in_order) {
   struct post post;
@@ -212,17 +212,3 @@ TEST(R5_fifty_failed_messages_are_there_after_a_restart) {
   msgq_list_free(page);
   post_end(&post);
 }
-
-const struct check_test sending_tests[] = {
-  ROW(Q15_five_composed_offline_arrive_in_order),
-  ROW(Q9_a_sent_message_leaves_the_queue),
-  ROW(Q10_a_failure_for_good_is_listed_with_its_reason),
-  ROW(Q18_send_all_counts_sent_and_failed),
-  ROW(Q16_always_online_a_message_goes_out_at_once),
-  ROW(M2_direct_goes_out_at_once_in_manual_mode_too),
-  ROW(R13_ten_messages_report_sent_each),
-  ROW(R12_refused_then_retried_when_the_receiver_is_up),
-  ROW(R1_a_failed_message_tells_its_failure),
-  ROW(R5_fifty_failed_messages_are_there_after_a_restart),
-  ROWS_END,
-};

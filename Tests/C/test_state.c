@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "drainer.h"
 #include "faults.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -191,9 +191,8 @@ TEST(Q20_metered_and_settling_links) {
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.online_debounce_ms = 3600000;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.unmetered_only = true;
@@ -225,12 +224,10 @@ TEST(Q20_a_failed_message_that_holds_those_behind_it) {
   scene_end(&scene);
 }
 
-TEST(Q20_storage_trouble_comes_and_goes) {
+TEST_ALONE(Q20_storage_trouble_comes_and_goes) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "a", "ana", "1");
   struct rlimit before = forbid_growth(&scene);
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -311,9 +308,8 @@ TEST(H7_Q2_the_words_promise_sending_only_where_it_happens) {
     struct stub stub;
     scene_begin(&scene);
     scene.options.mode = modes[index].mode;
-    scene_open(&scene);
     stub_begin(&stub, MSGQ_VERDICT_SENT);
-    REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+    stub_open(&stub, &scene);
     set_offline(&scene);
     CHECK(banner_is(&scene, modes[index].banner));
     CHECK_TEXT(modes[index].banner, state_of(&scene).text);
@@ -339,9 +335,8 @@ TEST(X1_offline_explanations_tell_what_connecting_changes) {
   struct stub stub;
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   set_offline(&scene);
   put_timed(&scene, "later", "ana", wall_ms() + 7200000 + 1800000, 0);
   CHECK_TEXT("You're offline. It will be sent when connected, in 3 h at the earliest.", explain(&scene, "later").text);
@@ -384,21 +379,3 @@ TEST(A7_what_is_sent_by_hand_takes_no_backlog_along_in_the_banner) {
   AWAIT(status_of(&post.scene, "a1") == MSGQ_STATUS_SENT);
   post_end(&post);
 }
-
-const struct check_test state_tests[] = {
-  ROW(Q20_the_world_as_it_was_told),
-  ROW(Q20_the_prompt_that_stands_is_the_one_of_its_event),
-  ROW(Q20_a_prompt_that_expired_or_was_withdrawn_stands_no_more),
-  ROW(Q20_A7_a_drain_and_what_is_in_flight),
-  ROW(Q20_until_when_it_waits),
-  ROW(Q20_metered_and_settling_links),
-  ROW(Q20_a_failed_message_that_holds_those_behind_it),
-  ROW_ALONE(Q20_storage_trouble_comes_and_goes),
-  ROW(Q20_a_queue_that_is_read_only_has_a_state),
-  ROW(Q2_Q19_the_banner_of_one_conversation_counts_its_own),
-  ROW(H7_Q2_the_words_promise_sending_only_where_it_happens),
-  ROW(X1_offline_explanations_tell_what_connecting_changes),
-  ROW(A7_connectivity_has_its_words),
-  ROW(A7_what_is_sent_by_hand_takes_no_backlog_along_in_the_banner),
-  ROWS_END,
-};

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static msgq_statistics statistics_of(struct scene *scene) {
   msgq_statistics statistics = { .struct_size = sizeof statistics };
@@ -84,9 +84,7 @@ TEST(X9_statistics_count_what_was_done) {
 TEST(X9_latencies_fall_into_their_classes) {
   struct scene scene;
   struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
   put(&scene, "slow", "ana", "hello");
   int64_t start = wall_ms();
   pause_ms(150);
@@ -174,10 +172,3 @@ TEST(X9_the_same_for_prometheus) {
   msgq_text_free(text);
   post_end(&post);
 }
-
-const struct check_test statistics_tests[] = {
-  ROW(X9_statistics_count_what_was_done),
-  ROW(X9_latencies_fall_into_their_classes),
-  ROW(X9_the_same_for_prometheus),
-  ROWS_END,
-};

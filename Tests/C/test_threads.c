@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "answers.h"
+#include "check.h"
 #include "process.h"
 #include "scene.h"
 #include "stub.h"
-#include "tests.h"
 
 static void put_rounds(struct scene *scene, int conversations, int rounds) {
   char name[16], id[32];
@@ -31,7 +31,7 @@ static void open_with_answers(struct scene *scene, struct answers *answers, uint
   REQUIRE_OK(msgq_set_transport(scene->queue, answers_send, answers, NULL));
 }
 
-TEST(A10_sixty_four_in_flight_take_no_thread_each) {
+TEST_ALONE(A10_sixty_four_in_flight_take_no_thread_each) {
   struct scene scene;
   struct answers answers;
   size_t base = process_threads();
@@ -58,16 +58,17 @@ TEST(A10_sixty_four_in_flight_take_no_thread_each) {
 TEST(X8_answers_from_many_threads_at_once) {
   struct scene scene;
   struct answers answers;
+  const int rounds = check_times(10, 3), total = 40 * rounds;
   open_with_answers(&scene, &answers, 32);
-  put_rounds(&scene, 40, 10);
+  put_rounds(&scene, 40, rounds);
   set_online(&scene);
   /* Each token is answered twice at once: one of the two counts. */
   answers.twice = true;
-  answers_serve(&answers, 8, 400);
-  AWAIT(counts_of(&scene, NULL).sent == 400);
-  CHECK_NUMBER(400, answers.calls);
-  CHECK_NUMBER(400, answers.accepted);
-  CHECK_NUMBER(400, answers.refused);
+  answers_serve(&answers, 8, (unsigned)total);
+  AWAIT(counts_of(&scene, NULL).sent == (uint64_t)total);
+  CHECK_NUMBER(total, answers.calls);
+  CHECK_NUMBER(total, answers.accepted);
+  CHECK_NUMBER(total, answers.refused);
   CHECK_NUMBER(0, answers.odd);
   CHECK_NUMBER(0, answers.disorder);
   scene_end(&scene);
@@ -136,8 +137,7 @@ static void open_held(struct scene *scene, struct stub *stub, uint32_t in_flight
   atomic_store(&stub->held, true);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.max_in_flight = in_flight;
-  scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+  stub_open(stub, scene);
 }
 
 TEST(A10_sixteen_that_block_are_sent_side_by_side) {
@@ -154,7 +154,7 @@ TEST(A10_sixteen_that_block_are_sent_side_by_side) {
   scene_end(&scene);
 }
 
-TEST(A10_threads_that_are_not_needed_leave) {
+TEST_ALONE(A10_threads_that_are_not_needed_leave) {
   struct scene scene;
   struct stub stub;
   open_held(&scene, &stub, 16);
@@ -176,13 +176,3 @@ TEST(A10_threads_that_are_not_needed_leave) {
   atomic_store(&stub.held, false);
   scene_end(&scene);
 }
-
-const struct check_test thread_tests[] = {
-  ROW_ALONE(A10_sixty_four_in_flight_take_no_thread_each),
-  ROW(X8_answers_from_many_threads_at_once),
-  ROW(X8_an_answer_inside_the_transport),
-  ROW(X8_a_token_that_never_was_is_not_found),
-  ROW(A10_sixteen_that_block_are_sent_side_by_side),
-  ROW_ALONE(A10_threads_that_are_not_needed_leave),
-  ROWS_END,
-};

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -242,17 +242,3 @@ TEST(X5_a_whole_queue_may_wait_for_an_unmetered_link) {
   CHECK_NUMBER(0, receiver_requests(post.receiver, "c"));
   post_end(&post);
 }
-
-const struct check_test time_tests[] = {
-  ROW(X4_at_the_head_behind_others_and_offline_a_message_expires_in_time),
-  ROW(X4_paused_or_without_a_transport_it_expires_as_well),
-  ROW(X4_a_retry_by_hand_is_possible_afterwards),
-  ROW(X4_the_queue_may_say_it_for_all),
-  ROW(X4_what_is_being_sent_does_not_expire),
-  ROW(X4_many_that_expire_at_once_all_do),
-  ROW(X5_not_before_its_time_and_nobody_waits_for_it),
-  ROW(X5_many_that_wait_for_a_time_hold_nobody_up),
-  ROW(X5_a_message_for_an_unmetered_link_waits_for_one_and_nobody_for_it),
-  ROW(X5_a_whole_queue_may_wait_for_an_unmetered_link),
-  ROWS_END,
-};

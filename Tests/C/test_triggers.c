@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 static const int64_t one_hour[] = { 3600000 };
 
@@ -241,9 +241,8 @@ TEST(A5_a_transport_that_says_offline_is_not_asked_a_hundred_times) {
   scene_begin(&scene);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene.options.online_debounce_ms = 200;
-  scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_OFFLINE);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  stub_open(&stub, &scene);
   for (int number = 0; number < 10; number++) put(&scene, NULL, "ana", "hello");
   AWAIT(atomic_load(&stub.calls) >= 1);
   for (int change = 0; change < 100; change++) {
@@ -284,17 +283,3 @@ TEST(A10_side_by_side_each_conversation_keeps_its_order) {
   CHECK_TEXT("m02 m05 m08 m11 m14 m17 m20 m23 m26 m29", order);
   post_end(&post);
 }
-
-const struct check_test trigger_tests[] = {
-  ROW(A1_M9_the_foreground_is_a_trigger),
-  ROW(M9_the_launch_the_link_the_timer_and_the_hand_are_triggers),
-  ROW(M9_no_trigger_blocks_the_hosts_start),
-  ROW(M8_a_batch_goes_on_at_the_next_trigger),
-  ROW(A11_in_the_background_no_timer_fires),
-  ROW(A11_in_the_background_a_person_and_a_new_message_still_go),
-  ROW(A5_flapping_loses_nothing_and_sends_nothing_twice),
-  ROW(A5_flapping_makes_no_storm_of_attempts),
-  ROW(A5_a_transport_that_says_offline_is_not_asked_a_hundred_times),
-  ROW(A10_side_by_side_each_conversation_keeps_its_order),
-  ROWS_END,
-};

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "post.h"
 #include "stub.h"
-#include "tests.h"
 
 TEST(A8_every_status_has_its_word_and_its_icon) {
   static const char *const labels[] = { "Queued", "Sending\xe2\x80\xa6", "Sent", "Delivered", "Read", "Failed" };
@@ -224,17 +224,3 @@ TEST(Q2_every_change_of_the_summary_is_told) {
   AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_SUMMARY, &entry) && entry.counts.received == 1 && entry.counts.unread == 1);
   post_end(&post);
 }
-
-const struct check_test word_tests[] = {
-  ROW(A8_every_status_has_its_word_and_its_icon),
-  ROW(R10_every_kind_of_failure_has_a_sentence_of_its_own),
-  ROW(R10_no_raw_error_reaches_a_sentence),
-  ROW(H6_relative_times),
-  ROW(H6_no_time_is_too_far_for_sixteen_bytes),
-  ROW(Q2_the_banner_counts_in_singular_and_plural),
-  ROW(Q2_every_change_of_the_summary_is_told),
-  ROW(H7_the_offline_sentence_comes_and_goes),
-  ROW(A7_counts_by_conversation_and_the_banner_while_draining),
-  ROW(A7_a_drain_tells_how_far_it_is),
-  ROWS_END,
-};

@@ -47,4 +47,12 @@ package struct Prompt: Sendable, Equatable {
     package let conversations: Int64
     /// The prompt expires after this many milliseconds.
     package let timeout: Int64
+
+    package init(messages: Int64, bytes: Int64, oldestAt: Int64, conversations: Int64, timeout: Int64) {
+        self.messages = messages
+        self.bytes = bytes
+        self.oldestAt = oldestAt
+        self.conversations = conversations
+        self.timeout = timeout
+    }
 }

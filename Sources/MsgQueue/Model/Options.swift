@@ -31,7 +31,8 @@ package struct Options: Sendable, Equatable {
     /// Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier.
     package var maxRetries = 5
     package var backoff: Backoff = .automatic
-    /// Each delay is varied by plus or minus this share: 0 to 1.
+    /// Each delay is varied by plus or minus this share: 0 to 1. Where many clients share a receiver, 0.2 or more keeps them from coming back
+    /// together after an outage.
     package var jitter = 0.0
     /// What becomes of a message whose retries are used up.
     package var exhausted: Exhausted = .keep

@@ -36,5 +36,5 @@ package struct Head: Sendable, Equatable {
 
     func scheduledWait(_ now: Moment) -> Int64 { notBefore == 0 ? 0 : max(notBefore.subtractingClamped(now.wall), 0) }
 
-    func hasExpired(_ now: Moment) -> Bool { expiresAt != 0 && expiresAt <= now.wall }
+    package func hasExpired(_ now: Moment) -> Bool { expiresAt != 0 && expiresAt <= now.wall }
 }

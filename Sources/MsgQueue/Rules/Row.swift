@@ -88,3 +88,16 @@ package struct Row {
         return checksum.stored
     }
 }
+
+extension Row {
+    /// One of our own messages, without its body and metadata.
+    package init(
+        sequence: Int64, id: String, conversation: Name, createdAt: Int64, notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool,
+        progress: Progress, bodySize: Int64
+    ) {
+        self.init(
+            sequence: sequence, id: id, isNamed: true, conversation: conversation, sender: nil, createdAt: createdAt, editedAt: 0,
+            metadataText: nil, notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, progress: progress,
+            bodySize: bodySize)
+    }
+}

@@ -1,13 +1,15 @@
 /// A binary heap: the smallest first. Entries that became stale are left in it and recognised when they come up.
-struct Heap<Element: Comparable> {
+package struct Heap<Element: Comparable> {
     private var elements: [Element] = []
 
-    var first: Element? { elements.first }
-    var count: Int { elements.count }
+    package init() {}
 
-    mutating func removeAll() { elements.removeAll(keepingCapacity: true) }
+    package var first: Element? { elements.first }
+    package var count: Int { elements.count }
 
-    mutating func insert(_ element: Element) {
+    package mutating func removeAll() { elements.removeAll(keepingCapacity: true) }
+
+    package mutating func insert(_ element: Element) {
         elements.append(element)
         var child = elements.count - 1
         while child > 0 {
@@ -19,7 +21,7 @@ struct Heap<Element: Comparable> {
     }
 
     @discardableResult
-    mutating func removeFirst() -> Element? {
+    package mutating func removeFirst() -> Element? {
         guard let smallest = elements.first else { return nil }
         let last = elements.removeLast()
         guard !elements.isEmpty else { return smallest }

@@ -19,6 +19,7 @@ final class Database {
     private var watch: FileWatch
     private var room = DiskRoom()
     /// Frames in the log after the last commit; written by SQLite's hook.
+    /// Allocated after the last throw that would leave this object half made: `deinit` does not run then.
     private let hookFrames: UnsafeMutablePointer<Int32>
     /// Frames in the log that are durable.
     private var flushedFrames: Int32 = 0
@@ -40,10 +41,10 @@ final class Database {
         self.lock = lock
         view = nil
         watch = FileWatch(path: lock.path, descriptor: lock.descriptor)
-        hookFrames = .allocate(capacity: 1)
-        hookFrames.initialize(to: 0)
         // Its locks are ours (StoreLock), so this connection takes none.
         handle = try Self.connect(lock.path, "unix-none")
+        hookFrames = .allocate(capacity: 1)
+        hookFrames.initialize(to: 0)
         do throws(QueueError) {
             try harden(lengthLimit)
             guard let name = sqlite3_db_filename(handle, "main"), String(cString: name) == path else {
@@ -72,14 +73,14 @@ final class Database {
         lock = nil
         self.view = view
         watch = FileWatch(path: view.path, descriptor: -1)
-        hookFrames = .allocate(capacity: 1)
-        hookFrames.initialize(to: 0)
         do throws(QueueError) {
             handle = try Self.connect(try view.publish(), StoreView.vfsName)
         } catch {
             view.retire()
             throw error
         }
+        hookFrames = .allocate(capacity: 1)
+        hookFrames.initialize(to: 0)
         do throws(QueueError) {
             try harden(lengthLimit)
             try set(["journal_mode=MEMORY", "synchronous=OFF"])
@@ -95,9 +96,9 @@ final class Database {
         lock = nil
         view = nil
         watch = FileWatch(path: file, descriptor: -1)
+        handle = try Self.connect(file, "unix-none")
         hookFrames = .allocate(capacity: 1)
         hookFrames.initialize(to: 0)
-        handle = try Self.connect(file, "unix-none")
         do throws(QueueError) {
             try harden(lengthLimit)
             try set(["journal_mode=MEMORY", "synchronous=OFF", "cache_size=-65536"])

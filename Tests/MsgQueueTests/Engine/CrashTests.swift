@@ -43,31 +43,4 @@ import Testing
         #expect(try queue.attempts("first").map(\.outcome) == [.unknown, .sent])
         try await queue.close()
     }
-
-    @Test func a_killed_owner_leaves_no_lock() async throws {
-        let path = directory.store
-        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
-            let queue = try MessageQueue(path: path)
-            try queue.enqueue("x")
-            kill(getpid(), SIGKILL)
-        }
-        let queue = try MessageQueue(path: path)
-        #expect(try queue.counts().queued == 1)
-        try await queue.close()
-    }
-
-    @Test func another_process_is_locked_out_and_told_by_whom() async throws {
-        let path = directory.store
-        let queue = try MessageQueue(path: path)
-        await #expect(processExitsWith: .success) { [path = path as String, owner = Int(getpid()) as Int] in
-            do {
-                _ = try MessageQueue(path: path)
-            } catch let error as QueueError where error.code == .locked && error.detail.contains("\(owner)") {
-                return
-            }
-            throw Violation("it was opened twice")
-        }
-        try queue.enqueue("still mine")
-        try await queue.close()
-    }
 }

@@ -43,15 +43,4 @@ import Testing
         #expect(try best { _ = try second.list(filter) } < .milliseconds(100))
         try await second.close()
     }
-
-    @Test func Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing() throws {
-        let directory = TemporaryDirectory()
-        let queue = try queue(directory)
-        let (gone, kept) = (try queue.enqueue("gone"), try queue.enqueue("kept"))
-        try queue.delete(gone)
-        for id in [gone, gone, "never"] { #expect(refusal { try queue.delete(id) } == .notFound) }
-        #expect(try queue.list().map(\.id) == [kept])
-        #expect(try queue.counts().queued == 1)
-        try queue.syncClose()
-    }
 }

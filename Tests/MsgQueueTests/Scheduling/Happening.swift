@@ -1,3 +1,5 @@
+import MsgQueueSimulation
+
 @testable import MsgQueue
 
 /// One line of a simulation's journal.
@@ -67,8 +69,5 @@ enum Happening: Equatable, CustomStringConvertible {
     }
 }
 
-/// A promise that a simulation saw broken.
-struct Violation: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
-}
+/// A promise that a test saw broken.
+typealias Violation = MsgQueueSimulation.Violation

@@ -85,6 +85,6 @@ import Testing
         try simulation.settle()
         simulation.advance(30_000)
         try simulation.settle()
-        #expect(simulation.reports == [Report(stop: .empty, failed: 1)])
+        #expect(simulation.reports == [Report(stop: .empty, failed: 1, remainingFailed: 1)])
     }
 }

@@ -1,3 +1,5 @@
+import MsgQueueSimulation
+
 @testable import MsgQueue
 
 /// Knows the promises, and nothing of how the scheduler keeps them. Of the scheduler it reads only what it was told (paused, in the
@@ -60,7 +62,7 @@ struct Judge {
 
     // MARK: What is told
 
-    mutating func enqueued(_ message: FakeMessage, isDirect: Bool, _ simulation: Simulation) {
+    mutating func enqueued(_ message: SimulatedMessage, isDirect: Bool, _ simulation: Simulation) {
         if isDirect { direct.insert(message.sequence) }
     }
 
@@ -118,7 +120,7 @@ struct Judge {
         if !pending.isEmpty { drainStarted(pending.removeFirst(), simulation) }
     }
 
-    mutating func ended(_ message: FakeMessage, _ resolution: Resolution, _ simulation: Simulation) {
+    mutating func ended(_ message: SimulatedMessage, _ resolution: Resolution, _ simulation: Simulation) {
         if resolution.isOffline {
             pausedUntil = simulation.now.mono + Scheduler.offlinePause
             if session?.serves(message.conversation) == true { session?.isStopped = true }
@@ -168,53 +170,53 @@ struct Judge {
     }
 
     /// Whether it is known that more may start: what goes by itself may be limited to a batch until the next trigger.
-    func hasBudget(_ message: FakeMessage) -> Bool {
+    func hasBudget(_ message: SimulatedMessage) -> Bool {
         if options.drainBatch == 0 || session?.isStopped == false && session?.serves(message.conversation) == true { return true }
         // What the ladder has led to is limited by no batch.
         return options.mode == .auto && message.progress.dueAt != 0
     }
 
     /// It comes back by its own timer.
-    func returns(_ message: FakeMessage, _ simulation: Simulation) -> Bool {
+    func returns(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
         options.mode == .ask && asked.contains(message.sequence) && simulation.now.mono >= pausedUntil && isAwake(simulation)
     }
 
     // MARK: Messages
 
     /// It may be attempted: its retry's delay is over, whatever was done to the wall clock.
-    func isDue(_ message: FakeMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
+    func isDue(_ message: SimulatedMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
 
-    func isDelayed(_ message: FakeMessage, _ now: Moment) -> Bool {
+    func isDelayed(_ message: SimulatedMessage, _ now: Moment) -> Bool {
         guard message.progress.dueAt != 0, let retry = retries[message.sequence] else { return false }
         if retry.isForNetwork, retry.since <= returnedAt { return false }
         return now.mono < retry.since + retry.delay
     }
 
-    func hasExpired(_ message: FakeMessage, _ now: Moment) -> Bool {
+    func hasExpired(_ message: SimulatedMessage, _ now: Moment) -> Bool {
         message.expiresAt != 0 && !message.progress.ignoresExpiry && message.expiresAt <= now.wall
     }
 
-    func isMetered(_ message: FakeMessage) -> Bool { network.metered && (message.unmeteredOnly || options.unmeteredOnly) }
+    func isMetered(_ message: SimulatedMessage) -> Bool { network.metered && (message.unmeteredOnly || options.unmeteredOnly) }
 
     /// Its own condition keeps a message: a time to come, a metered link. It holds nobody up.
-    func isKept(_ message: FakeMessage, _ now: Moment) -> Bool {
+    func isKept(_ message: SimulatedMessage, _ now: Moment) -> Bool {
         guard !hasExpired(message, now) else { return false }
         if message.notBefore > now.wall || isMetered(message) { return true }
         return !options.strictOrder && isDelayed(message, now)
     }
 
-    func mayGo(_ message: FakeMessage, _ now: Moment) -> Bool {
+    func mayGo(_ message: SimulatedMessage, _ now: Moment) -> Bool {
         isDue(message, now) && !hasExpired(message, now) && !isMetered(message)
     }
 
     /// A failure for good before it holds it, where that is the rule.
-    func isBlocked(_ message: FakeMessage, _ simulation: Simulation) -> Bool {
+    func isBlocked(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
         guard options.finalFailure == .block, let failed = simulation.store.firstFailed(in: message.conversation) else { return false }
         return failed < message.sequence
     }
 
     /// The message whose turn it is in a conversation.
-    func head(of conversation: Name, _ simulation: Simulation) -> FakeMessage? {
+    func head(of conversation: Name, _ simulation: Simulation) -> SimulatedMessage? {
         for sequence in simulation.store.lanes[conversation] ?? [] {
             if let message = simulation.store[sequence], !isKept(message, simulation.now) { return message }
         }
@@ -227,7 +229,7 @@ struct Judge {
     }
 
     /// The heads of the others that nothing blocks, oldest first.
-    func heads(_ simulation: Simulation) -> [FakeMessage] {
+    func heads(_ simulation: Simulation) -> [SimulatedMessage] {
         let closed = closed(simulation)
         let heads = simulation.store.lanes.keys.compactMap { closed.contains($0) ? nil : head(of: $0, simulation) }
         return heads.filter { !isBlocked($0, simulation) }.sorted { $0.sequence < $1.sequence }

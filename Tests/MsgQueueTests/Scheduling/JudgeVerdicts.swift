@@ -1,10 +1,12 @@
+import MsgQueueSimulation
+
 @testable import MsgQueue
 
 /// What the judge says of each step.
 extension Judge {
     // MARK: Attempts
 
-    mutating func starts(_ message: FakeMessage, _ conversation: Name, _ hand: Hand, _ simulation: Simulation) throws {
+    mutating func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand, _ simulation: Simulation) throws {
         guard !isAsleep else { return }
         let what = "message \(message.sequence) of \(message.conversation.text)"
         func fail(_ why: String) -> Violation { Violation("\(what) was started \(why)") }
@@ -35,7 +37,7 @@ extension Judge {
         direct.remove(message.sequence)
     }
 
-    private func startsWithOthers(_ message: FakeMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
+    private func startsWithOthers(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         guard !isLimited(simulation) else { throw fail("although a receiver asked the queue to wait") }
         guard !isBlocked(message, simulation) else { throw fail("although one before it failed for good") }
         guard !isMetered(message) else { throw fail("over a metered link") }
@@ -48,7 +50,7 @@ extension Judge {
         }
     }
 
-    private func startsByItself(_ message: FakeMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
+    private func startsByItself(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         let now = simulation.now
         let leave = hasLeave(message.conversation, simulation)
         guard leave || direct.contains(message.sequence) || returns(message, simulation) || following.contains(message.sequence)
@@ -70,7 +72,7 @@ extension Judge {
         }
     }
 
-    mutating func expires(_ message: FakeMessage, _ simulation: Simulation) throws {
+    mutating func expires(_ message: SimulatedMessage, _ simulation: Simulation) throws {
         guard !isAsleep else { return }
         guard hasExpired(message, simulation.now) else { throw Violation("message \(message.sequence) expired too early") }
         if session?.serves(message.conversation) == true { session?.tally.failed += 1 }
@@ -165,7 +167,7 @@ extension Judge {
     // MARK: Rest
 
     /// A message that could go now: the scheduler must not wait.
-    private func startable(_ simulation: Simulation) -> FakeMessage? {
+    private func startable(_ simulation: Simulation) -> SimulatedMessage? {
         let now = simulation.now
         guard mayStart(simulation), slotsTaken(simulation) < options.maxInFlight + Scheduler.slotsByHand else { return nil }
         let closed = closed(simulation)

@@ -56,7 +56,7 @@ import Testing
         try simulation.run { $0 == 1 ? .reject() : .sent }
         #expect(simulation.starts == [1, 2, 3])
         #expect(simulation.status(1) == .failed)
-        #expect(simulation.reports == [Report(stop: .empty, sent: 2, failed: 1)])
+        #expect(simulation.reports == [Report(stop: .empty, sent: 2, failed: 1, remainingFailed: 1)])
     }
 
     @Test func A3_successes_and_failures_mixed_end_where_they_belong() throws {

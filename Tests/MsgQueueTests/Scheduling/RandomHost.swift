@@ -1,3 +1,5 @@
+import MsgQueueSimulation
+
 @testable import MsgQueue
 
 /// Does to a simulation whatever a host and the world could do, at random but repeatable.

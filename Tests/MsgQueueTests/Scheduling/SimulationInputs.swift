@@ -1,43 +1,30 @@
+import MsgQueueSimulation
+
 @testable import MsgQueue
 
-/// What a host, a receiver and the world do to a simulation.
+/// What a host, a receiver and the world do to a simulation; each is told to the judge, too.
 extension Simulation {
     // MARK: Messages in
 
     /// Enqueues in one commit; their sequences.
     @discardableResult
-    func enqueue(_ conversations: [Name], _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
-        guard !storeIsBroken else {
-            storageTrouble()
-            return []
-        }
-        let messages = conversations.map { store.insert($0, change) }
-        var ahead: [Name: Int] = [:]
-        for message in messages { ahead[message.conversation, default: 0] += 1 }
-        for message in messages {
-            let own = ahead[message.conversation] ?? 1
-            let isDirect = scheduler.goesDirect(message.conversation) ?? isFirst(message, of: own)
-            ahead[message.conversation] = own - 1
+    func enqueue(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) -> [Int64] {
+        let enqueued = withoutActuallyEscaping(change) { engine.enqueue(conversations, $0) } ?? []
+        for (message, isDirect) in enqueued {
             note(.enqueued(message.sequence, message.conversation, direct: isDirect))
             judge.enqueued(message, isDirect: isDirect, self)
-            scheduler.enqueued(message.head, message.conversation, goesDirect: isDirect, now)
         }
-        return messages.map(\.sequence)
+        return enqueued.map(\.message.sequence)
     }
 
     @discardableResult
-    func enqueue(_ conversation: Name, count: Int = 1, _ change: (inout FakeMessage) -> Void = { _ in }) -> [Int64] {
+    func enqueue(_ conversation: Name, count: Int = 1, _ change: (inout SimulatedMessage) -> Void = { _ in }) -> [Int64] {
         enqueue(Array(repeating: conversation, count: count), change)
     }
 
     /// Puts messages on disk that the scheduler has not heard of: as before a start.
-    func preload(_ conversations: [Name], _ change: (inout FakeMessage) -> Void = { _ in }) {
-        for conversation in conversations { _ = store.insert(conversation, change) }
-    }
-
-    private func isFirst(_ message: FakeMessage, of own: Int) -> Bool {
-        let sending = flights.count { $0.conversation == message.conversation }
-        return store.count(of: message.conversation) - sending <= own
+    func preload(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) {
+        for conversation in conversations { engine.preload(conversation, change) }
     }
 
     // MARK: One message
@@ -45,43 +32,23 @@ extension Simulation {
     /// nil: it was taken.
     @discardableResult
     func force(_ sequence: Int64, _ action: PersonalAction, _ hand: Hand) -> QueueError.Code? {
-        guard let message = store[sequence] else { return .notFound }
-        let status = sendingPlaces.contains(sequence) ? .sending : message.progress.status
-        if let code = refusal({ try StatusRule.check(action, on: status) }) { return code }
-        let resolution: Resolution?
-        do throws(QueueError) { resolution = try core.force(message.row, hand, now) } catch { return error.code }
-        note(.forced(sequence, hand))
-        guard let resolution else {
-            judge.forced[sequence] = hand
+        do throws(QueueError) {
+            guard let wish = try engine.force(sequence, action, hand) else { return .storage }
+            note(.forced(sequence, hand))
+            if case .taken = wish { judge.forced[sequence] = hand }
             return nil
-        }
-        ended(unreachable: sequence, resolution)
-        store.apply(.endUnreachable(message.row, resolution))
-        follow(.endedUnreachable(message.row, resolution, now))
-        return nil
+        } catch { return error.code }
     }
 
     /// Puts what failed back, of one conversation or of all; how many.
     @discardableResult
     func retryAll(_ conversation: Name? = nil) -> Int {
-        guard judge.hasTransport, judge.isOnline || options.mode == .auto, !storeIsBroken else { return 0 }
-        let all = store.all.filter { $0.progress.status == .failed && (conversation == nil || $0.conversation == conversation) }
-        let failed = all.filter { !sendingPlaces.contains($0.sequence) }.sorted { $0.sequence < $1.sequence }
-        guard let last = failed.last else { return 0 }
-        rounds += 1
-        let round = scheduler.roundNumber ?? rounds
-        var first: [Name: Int64] = [:]
-        for message in failed {
-            store.update(message.sequence) {
-                $0.progress = OutcomeRule.putBack($0.progress, expiresAt: $0.expiresAt, round: round, now: now.wall)
-            }
-            note(.putBack(message.sequence))
-            if judge.isOnline { judge.putBack.insert(message.sequence) }
-            if first[message.conversation] == nil { first[message.conversation] = message.sequence }
+        let sequences = engine.retryAll(conversation)
+        for sequence in sequences {
+            note(.putBack(sequence))
+            if judge.isOnline { judge.putBack.insert(sequence) }
         }
-        for name in first.keys { refreshBlock(name) }
-        scheduler.putBack(first, round: round, through: last.sequence, now)
-        return failed.count
+        return sequences.count
     }
 
     @discardableResult
@@ -92,37 +59,18 @@ extension Simulation {
 
     @discardableResult
     func delete(_ sequence: Int64) -> QueueError.Code? {
-        guard let message = store[sequence] else { return .notFound }
-        if sendingPlaces.contains(sequence) { return .busy }
-        guard !storeIsBroken else {
-            storageTrouble()
-            return .storage
-        }
+        do throws(QueueError) {
+            guard try engine.delete(sequence) else { return .storage }
+        } catch { return error.code }
         note(.deleted(sequence))
-        store.delete(sequence)
         judge.forced[sequence] = nil
-        refreshBlock(message.conversation)
-        scheduler.removed(sequence, message.conversation, now)
         return nil
     }
 
     func clear(_ conversation: Name? = nil) {
-        guard !storeIsBroken else {
-            storageTrouble()
-            return
-        }
+        guard let removed = engine.clear(conversation) else { return }
         note(.cleared(conversation))
-        for flight in flights where conversation == nil || flight.conversation == conversation {
-            store.update(flight.sequence) { $0.progress.doomed = true }
-            core.doom(flight.token)
-        }
-        for message in Array(store.all) where conversation == nil || message.conversation == conversation {
-            guard message.progress.status == .queued || message.progress.status == .failed, message.cut == nil else { continue }
-            store.delete(message.sequence)
-            judge.forced[message.sequence] = nil
-        }
-        scheduler.cleared(conversation, now)
-        for name in conversation.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(name) }
+        for sequence in removed { judge.forced[sequence] = nil }
     }
 
     // MARK: Answers
@@ -136,7 +84,7 @@ extension Simulation {
             scheduler.callReturned(flight.token, now)
             note(.returned(sequence))
         }
-        try end(flight, outcome)
+        try engine.end(flight, outcome)
     }
 
     /// A transport's call that hung comes back, with an answer or none.
@@ -149,13 +97,9 @@ extension Simulation {
 
     /// An answer after the time-out.
     func answerLate(_ token: UInt64, _ outcome: Outcome) {
-        guard !storeIsBroken, unsaved.isEmpty, late.remove(token) != nil, let flight = core.lateFlight(token),
-            let message = store[flight.sequence], let progress = core.lateSuccess(token, outcome, message.row, now)
-        else { return }
+        guard let flight = core.lateFlight(token), engine.answerLate(token, outcome) else { return }
         note(.late(flight.sequence))
-        store.update(flight.sequence) { $0.progress = progress }
         judge.forced[flight.sequence] = nil
-        for effect in core.answeredLate(token, message.row, now) { if case .notice(let notice) = effect { follow(notice) } }
     }
 
     /// Attempts that are over and whose calls have not come back.
@@ -241,17 +185,17 @@ extension Simulation {
     /// The machine is switched off for so long by the wall clock, which may have been set meanwhile.
     func reboot(after milliseconds: Int64) {
         note(.rebooted(milliseconds))
-        now = Moment(wall: now.wall + milliseconds, mono: 1_000)
-        boot += 1
+        engine.commit()
+        engine.reboot(after: milliseconds)
         restart()
     }
 
     func breakStore() {
         note(.storageBroken)
-        storeIsBroken = true
+        engine.storeIsBroken = true
     }
 
-    func mendStore() { storeIsBroken = false }
+    func mendStore() { engine.storeIsBroken = false }
 
     func close() {
         note(.closing)
@@ -263,28 +207,10 @@ extension Simulation {
     func restart(hasTransport: Bool = true) {
         note(.restarted)
         lostDrains += (scheduler.session == nil ? 0 : 1) + scheduler.pending.count
-        for message in Array(store.all) {
-            guard let cut = message.cut else { continue }
-            let resolution = OutcomeRule.recover(
-                number: cut.number, startedAt: cut.startedAt, of: message.progress, holdInterrupted: options.holdInterrupted,
-                maxRetries: options.maxRetries)
-            if resolution.fate == .deleted {
-                store.delete(message.sequence)
-            } else {
-                store.update(message.sequence) { message in
-                    message.cut = nil
-                    message.progress = resolution.progress
-                }
-            }
-        }
-        (late, unsaved, storageUntil, storageDelay) = ([], [], 0, 0)
-        storeIsBroken = false
-        let opening = Opening(boot: boot, moment: now)
-        core = Core(options, opening, firstToken: core.nextToken, openedAt: now.wall)
-        if let hold = store.hold { scheduler.limit(until: hold.end(opening), now) }
+        engine.commit()
+        engine.restart()
         judge = Judge(options)
         judge.opened(self)
-        for conversation in Set(store.all.map(\.conversation)) { refreshBlock(conversation) }
         if hasTransport {
             scheduler.transportChanged(present: true, now)
             judge.hasTransport = true

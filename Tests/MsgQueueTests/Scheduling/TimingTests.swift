@@ -103,7 +103,7 @@ import Testing
         simulation.advance(10)
         simulation.drain()
         try simulation.run()
-        #expect(simulation.reports == [Report(stop: .empty, sent: 1, failed: 2)])
+        #expect(simulation.reports == [Report(stop: .empty, sent: 1, failed: 2, remainingFailed: 2)])
     }
 
     // MARK: In the background

@@ -56,16 +56,6 @@ def test_H9_what_is_received_and_unread_is_never_pruned(opened: Opener) -> None:
     assert queue.counts().unread == 2
 
 
-def test_H9_what_is_unread_counts_against_no_limit(opened: Opener) -> None:
-    queue = opened(transport=send, mode=Mode.MANUAL, direct=False, keep_sent=2)
-    for number in range(5):
-        queue.record("hello", sender="ana", id=f"r{number}")
-    for number in range(3):
-        queue.enqueue("hello", id=f"m{number}")
-    assert queue.drain().sent == 3
-    wait_until(lambda: ids(queue) == ["r0", "r1", "r2", "r3", "r4", "m1", "m2"])
-
-
 def test_H9_receipts_keep_their_times(opened: Opener) -> None:
     queue = opened(transport=send, mode=Mode.MANUAL, direct=False)
     id = queue.enqueue("hello")

@@ -25,8 +25,9 @@ class RetryPolicy:
     A ladder has at most 64 delays of 0 s to 7 days. `base` is 1 ms to 7 days (default 5 s), `factor` 1 to 100
     (default 2), `cap` from base to 7 days (default 1 hour). `max_retries` is 0 to 1000: a ladder's length, or 5, when
     it is None; a ladder that is shorter ends earlier, as the default one does. `jitter` varies each delay by plus or
-    minus this share at random, 0 to 1; it does not touch what a receiver asked for. Ranges are checked when the queue
-    is opened.
+    minus this share at random, 0 to 1; it does not touch what a receiver asked for. Where many clients share a
+    receiver, 0.2 or more keeps them from coming back together after an outage. Ranges are checked when the queue is
+    opened.
     """
 
     ladder: Sequence[float] | None = None

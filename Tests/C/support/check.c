@@ -37,6 +37,8 @@ int64_t check_patience_ms(void) {
   return 10000 * (times > 0 ? times : 1);
 }
 
+int check_times(int full, int reduced) { return check_patience_ms() > 10000 ? reduced : full; }
+
 unsigned check_failures(void) { return atomic_load(&failures); }
 
 static void fail(const char *file, int line) {
@@ -120,28 +122,95 @@ static enum verdict run_one(const struct check_test *test) {
   return verdict;
 }
 
-int check_run(const struct check_test *const *groups, size_t group_count, const char *filter) {
-  unsigned verdicts[VERDICTS] = { 0 };
-  signal(SIGALRM, on_alarm);
-  for (size_t group = 0; group < group_count; group++) {
-    for (const struct check_test *test = groups[group]; test->name != NULL; test++) {
-      if (filter == NULL || strstr(test->name, filter) != NULL) verdicts[run_one(test)]++;
-    }
+static struct check_test *registered;
+
+void check_register(struct check_test *test) {
+  test->next = registered;
+  registered = test;
+}
+
+enum { most_tests = 2048 };
+
+struct suite {
+  const struct check_test *tests[most_tests];
+  size_t count;
+};
+
+static int by_name(const void *left, const void *right) {
+  const struct check_test *const *one = left, *const *other = right;
+  return strcmp((*one)->name, (*other)->name);
+}
+
+static int by_place(const void *left, const void *right) {
+  const struct check_test *const *one = left, *const *other = right;
+  int files = strcmp((*one)->file, (*other)->file);
+  return files != 0 ? files : (*one)->line - (*other)->line;
+}
+
+static bool is_chosen(const struct check_test *test, const struct check_choice *choice) {
+  if (choice->here_only && test->place != CHECK_HERE) return false;
+  return choice->filter == NULL || strstr(test->name, choice->filter) != NULL;
+}
+
+/* All registered tests; NULL: a name occurs twice. */
+static struct suite *collect(void) {
+  static struct suite suite;
+  bool is_unique = true;
+  suite.count = 0;
+  for (const struct check_test *test = registered; test != NULL; test = test->next) {
+    if (suite.count == most_tests) return fprintf(stderr, "more than %d tests\n", most_tests), NULL;
+    suite.tests[suite.count++] = test;
   }
+  qsort(suite.tests, suite.count, sizeof suite.tests[0], by_name);
+  for (size_t index = 1; index < suite.count; index++) {
+    const struct check_test *one = suite.tests[index - 1], *other = suite.tests[index];
+    if (strcmp(one->name, other->name) != 0) continue;
+    fprintf(stderr, "two tests are named %s: %s:%d and %s:%d\n", one->name, one->file, one->line, other->file, other->line);
+    is_unique = false;
+  }
+  return is_unique ? &suite : NULL;
+}
+
+/* The chosen tests by file and line, as the linker may order constructors in any way; NULL: a name occurs twice. */
+static struct suite *choose(const struct check_choice *choice) {
+  struct suite *suite = collect();
+  size_t kept = 0;
+  unsigned number = 0;
+  if (suite == NULL) return NULL;
+  qsort(suite->tests, suite->count, sizeof suite->tests[0], by_place);
+  for (size_t index = 0; index < suite->count; index++) {
+    if (!is_chosen(suite->tests[index], choice)) continue;
+    if (number++ % choice->parts == choice->part) suite->tests[kept++] = suite->tests[index];
+  }
+  suite->count = kept;
+  return suite;
+}
+
+int check_run(const struct check_choice *choice) {
+  unsigned verdicts[VERDICTS] = { 0 };
+  const struct suite *suite = choose(choice);
+  if (suite == NULL) return 2;
+  signal(SIGALRM, on_alarm);
+  for (size_t index = 0; index < suite->count; index++) verdicts[run_one(suite->tests[index])]++;
   printf("%u passed, %u failed, %u skipped\n", verdicts[PASSED], verdicts[FAILED], verdicts[SKIPPED]);
   return verdicts[FAILED] == 0 && verdicts[PASSED] + verdicts[SKIPPED] > 0 ? 0 : 1;
 }
 
-int check_run_here(const struct check_test *const *groups, size_t group_count, const char *name) {
+int check_list(const struct check_choice *choice) {
+  const struct suite *suite = choose(choice);
+  if (suite == NULL) return 2;
+  for (size_t index = 0; index < suite->count; index++) printf("%s\n", suite->tests[index]->name);
+  return 0;
+}
+
+int check_run_here(const char *name) {
   static const int codes[VERDICTS] = { 0, 1, check_skipped_code };
-  for (size_t group = 0; group < group_count; group++) {
-    for (const struct check_test *test = groups[group]; test->name != NULL; test++) {
-      if (strcmp(test->name, name) != 0) continue;
-      running = test->name;
-      signal(SIGALRM, on_alarm);
-      alarm((unsigned)(check_patience_ms() / 1000 * 6));
-      return codes[run_here(test)];
-    }
+  for (const struct check_test *test = registered; test != NULL; test = test->next) {
+    if (strcmp(test->name, name) != 0) continue;
+    running = test->name;
+    signal(SIGALRM, on_alarm);
+    alarm((unsigned)(check_patience_ms() / 1000 * 6));
+    return codes[run_here(test)];
   }
   return 126;
 }

@@ -171,3 +171,9 @@ int64_t delay_of(struct scene *scene, const char *id) {
   msgq_message_free(message);
   return delay;
 }
+
+msgq_outcome outcome_of(msgq_verdict verdict) {
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = verdict;
+  return outcome;
+}

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "msgqueue.h"
+#include "scene.h"
 
 struct stub {
   msgq_verdict verdict;
@@ -26,5 +26,10 @@ struct stub {
 void stub_begin(struct stub *stub, msgq_verdict verdict);
 msgq_verdict stub_send(void *context, const msgq_delivery *delivery, msgq_outcome *out);
 void stub_release(void *context);
+
+/* Opens the scene's queue with this transport. */
+void stub_open(struct stub *stub, struct scene *scene);
+/* scene_begin, stub_begin and stub_open. */
+void stub_begin_open(struct stub *stub, struct scene *scene, msgq_verdict verdict);
 
 #endif

@@ -39,3 +39,14 @@ void stub_release(void *context) {
   struct stub *stub = context;
   atomic_fetch_add(&stub->released, 1);
 }
+
+void stub_open(struct stub *stub, struct scene *scene) {
+  scene_open(scene);
+  REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
+}
+
+void stub_begin_open(struct stub *stub, struct scene *scene, msgq_verdict verdict) {
+  scene_begin(scene);
+  stub_begin(stub, verdict);
+  stub_open(stub, scene);
+}

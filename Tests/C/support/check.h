@@ -1,6 +1,6 @@
 /*
- * The harness: a test is a function, a failed check is told with its place and its test goes on; a failed REQUIRE
- * ends its test. Counts tests, not checks. A test that cannot show anything here says why (SKIP) and is counted as that.
+ * The test runner. A test is a function that registers itself. A failed CHECK is reported with its file and line, and
+ * the test continues; a failed REQUIRE ends the test; SKIP ends a test that cannot show anything on this machine.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -11,35 +11,61 @@
 
 #include "msgqueue.h"
 
-/* Where a test runs: among the others, in a process of its own, or in one that has a network of its own, too. */
+/* Where a test runs: in the runner's process, in a process of its own, or in one that also has its own network namespace. */
 enum check_place { CHECK_HERE, CHECK_ALONE, CHECK_NETWORK };
 
 struct check_test {
   const char *name;
   void (*run)(void);
   enum check_place place;
+  const char *file;
+  int line;
+  struct check_test *next;
 };
 
-#define TEST(name) static void name(void)
-#define ROW(name) { #name, name, CHECK_HERE }
-#define ROW_ALONE(name) { #name, name, CHECK_ALONE }
-#define ROW_NETWORK(name) { #name, name, CHECK_NETWORK }
-#define ROWS_END { NULL, NULL, CHECK_HERE }
+/* Define a test. Its name begins with the ids of the rows it shows: TEST(Q4_...). Names are unique. Tests whose work
+   happens mostly in other processes are TEST_ALONE, too: valgrind, which sees only one process, leaves them out. */
+#define TEST(name) CHECK_DEFINE(name, CHECK_HERE)
+#define TEST_ALONE(name) CHECK_DEFINE(name, CHECK_ALONE)
+#define TEST_NETWORK(name) CHECK_DEFINE(name, CHECK_NETWORK)
 
-/* Runs the tests of all groups whose name contains `filter` (NULL: all). Returns the exit code of the program. */
-int check_run(const struct check_test *const *groups, size_t group_count, const char *filter);
+#define CHECK_DEFINE(name, place)                                                     \
+  static void name(void);                                                             \
+  __attribute__((constructor)) static void register_##name(void) {                    \
+    static struct check_test test = { #name, name, place, __FILE__, __LINE__, NULL }; \
+    check_register(&test);                                                            \
+  }                                                                                   \
+  static void name(void)
 
-/* Runs the test of this name in this process, whatever its place: what the process of its own does. Its exit code. */
-int check_run_here(const struct check_test *const *groups, size_t group_count, const char *name);
+void check_register(struct check_test *test);
+
+/* Which tests run. */
+struct check_choice {
+  const char *filter; /* part of the name; NULL: any */
+  bool here_only;     /* only those of the runner's own process */
+  unsigned part, parts; /* of those every one whose number modulo `parts` is `part` */
+};
+
+/* Runs the chosen tests by file name and line. Returns the exit code of the program. */
+int check_run(const struct check_choice *choice);
+
+/* Prints the names of the chosen tests. Returns the exit code of the program. */
+int check_list(const struct check_choice *choice);
+
+/* Runs the test of this name in this process, whatever its place. Returns the exit code of the process. */
+int check_run_here(const char *name);
 
 /* The exit code of a process whose only test was skipped. */
 enum { check_skipped_code = 77 };
 
-/* Failed checks so far in the test that runs; a forked child tells its own as its exit code. */
+/* Failed checks so far in the test that runs; a forked child reports its own in its exit code. */
 unsigned check_failures(void);
 
 /* How long a wait may last before it is a failure. Much longer than anything takes; MSGQ_TEST_PATIENCE multiplies it. */
 int64_t check_patience_ms(void);
+
+/* How often a test repeats something: `full`, or `reduced` under valgrind, where everything takes about 30 times as long. */
+int check_times(int full, int reduced);
 
 /* Milliseconds since 1970, as the library counts them, and since some start that no one can set. */
 int64_t wall_ms(void);
@@ -59,7 +85,7 @@ _Noreturn void check_skip_test(const char *reason);
 #define CHECK_RESULT(expected, call) check_result((expected), (call), __FILE__, __LINE__, #call)
 #define CHECK_NUMBER(expected, actual) check_number((int64_t)(expected), (int64_t)(actual), __FILE__, __LINE__, #actual)
 #define CHECK_TEXT(expected, actual) check_text((expected), (actual), __FILE__, __LINE__, #actual)
-/* (Spelled out once more, so that what is told is the condition as it is written, not as its macros expand.) */
+/* Not written with CHECK, so that the report shows the condition as it is written, not as its macros expand. */
 #define REQUIRE(condition) ((void)(check_that((condition), __FILE__, __LINE__, #condition) || (check_end_test(), false)))
 #define REQUIRE_OK(call) ((void)(check_result(MSGQ_OK, (call), __FILE__, __LINE__, #call) || (check_end_test(), false)))
 

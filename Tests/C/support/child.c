@@ -55,6 +55,27 @@ void child_kill(struct child *child) {
   CHECK_NUMBER(-1, child_wait(child));
 }
 
+pid_t child_fork(void) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm((unsigned)(check_patience_ms() / 1000));
+  }
+  return pid;
+}
+
+void child_end(void) {
+  execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
+  _exit(127);
+}
+
+void child_await(pid_t child) {
+  int status = -1;
+  REQUIRE(child > 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK_NUMBER(0, status);
+}
+
 static _Noreturn void tell_and_wait(const char *line) {
   printf("%s\n", line);
   fflush(stdout);

@@ -59,3 +59,11 @@ bool net_stays(struct scene *scene, msgq_connectivity connectivity, msgq_link li
   }
   return true;
 }
+
+void net_begin_online(struct scene *scene) {
+  net_begin(scene);
+  net_pair("va", 1);
+  net_run("ip route add default via 10.0.1.2");
+  REQUIRE_OK(msgq_monitor_start(scene->queue));
+  AWAIT_ONLINE(scene, MSGQ_LINK_ETHERNET);
+}

@@ -16,6 +16,8 @@ void net_pair(const char *name, int number);
 
 /* A queue that sends by itself, as soon as the kernel says that it is online. */
 void net_begin(struct scene *scene);
+/* The same, with a network "va" that leads out, and the queue told of it. */
+void net_begin_online(struct scene *scene);
 /* What the queue was told last. */
 bool net_is(struct scene *scene, msgq_connectivity connectivity, msgq_link link);
 /* Waits for it. */

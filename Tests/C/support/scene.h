@@ -53,6 +53,9 @@ void set_offline(struct scene *scene);
 /* Retries after these delays; copied by scene_open. */
 void set_ladder(struct scene *scene, const int64_t *ladder, size_t count);
 
+/* An outcome that says no more than this. */
+msgq_outcome outcome_of(msgq_verdict verdict);
+
 /* How long after its last attempt's end the message is due, by the queue's word: milliseconds. */
 int64_t delay_of(struct scene *scene, const char *id);
 

@@ -22,6 +22,14 @@ void child_kill(struct child *child);
 /* Waits for its end and returns its exit code; -1 when a signal ended it. */
 int child_wait(struct child *child);
 
+/* A fork of the test itself. It ends with the test, or after check_patience_ms. */
+pid_t child_fork(void);
+/* Ends the fork: its exit code tells whether its checks held. It executes another program, because valgrind would
+   report the memory of the parent's threads, which the fork does not have, as lost. */
+_Noreturn void child_end(void);
+/* Waits for the fork; fails when its checks failed. */
+void child_await(pid_t child);
+
 /* What the child does; returns its exit code. */
 int child_role(const char *role, const char *first, const char *second);
 

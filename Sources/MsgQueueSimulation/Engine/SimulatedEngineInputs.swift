@@ -1,0 +1,166 @@
+import MsgQueue
+
+/// What a host and a receiver do to a simulated engine. A change that returns nil or false was not made: the store would not take it, or the
+/// process ended.
+extension SimulatedEngine {
+    // MARK: Messages in
+
+    /// A message to be enqueued.
+    struct Entry {
+        var conversation: Name
+        var id: (_ sequence: Int64) -> String = { "m\($0)" }
+        var change: (inout SimulatedMessage) -> Void = { _ in }
+    }
+
+    /// Enqueues in one commit, and says of each whether it goes at once.
+    func enqueue(_ entries: [Entry]) -> [(message: SimulatedMessage, isDirect: Bool)]? {
+        guard isReady() else { return nil }
+        let messages = entries.map { store.insert($0.conversation, id: $0.id, $0.change) }
+        guard commit() else { return nil }
+        var ahead: [Name: Int] = [:]
+        for message in messages { ahead[message.conversation, default: 0] += 1 }
+        return messages.map { message in
+            let own = ahead[message.conversation] ?? 1
+            let isDirect = scheduler.goesDirect(message.conversation) ?? isFirst(message, of: own)
+            ahead[message.conversation] = own - 1
+            scheduler.enqueued(message.head, message.conversation, goesDirect: isDirect, now)
+            expect(expiry: message.expiresAt)
+            return (message, isDirect)
+        }
+    }
+
+    package func enqueue(
+        _ conversations: [Name], _ change: @escaping (inout SimulatedMessage) -> Void
+    ) -> [(message: SimulatedMessage, isDirect: Bool)]? {
+        enqueue(conversations.map { Entry(conversation: $0, change: change) })
+    }
+
+    /// Puts a message on disk that the scheduler does not know: as before a start.
+    package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
+        _ = store.insert(conversation, change)
+        store.commit()
+    }
+
+    private func isFirst(_ message: SimulatedMessage, of own: Int) -> Bool {
+        let sending = scheduler.flights.values.count { !$0.isEnded && $0.conversation == message.conversation }
+        return store.count(of: message.conversation) - sending <= own
+    }
+
+    /// What was recorded is committed before anything else is written.
+    private func isReady() -> Bool {
+        guard commit() else { return false }
+        guard storeIsBroken else { return true }
+        storageTrouble()
+        return false
+    }
+
+    // MARK: One message
+
+    package enum Wish {
+        /// An attempt is made as soon as its conversation is free.
+        case taken
+        /// It ended at once, without an attempt.
+        case ended(Resolution)
+    }
+
+    /// Throws as `retry` and `sendNow` do; nil: not done.
+    package func force(_ sequence: Int64, _ action: PersonalAction, _ hand: Hand) throws(QueueError) -> Wish? {
+        guard commit() else { return nil }
+        let message = try find(sequence, action)
+        guard let resolution = try core.force(message.row, hand, now) else { return .taken }
+        store.apply(.endUnreachable(message.row, resolution))
+        guard commit() else { return nil }
+        observer?.endedUnreachable(sequence, resolution)
+        follow(.endedUnreachable(message.row, resolution, now))
+        return .ended(resolution)
+    }
+
+    private func find(_ sequence: Int64, _ action: PersonalAction) throws(QueueError) -> SimulatedMessage {
+        guard let message = store[sequence] else { throw QueueError(.notFound, "there is no message \(sequence)") }
+        try StatusRule.check(action, on: sendingPlaces.contains(sequence) ? .sending : message.progress.status)
+        return message
+    }
+
+    /// Puts what failed back, of one conversation or of all; their sequences.
+    package func retryAll(_ conversation: Name?) -> [Int64] {
+        guard scheduler.hasTransport, scheduler.network.isOnline || options.mode == .auto, isReady() else { return [] }
+        let sending = sendingPlaces
+        let failed = store.all.filter {
+            $0.progress.status == .failed && (conversation == nil || $0.conversation == conversation) && !sending.contains($0.sequence)
+        }.sorted { $0.sequence < $1.sequence }
+        guard let last = failed.last else { return [] }
+        rounds += 1
+        let round = scheduler.roundNumber ?? rounds
+        var first: [Name: Int64] = [:]
+        for message in failed {
+            store.update(message.sequence) {
+                $0.progress = OutcomeRule.putBack($0.progress, expiresAt: $0.expiresAt, round: round, now: now.wall)
+            }
+            if first[message.conversation] == nil { first[message.conversation] = message.sequence }
+            expect(expiry: message.expiresAt)
+        }
+        guard commit() else { return [] }
+        for name in first.keys { refreshBlock(name) }
+        scheduler.putBack(first, round: round, through: last.sequence, now)
+        return failed.map(\.sequence)
+    }
+
+    /// False: not done.
+    package func delete(_ sequence: Int64) throws(QueueError) -> Bool {
+        let message = try find(sequence, .delete)
+        guard isReady() else { return false }
+        store.delete(sequence)
+        guard commit() else { return false }
+        refreshBlock(message.conversation)
+        scheduler.removed(sequence, message.conversation, now)
+        return true
+    }
+
+    /// The sequences of what was removed at once; nil: not done.
+    package func clear(_ conversation: Name?) -> [Int64]? {
+        guard isReady() else { return nil }
+        let open = flights.filter { conversation == nil || $0.conversation == conversation }
+        for flight in open { store.update(flight.sequence) { $0.progress.doomed = true } }
+        let removed = store.all.filter { message in
+            (conversation == nil || message.conversation == conversation) && message.cut == nil
+                && (message.progress.status == .queued || message.progress.status == .failed)
+        }.map(\.sequence)
+        for sequence in removed { store.delete(sequence) }
+        guard commit() else { return nil }
+        for flight in open { core.doom(flight.token) }
+        scheduler.cleared(conversation, now)
+        for name in conversation.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(name) }
+        return removed
+    }
+
+    // MARK: Answers
+
+    /// What an outcome makes of its message.
+    package func end(_ flight: Flight, _ outcome: Outcome) throws {
+        guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) vanished while it was sent") }
+        try perform(core.ended(flight, outcome, now, random: random()))
+    }
+
+    /// An answer after the time-out. False: it changes nothing.
+    package func answerLate(_ token: UInt64, _ outcome: Outcome) -> Bool {
+        guard isReady(), unsaved.isEmpty, late.remove(token) != nil, let flight = core.lateFlight(token),
+            let message = store[flight.sequence], let progress = core.lateSuccess(token, outcome, message.row, now)
+        else { return false }
+        store.update(flight.sequence) { $0.progress = progress }
+        guard commit() else { return false }
+        follow(core.answeredLate(token, message.row, now))
+        return true
+    }
+
+    /// Expires what waits without anything that would look at it, as the engine's maintenance does.
+    func expireOverdue() throws {
+        guard now.wall >= nextExpiry, isReady() else { return }
+        let sending = sendingPlaces
+        let waiting = store.queued.compactMap { sending.contains($0) ? nil : store[$0] }
+        for message in waiting where message.head.hasExpired(now) {
+            try perform(core.expired(message.row, message.sequence, message.conversation, now))
+        }
+        guard commit() else { return }
+        nextExpiry = waiting.map(\.head.expiresAt).filter { $0 > now.wall }.min() ?? Int64.max
+    }
+}

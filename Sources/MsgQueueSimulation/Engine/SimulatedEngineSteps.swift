@@ -1,0 +1,120 @@
+import MsgQueue
+
+extension SimulatedEngine {
+    /// Performs steps until there is nothing to do, or more than `starts` attempts to start. How many were started.
+    @discardableResult
+    package func settle(starts most: Int = .max) throws -> Int {
+        var begun = 0
+        for _ in 0..<stepLimit {
+            guard !isDown else { return begun }
+            saveUnsaved()
+            observer?.looks()
+            let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
+            let step = scheduler.next(now, queued: Int64(store.queued.count), inSession: inSession)
+            switch step {
+            case .start(let conversation, let sequence, let hand):
+                hasStart = true
+                guard begun < most else {
+                    commit()
+                    return begun
+                }
+                if try begin(conversation, sequence, hand) { begun += 1 }
+            case .wait(let until):
+                // What follows the commit may be something to do.
+                if store.isInTransaction {
+                    commit()
+                    continue
+                }
+                (hasStart, deadline) = (false, until)
+                try observer?.waits(until: until)
+                return begun
+            default: try perform(step)
+            }
+        }
+        throw Violation("\(stepLimit) steps without a wait")
+    }
+
+    /// All but starting and waiting.
+    private func perform(_ step: Step) throws {
+        switch step {
+        case .start, .wait: break
+        case .scan(let after, let limit):
+            let rows = store.queued(after: after, limit: limit)
+            observer?.reads(nil, after: after, rows: rows.count)
+            scheduler.scanned(rows, complete: rows.count < limit, now)
+        case .load(let conversation, let after, let limit):
+            let heads = store.queued(in: conversation, after: after, limit: limit)
+            observer?.reads(conversation, after: after, rows: heads.count)
+            scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
+        case .expire(let conversation, let sequence): try perform(core.expired(store[sequence]?.row, sequence, conversation, now))
+        case .seek(let after, let limit):
+            let rows = store.queued(after: after, limit: limit)
+            observer?.reads(nil, after: after, rows: rows.count)
+            scheduler.sought(rows, complete: rows.count < limit, now)
+        case .endUnreachable(let conversation, let sequence, let hand):
+            try observer?.endsUnreachable(sequence, hand)
+            try perform(core.wishEnded(store[sequence]?.row, sequence, conversation, hand, now))
+        case .timeOut(let token): try timeOut(token)
+        case .finish(let stop): try finish(stop)
+        case .raisePrompt:
+            try observer?.raisesPrompt()
+            let conversations = Int64(store.lanes.count)
+            let oldest = store.queued.first.flatMap { store[$0]?.createdAt } ?? 0
+            let bytes = store.queued.reduce(Int64(0)) { $0 + Int64(store[$1]?.body.count ?? 0) }
+            let asked = Prompt(
+                messages: Int64(store.queued.count), bytes: bytes, oldestAt: oldest, conversations: conversations,
+                timeout: options.promptTimeout)
+            try perform(core.promptRaised(asked, now))
+        case .withdrawPrompt:
+            try observer?.withdrawsPrompt()
+            try perform(core.promptWithdrawn())
+        }
+    }
+
+    private func begin(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Bool {
+        let message = store[sequence]
+        switch core.admit(message?.row, sequence, conversation, hand, now) {
+        case .none(let effects):
+            try perform(effects)
+            return false
+        case .start(let start):
+            guard let message else { throw Violation("message \(sequence) is started and is not there") }
+            if !storeIsBroken { try observer?.starts(message, conversation, hand) }
+            for change in start.changes { store.apply(change) }
+            guard commit() else { return false }
+            try perform(core.began(start))
+            if !answersInCall { scheduler.callReturned(start.flight.token, now) }
+            transport?(start, message)
+            return true
+        }
+    }
+
+    private func timeOut(_ token: UInt64) throws {
+        guard let flight = scheduler.flights[token] else { throw Violation("no attempt \(token) can time out") }
+        guard flight.deadline <= now.mono, !flight.isEnded else { throw Violation("attempt \(token) timed out too early") }
+        try observer?.timesOut(flight)
+        late.insert(token)
+        try perform(core.timedOut(token, now, random: random()))
+    }
+
+    private func failed(in conversation: Name?) -> Int64 {
+        guard let conversation, store.totals.failed > 0 else { return store.totals.failed }
+        return Int64(store.all.count { $0.conversation == conversation && $0.progress.status == .failed })
+    }
+
+    private func finish(_ stop: Report.Stop) throws {
+        guard commit() || !isDown else { return }
+        var report = scheduler.session?.report ?? Report()
+        report.stop = stop
+        report.remaining = Int64(scheduler.session?.conversation.map { store.count(of: $0) } ?? store.queued.count)
+        report.remainingFailed = failed(in: scheduler.session?.conversation)
+        try observer?.finishes(report)
+        if scheduler.finished(stop, through: store.lastSequence, now) { observer?.beginsNextDrain() }
+    }
+}
+
+/// A promise that a simulation saw broken.
+package struct Violation: Error, CustomStringConvertible {
+    package let description: String
+    package init(_ description: String) { self.description = description }
+}

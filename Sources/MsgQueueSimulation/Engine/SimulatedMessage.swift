@@ -1,0 +1,36 @@
+import MsgQueue
+
+/// A message in the simulated store.
+package struct SimulatedMessage {
+    package let sequence: Int64
+    package let id: String
+    package let conversation: Name
+    package var body: [UInt8] = []
+    package var metadata: [(key: String, value: String)] = []
+    /// Milliseconds since 1970.
+    package var createdAt: Int64 = 0
+    package var progress = Progress()
+    package var notBefore: Int64 = 0
+    package var expiresAt: Int64 = 0
+    package var unmeteredOnly = false
+    /// An attempt that is on disk and not ended there.
+    package var cut: (number: UInt32, startedAt: Int64)?
+
+    init(sequence: Int64, id: String, conversation: Name) {
+        self.sequence = sequence
+        self.id = id
+        self.conversation = conversation
+    }
+
+    /// Nothing but its retries can hold it back.
+    package var isPlain: Bool { notBefore == 0 && !unmeteredOnly }
+
+    /// As the engine's store would read it, without its body.
+    package var row: Row {
+        Row(
+            sequence: sequence, id: id, conversation: conversation, createdAt: createdAt, notBefore: notBefore, expiresAt: expiresAt,
+            unmeteredOnly: unmeteredOnly, progress: progress, bodySize: Int64(body.count))
+    }
+
+    package var head: Head { row.head }
+}

@@ -1,0 +1,159 @@
+import MsgQueue
+
+/// The store of a simulation: as on disk, where a message that is being sent counts as queued.
+///
+/// Changes belong to one transaction until `commit` or `rollback`.
+package struct SimulatedStore {
+    private var messages: [Int64: SimulatedMessage] = [:]
+    private var sequences: [String: Int64] = [:]
+    private var order: [Int64] = []
+    package private(set) var lanes: [Name: [Int64]] = [:]
+    /// Of all unsent messages.
+    private(set) var totals = Counts()
+    private var nextSequence: Int64 = 1
+    /// A receiver asked the whole queue to wait.
+    package private(set) var hold: Due?
+
+    /// What the transaction under way replaced, oldest first.
+    private var replaced: [(sequence: Int64, message: SimulatedMessage?)] = []
+    private var before: (nextSequence: Int64, hold: Due?)?
+
+    init() {}
+
+    package var lastSequence: Int64 { nextSequence - 1 }
+
+    package subscript(sequence: Int64) -> SimulatedMessage? { messages[sequence] }
+
+    subscript(id: String) -> SimulatedMessage? { sequences[id].flatMap { messages[$0] } }
+
+    package var all: some Collection<SimulatedMessage> { messages.values }
+    /// In order.
+    package var queued: [Int64] { order }
+
+    package func firstFailed(in conversation: Name) -> Int64? {
+        messages.values.filter { $0.conversation == conversation && $0.progress.status == .failed }.map(\.sequence).min()
+    }
+
+    package func count(of conversation: Name) -> Int { lanes[conversation]?.count ?? 0 }
+
+    package func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
+        let rows = order[Self.place(sequence + 1, in: order)...].prefix(limit).compactMap { messages[$0] }
+        return rows.map { ($0.conversation, $0.head) }
+    }
+
+    package func queued(in conversation: Name, after sequence: Int64, limit: Int) -> [Head] {
+        let lane = lanes[conversation] ?? []
+        return lane[Self.place(sequence + 1, in: lane)...].prefix(limit).compactMap { messages[$0]?.head }
+    }
+
+    // MARK: Changes
+
+    /// `id`: nil for one made of the sequence number.
+    mutating func insert(
+        _ conversation: Name, id: (_ sequence: Int64) -> String = { "m\($0)" }, _ change: (inout SimulatedMessage) -> Void = { _ in }
+    ) -> SimulatedMessage {
+        begin()
+        var message = SimulatedMessage(sequence: nextSequence, id: id(nextSequence), conversation: conversation)
+        change(&message)
+        nextSequence += 1
+        set(message.sequence, message)
+        return message
+    }
+
+    package mutating func update(_ sequence: Int64, _ change: (inout SimulatedMessage) -> Void) {
+        guard var message = messages[sequence] else { return }
+        change(&message)
+        set(sequence, message)
+    }
+
+    mutating func delete(_ sequence: Int64) { set(sequence, nil) }
+
+    /// As the engine's store writes it.
+    mutating func apply(_ change: Change) {
+        switch change {
+        case .requeue(let row, let progress): update(row.sequence) { $0.progress = progress }
+        case .beginAttempt(let sequence, let number, let startedAt): update(sequence) { $0.cut = (number, startedAt) }
+        case .endAttempt(let row, let resolution): end(row.sequence, resolution)
+        case .hold(let due):
+            begin()
+            hold = due
+        case .expire(let sequence, let progress, _):
+            if self[sequence]?.progress.status == .queued { update(sequence) { $0.progress = progress } }
+        case .endUnreachable(let row, let resolution):
+            if self[row.sequence]?.progress == row.progress { update(row.sequence) { $0.progress = resolution.progress } }
+        case .markDamaged, .recover: break
+        }
+    }
+
+    mutating func end(_ sequence: Int64, _ resolution: Resolution) {
+        switch resolution.fate {
+        case .discarded, .deleted: delete(sequence)
+        case .sent, .queued, .failed:
+            update(sequence) { message in
+                message.cut = nil
+                message.progress = resolution.progress
+            }
+        }
+    }
+
+    // MARK: Transactions
+
+    var isInTransaction: Bool { before != nil }
+
+    private mutating func begin() {
+        if before == nil { before = (nextSequence, hold) }
+    }
+
+    mutating func commit() {
+        replaced.removeAll(keepingCapacity: true)
+        before = nil
+    }
+
+    mutating func rollback() {
+        guard let before else { return }
+        let undone = replaced
+        for (sequence, message) in undone.reversed() { set(sequence, message) }
+        (nextSequence, hold) = before
+        commit()
+    }
+
+    private mutating func set(_ sequence: Int64, _ new: SimulatedMessage?) {
+        begin()
+        let old = messages[sequence]
+        replaced.append((sequence, old))
+        messages[sequence] = new
+        if let old { totals.add(old.progress.status, amount: -1, bytes: -Int64(old.body.count)) }
+        if let new { totals.add(new.progress.status, amount: 1, bytes: Int64(new.body.count)) }
+        if let old, new == nil { sequences[old.id] = nil }
+        if let new, old == nil { sequences[new.id] = sequence }
+        let (wasQueued, isQueued) = (old?.progress.status == .queued, new?.progress.status == .queued)
+        if wasQueued, !isQueued, let old { leaveOrder(old) }
+        if !wasQueued, isQueued, let new { joinOrder(new) }
+    }
+
+    // MARK: Order
+
+    private mutating func joinOrder(_ message: SimulatedMessage) {
+        order.insert(message.sequence, at: Self.place(message.sequence, in: order))
+        var lane = lanes.removeValue(forKey: message.conversation) ?? []
+        lane.insert(message.sequence, at: Self.place(message.sequence, in: lane))
+        lanes[message.conversation] = lane
+    }
+
+    private mutating func leaveOrder(_ message: SimulatedMessage) {
+        order.remove(at: Self.place(message.sequence, in: order))
+        var lane = lanes.removeValue(forKey: message.conversation) ?? []
+        lane.remove(at: Self.place(message.sequence, in: lane))
+        if !lane.isEmpty { lanes[message.conversation] = lane }
+    }
+
+    /// The first place whose number is not below this one.
+    private static func place(_ sequence: Int64, in numbers: [Int64]) -> Int {
+        var (low, high) = (0, numbers.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if numbers[middle] < sequence { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

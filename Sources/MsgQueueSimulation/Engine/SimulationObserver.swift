@@ -1,0 +1,41 @@
+import MsgQueue
+
+/// Is shown each step of a simulated engine before the step is performed; what it throws ends the run.
+package protocol SimulationObserver: AnyObject {
+    func looks()
+    func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws
+    func timesOut(_ flight: Flight) throws
+    func ends(_ message: SimulatedMessage, _ resolution: Resolution) throws
+    func expires(_ message: SimulatedMessage) throws
+    /// A request for this message ends without an attempt.
+    func endsUnreachable(_ sequence: Int64, _ hand: Hand) throws
+    func endedUnreachable(_ sequence: Int64, _ resolution: Resolution)
+    func finishes(_ report: Report) throws
+    /// Another drain, which waited for the end of the one before, begins.
+    func beginsNextDrain()
+    func raisesPrompt() throws
+    func withdrawsPrompt() throws
+    /// Queued messages were read, of one conversation or (nil) of all.
+    func reads(_ conversation: Name?, after sequence: Int64, rows: Int)
+    func waits(until: Int64?) throws
+    func storeRecovered()
+    func pauses()
+}
+
+extension SimulationObserver {
+    package func looks() {}
+    package func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) {}
+    package func timesOut(_ flight: Flight) {}
+    package func ends(_ message: SimulatedMessage, _ resolution: Resolution) {}
+    package func expires(_ message: SimulatedMessage) {}
+    package func endsUnreachable(_ sequence: Int64, _ hand: Hand) {}
+    package func endedUnreachable(_ sequence: Int64, _ resolution: Resolution) {}
+    package func finishes(_ report: Report) {}
+    package func beginsNextDrain() {}
+    package func raisesPrompt() {}
+    package func withdrawsPrompt() {}
+    package func reads(_ conversation: Name?, after sequence: Int64, rows: Int) {}
+    package func waits(until: Int64?) {}
+    package func storeRecovered() {}
+    package func pauses() {}
+}

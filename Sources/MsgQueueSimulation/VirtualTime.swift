@@ -1,0 +1,12 @@
+/// Time since a simulation began. The engine counts in milliseconds: fractions are cut, and a negative time is 0.
+public typealias VirtualTime = Duration
+
+extension Duration {
+    /// Whole milliseconds, 0 or more.
+    var wholeMilliseconds: Int64 {
+        guard self > .zero else { return 0 }
+        let (seconds, attoseconds) = components
+        let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)
+        return overflows ? Int64.max / 4 : min(product, Int64.max / 4) + attoseconds / 1_000_000_000_000_000
+    }
+}

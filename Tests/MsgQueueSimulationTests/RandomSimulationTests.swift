@@ -1,0 +1,103 @@
+import Glibc
+import MsgQueue
+import MsgQueueSimulation
+import Testing
+
+/// Random queues with random networks, receivers and crashes. `MSGQUEUE_SEED=17` repeats one, `MSGQUEUE_SEEDS` makes them more.
+@Suite struct RandomSimulationTests {
+    private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(max(1, number("MSGQUEUE_SEEDS") ?? 500)))
+
+    private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
+
+    @Test(arguments: seeds)
+    func X10_any_network_receiver_and_crash_loses_nothing_and_keeps_the_order(seed: UInt64) throws {
+        let report = try RandomScript(seed: seed).play()
+        #expect(report.lost.isEmpty && report.overtaking.isEmpty)
+        #expect(report.counts.queued == 0 && report.counts.sending == 0, "all was well for long enough")
+        // Each was answered in time, whatever the time-out.
+        let areAnswered = report.attempts.allSatisfy { attempt in attempt.endedAt.map { $0 - attempt.startedAt < .seconds(2) } ?? false }
+        if report.crashes == 0, areAnswered { #expect(report.sentTwice.isEmpty) }
+        for (id, status) in report.statuses where status == .sent {
+            #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "\(id) was never taken")
+        }
+        if seed % 10 == 0 { #expect(try RandomScript(seed: seed).play() == report, "the same seed gives the same run") }
+    }
+}
+
+/// An hour in which anything happens, and a week in which all is well.
+private struct RandomScript {
+    let seed: UInt64
+
+    private func options(_ random: inout SeededGenerator) -> MessageQueue.Options {
+        var options = MessageQueue.Options(mode: [.auto, .auto, .ask, .manual].randomElement(using: &random) ?? .auto)
+        options.direct = .random(using: &random)
+        options.maxInFlight = [1, 1, 3, 8].randomElement(using: &random) ?? 1
+        options.maxRetries = [1, 5, 1_000].randomElement(using: &random) ?? 5
+        let backoffs: [MessageQueue.Backoff] = [
+            .automatic, .ladder([.milliseconds(1), .milliseconds(20), .milliseconds(300)]),
+            .exponential(base: .milliseconds(500), factor: 2, cap: .seconds(600)),
+        ]
+        options.backoff = backoffs.randomElement(using: &random) ?? .automatic
+        options.jitter = [0, 0.5, 1].randomElement(using: &random) ?? 0
+        options.attemptTimeout = .seconds([2, 30].randomElement(using: &random) ?? 30)
+        options.holdInterrupted = .random(using: &random)
+        options.exhausted = Bool.random(using: &random) ? .discard : .keep
+        options.pauseOnUnauthorized = .random(using: &random)
+        options.expiry = [nil, nil, .seconds(600)].randomElement(using: &random) ?? nil
+        return options
+    }
+
+    func play() throws -> Simulation.Report {
+        var random = SeededGenerator(seed: seed)
+        let simulation = try Simulation(seed: seed, options: options(&random))
+        simulation.transport = { [unowned simulation] delivery, time in
+            guard time < .seconds(3_600) else { return .answer(.sent, after: .milliseconds(30)) }
+            let latency = Duration.milliseconds(Int64.random(in: 0...3_000, using: &simulation.random))
+            switch Int.random(in: 0..<20, using: &simulation.random) {
+            case 0..<12: return .answer(.sent, after: latency)
+            case 12: return .answer(.retry(.network), after: latency)
+            case 13: return .answer(.http(503, retryAfter: "3"), after: latency)
+            case 14: return .answer(.http(429), after: latency)
+            case 15: return .answer(.offline, after: latency)
+            case 16: return .answer(.reject(), after: latency)
+            case 17: return .answer(.http(401), after: latency)
+            default: return .noAnswer(accepted: delivery.attempt % 2 == 0)
+            }
+        }
+        func moment() -> VirtualTime { .milliseconds(Int64.random(in: 0...3_600_000, using: &random)) }
+        for number in 0..<Int.random(in: 1...60, using: &random) {
+            let lane = "c\(Int.random(in: 0..<4, using: &random))"
+            simulation.at(moment()) { try enqueue("m\(number)", lane, $0) }
+        }
+        for _ in 0..<Int.random(in: 0...6, using: &random) {
+            simulation.setConnectivity(Bool.random(using: &random) ? .offline : .online, at: moment())
+        }
+        for _ in 0..<Int.random(in: 0...4, using: &random) { simulation.at(moment()) { try $0.drain() } }
+        for _ in 0..<Int.random(in: 0...2, using: &random) {
+            simulation.at(moment()) { $0.pause() }
+            simulation.at(moment()) { $0.resume() }
+        }
+        for _ in 0..<Int.random(in: 0...4, using: &random) {
+            simulation.crash(at: .write(.random(in: 1...150, using: &random), isOnDisk: .random(using: &random)))
+        }
+        if Bool.random(using: &random) { simulation.crash(at: .time(moment())) }
+        try simulation.run(until: .seconds(3_600))
+        simulation.setConnectivity(.online)
+        simulation.resume()
+        for hour in 2...170 {
+            if simulation.options.mode != .auto { try simulation.drain() }
+            try simulation.run(until: .seconds(3_600 * hour))
+        }
+        return simulation.report
+    }
+
+    /// As a host does that was cut off in the call: again under the same id.
+    private func enqueue(_ id: String, _ conversation: String, _ simulation: Simulation) throws {
+        while simulation.status(of: id) == nil {
+            do throws(QueueError) {
+                try simulation.enqueue(id, conversation: conversation, id: id)
+                return
+            } catch { guard error.code == .unknown else { throw error } }
+        }
+    }
+}
