@@ -1,6 +1,6 @@
 """Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints. For Swift the same holds for the articles of the documentation catalogues; that of MsgQueue is
-built.
+after one is what it prints. For Swift the same holds for the articles of the documentation catalogues; that of MsgQueue
+is built.
 
     python3 Tests/check_readme.py c|python|swift
 
