@@ -250,6 +250,42 @@ TEST_ALONE(Q20_storage_trouble_comes_and_goes) {
   scene_end(&scene);
 }
 
+/* The attempt was answered, and the answer cannot be written yet. */
+TEST_ALONE(Q20_an_outcome_that_waits_for_the_store_reads_as_being_sent) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_PENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  put(&scene, "a", "ana", "1");
+  put(&scene, "b", "ana", "2");
+  put(&scene, "c", "ben", "3");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) == 1 && atomic_load(&stub.inside) == 0);
+  msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+  outcome.verdict = MSGQ_VERDICT_SENT;
+  msgq_counts all = MSGQ_COUNTS_INIT, ana = MSGQ_COUNTS_INIT, ben = MSGQ_COUNTS_INIT;
+  msgq_state state = MSGQ_STATE_INIT;
+  struct rlimit before = forbid_growth(&scene);
+  msgq_result answered = msgq_complete(scene.queue, atomic_load(&stub.token), &outcome);
+  msgq_result asked = msgq_get_state(scene.queue, &state);
+  msgq_status status = status_of(&scene, "a");
+  msgq_result counted = msgq_count(scene.queue, NULL, &all);
+  if (counted == MSGQ_OK) counted = msgq_count(scene.queue, "ana", &ana);
+  if (counted == MSGQ_OK) counted = msgq_count(scene.queue, "ben", &ben);
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK_RESULT(MSGQ_OK, answered);
+  CHECK_RESULT(MSGQ_OK, asked);
+  CHECK(state.storage_trouble);
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status);
+  CHECK_RESULT(MSGQ_OK, counted);
+  CHECK(all.sending == 1 && all.queued == 2 && all.sent == 0);
+  CHECK(ana.sending == 1 && ana.queued == 1 && ana.sent == 0);
+  CHECK(ben.sending == 0 && ben.queued == 1);
+  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  scene_end(&scene);
+}
+
 TEST(Q20_a_queue_that_is_read_only_has_a_state) {
   struct scene scene;
   scene_begin_open(&scene);

@@ -87,7 +87,10 @@ extension Core {
         statistics.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
         count(resolution.fate, row.conversation)
         let notices = notices(resolution, of: row, flight.number, now.wall)
-        effects.append(.record(Fact(sequence: flight.sequence, isOutcome: true, changes: changes, notices: notices)))
+        effects.append(
+            .record(
+                Fact(
+                    sequence: flight.sequence, conversation: row.conversation, isOutcome: true, changes: changes, notices: notices)))
         return effects
     }
 

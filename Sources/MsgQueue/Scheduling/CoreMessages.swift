@@ -15,7 +15,8 @@ extension Core {
         return [
             .record(
                 Fact(
-                    sequence: sequence, isOutcome: false, changes: [.expire(sequence: sequence, progress, attempt)],
+                    sequence: sequence, conversation: conversation, isOutcome: false,
+                    changes: [.expire(sequence: sequence, progress, attempt)],
                     notices: [.event(.status(change)), .countsChanged, .failuresChanged(conversation)]))
         ]
     }
@@ -24,7 +25,7 @@ extension Core {
     package mutating func damaged(_ sequence: Int64, _ conversation: Name, _ error: QueueError, _ now: Moment) -> [Effect] {
         leftQueue(sequence, conversation, now)
         let fact = Fact(
-            sequence: sequence, isOutcome: false, changes: [.markDamaged(sequence: sequence)],
+            sequence: sequence, conversation: conversation, isOutcome: false, changes: [.markDamaged(sequence: sequence)],
             notices: [.event(.storage(error)), .damaged(sequence: sequence, error, now), .countsChanged])
         return [.notice(.log(.error, error.detail)), .record(fact)]
     }
@@ -96,7 +97,7 @@ extension Core {
         return [
             .record(
                 Fact(
-                    sequence: sequence, isOutcome: false, changes: [.endUnreachable(row, resolution)],
+                    sequence: sequence, conversation: conversation, isOutcome: false, changes: [.endUnreachable(row, resolution)],
                     notices: [.endedUnreachable(row, resolution, now)]))
         ]
     }

@@ -10,6 +10,8 @@ package enum Effect {
 /// store does not take is kept and written later.
 package struct Fact {
     package let sequence: Int64
+    /// nil: not known.
+    package let conversation: Name?
     /// The message counts as being sent until this is written.
     package let isOutcome: Bool
     package let changes: [Change]

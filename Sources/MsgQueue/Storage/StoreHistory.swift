@@ -9,18 +9,24 @@ extension Store {
 
     /// Conversations, the one with the newest message first, behind one whose newest message has the sequence `before` (0: from the start).
     package func conversations(before: Int64, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
-        foldIfPossible()
+        // The newest rows are in no table of conversations yet: what they say goes first.
+        let newest = try newestUnfolded()
+        let end = before == 0 ? Int64.max : before
+        var found: [(Name, Counts?, Int64)] = []
+        for (name, sequence) in newest.sorted(by: { $0.value > $1.value }) where sequence < end && found.count < limit {
+            found.append((name, try foldedCounts(of: name), sequence))
+        }
         let statement = try database.statement(
             """
             SELECT \(ConversationColumn.self) FROM conversation INDEXED BY conversation_recent
-            WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC LIMIT ?2
+            WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC
             """)
-        statement.bind(1, before == 0 ? Int64.max : before)
-        statement.bind(2, Int64(limit))
-        var found: [(Name, Counts?, Int64)] = []
+        statement.bind(1, end)
         try statement.forEach { () throws(QueueError) in
+            guard found.count < limit else { return false }
             let fields = Fields<ConversationColumn>(statement)
-            found.append((Name(fields.text(.name)), checkedCounts(fields), fields.int(.lastSeq)))
+            let name = Name(fields.text(.name))
+            if newest[name] == nil { found.append((name, checkedCounts(fields), fields.int(.lastSeq))) }
             return true
         }
         var outlines: [Outline] = []
@@ -36,6 +42,19 @@ extension Store {
             }
         }
         return outlines
+    }
+
+    /// The newest row of each conversation that has rows which are not folded.
+    private func newestUnfolded() throws(QueueError) -> [Name: Int64] {
+        guard unfoldedRows > 0 else { return [:] }
+        let statement = try database.statement("SELECT seq, conversation FROM message NOT INDEXED WHERE seq > ?1 ORDER BY seq")
+        statement.bind(1, foldedThrough)
+        var newest: [Name: Int64] = [:]
+        try statement.forEach { () throws(QueueError) in
+            newest[Name(statement.text(1))] = statement.int(0)
+            return true
+        }
+        return newest
     }
 
     /// After a message is gone: its conversation's newest is another, or the conversation is gone, too.

@@ -65,10 +65,10 @@ import Testing
 
     @Test func Q20_storage_findings_are_told() throws {
         let bench = try EngineBench { $0.mode = .manual }
-        bench.engine.lock.withLock { bench.engine.emit(.storage(QueueError(.corrupt, "a message is damaged"))) }
+        bench.engine.context.lock.withLock { bench.engine.events.emit(.storage(QueueError(.corrupt, "a message is damaged"))) }
         #expect(try bench.engine.state().storage == .corrupt)
         #expect(try !bench.engine.state().hasStorageTrouble)
-        bench.engine.lock.withLock { bench.engine.emit(.storage(nil)) }
+        bench.engine.context.lock.withLock { bench.engine.events.emit(.storage(nil)) }
         #expect(try bench.engine.state().storage == nil)
     }
 

@@ -170,6 +170,27 @@ import Testing
         }
     }
 
+    /// The engine is made of parts: none of them is so large that nobody can keep it in mind.
+    @Test func no_type_of_the_engine_has_more_than_600_lines() throws {
+        var lines: [Substring: Int] = [:]
+        for file in try files("MsgQueue/Engine") {
+            var type: Substring?
+            for line in file.lines {
+                if let begun = Self.type(begunBy: line) { type = begun }
+                if let type { lines[type, default: 0] += 1 }
+                if line.hasPrefix("}") { type = nil }
+            }
+        }
+        try #require((lines["Engine"] ?? 0) > 100 && (lines["Driver"] ?? 0) > 100)
+        for (type, count) in lines { #expect(count <= 600, "\(type) has \(count) lines") }
+    }
+
+    /// The type that is declared, or extended, by a line that begins a file's part.
+    private static func type(begunBy line: Substring) -> Substring? {
+        line.firstMatch(
+            of: /^(?:(?:@\w+|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|extension) (\w+)/)?.1
+    }
+
     @Test func this_test_can_see_a_type() {
         let text = "final class Hidden {\n    let store: Store\n    let place = .Member\n    enum Inner {}\n}"
         #expect(Self.declaredTypes(text) == ["Hidden"])

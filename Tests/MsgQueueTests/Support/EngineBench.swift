@@ -75,10 +75,10 @@ final class EngineBench: @unchecked Sendable {
 
     /// What the timer thread does when it hears that the wall clock was set, or that the machine slept.
     func hearOfClock() throws {
-        engine.lock.withLock {
-            engine.core.scheduler.clockSet(clock.ports.moment)
-            engine.maintain()
-            engine.settle()
+        engine.context.lock.withLock {
+            engine.context.core.scheduler.clockSet(clock.ports.moment)
+            engine.maintenance.run(engine.writes, engine.transactions)
+            engine.driver.settle()
         }
         try poll()
     }

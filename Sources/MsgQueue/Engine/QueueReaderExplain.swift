@@ -1,45 +1,44 @@
 /// Why a message is not sent yet.
-extension Engine {
-    package func explain(_ id: String) throws(QueueError) -> Explanation {
-        try DraftRule.check(id: id)
-        return try locked { () throws(QueueError) in
-            guard let row = try store.find(id, .none) else {
-                throw QueueError(.notFound, "there is no message \(id)")
-            }
-            let now = ports.moment
-            let (reason, until, holder) = try reason(row, core.scheduler, now)
-            let behind = try holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
-            return Explanation(reason: reason, until: until, behind: behind, text: try text(reason, until, row, now))
+extension QueueReader {
+    func explain(_ id: String) throws(QueueError) -> Explanation {
+        guard let row = try store.find(id, .none) else {
+            throw QueueError(.notFound, "there is no message \(id)")
         }
+        let now = ports.moment
+        let (reason, until, holder) = try reason(row, context.core.scheduler, now)
+        let behind = try holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
+        return Explanation(reason: reason, until: until, behind: behind, text: try text(reason, until, row, now))
     }
 
     private func text(_ reason: Explanation.Reason, _ until: Int64, _ row: Row, _ now: Moment) throws(QueueError) -> String {
         if reason == .noTransport, options.readOnly { return Words.readOnly }
         if reason == .next, let hung = hungCalls { return Words.hung(hung) }
         let place = try place(of: row)
-        let wait = core.scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
+        let wait = context.core.scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
         let connected = reason == .offline ? try waitWhenConnected(row, place: place, now) : nil
-        return Words.explanation(wait, connected: connected, now: now.wall, isAsking: core.scheduler.isAsking(now))
+        return Words.explanation(wait, connected: connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now))
     }
 
     /// Calls of the transport that do not come back and hold up all others; nil: not so many.
     var hungCalls: Int? {
-        guard core.scheduler.slotsTaken >= options.maxInFlight, core.scheduler.hung > Scheduler.hungCeiling else { return nil }
-        return core.scheduler.hung
+        guard context.core.scheduler.slotsTaken >= options.maxInFlight, context.core.scheduler.hung > Scheduler.hungCeiling else {
+            return nil
+        }
+        return context.core.scheduler.hung
     }
 
     /// Where a batch limits what goes in one run: how many queued messages are before it; Int.max: not known to be fewer than a batch.
     private func place(of row: Row) throws(QueueError) -> Int {
         guard options.drainBatch > 0 else { return 0 }
         let counted = min(options.drainBatch, Scheduler.scanChunk)
-        let sending = sendingPlaces
+        let sending = writes.sendingPlaces
         let first = try store.queued(after: 0, limit: counted + sending.count)
         return first.filter { !sending.contains($0.head.sequence) }.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
     }
 
     /// What a message that waits for a connection waits for then.
     private func waitWhenConnected(_ row: Row, place: Int, _ now: Moment) throws(QueueError) -> Wait {
-        let connected = core.scheduler.connected(now, place: place)
+        let connected = context.core.scheduler.connected(now, place: place)
         let (reason, until, holder) = try reason(row, connected, now)
         // Who goes as soon as another has gone, goes when connected.
         if reason == .behind, let holder, let first = try store.row(at: holder, .none), first.sequence != row.sequence,
@@ -53,7 +52,7 @@ extension Engine {
     private func reason(
         _ row: Row, _ scheduler: Scheduler, _ now: Moment
     ) throws(QueueError) -> (Explanation.Reason, Int64, Int64?) {
-        if sendingPlaces.contains(row.sequence) { return (.sending, 0, nil) }
+        if writes.sendingPlaces.contains(row.sequence) { return (.sending, 0, nil) }
         switch row.progress.status {
         case .sent, .delivered, .read: return (.done, 0, nil)
         case .sending: return (.sending, 0, nil)

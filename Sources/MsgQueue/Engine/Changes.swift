@@ -1,0 +1,217 @@
+/// What callers change of messages that are in the store. Under the engine's lock.
+final class Changes {
+    private let context: EngineContext
+    private let store: Store
+    private let events: EventDelivery
+    private let health: StoreHealth
+    private let maintenance: Maintenance
+    private let transactions: Transactions
+    private let writes: PendingWrites
+
+    init(_ parts: EngineParts) {
+        (context, store, events, health) = (parts.context, parts.context.store, parts.events, parts.health)
+        (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
+    }
+
+    // MARK: One message
+
+    /// The message with this id, as a person may change it.
+    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.Part) throws(QueueError) -> Row {
+        guard let row = try store.find(id, part) else {
+            throw QueueError(.notFound, "there is no message \(id)")
+        }
+        guard let action else { return row }
+        let status = writes.sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
+        try StatusRule.check(action, on: status)
+        return row
+    }
+
+    func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
+        let row = try find(id, .edit, .whole)
+        try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, context.options)
+        try transactions.run(durable: true) { () throws(QueueError) in
+            try store.replaceBody(of: row, body, now: context.ports.wall())
+            if row.progress.perhapsArrived {
+                // What perhaps arrived is not this.
+                var progress = row.progress
+                progress.perhapsArrived = false
+                try store.update(row, to: progress)
+            }
+        }
+        events.countsChanged()
+    }
+
+    func delete(_ id: String) throws(QueueError) {
+        // Found without a look at its checksums: a damaged message can be removed, too.
+        let row = try find(id, .delete, .outline)
+        try transactions.run(durable: true) { () throws(QueueError) in
+            try store.fitCounts(to: row, .whole)
+            try store.delete(row)
+            if !row.progress.status.isUnsent { try store.remember(id, isReceived: row.isReceived, now: context.ports.wall()) }
+        }
+        store.scrub()
+        writes.refreshBlock(row.conversation)
+        context.core.scheduler.removed(row.sequence, row.conversation, context.ports.moment)
+        events.emit(.deleted(id: id, conversation: row.conversation.text))
+        events.countsChanged()
+    }
+
+    func retry(_ id: String) throws(QueueError) { try force(id, .retry, .retry) }
+
+    func sendNow(_ id: String) throws(QueueError) { try force(id, .sendNow, .sendNow) }
+
+    private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(QueueError) {
+        let row = try find(id, action, .none)
+        let now = context.ports.moment
+        guard let resolution = try context.core.force(row, hand, now) else { return }
+        try transactions.run(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
+        writes.perform(context.core.endedUnreachable(row, resolution, now))
+    }
+
+    func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
+        let row = try find(id, nil, .whole)
+        let status = writes.sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
+        let earliest = row.isReceived ? row.createdAt : row.progress.sentAt
+        let now = context.ports.wall()
+        guard let progress = try StatusRule.receipt(receipt, on: status, of: row.progress, earliest: earliest, now: now) else { return }
+        try transactions.run(durable: true) { () throws(QueueError) in try store.update(row, to: progress) }
+        if row.isReceived { maintenance.historyGrew() }
+        events.countsChanged()
+        events.emit(
+            .status(
+                StatusChange(
+                    id: row.id, conversation: row.conversation.text, from: status, to: progress.status, attempt: 0, failure: nil,
+                    at: now)))
+    }
+
+    // MARK: Many messages
+
+    /// Removes what is unsent of one conversation or of all; what is being sent goes when its attempt ends, unless that succeeds.
+    func clear(_ conversation: String?) throws(QueueError) {
+        let name = conversation.map { Name($0) }
+        // An outcome that is not on disk yet would bring its message back.
+        if writes.hasUnsaved { writes.saveUnsaved() }
+        if writes.hasUnsaved, let trouble = health.trouble { throw trouble }
+        let flights = context.core.scheduler.flights.values.filter {
+            !$0.isEnded && (name == nil || $0.conversation == name)
+        }
+        do throws(QueueError) { try clear(name, flights, isTried: true) } catch {
+            guard error.isFull else { throw error }
+            // Few at a time need less of the log, which is copied in between. An error may leave some of them removed.
+            defer { events.countsChanged() }
+            while try transactions.run(durable: true, { () throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4) }) > 0 {}
+            try clear(name, flights, isTried: false)
+        }
+        for flight in flights { context.core.doom(flight.token) }
+        store.scrub()
+        context.core.scheduler.cleared(name, context.ports.moment)
+        for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
+        events.emit(.cleared(conversation: conversation))
+        events.countsChanged()
+    }
+
+    private func clear(_ name: Name?, _ flights: [Flight], isTried: Bool) throws(QueueError) {
+        try transactions.run(durable: true, room: isTried ? .inLog : .kept, isTried: isTried) { () throws(QueueError) in
+            for flight in flights {
+                guard let row = context.core.flying[flight.token] else { continue }
+                var progress = row.progress
+                progress.doomed = true
+                try store.update(row, to: progress)
+            }
+            _ = try store.deleteUnsent(of: name)
+        }
+    }
+
+    // MARK: Retrying all
+
+    /// All that failed, of one conversation or (nil) of all, put back in several transactions: others have their turn between two of them.
+    struct Retry {
+        let conversation: Name?
+        /// Messages that were put back.
+        fileprivate(set) var count: Int64 = 0
+        /// The place that it came to.
+        fileprivate var after: Int64 = 0
+        /// What fails meanwhile behind this one is no part of it, nor what fails again.
+        fileprivate var through = Int64.max
+        /// So many messages are put back in one transaction.
+        fileprivate var limit = 256
+
+        init(_ conversation: Name?) { self.conversation = conversation }
+    }
+
+    /// What one transaction of a retry did.
+    private struct PutBack {
+        let count: Int64
+        let last: Int64
+        let hasMore: Bool
+    }
+
+    /// Puts the next ones back. False: there are no more.
+    func putBack(_ retry: inout Retry) throws(QueueError) -> Bool {
+        guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "there is no transport to send with") }
+        guard context.core.scheduler.network.isOnline || context.options.mode == .auto else { return false }
+        if writes.hasUnsaved { writes.saveUnsaved() }
+        if writes.hasUnsaved, let trouble = health.trouble { throw trouble }
+        retry.through = min(retry.through, store.lastSequence)
+        guard let step = try putBack(retry.conversation, after: retry.after, through: retry.through, limit: &retry.limit) else {
+            return false
+        }
+        retry.count += step.count
+        retry.after = step.last
+        return step.hasMore
+    }
+
+    /// Puts the next ones back, in one transaction; fewer of them when the disk is full.
+    private func putBack(_ conversation: Name?, after: Int64, through: Int64, limit: inout Int) throws(QueueError) -> PutBack? {
+        while limit > 1 {
+            do throws(QueueError) { return try putBack(conversation, after: after, through: through, limit: limit) } catch {
+                guard error.isFull else { throw error }
+                limit /= 4
+            }
+        }
+        return try putBack(conversation, after: after, through: through, limit: 1)
+    }
+
+    private func putBack(_ conversation: Name?, after: Int64, through: Int64, limit: Int) throws(QueueError) -> PutBack? {
+        let sequences = try store.failed(in: conversation, after: after, through: through, limit: limit)
+        guard let last = sequences.last else { return nil }
+        let now = context.ports.moment
+        let round = context.core.scheduler.roundNumber ?? UInt32(truncatingIfNeeded: context.ports.random()) | 1
+        var rows: [Row] = []
+        let isLeast = limit == 1
+        try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
+            rows.removeAll(keepingCapacity: true)
+            for sequence in sequences {
+                guard let row = try failedRow(sequence) else { continue }
+                try store.update(row, to: OutcomeRule.putBack(row.progress, expiresAt: row.expiresAt, round: round, now: now.wall))
+                rows.append(row)
+            }
+        }
+        var first: [Name: Int64] = [:]
+        for row in rows {
+            if first[row.conversation] == nil { first[row.conversation] = row.sequence }
+            if row.expiresAt > now.wall { maintenance.expires(at: row.expiresAt) }
+            events.emit(
+                .status(
+                    StatusChange(
+                        id: row.id, conversation: row.conversation.text, from: .failed, to: .queued, attempt: 0, failure: nil, at: now.wall)
+                ))
+        }
+        for name in first.keys { writes.refreshBlock(name) }
+        context.core.scheduler.putBack(first, round: round, through: last, now)
+        events.countsChanged()
+        return PutBack(count: Int64(rows.count), last: last, hasMore: sequences.count == limit)
+    }
+
+    /// A failed message as it was written; nil: it is damaged, and stays failed.
+    private func failedRow(_ sequence: Int64) throws(QueueError) -> Row? {
+        do throws(QueueError) {
+            guard let row = try store.row(at: sequence, .none), row.progress.status == .failed else { return nil }
+            return row
+        } catch {
+            guard error.code == .corrupt else { throw error }
+            Log.error("\(store.path): \(error.detail)")
+            return nil
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/// The parts of an engine. Each knows only those before it.
+struct EngineParts {
+    let context: EngineContext
+    let events: EventDelivery
+    let poll: PollHost?
+    let timer: EngineTimer
+    let network: NetworkWatch
+    let health: StoreHealth
+    let workers: WorkerPool
+    let host: HostCalls
+    let drains: Drains
+    let maintenance: Maintenance
+    let transactions: Transactions
+    let writes: PendingWrites
+
+    init(_ context: EngineContext) throws(QueueError) {
+        self.context = context
+        events = EventDelivery(context)
+        let alarm = try Alarm()
+        do throws(QueueError) { poll = context.options.polled ? try PollHost(context, events) : nil } catch {
+            alarm.close()
+            throw error
+        }
+        timer = EngineTimer(context, alarm)
+        network = NetworkWatch(context, events)
+        health = StoreHealth(context, events)
+        workers = WorkerPool(context, health)
+        host = HostCalls(context, events, poll, workers)
+        drains = Drains(context, events, health)
+        maintenance = Maintenance(context, events, health)
+        transactions = Transactions(context, health, maintenance)
+        writes = PendingWrites(context, events, health, maintenance, drains, transactions)
+    }
+}

@@ -1,0 +1,191 @@
+/// New messages: the host's own, stored by several callers in one transaction, and others' recorded ones. Under the engine's lock, except for
+/// `enqueue`, which takes it.
+final class Insertion {
+    private let context: EngineContext
+    private let store: Store
+    private let events: EventDelivery
+    private let health: StoreHealth
+    private let maintenance: Maintenance
+    private let transactions: Transactions
+    private let gate = WriteGate()
+    private var idBits: RandomBits
+
+    init(_ parts: EngineParts, _ idBits: RandomBits) {
+        (context, store, events, health) = (parts.context, parts.context.store, parts.events, parts.health)
+        (maintenance, transactions) = (parts.maintenance, parts.transactions)
+        self.idBits = idBits
+    }
+
+    /// Stores the drafts in this order, all or none; gives their ids. `settle` follows under the lock.
+    func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>, settle: () -> Void) throws(QueueError) -> [String] {
+        let command = WriteGate.Command(drafts)
+        gate.submit(command) { collect in
+            context.lock.lock()
+            defer { context.lock.unlock() }
+            let commands = collect()
+            run(commands)
+            settle()
+        }
+        return try command.result.get()
+    }
+
+    /// Runs what several callers wait for, in one transaction.
+    private func run(_ commands: [WriteGate.Command]) {
+        guard context.phase == .open else {
+            for command in commands { command.result = .failure(context.ending) }
+            return
+        }
+        insert(commands)
+        // A page that could not be read once is no damage.
+        let again = commands.filter { if case .failure(let error) = $0.result { error.code == .corrupt } else { false } }
+        guard !again.isEmpty else { return }
+        store.forgetPages()
+        insert(again)
+    }
+
+    /// A message that was inserted, and where its draft is: a batch may have a million of them.
+    private struct Inserted {
+        let sequence: Int64
+        let expiresAt: Int64
+        let command: Int
+        let draft: Int
+    }
+
+    private func insert(_ commands: [WriteGate.Command]) {
+        let now = context.ports.moment
+        var inserted: [Inserted] = []
+        do throws(QueueError) {
+            try context.checkWritable()
+            try takeRoom(for: commands)
+            try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
+                inserted.removeAll(keepingCapacity: true)
+                for (index, command) in commands.enumerated() {
+                    do throws(QueueError) {
+                        try checkRoom(command.drafts)
+                        try checkDuplicates(command.drafts)
+                    } catch {
+                        // Refused before anything of it was written; the others go on.
+                        guard [.duplicate, .full].contains(error.code) else { throw error }
+                        command.result = .failure(error)
+                        continue
+                    }
+                    var ids: [String] = []
+                    ids.reserveCapacity(command.drafts.count)
+                    for (place, draft) in command.drafts.enumerated() {
+                        let row = try store.insert(
+                            draft, expiresAt: expiry(draft, now.wall), now: now.wall, random: idBits.next())
+                        inserted.append(Inserted(sequence: row.sequence, expiresAt: row.expiresAt, command: index, draft: place))
+                        ids.append(row.id)
+                    }
+                    command.result = .success(ids)
+                }
+            }
+        } catch {
+            for command in commands {
+                if case .failure(let refusal) = command.result, refusal.code != .internal { continue }
+                command.result = .failure(error)
+            }
+            return
+        }
+        announce(inserted, commands, now)
+        do throws(QueueError) { try store.foldIfMany() } catch { health.report(error) }
+    }
+
+    /// Room on the disk for all of them, so that they can be sent when it is full.
+    private func takeRoom(for commands: [WriteGate.Command]) throws(QueueError) {
+        var (messages, bytes) = (0, Int64(0))
+        for command in commands {
+            messages += command.drafts.count
+            for draft in command.drafts { bytes += Int64(draft.body.count) }
+        }
+        try store.takeRoom(messages: messages, bytes: bytes)
+    }
+
+    private func checkRoom(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
+        guard context.options.limitMessages > 0 || context.options.limitBytes > 0 else { return }
+        let bytes = drafts.reduce(Int64(0)) { $0 + Int64($1.body.count) }
+        try DraftRule.checkRoom(for: Int64(drafts.count), bytes: bytes, in: store.totals, context.options)
+    }
+
+    private func checkDuplicates(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
+        var seen = Set<Name>()
+        for draft in drafts {
+            guard let id = draft.id else { continue }
+            if drafts.count > 1, !seen.insert(Name(id)).inserted {
+                throw QueueError(.duplicate, "the id \(id) occurs twice in the batch")
+            }
+            if try store.contains(id) {
+                throw QueueError(.duplicate, "the id \(id) is in the store already")
+            }
+            if try store.remembered(id, since: context.rememberedSince) != nil {
+                throw QueueError(.duplicate, "the id \(id) was sent not long ago")
+            }
+        }
+    }
+
+    /// Tells scheduler and host of messages that are on disk.
+    private func announce(_ inserted: [Inserted], _ commands: [WriteGate.Command], _ now: Moment) {
+        guard !inserted.isEmpty else { return }
+        // Of this commit, not told yet: they do not stand before a message.
+        var ahead: [Name: Int64] = [:]
+        if inserted.count > 1 { for place in inserted { ahead[commands[place.command].drafts[place.draft].conversation, default: 0] += 1 } }
+        for place in inserted {
+            let draft = commands[place.command].drafts[place.draft]
+            let direct =
+                context.core.scheduler.goesDirect(draft.conversation) ?? isFirst(draft.conversation, of: ahead[draft.conversation] ?? 1)
+            ahead[draft.conversation, default: 1] -= 1
+            let head = Head(
+                sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+            context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
+            if place.expiresAt != 0 { maintenance.expires(at: place.expiresAt) }
+            guard events.hasHandler, case .success(let ids) = commands[place.command].result else { continue }
+            events.emit(
+                .status(
+                    StatusChange(
+                        id: ids[place.draft], conversation: draft.conversation.text, from: nil, to: .queued, attempt: 0, failure: nil,
+                        at: now.wall)))
+        }
+        events.countsChanged()
+        context.core.statistics.enqueued(Int64(inserted.count), now)
+    }
+
+    /// A draft's own expiry, or the queue's.
+    private func expiry(_ draft: borrowing BorrowedDraft, _ now: Int64) -> Int64 {
+        guard draft.expiresAt == 0, context.options.expiry > 0 else { return draft.expiresAt }
+        return max(now, draft.notBefore).subtractingClamped(-context.options.expiry)
+    }
+
+    /// Whether nothing of its conversation waits before a message; `own`: so many queued ones are it and those behind it.
+    private func isFirst(_ conversation: Name, of own: Int64) -> Bool {
+        do throws(QueueError) {
+            let sending = context.core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
+            return try store.counts(of: conversation).queued - Int64(sending) <= own
+        } catch {
+            health.report(error)
+            return false
+        }
+    }
+
+    // MARK: Others' messages
+
+    /// Puts somebody else's message into the history; a second time changes nothing.
+    func record(_ draft: BorrowedDraft, sender: String) throws(QueueError) -> String {
+        if let id = draft.id, let known = try store.find(id, .none) {
+            guard known.isReceived else {
+                throw QueueError(.duplicate, "the id \(id) is one of our own messages")
+            }
+            return id
+        }
+        if let id = draft.id, let isReceived = try store.remembered(id, since: context.rememberedSince) {
+            guard isReceived else { throw QueueError(.duplicate, "the id \(id) was one of our own messages") }
+            return id
+        }
+        let now = context.ports.moment
+        try store.takeRoom(messages: 1, bytes: Int64(draft.body.count))
+        let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
+            try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
+        }
+        events.countsChanged()
+        return row.id
+    }
+}

@@ -1,0 +1,96 @@
+/// What callers see. Nothing here performs a step of the core or writes. Under the engine's lock.
+final class QueueReader {
+    let context: EngineContext
+    let options: Options
+    let ports: Ports
+    let store: Store
+    let writes: PendingWrites
+    let events: EventDelivery
+    let health: StoreHealth
+
+    init(_ parts: EngineParts) {
+        (context, options, ports, store) = (parts.context, parts.context.options, parts.context.ports, parts.context.store)
+        writes = parts.writes
+        (events, health) = (parts.events, parts.health)
+    }
+
+    func message(id: String) throws(QueueError) -> Message {
+        guard let row = try store.find(id, .whole) else {
+            throw QueueError(.notFound, "there is no message \(id)")
+        }
+        return try message(row)
+    }
+
+    func list(_ filter: Filter) throws(QueueError) -> [Message] {
+        let rows = try store.page(filter, sending: writes.sendingPlaces) { error in
+            Log.error("\(store.path): \(error.detail)")
+            events.emit(.storage(error))
+        }
+        var page: [Message] = []
+        for row in rows { page.append(try message(row, withBody: !filter.withoutBodies)) }
+        return page
+    }
+
+    /// A row with what only the engine knows: whether it is being sent right now.
+    func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
+        let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation)
+        let isSending = flight != nil || writes.sendingPlaces.contains(row.sequence)
+        let progress = row.progress
+        var failure: Failure?
+        if let damage = row.damage {
+            failure = .damaged(damage, at: row.createdAt)
+        } else if progress.isDamaged {
+            failure = .damaged("what was written of its attempts is damaged", at: row.createdAt)
+        } else if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
+            failure = Failure(attempt, attempts: progress.attempts)
+        }
+        return Message(
+            id: row.id, conversation: row.conversation.text, sender: row.sender, body: withBody ? row.body : nil,
+            bodySize: row.damage != nil ? 0 : row.hasWholeBody ? row.body.count : Int(clamping: row.bodySize),
+            preview: Preview.make(row.body), pairs: row.damage == nil ? try row.metadata() : [],
+            status: isSending ? .sending : (row.damage == nil ? progress.status : .failed),
+            sequence: row.sequence, createdAt: row.createdAt, editedAt: row.editedAt, notBefore: row.notBefore,
+            expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
+            sentAt: progress.sentAt, deliveredAt: row.isReceived ? row.createdAt : progress.deliveredAt, readAt: progress.readAt,
+            attempts: flight?.number ?? progress.attempts, retriesUsed: UInt32(clamping: progress.retriesUsed),
+            unmeteredOnly: row.unmeteredOnly, failure: failure)
+    }
+
+    /// The ledger of one message, oldest first.
+    func attempts(_ id: String) throws(QueueError) -> [Attempt] {
+        guard let row = try store.find(id, .none) else {
+            throw QueueError(.notFound, "there is no message \(id)")
+        }
+        var lines = try store.ledger(of: row)
+        if let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation) {
+            lines.append(
+                Attempt(
+                    number: flight.number, startedAt: flight.startedAt.wall, duration: nil, result: .underWay, kind: .none, code: 0,
+                    text: "", arrival: .perhaps))
+        }
+        return lines
+    }
+
+    func counts(_ conversation: String?) throws(QueueError) -> Counts {
+        guard let name = conversation.map({ Name($0) }) else { return writes.counts }
+        return writes.withSending(try store.counts(of: name), name)
+    }
+
+    /// Conversations, the one with the newest message first; the next page: `before` = the last one's newest sequence.
+    func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
+        let outlines = try store.conversations(before: before, limit: limit) { error in
+            Log.error("\(store.path): \(error.detail)")
+            events.emit(.storage(error))
+        }
+        var page: [Conversation] = []
+        for outline in outlines {
+            page.append(
+                Conversation(
+                    name: outline.name.text, counts: writes.withSending(outline.counts, outline.name),
+                    last: try message(outline.last, withBody: false)))
+        }
+        return page
+    }
+
+    func statistics() -> (Statistics, Counts) { (context.core.statistics.snapshot(ports.moment), writes.counts) }
+}

@@ -1,0 +1,70 @@
+/// The queue as a whole: its state, and the banner.
+extension QueueReader {
+    /// O(1): the first queued messages at most are read from the store.
+    func state() throws(QueueError) -> QueueState {
+        let now = ports.moment
+        // It may have expired a moment ago, and the timer has not said so yet.
+        let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
+        var wait = context.core.scheduler.wait(queued: store.totals.queued, hasStart: context.hasStart, now)
+        if store.totals.queued > 0, context.core.scheduler.needsLook(wait) { wait = context.core.scheduler.wait(wait, look(nil), now) }
+        return QueueState(
+            network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
+            isPaused: context.core.scheduler.isPaused,
+            pausedConversations: context.core.scheduler.pausedConversations.count, isDraining: context.core.scheduler.session != nil,
+            inFlight: context.core.scheduler.inFlight, hasTransport: context.core.scheduler.hasTransport,
+            prompt: isAsking ? context.core.prompt : nil,
+            promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
+            hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now))
+    }
+
+    private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {
+        if wait.reason == .noTransport, options.readOnly { return Words.readOnly }
+        if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
+        return Words.queue(
+            wait, facts(writes.counts, nil, now), pausedConversations: Int64(context.core.scheduler.pausedConversations.count),
+            now: now.wall,
+            isAsking: isAsking)
+    }
+
+    /// One line about the queue or one conversation of it, for a person.
+    func banner(_ conversation: String?) throws(QueueError) -> String {
+        let name = conversation.map { Name($0) }
+        let counts = try name.map { name throws(QueueError) in writes.withSending(try store.counts(of: name), name) } ?? writes.counts
+        var facts = facts(counts, name, ports.moment)
+        facts.underWay = underWay(counts, name, ports.moment)
+        return Words.banner(facts)
+    }
+
+    /// How many of the queued messages, of all or of one conversation, the engine goes through now.
+    private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
+        switch context.core.scheduler.scopeUnderWay(now) {
+        case .nothing: return 0
+        case .everything: return counts.sending > 0 || context.core.scheduler.session != nil ? going(conversation, now) : 0
+        case .conversation(let drained): return conversation == nil || drained == conversation ? going(drained, now) : 0
+        }
+    }
+
+    private func going(_ conversation: Name?, _ now: Moment) -> Int64 {
+        look(conversation).map { context.core.scheduler.going($0, now) } ?? 0
+    }
+
+    /// The first queued messages, of all or of one conversation; nil: the store cannot be read, which its next write reports.
+    private func look(_ conversation: Name?) -> Look? {
+        do throws(QueueError) {
+            guard let conversation else { return Look(try store.queued(after: 0, limit: Look.limit)) }
+            return Look(try store.queued(in: conversation, after: 0, limit: Look.limit).map { (conversation, $0) })
+        } catch {
+            return nil
+        }
+    }
+
+    private func facts(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> BannerFacts {
+        var facts = BannerFacts()
+        facts.connectivity = context.core.scheduler.network.connectivity
+        facts.mode = options.mode
+        (facts.queued, facts.sending, facts.failed) = (counts.queued, counts.sending, counts.failed)
+        facts.isPaused = context.core.scheduler.isPaused || conversation.map(context.core.scheduler.pausedConversations.contains) ?? false
+        facts.isHeldBack = options.readOnly || context.core.scheduler.isHeldBack(now)
+        return facts
+    }
+}
