@@ -1,12 +1,15 @@
 """Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints. With Swift, also the code in the simulation kit's article.
+after one is what it prints. For Swift the same holds for the articles of the documentation catalogues; that of MsgQueue
+is built.
 
     python3 Tests/check_readme.py c|python|swift
 
-C and Python run against .build/release. Swift is built in a package of its own that depends on this one by URL and
-version, as any package would: SwiftPM refuses such a dependency when a product that it uses has unsafe flags.
+C and Python run against .build/release. Swift is built, with warnings as errors, in a package of its own that depends on
+this one by URL and version, as any package would: SwiftPM refuses such a dependency when a product that it uses has unsafe
+flags.
 """
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / ".build" / "release"
 BUILD = ROOT / ".build-tests"
+CATALOGUE = ROOT / "Sources" / "MsgQueue" / "MsgQueue.docc"
 # Each language's first block is its introduction in the README, and short enough to be taken in at a glance.
 MOST_LINES = 15
 
@@ -34,6 +38,7 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 """
+STRICT = '.unsafeFlags(["-warnings-as-errors"])'
 PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in ("MsgQueue", "MsgQueueSimulation"))
 README = ROOT / "README.md"
 ARTICLE = ROOT / "Sources/MsgQueueSimulation/MsgQueueSimulation.docc/MsgQueueSimulation.md"
@@ -50,17 +55,16 @@ class Example(NamedTuple):
 
 
 def examples(language: str) -> list[Example]:
-    found = []
-    for document in [README, ARTICLE] if language == "swift" else [README]:
-        blocks = re.findall(
-            r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", document.read_text(), re.MULTILINE | re.DOTALL
-        )
-        found += [
-            (code, expected if said else None, document == README)
-            for name, code, said, expected in blocks
-            if name == language
-        ]
-    return [Example(f"{language}{number}", *example) for number, example in enumerate(found, 1)]
+    sources = [(language, README)]
+    if language == "swift":
+        sources += [(article.stem, article) for article in [*sorted(CATALOGUE.glob("*.md")), ARTICLE]]
+    return [example for prefix, source in sources for example in examples_in(source, language, prefix)]
+
+
+def examples_in(source: Path, language: str, prefix: str) -> list[Example]:
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", source.read_text(), re.MULTILINE | re.DOTALL)
+    found = [(code, expected if said else None) for name, code, said, expected in blocks if name == language]
+    return [Example(f"{prefix}{number}", *example, source != ARTICLE) for number, example in enumerate(found, 1)]
 
 
 def run(command: list[str], directory: Path, **variables: str) -> str:
@@ -141,7 +145,8 @@ def build_swift(found: list[Example]) -> Path:
         sources.mkdir(parents=True, exist_ok=True)
         (sources / "main.swift").write_text(example.code)
     targets = "\n".join(
-        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCTS}]),' for example in found
+        f'        .executableTarget(name: "{example.name}", dependencies: [{PRODUCTS}], swiftSettings: [{STRICT}]),'
+        for example in found
     )
     url = released().as_uri()
     (package / "Package.swift").write_text(MANIFEST.format(url=url, version=header_version(), targets=targets))
@@ -152,6 +157,29 @@ def build_swift(found: list[Example]) -> Path:
     return package / ".build" / "debug"
 
 
+def build_catalogue(package: Path) -> list[str]:
+    """The documentation, of the symbols of the module that was just built; its problems."""
+    graphs, archive = package / "symbols", package / "MsgQueue.doccarchive"
+    for directory in (graphs, archive):
+        shutil.rmtree(directory, ignore_errors=True)
+    graphs.mkdir()
+    modules = [package / ".build" / "debug" / "Modules", ROOT / "Sources" / "CSQLite", ROOT / "Sources" / "CPlatform"]
+    target = json.loads(run(["swiftc", "-print-target-info"], package))["target"]["unversionedTriple"]
+    extract = ["swift-symbolgraph-extract", "-module-name", "MsgQueue", "-minimum-access-level", "public"]
+    run([*extract, "-target", target, *(f"-I{path}" for path in modules), "-output-dir", str(graphs)], package)
+    convert = ["docc", "convert", str(CATALOGUE), "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
+    names = ["--fallback-display-name", "MsgQueue", "--fallback-bundle-identifier", "libmsgqueue.MsgQueue"]
+    run([*convert, *names, "--output-path", str(archive)], package)
+    pages = len(list((archive / "data").rglob("*.json")))
+    print(f"{pages} pages of documentation")
+    # A block in a comment would be compiled by nobody.
+    return [
+        f"{source.relative_to(ROOT)} has a block of code in a comment: it belongs into an article"
+        for source in sorted((ROOT / "Sources" / "MsgQueue").rglob("*.swift"))
+        if "/// ```" in source.read_text()
+    ]
+
+
 def main() -> int:
     language = sys.argv[1]
     found = examples(language)
@@ -159,6 +187,8 @@ def main() -> int:
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
+    if programs is not None:
+        problems += build_catalogue(BUILD / "scratch")
     for example in found:
         with tempfile.TemporaryDirectory(prefix="msgq-readme-") as name:
             directory = Path(name)

@@ -5,7 +5,7 @@ import MsgQueue
 public func msgq_check(_ path: UnsafePointer<CChar>!, _ out: UnsafeMutablePointer<msgq_check_report>!) -> msgq_result {
     status { () throws(QueueError) in
         let out = try checked(try require(out, "out"))
-        write(try MessageQueue.check(path: try text(try require(path, "path"), "path")), to: out)
+        write(try Engine.check(try text(try require(path, "path"), "path")), to: out)
     }
 }
 
@@ -16,7 +16,7 @@ public func msgq_salvage(
     status { () throws(QueueError) in
         let out = try out.map { pointer throws(QueueError) in try checked(pointer) }
         let source = try text(try require(from, "from"), "from")
-        let report = try MessageQueue.salvage(from: source, to: try text(try require(to, "to"), "to"))
+        let report = try Engine.salvage(from: source, to: try text(try require(to, "to"), "to"))
         if let out { write(report, to: out) }
     }
 }

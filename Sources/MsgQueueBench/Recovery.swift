@@ -6,10 +6,10 @@ struct Recovery {
     static let clients = 10_000
     static let receiver = Fleet.Receiver(capacity: 200, backlog: 400)
 
-    private static let policies: [(name: String, backoff: Backoff, retries: Int)] = [
+    private static let policies: [(name: String, backoff: MessageQueue.Backoff, retries: Int)] = [
         ("5 s, 30 s, 2 min (the default)", .automatic, 5),
-        ("5 s, 30 s, 2 min, 10 min, 1 h", .ladder([5_000, 30_000, 120_000, 600_000, 3_600_000]), 5),
-        ("5 s, doubled 8 times", .exponential(base: 5_000, factor: 2, cap: 3_600_000), 8),
+        ("5 s, 30 s, 2 min, 10 min, 1 h", .ladder([5, 30, 120, 600, 3_600].map { .seconds($0) }), 5),
+        ("5 s, doubled 8 times", .exponential(base: .seconds(5), factor: 2, cap: .seconds(3_600)), 8),
     ]
 
     /// A table in Markdown.
@@ -20,7 +20,7 @@ struct Recovery {
         ]
         for policy in policies {
             for jitter in [0, 0.2, 0.5] {
-                var options = Options(mode: .auto, backoff: policy.backoff)
+                var options = MessageQueue.Options(mode: .auto, backoff: policy.backoff)
                 options.maxRetries = policy.retries
                 options.jitter = jitter
                 let report = try Fleet(clients: clients, options: options, receiver: receiver).recover()

@@ -11,10 +11,10 @@ public struct Fleet: Sendable {
     /// Messages that each client has written, 1 to 1,000.
     public var messages: Int
     /// Of each client's queue. In mode manual nothing would be sent.
-    public var options: Options
+    public var options: MessageQueue.Options
     public var receiver: Receiver
 
-    public init(clients: Int, messages: Int = 1, options: Options = Options(), receiver: Receiver) {
+    public init(clients: Int, messages: Int = 1, options: MessageQueue.Options = .init(), receiver: Receiver) {
         self.clients = clients
         self.messages = messages
         self.options = options
@@ -87,7 +87,7 @@ public struct Fleet: Sendable {
         return report
     }
 
-    private func check(_ value: Int, in range: ClosedRange<Int>, _ name: String) throws(QueueError) {
+    private func check(_ value: Int, in range: ClosedRange<Int>, _ name: String) throws(MessageQueue.Error) {
         guard range.contains(value) else {
             throw QueueError(.invalid, "\(name) must be \(range.lowerBound) to \(range.upperBound), got \(value)")
         }

@@ -5,7 +5,7 @@ final class Recorder: SimulationObserver {
     private(set) var attempts: [Simulation.Attempt] = []
     private(set) var accepted: [String: [String]] = [:]
     private(set) var sentTwice: [String] = []
-    private(set) var drains: [Report] = []
+    private(set) var drains: [MessageQueue.Report] = []
     private(set) var prompts = 0
     var crashes = 0
     /// What `enqueue` accepted, in order.
@@ -24,7 +24,8 @@ final class Recorder: SimulationObserver {
     func began(_ start: Core.Start, at time: VirtualTime, isAccepted: Bool) -> Int {
         let (id, conversation) = (start.row.id, start.row.conversation.text)
         attempts.append(
-            Simulation.Attempt(id: id, conversation: conversation, number: start.flight.number, startedAt: time, isAccepted: isAccepted))
+            Simulation.Attempt(
+                id: id, conversation: conversation, number: Int(start.flight.number), startedAt: time, isAccepted: isAccepted))
         if isAccepted {
             timesAccepted[id, default: 0] += 1
             sequences[id] = start.flight.sequence
@@ -37,7 +38,7 @@ final class Recorder: SimulationObserver {
         return attempts.count - 1
     }
 
-    func ended(_ place: Int, at time: VirtualTime, _ outcome: Outcome) {
+    func ended(_ place: Int, at time: VirtualTime, _ outcome: MessageQueue.Outcome) {
         attempts[place].endedAt = time
         attempts[place].outcome = outcome
     }
@@ -66,7 +67,7 @@ final class Recorder: SimulationObserver {
         if resolution.fate == .discarded || resolution.fate == .deleted { removed.insert(message.id) }
     }
 
-    func finishes(_ report: Report) { drains.append(report) }
+    func finishes(_ report: Report) { drains.append(MessageQueue.Report(report)) }
 
     func raisesPrompt() { prompts += 1 }
 }

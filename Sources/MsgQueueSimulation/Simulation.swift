@@ -18,12 +18,13 @@ import MsgQueue
 /// belongs to one thread. Its wall clock begins at 1,700,000,000,000 ms since 1970 and goes with the virtual time.
 public final class Simulation {
     /// Called for each attempt, once it is in the store, with the time. It may call the simulation, except `run`.
-    public typealias Transport = (_ delivery: Delivery, _ time: VirtualTime) -> Reply
+    public typealias Transport = (_ delivery: MessageQueue.Delivery, _ time: VirtualTime) -> Reply
 
     static let beginning = Moment(wall: 1_700_000_000_000, mono: 5_000_000)
 
     /// How the queue behaves, unchangeable as that of a queue that is open.
-    public let options: Options
+    public let options: MessageQueue.Options
+    let settings: Options
     /// Random numbers for the host's own script, from the seed. The engine draws its jitter and its ids from others.
     public var random: SeededGenerator
     /// What sends messages; nil: nothing is sent.
@@ -40,13 +41,13 @@ public final class Simulation {
     private var isInBackground = false
 
     /// Throws `.invalid` when an option is out of its range.
-    public init(seed: UInt64 = 0, options: Options = Options(), transport: Transport? = nil) throws(QueueError) {
-        try options.validate()
+    public init(seed: UInt64 = 0, options: MessageQueue.Options = .init(), transport: Transport? = nil) throws(MessageQueue.Error) {
+        settings = try options.checked()
         self.options = options
         random = SeededGenerator(seed: seed)
         jitter = SeededGenerator(seed: ~seed)
         ids = SeededGenerator(seed: seed &+ 1 << 32)
-        engine = SimulatedEngine(options, at: Self.beginning)
+        engine = SimulatedEngine(settings, at: Self.beginning)
         self.transport = transport
         engine.observer = recorder
         engine.stepLimit = 1_000_000
@@ -60,8 +61,8 @@ public final class Simulation {
     /// Now.
     public var time: VirtualTime { .milliseconds(engine.now.mono - Self.beginning.mono) }
 
-    /// Now, in milliseconds since 1970: what `notBefore` and `expiresAt` of a draft are compared with.
-    public var wallTime: Int64 { engine.now.wall }
+    /// Now, by the wall clock: what `notBefore` and `expiresAt` of a draft are compared with.
+    public var wallTime: MessageQueue.Timestamp { .init(engine.now.wall) }
 
     /// When something happens next: an answer, an action, a retry, a time-out. nil: never, unless something is done. In the background, and
     /// while a message waits for a wall-clock time, the engine also wakes to look, once a minute at least.
@@ -110,7 +111,7 @@ public final class Simulation {
         case .answer(let token, let place, let outcome, let crashes):
             // Nobody hears what was said to a process that has ended.
             guard crashes == recorder.crashes else { return }
-            recorder.ended(place, at: time, outcome)
+            recorder.ended(place, at: time, MessageQueue.Outcome(engine: outcome))
             if let flight = engine.core.open(token) {
                 try engine.end(flight, outcome)
             } else {
@@ -147,20 +148,23 @@ public final class Simulation {
             id: message.id, conversation: message.conversation.text, body: message.body, pairs: message.metadata, attempt: flight.number,
             token: flight.token, createdAt: message.createdAt, timeout: flight.deadline - engine.now.mono)
         let began = time
-        let reply = transport?(delivery, began) ?? .noAnswer()
+        let reply = transport?(MessageQueue.Delivery(delivery), began) ?? .noAnswer()
         let place = recorder.began(start, at: began, isAccepted: reply.isAccepted)
         guard let outcome = reply.outcome else { return }
         timeline.add(
-            .answer(token: flight.token, place: place, outcome, crashes: recorder.crashes),
+            .answer(token: flight.token, place: place, outcome.engine, crashes: recorder.crashes),
             at: flight.startedAt.mono + reply.latency.wholeMilliseconds)
     }
 
     // MARK: The world
 
     /// Tells the queue about its connection, now or (`time`) later. The transport is not told: it is the receiver's side.
-    public func setConnectivity(_ connectivity: Connectivity, link: Link = .other, metered: Bool = false, at time: VirtualTime? = nil) {
-        let network = Network(connectivity: connectivity, link: link, metered: metered)
-        if let time { return at(time) { $0.setConnectivity(connectivity, link: link, metered: metered) } }
+    public func setConnectivity(
+        _ connectivity: MessageQueue.Connectivity, link: MessageQueue.Link = .other, isMetered: Bool = false,
+        at time: VirtualTime? = nil
+    ) {
+        let network = Network(connectivity: connectivity, link: link, metered: isMetered)
+        if let time { return at(time) { $0.setConnectivity(connectivity, link: link, isMetered: isMetered) } }
         self.network = network
         if network != engine.scheduler.network { engine.scheduler.networkChanged(network, engine.now) }
     }

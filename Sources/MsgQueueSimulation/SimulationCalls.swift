@@ -7,7 +7,7 @@ extension Simulation {
 
     /// Stores one message as `queued` and gives its id. Throws `.invalid`, `.duplicate`, `.full`, `.tooLarge`, `.unknown`.
     @discardableResult
-    public func enqueue(_ draft: Draft) throws(QueueError) -> String {
+    public func enqueue(_ draft: MessageQueue.Draft) throws(MessageQueue.Error) -> String {
         guard let id = try enqueue([draft]).first else { throw QueueError(.internal, "no id came back") }
         return id
     }
@@ -15,20 +15,20 @@ extension Simulation {
     @discardableResult
     public func enqueue(
         _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil
-    ) throws(QueueError) -> String {
-        try enqueue(Draft(text, conversation: conversation, metadata: metadata, id: id))
+    ) throws(MessageQueue.Error) -> String {
+        try enqueue(MessageQueue.Draft(text, conversation: conversation, metadata: metadata, id: id))
     }
 
     /// Stores messages in this order, all or none, in one commit, and gives their ids.
     @discardableResult
-    public func enqueue(_ drafts: [Draft]) throws(QueueError) -> [String] {
+    public func enqueue(_ drafts: [MessageQueue.Draft]) throws(MessageQueue.Error) -> [String] {
         var bytes: Int64 = 0
         for draft in drafts {
-            try DraftRule.check(borrowed(draft), options)
-            try DraftRule.check(bodySize: draft.body.count, options)
+            try DraftRule.check(borrowed(draft), settings)
+            try DraftRule.check(bodySize: draft.body.count, settings)
             bytes += Int64(draft.body.count)
         }
-        try DraftRule.checkRoom(for: Int64(drafts.count), bytes: bytes, in: engine.store.totals, options)
+        try DraftRule.checkRoom(for: Int64(drafts.count), bytes: bytes, in: engine.store.totals, settings)
         try checkDuplicates(drafts)
         let stored = engine.enqueue(drafts.map(entry))
         guard let stored else { throw interrupted() }
@@ -37,17 +37,21 @@ extension Simulation {
     }
 
     /// Without its body, which is checked apart.
-    private func borrowed(_ draft: Draft) -> BorrowedDraft {
+    private func borrowed(_ draft: MessageQueue.Draft) -> BorrowedDraft {
         BorrowedDraft(
             id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0),
-            metadata: pairs(draft), notBefore: draft.notBefore, expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+            metadata: pairs(draft), notBefore: notBefore(draft), expiresAt: expiresAt(draft), unmeteredOnly: draft.unmeteredOnly)
     }
 
-    private func pairs(_ draft: Draft) -> [(key: String, value: String)] {
+    private func notBefore(_ draft: MessageQueue.Draft) -> Int64 { draft.notBefore?.millisecondsSince1970 ?? 0 }
+
+    private func expiresAt(_ draft: MessageQueue.Draft) -> Int64 { draft.expiresAt?.millisecondsSince1970 ?? 0 }
+
+    private func pairs(_ draft: MessageQueue.Draft) -> [(key: String, value: String)] {
         draft.metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
-    private func checkDuplicates(_ drafts: [Draft]) throws(QueueError) {
+    private func checkDuplicates(_ drafts: [MessageQueue.Draft]) throws(MessageQueue.Error) {
         var seen = Set<Name>()
         for id in drafts.compactMap(\.id) {
             guard seen.insert(Name(id)).inserted else { throw QueueError(.duplicate, "the id \(id) occurs twice in the batch") }
@@ -55,15 +59,16 @@ extension Simulation {
         }
     }
 
-    private func entry(_ draft: Draft) -> SimulatedEngine.Entry {
+    private func entry(_ draft: MessageQueue.Draft) -> SimulatedEngine.Entry {
         let now = engine.now.wall
-        let life = options.expiry
+        let life = settings.expiry
         return SimulatedEngine.Entry(conversation: Name(draft.conversation), id: { [self] in draft.id ?? makeID($0) }) { [self] message in
             message.body = draft.body
             message.metadata = pairs(draft)
             message.createdAt = now
-            message.notBefore = draft.notBefore
-            message.expiresAt = draft.expiresAt == 0 && life > 0 ? max(now, draft.notBefore).addingClamped(life) : draft.expiresAt
+            message.notBefore = notBefore(draft)
+            let own = expiresAt(draft)
+            message.expiresAt = own == 0 && life > 0 ? max(now, notBefore(draft)).addingClamped(life) : own
             message.unmeteredOnly = draft.unmeteredOnly
         }
     }
@@ -71,28 +76,28 @@ extension Simulation {
     // MARK: One message
 
     /// The message's status; nil: it is not in the store.
-    public func status(of id: String) -> MessageStatus? {
+    public func status(of id: String) -> MessageQueue.Status? {
         guard let message = engine.store[id] else { return nil }
         return engine.sendingPlaces.contains(message.sequence) ? .sending : message.progress.status
     }
 
     /// Tries a failed message again, as `MessageQueue.retry` does. Throws `.notFound`, `.conflict`, `.busy`, `.noTransport`, `.unknown`.
-    public func retry(_ id: String) throws(QueueError) { try force(id, .retry, .retry) }
+    public func retry(_ id: String) throws(MessageQueue.Error) { try force(id, .retry, .retry) }
 
     /// Sends one queued message now, whatever stands before it. Throws as `retry`, and `.conflict` while paused.
-    public func sendNow(_ id: String) throws(QueueError) { try force(id, .sendNow, .sendNow) }
+    public func sendNow(_ id: String) throws(MessageQueue.Error) { try force(id, .sendNow, .sendNow) }
 
-    private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(QueueError) {
+    private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(MessageQueue.Error) {
         guard try engine.force(find(id), action, hand) != nil else { throw interrupted() }
     }
 
     /// Removes one message. Throws `.notFound`, `.busy` (being sent), `.unknown`.
-    public func delete(_ id: String) throws(QueueError) {
+    public func delete(_ id: String) throws(MessageQueue.Error) {
         guard try engine.delete(find(id)) else { throw interrupted(removing: [id]) }
         recorder.removed(id)
     }
 
-    private func find(_ id: String) throws(QueueError) -> Int64 {
+    private func find(_ id: String) throws(MessageQueue.Error) -> Int64 {
         guard let message = engine.store[id] else { throw QueueError(.notFound, "there is no message \(id)") }
         return message.sequence
     }
@@ -109,7 +114,7 @@ extension Simulation {
     /// Puts the failed messages, of one conversation or of all, back to `queued` and sends them; how many. While offline nothing changes in the
     /// modes ask and manual. Throws `.noTransport`, `.unknown`.
     @discardableResult
-    public func retryAll(conversation: String? = nil) throws(QueueError) -> Int {
+    public func retryAll(conversation: String? = nil) throws(MessageQueue.Error) -> Int {
         guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
         let count = engine.retryAll(conversation.map { Name($0) }).count
         if engine.isDown { throw interrupted() }
@@ -117,7 +122,7 @@ extension Simulation {
     }
 
     /// Removes the queued and failed messages of one conversation, or of all. Throws `.unknown`.
-    public func clear(conversation: String? = nil) throws(QueueError) {
+    public func clear(conversation: String? = nil) throws(MessageQueue.Error) {
         let unsent = engine.store.all.filter { conversation == nil || $0.conversation.text == conversation }
         let ids = Dictionary(unsent.map { ($0.sequence, $0.id) }, uniquingKeysWith: { first, _ in first })
         guard let removed = engine.clear(conversation.map { Name($0) }) else { throw interrupted(removing: Array(ids.values)) }
@@ -127,11 +132,13 @@ extension Simulation {
     // MARK: Sending
 
     /// Begins a drain, or joins the one under way, as `MessageQueue.drain` does; what it did is in `report.drains` when it is over. `batch`:
-    /// attempts at most, 0: as the options say; `timeout`: nil: none. Throws `.invalid` (a negative batch), `.noTransport`.
-    public func drain(conversation: String? = nil, batch: Int = 0, timeout: Duration? = nil) throws(QueueError) {
-        guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "batch must be 0 to \(Int32.max), got \(batch)") }
+    /// attempts at most, nil: as the options say; `timeout`: nil: none. Throws `.invalid` (a batch below 1), `.noTransport`.
+    public func drain(conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil) throws(MessageQueue.Error) {
+        if let batch, !(1...Int(Int32.max)).contains(batch) {
+            throw QueueError(.invalid, "batch must be 1 to \(Int32.max), or nil for the option's, got \(batch)")
+        }
         guard transport != nil else { throw QueueError(.noTransport, "there is no transport to send with") }
-        _ = engine.scheduler.drain(conversation.map { Name($0) }, batch: batch, timeout: timeout?.wholeMilliseconds, engine.now)
+        _ = engine.scheduler.drain(conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, engine.now)
     }
 
     /// Starts nothing more, in one conversation or at all, until `resume`.
@@ -145,7 +152,7 @@ extension Simulation {
     /// What has happened until now.
     public var report: Report {
         let sending = engine.sendingPlaces
-        var statuses: [String: MessageStatus] = [:]
+        var statuses: [String: MessageQueue.Status] = [:]
         var counts = Counts()
         for message in engine.store.all {
             let status = sending.contains(message.sequence) ? .sending : message.progress.status
@@ -153,7 +160,7 @@ extension Simulation {
             counts.add(status, amount: 1, bytes: Int64(message.body.count))
         }
         return Report(
-            time: time, attempts: recorder.attempts, statuses: statuses, counts: counts, accepted: recorder.accepted,
+            time: time, attempts: recorder.attempts, statuses: statuses, counts: MessageQueue.Counts(counts), accepted: recorder.accepted,
             overtaking: recorder.overtaking, sentTwice: recorder.sentTwice, lost: recorder.lost { statuses[$0] != nil },
             drains: recorder.drains, prompts: recorder.prompts, writes: engine.writes, crashes: recorder.crashes)
     }

@@ -7,12 +7,12 @@ extension Simulation {
         public let id: String
         public let conversation: String
         /// Of this message, from 1. A number comes twice where the attempt never left (`.offline`).
-        public let number: UInt32
+        public let number: Int
         public let startedAt: VirtualTime
         /// When the transport answered; nil: it has not, or the process ended before.
         public internal(set) var endedAt: VirtualTime?
         /// What it answered; nil: as `endedAt`.
-        public internal(set) var outcome: Outcome?
+        public internal(set) var outcome: MessageQueue.Outcome?
         /// The receiver took the message.
         public let isAccepted: Bool
     }
@@ -23,9 +23,9 @@ extension Simulation {
         /// Every call of the transport, in the order in which they began.
         public let attempts: [Attempt]
         /// The status of each message that is in the store, by id.
-        public let statuses: [String: MessageStatus]
+        public let statuses: [String: MessageQueue.Status]
         /// How many messages there are by status.
-        public let counts: Counts
+        public let counts: MessageQueue.Counts
         /// By conversation: the ids of the messages that the receiver took, in the order in which it took each for the first time.
         public let accepted: [String: [String]]
         /// Messages that the receiver took before one that was enqueued earlier in the same conversation, which it took, too.
@@ -37,7 +37,7 @@ extension Simulation {
         /// options (`exhausted`, `refused`). Empty, or a promise is broken.
         public let lost: [String]
         /// What the drains that ended had done, in their order.
-        public let drains: [MsgQueue.Report]
+        public let drains: [MessageQueue.Report]
         /// Prompts of mode ask.
         public let prompts: Int
         /// Commits of the store so far: the numbers that `CrashPoint.write` counts by.

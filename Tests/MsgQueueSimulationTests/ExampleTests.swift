@@ -8,11 +8,12 @@ import Testing
     @Test func X10_a_host_tests_its_own_retry_policy_and_transport() throws {
         // example
         // The host's own rules, as it gives them to its queue.
-        var options = Options(mode: .auto, backoff: .ladder([2_000, 10_000, 60_000, 300_000, 900_000]))
+        let delays: [Duration] = [.seconds(2), .seconds(10), .seconds(60), .seconds(300), .seconds(900)]
+        var options = MessageQueue.Options(mode: .auto, backoff: .ladder(delays))
         options.jitter = 0.2
 
         // The host's own transport; the receiver's part is a script: down for a minute, and then every tenth answer is lost.
-        func send(_ delivery: Delivery, at time: VirtualTime, _ random: inout SeededGenerator) -> Simulation.Reply {
+        func send(_ delivery: MessageQueue.Delivery, at time: VirtualTime, _ random: inout SeededGenerator) -> Simulation.Reply {
             if time < .seconds(60) { return .answer(.http(503), after: .milliseconds(200)) }
             if random.fraction() < 0.1 { return .noAnswer(accepted: true) }
             return .answer(.http(200), after: .milliseconds(80))

@@ -5,7 +5,7 @@ import Testing
 /// Many clients of one receiver. The table of the documentation is compared by `Tests/check_simulation.py`, with 10,000 of them.
 @Suite struct FleetTests {
     private func recover(jitter: Double, seed: UInt64 = 0) throws -> Fleet.Report {
-        var options = Options(mode: .auto)
+        var options = MessageQueue.Options(mode: .auto)
         options.jitter = jitter
         return try Fleet(clients: 500, options: options, receiver: .init(capacity: 10, backlog: 20)).recover(seed: seed)
     }
@@ -30,8 +30,8 @@ import Testing
     }
 
     @Test func X10_numbers_out_of_range_are_refused() {
-        #expect(throws: QueueError.self) { try Fleet(clients: 0, receiver: .init(capacity: 1, backlog: 1)).recover() }
-        #expect(throws: QueueError.self) { try Fleet(clients: 1, receiver: .init(capacity: 0, backlog: 1)).recover() }
-        #expect(throws: QueueError.self) { try Fleet(clients: 1, messages: -1, receiver: .init(capacity: 1, backlog: 1)).recover() }
+        #expect(throws: MessageQueue.Error.self) { try Fleet(clients: 0, receiver: .init(capacity: 1, backlog: 1)).recover() }
+        #expect(throws: MessageQueue.Error.self) { try Fleet(clients: 1, receiver: .init(capacity: 0, backlog: 1)).recover() }
+        #expect(throws: MessageQueue.Error.self) { try Fleet(clients: 1, messages: -1, receiver: .init(capacity: 1, backlog: 1)).recover() }
     }
 }

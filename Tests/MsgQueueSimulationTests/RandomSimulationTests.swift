@@ -28,19 +28,22 @@ import Testing
 private struct RandomScript {
     let seed: UInt64
 
-    private func options(_ random: inout SeededGenerator) -> Options {
-        var options = Options(mode: [.auto, .auto, .ask, .manual].randomElement(using: &random) ?? .auto)
+    private func options(_ random: inout SeededGenerator) -> MessageQueue.Options {
+        var options = MessageQueue.Options(mode: [.auto, .auto, .ask, .manual].randomElement(using: &random) ?? .auto)
         options.direct = .random(using: &random)
         options.maxInFlight = [1, 1, 3, 8].randomElement(using: &random) ?? 1
         options.maxRetries = [1, 5, 1_000].randomElement(using: &random) ?? 5
-        let backoffs: [Backoff] = [.automatic, .ladder([1, 20, 300]), .exponential(base: 500, factor: 2, cap: 600_000)]
+        let backoffs: [MessageQueue.Backoff] = [
+            .automatic, .ladder([.milliseconds(1), .milliseconds(20), .milliseconds(300)]),
+            .exponential(base: .milliseconds(500), factor: 2, cap: .seconds(600)),
+        ]
         options.backoff = backoffs.randomElement(using: &random) ?? .automatic
         options.jitter = [0, 0.5, 1].randomElement(using: &random) ?? 0
-        options.attemptTimeout = [2_000, 30_000].randomElement(using: &random) ?? 30_000
+        options.attemptTimeout = .seconds([2, 30].randomElement(using: &random) ?? 30)
         options.holdInterrupted = .random(using: &random)
         options.exhausted = Bool.random(using: &random) ? .discard : .keep
         options.pauseOnUnauthorized = .random(using: &random)
-        options.expiry = [0, 0, 600_000].randomElement(using: &random) ?? 0
+        options.expiry = [nil, nil, .seconds(600)].randomElement(using: &random) ?? nil
         return options
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 /// The simulation kit by its public interface alone.
 @Suite struct SimulationTests {
-    private let options = Options(mode: .auto)
+    private let options = MessageQueue.Options(mode: .auto)
 
     @Test func X10_time_is_virtual_and_delays_are_exact() throws {
         let simulation = try Simulation(options: options) { _, _ in .answer(.http(503), after: .milliseconds(100)) }
@@ -12,7 +12,7 @@ import Testing
         #expect(simulation.nextEvent == .zero || simulation.nextEvent == nil, "nothing has run yet")
         try simulation.run(until: .seconds(86_400))
         let report = simulation.report
-        #expect(report.time == .seconds(86_400) && simulation.wallTime == 1_700_000_000_000 + 86_400_000)
+        #expect(report.time == .seconds(86_400) && simulation.wallTime.secondsSince1970 == 1_700_000_000 + 86_400)
         // Each delay is counted from the answer before.
         #expect(report.attempts.map(\.startedAt) == [.zero, .milliseconds(5_100), .milliseconds(35_200), .milliseconds(155_300)])
         #expect(report.attempts.map(\.number) == [1, 2, 3, 4] && report.wastedAttempts == 4)
@@ -56,10 +56,12 @@ import Testing
     }
 
     @Test func X10_drains_prompts_and_calls_by_hand_are_those_of_the_queue() throws {
-        var manual = Options(mode: .manual)
+        var manual = MessageQueue.Options(mode: .manual)
         manual.direct = false
         let simulation = try Simulation(options: manual) { delivery, _ in delivery.text == "bad" ? .answer(.reject()) : .answer(.sent) }
-        let ids = try simulation.enqueue([Draft("good"), Draft("bad", conversation: "ben"), Draft("left", conversation: "cem")])
+        let ids = try simulation.enqueue([
+            MessageQueue.Draft("good"), MessageQueue.Draft("bad", conversation: "ben"), MessageQueue.Draft("left", conversation: "cem"),
+        ])
         try simulation.run(until: .seconds(10))
         #expect(simulation.report.attempts.isEmpty)
         try simulation.drain(batch: 2)
@@ -72,10 +74,10 @@ import Testing
         #expect(try simulation.retryAll() == 1)
         try simulation.run(until: .seconds(30))
         #expect(simulation.report.counts.sent == 3)
-        #expect(throws: QueueError.self) { try simulation.retry(ids[0]) }
-        #expect(throws: QueueError.self) { try simulation.enqueue("x", id: ids[0]) }
+        #expect(throws: MessageQueue.Error.self) { try simulation.retry(ids[0]) }
+        #expect(throws: MessageQueue.Error.self) { try simulation.enqueue("x", id: ids[0]) }
 
-        let ask = try Simulation(options: Options(mode: .ask)) { _, _ in .answer(.sent) }
+        let ask = try Simulation(options: MessageQueue.Options(mode: .ask)) { _, _ in .answer(.sent) }
         ask.setConnectivity(.offline)
         try ask.enqueue("hello")
         ask.setConnectivity(.online, at: .seconds(5))
@@ -87,11 +89,11 @@ import Testing
     }
 
     @Test func X10_messages_expire_and_wait_for_their_time() throws {
-        let simulation = try Simulation(options: Options(mode: .manual)) { _, _ in .answer(.sent) }
+        let simulation = try Simulation(options: MessageQueue.Options(mode: .manual)) { _, _ in .answer(.sent) }
         simulation.setConnectivity(.offline)
         let start = simulation.wallTime
-        let short = try simulation.enqueue(Draft("short", expiresAt: start + 10_000))
-        let later = try simulation.enqueue(Draft("later", conversation: "ben", notBefore: start + 60_000))
+        let short = try simulation.enqueue(MessageQueue.Draft("short", expiresAt: start + .seconds(10)))
+        let later = try simulation.enqueue(MessageQueue.Draft("later", conversation: "ben", notBefore: start + .seconds(60)))
         try simulation.run(until: .seconds(9))
         #expect(simulation.status(of: short) == .queued)
         try simulation.run(until: .seconds(10))
@@ -103,17 +105,22 @@ import Testing
     }
 
     @Test func X10_bad_input_is_refused() throws {
-        var wrong = Options()
+        var wrong = MessageQueue.Options()
         wrong.jitter = 2
-        #expect(throws: QueueError.self) { try Simulation(options: wrong) }
+        #expect(throws: MessageQueue.Error.self) { try Simulation(options: wrong) }
         let simulation = try Simulation()
-        for draft in [Draft("x", id: ""), Draft("x", conversation: "a\u{1}"), Draft("x", notBefore: -1)] {
-            #expect(throws: QueueError.self) { try simulation.enqueue(draft) }
+        for draft in [
+            MessageQueue.Draft("x", id: ""), MessageQueue.Draft("x", conversation: "a\u{1}"),
+            MessageQueue.Draft("x", notBefore: .init(millisecondsSince1970: -1)),
+        ] {
+            #expect(throws: MessageQueue.Error.self) { try simulation.enqueue(draft) }
         }
-        #expect(throws: QueueError.self) { try simulation.enqueue([Draft("x", id: "1"), Draft("y", id: "1")]) }
-        #expect(throws: QueueError.self) { try simulation.drain() }
-        #expect(throws: QueueError.self) { try simulation.retryAll() }
-        #expect(throws: QueueError.self) { try simulation.delete("none") }
+        #expect(throws: MessageQueue.Error.self) {
+            try simulation.enqueue([MessageQueue.Draft("x", id: "1"), MessageQueue.Draft("y", id: "1")])
+        }
+        #expect(throws: MessageQueue.Error.self) { try simulation.drain() }
+        #expect(throws: MessageQueue.Error.self) { try simulation.retryAll() }
+        #expect(throws: MessageQueue.Error.self) { try simulation.delete("none") }
         try simulation.run(until: .seconds(-5))
         #expect(simulation.time == .zero && simulation.report.statuses.isEmpty && simulation.nextEvent == nil)
     }

@@ -9,8 +9,8 @@ final class Broadcaster: @unchecked Sendable {
     private var hasBegun = false
     private var isFinished = false
 
-    /// A new reader's stream, and whether it is the first there ever was.
-    func subscribe() -> (AsyncStream<Event>, isFirst: Bool) {
+    /// A new reader, and whether it is the first there ever was.
+    func subscribe() -> (EventReader, isFirst: Bool) {
         let reader = EventReader()
         let (isFirst, isLate) = lock.withLock {
             defer { hasBegun = true }
@@ -19,7 +19,7 @@ final class Broadcaster: @unchecked Sendable {
             return (!hasBegun, isFinished)
         }
         if isLate { reader.end() }
-        return (reader.stream, isFirst)
+        return (reader, isFirst)
     }
 
     func tell(_ event: Event) {

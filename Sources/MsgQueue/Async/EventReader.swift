@@ -11,9 +11,9 @@ final class EventReader: @unchecked Sendable {
     /// Who waits while there is nothing.
     private var takers: [CheckedContinuation<Event?, Never>] = []
 
-    /// All that it hears, as a stream; a reader whose stream nobody holds is gone.
-    var stream: AsyncStream<Event> {
-        AsyncStream(unfolding: { [self] in await next() }, onCancel: { [weak self] in self?.end() })
+    /// All that it hears, as a stream of what `convert` makes of it; a reader whose stream nobody holds is gone.
+    func stream<Element>(_ convert: @escaping @Sendable (Event) -> Element) -> AsyncStream<Element> {
+        AsyncStream(unfolding: { [self] in await next().map(convert) }, onCancel: { [weak self] in self?.end() })
     }
 
     func hear(_ event: Event) {

@@ -1,7 +1,7 @@
 /// A conversation as a list of conversations shows it.
-public struct Conversation: Sendable {
-    public let name: String
-    public let counts: Counts
+package struct Conversation: Sendable {
+    package let name: String
+    package let counts: Counts
     /// Its newest message, without the body.
-    public let last: Message
+    package let last: Message
 }

@@ -1,26 +1,26 @@
 /// How many messages there are, by status.
 ///
 /// The numbers come from a file, where damage can make them anything: arithmetic here wraps instead of ending the process.
-public struct Counts: Sendable, Equatable {
-    public var queued: Int64 = 0
-    public var sending: Int64 = 0
-    public var sent: Int64 = 0
-    public var delivered: Int64 = 0
-    public var read: Int64 = 0
-    public var failed: Int64 = 0
+package struct Counts: Sendable, Equatable {
+    package var queued: Int64 = 0
+    package var sending: Int64 = 0
+    package var sent: Int64 = 0
+    package var delivered: Int64 = 0
+    package var read: Int64 = 0
+    package var failed: Int64 = 0
     /// Recorded messages of others, and those of them that were not read yet.
-    public var received: Int64 = 0
-    public var unread: Int64 = 0
+    package var received: Int64 = 0
+    package var unread: Int64 = 0
     /// Of the bodies of queued, sending and failed messages.
-    public var unsentBytes: Int64 = 0
+    package var unsentBytes: Int64 = 0
 
-    public init() {}
+    package init() {}
 
     /// Queued, sending and failed.
-    public var unsent: Int64 { queued &+ sending &+ failed }
+    package var unsent: Int64 { queued &+ sending &+ failed }
 
     /// What is kept as history.
-    public var history: Int64 { sent &+ delivered &+ read &+ received }
+    package var history: Int64 { sent &+ delivered &+ read &+ received }
 
     /// What of it a limit applies to: received messages that are not read yet stay.
     package var prunable: Int64 { history &- unread }

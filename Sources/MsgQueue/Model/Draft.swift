@@ -1,19 +1,19 @@
 /// A message as a program hands it in.
-public struct Draft: Sendable, Equatable {
+package struct Draft: Sendable, Equatable {
     /// The idempotency key, the same on every attempt; nil: a new UUIDv7. 1 to 255 bytes without control characters.
-    public var id: String?
+    package var id: String?
     /// What the order is kept in; at most 255 bytes without control characters.
-    public var conversation: String
-    public var body: [UInt8]
-    public var metadata: [String: String]
+    package var conversation: String
+    package var body: [UInt8]
+    package var metadata: [String: String]
     /// Milliseconds since 1970; 0: at once.
-    public var notBefore: Int64
+    package var notBefore: Int64
     /// Milliseconds since 1970; 0: never. Past it the message fails with kind expired.
-    public var expiresAt: Int64
+    package var expiresAt: Int64
     /// Only while the link is not metered.
-    public var unmeteredOnly: Bool
+    package var unmeteredOnly: Bool
 
-    public init(
+    package init(
         _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
         notBefore: Int64 = 0, expiresAt: Int64 = 0, unmeteredOnly: Bool = false
     ) {
@@ -26,7 +26,7 @@ public struct Draft: Sendable, Equatable {
         self.unmeteredOnly = unmeteredOnly
     }
 
-    public init(
+    package init(
         _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
         notBefore: Int64 = 0, expiresAt: Int64 = 0, unmeteredOnly: Bool = false
     ) {

@@ -1,5 +1,5 @@
 /// What a queue tells its host, in the order in which it happened, each after it is on disk.
-public enum Event: Sendable, Equatable {
+package enum Event: Sendable, Equatable {
     /// A message's status changed; `from` is nil when it was enqueued just now.
     case status(StatusChange)
     /// The counts or the connectivity changed; several changes may share one.
@@ -26,27 +26,27 @@ public enum Event: Sendable, Equatable {
     case resync
 }
 
-public struct StatusChange: Sendable, Equatable {
-    public let id: String
-    public let conversation: String
-    public let from: MessageStatus?
-    public let to: MessageStatus
+package struct StatusChange: Sendable, Equatable {
+    package let id: String
+    package let conversation: String
+    package let from: MessageStatus?
+    package let to: MessageStatus
     /// The attempt that it belongs to; 0: none.
-    public let attempt: UInt32
-    public let failure: Failure?
+    package let attempt: UInt32
+    package let failure: Failure?
     /// Milliseconds since 1970.
-    public let at: Int64
+    package let at: Int64
 }
 
 /// What a prompt asks about.
-public struct Prompt: Sendable, Equatable {
-    public let messages: Int64
-    public let bytes: Int64
+package struct Prompt: Sendable, Equatable {
+    package let messages: Int64
+    package let bytes: Int64
     /// When the oldest was enqueued, milliseconds since 1970.
-    public let oldestAt: Int64
-    public let conversations: Int64
+    package let oldestAt: Int64
+    package let conversations: Int64
     /// The prompt expires after this many milliseconds.
-    public let timeout: Int64
+    package let timeout: Int64
 
     package init(messages: Int64, bytes: Int64, oldestAt: Int64, conversations: Int64, timeout: Int64) {
         self.messages = messages

@@ -1,45 +1,49 @@
 /// Why a message is not sent yet: one reason, as a code and a sentence.
-public struct Explanation: Sendable, Equatable {
+package struct Explanation: Sendable, Equatable {
+    package typealias Reason = MessageQueue.Explanation.Reason
+
+    package let reason: Reason
+    /// Until when, milliseconds since 1970; 0: not known.
+    package let until: Int64
+    /// The id of the message that it waits for; nil: none.
+    package let behind: String?
+    /// One sentence for a person.
+    package let text: String
+}
+
+extension MessageQueue.Explanation {
     /// With the numbers of `msgq_reason`.
     public enum Reason: Int32, Sendable, CaseIterable {
-        /// There is nothing to wait for: it was sent, or is somebody else's.
+        /// Nothing is to be sent: it was sent, or is a recorded message.
         case done = 0
-        /// It is its turn: it starts as soon as an attempt may.
+        /// It is the next to be attempted.
         case next
         case sending
         /// It failed and waits for a person.
         case failed
         /// Another message of its conversation comes first.
         case behind
-        /// A message before it failed for good and holds the conversation.
+        /// A message before it failed and blocks the conversation.
         case blocked
-        /// After a failure: until the time of its retry.
+        /// Waits for its retry after a failure.
         case retrying
         /// Not before a given time.
         case scheduled
-        /// Its time ran out: it is about to fail.
+        /// It expired, and is about to fail.
         case expired
         case offline
-        /// The link is metered, and it must not be.
+        /// The link is metered, and the message or the queue requires one that is not.
         case metered
-        /// By the host, or because the receiver did not know who it was.
+        /// Paused by the host, or because the receiver refused the credentials.
         case paused
         case noTransport
-        /// A person has to send it: by a drain, or by the yes to a prompt.
+        /// Waits for a person: for a drain, or the answer to a prompt.
         case person
-        /// The link must stay for a moment, or the receiver asked to wait.
+        /// The connection must last for a moment, or the receiver asked to wait.
         case holding
-        /// In the background nothing is sent by itself; or a drain's batch is used up. The next trigger goes on.
+        /// In the background, or a drain's batch is used up: waits for the next trigger.
         case trigger
         /// The store refuses to write.
         case storage
     }
-
-    public let reason: Reason
-    /// Until when, milliseconds since 1970; 0: not known.
-    public let until: Int64
-    /// The id of the message that it waits for; nil: none.
-    public let behind: String?
-    /// One sentence for a person.
-    public let text: String
 }

@@ -1,5 +1,5 @@
 /// What kind of failure an attempt met, with the numbers of `msgq_failure_kind`.
-public enum FailureKind: Int32, Sendable, CaseIterable {
+package enum FailureKind: Int32, Sendable, CaseIterable {
     case none = 0
     /// No connection: it never left.
     case offline
@@ -24,25 +24,25 @@ public enum FailureKind: Int32, Sendable, CaseIterable {
 }
 
 /// Why a message is where it is: the failure of its last attempt.
-public struct Failure: Sendable, Equatable {
-    public let kind: FailureKind
+package struct Failure: Sendable, Equatable {
+    package let kind: FailureKind
     /// The transport's own, as an HTTP status; 0: none.
-    public let code: Int32
+    package let code: Int32
     /// Raw, for a developer.
-    public let text: String
+    package let text: String
     /// Milliseconds since 1970.
-    public let at: Int64
+    package let at: Int64
     /// Trying again may help.
-    public let retryable: Bool
+    package let retryable: Bool
     /// Attempts made until then.
-    public let attempts: UInt32
+    package let attempts: UInt32
 
     /// Of a message that is not what was written any more: it is never sent.
     static func damaged(_ detail: String, at: Int64) -> Failure {
         Failure(kind: .unknown, code: 0, text: detail, at: at, retryable: false, attempts: 0)
     }
 
-    public init(kind: FailureKind, code: Int32, text: String, at: Int64, retryable: Bool, attempts: UInt32) {
+    package init(kind: FailureKind, code: Int32, text: String, at: Int64, retryable: Bool, attempts: UInt32) {
         self.kind = kind
         self.code = code
         self.text = text

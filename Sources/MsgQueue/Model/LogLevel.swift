@@ -1,11 +1,15 @@
-/// How much a log line matters.
-public enum LogLevel: Int32, CaseIterable, Sendable {
-    /// Something is wrong with the store, or with this library.
-    case error
-    /// Something a person may want to act on: a message was discarded, an outcome was ignored.
-    case warning
-    /// An error is over.
-    case info
-    /// Not used yet.
-    case debug
+extension MessageQueue {
+    /// The severity of a log line.
+    public enum LogLevel: Int32, CaseIterable, Sendable {
+        /// An error of the store or of this library.
+        case error
+        /// For example a discarded message or an ignored outcome.
+        case warning
+        /// An error is over.
+        case info
+        /// Not used yet.
+        case debug
+    }
 }
+
+package typealias LogLevel = MessageQueue.LogLevel

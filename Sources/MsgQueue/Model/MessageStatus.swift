@@ -1,30 +1,34 @@
-/// Where a message is in its life, with the numbers of `msgq_status`.
-public enum MessageStatus: Int32, Sendable, CaseIterable {
-    /// Waits for its turn.
-    case queued = 0
-    /// An attempt is under way.
-    case sending
-    /// The transport said so.
-    case sent
-    /// A receipt said so.
-    case delivered
-    /// A receipt said so.
-    case read
-    /// Waits for a person: retry, edit, delete.
-    case failed
+extension MessageQueue {
+    /// The status of a message, with the numbers of `msgq_status`.
+    public enum Status: Int32, Sendable, CaseIterable {
+        /// Waits to be sent.
+        case queued = 0
+        /// An attempt is under way.
+        case sending
+        /// The transport reported success.
+        case sent
+        /// A receipt reported delivery.
+        case delivered
+        /// A receipt reported that it was read.
+        case read
+        /// Waits for a person: retry, edit, delete.
+        case failed
 
-    /// Queued, sending and failed: what has not gone out yet.
-    public var isUnsent: Bool { self == .queued || self == .sending || self == .failed }
+        /// Queued, sending or failed.
+        public var isUnsent: Bool { self == .queued || self == .sending || self == .failed }
+    }
 }
 
+package typealias MessageStatus = MessageQueue.Status
+
 /// A set of statuses, for filters.
-public struct StatusSet: OptionSet, Sendable, Hashable {
-    public let rawValue: UInt32
-    public init(rawValue: UInt32) { self.rawValue = rawValue }
-    public init(_ status: MessageStatus) { self.rawValue = 1 << UInt32(status.rawValue) }
+package struct StatusSet: OptionSet, Sendable, Hashable {
+    package let rawValue: UInt32
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
+    package init(_ status: MessageStatus) { self.rawValue = 1 << UInt32(status.rawValue) }
 
-    public static let unsent: StatusSet = [StatusSet(.queued), StatusSet(.sending), StatusSet(.failed)]
-    public static let all = StatusSet(rawValue: 0x3f)
+    package static let unsent: StatusSet = [StatusSet(.queued), StatusSet(.sending), StatusSet(.failed)]
+    package static let all = StatusSet(rawValue: 0x3f)
 
-    public func contains(_ status: MessageStatus) -> Bool { contains(StatusSet(status)) }
+    package func contains(_ status: MessageStatus) -> Bool { contains(StatusSet(status)) }
 }

@@ -1,15 +1,5 @@
-/// Who starts sending a backlog, with the numbers of `msgq_mode`.
-public enum Mode: Int32, Sendable, CaseIterable {
-    /// The engine, by itself.
-    case auto = 0
-    /// The person, after a prompt: `drain` is the yes.
-    case ask
-    /// The person alone, by `drain`, `sendNow`, `retry` and `retryAll`.
-    case manual
-}
-
 /// The delays between attempts after a retryable failure, in milliseconds.
-public enum Backoff: Sendable, Equatable {
+package enum Backoff: Sendable, Equatable {
     /// Mode auto: 5 s, 30 s, 2 min. Modes ask and manual: none.
     case automatic
     /// One delay per retry, each 0 to 7 days, at most 64 of them.
@@ -18,104 +8,80 @@ public enum Backoff: Sendable, Equatable {
     case exponential(base: Int64, factor: Double, cap: Int64)
 }
 
-/// What becomes of a message whose retries are used up, with the numbers of `msgq_exhausted`.
-public enum Exhausted: Int32, Sendable, CaseIterable {
-    /// It is `failed` and waits for a person.
-    case keep = 0
-    /// It is deleted, with an event and a line in the log.
-    case discard
-}
-
-/// What becomes of a message that its receiver refuses for good, with the numbers of `msgq_refused`.
-public enum Refused: Int32, Sendable, CaseIterable {
-    /// It is `failed` and waits for a person.
-    case keep = 0
-    /// It is deleted, with an event and a line in the log.
-    case discard
-}
-
-/// What a message that failed for good does to its conversation, with the numbers of `msgq_final_failure`.
-public enum FinalFailure: Int32, Sendable, CaseIterable {
-    /// Those behind it go on.
-    case stepAside = 0
-    /// They wait until a person retries or deletes it.
-    case block
-}
-
 /// How a queue behaves. Every field has a stated range and a default; `validated()` checks them.
-public struct Options: Sendable, Equatable {
-    public var mode: Mode = .auto
+package struct Options: Sendable, Equatable {
+    package var mode: Mode = .auto
     /// A message enqueued while online, with nothing of its conversation waiting before it, is attempted at once.
-    public var direct = true
+    package var direct = true
     /// After a crash in mid-attempt: false sends again, true makes the message `failed` for a person to decide.
-    public var holdInterrupted = false
+    package var holdInterrupted = false
     /// Outcomes survive a power cut at one disk flush each.
-    public var durableOutcomes = false
+    package var durableOutcomes = false
     /// HTTP 409 after an attempt that perhaps arrived counts as sent. Otherwise it is retried: it may mean "still being processed".
-    public var conflictIsSent = false
+    package var conflictIsSent = false
     /// Opens a closed store, a backup, or a store on a full or read-only disk for reading only: nothing is written, nothing is sent;
     /// changes throw `.permission`.
-    public var readOnly = false
+    package var readOnly = false
     /// Refuses a store whose log lost its end (`.corrupt`) instead of opening what is whole and telling what is missing.
-    public var refuseLostTail = false
+    package var refuseLostTail = false
     /// Callbacks run only inside `poll`, on the caller's thread.
     package var polled = false
     /// 1 to 64.
-    public var maxInFlight = 1
+    package var maxInFlight = 1
     /// Retries after the first attempt: 0 to 1000. A ladder that is shorter ends earlier.
-    public var maxRetries = 5
-    public var backoff: Backoff = .automatic
+    package var maxRetries = 5
+    package var backoff: Backoff = .automatic
     /// Each delay is varied by plus or minus this share: 0 to 1. Where many clients share a receiver, 0.2 or more keeps them from coming back
     /// together after an outage.
-    public var jitter = 0.0
+    package var jitter = 0.0
     /// What becomes of a message whose retries are used up.
-    public var exhausted: Exhausted = .keep
+    package var exhausted: Exhausted = .keep
     /// What becomes of a message that its receiver refuses for good. Discarded is not one that expired, not one whose interrupted
     /// attempt is held, and not after a retry by hand; with `pauseOnUnauthorized` not for 401 and 403.
-    public var refused: Refused = .keep
+    package var refused: Refused = .keep
     /// Milliseconds, 1 to 1 day.
-    public var attemptTimeout: Int64 = 30_000
+    package var attemptTimeout: Int64 = 30_000
     /// The same for `retry` and `sendNow`.
-    public var onDemandTimeout: Int64 = 3_000
+    package var onDemandTimeout: Int64 = 3_000
     /// Milliseconds, 1 to 1 day.
-    public var promptTimeout: Int64 = 10_000
+    package var promptTimeout: Int64 = 10_000
     /// Milliseconds that a link must stay before automatic sending and the prompt, and before the delays of messages that failed for want
     /// of a network end: 0 to 1 hour.
-    public var onlineDebounce: Int64 = 500
+    package var onlineDebounce: Int64 = 500
     /// Attempts started by one drain, and by the engine itself between two triggers; 0: all. Retries that are due do not count.
-    public var drainBatch = 0
+    package var drainBatch = 0
     /// A message that waits for its retry holds its conversation. Relaxed: others pass it.
-    public var strictOrder = true
+    package var strictOrder = true
     /// A message that failed for good holds its conversation until a person retries or deletes it. Otherwise it steps aside.
-    public var finalFailure: FinalFailure = .stepAside
+    package var finalFailure: FinalFailure = .stepAside
     /// 401 and 403 pause the queue until `resume`, instead of failing message after message.
-    public var pauseOnUnauthorized = false
+    package var pauseOnUnauthorized = false
     /// Send nothing while the link is metered.
-    public var unmeteredOnly = false
+    package var unmeteredOnly = false
     /// Timers fire in the background, too.
-    public var sendInBackground = false
+    package var sendInBackground = false
     /// Milliseconds between triggers by the clock, 0 to 1 day; 0: none.
-    public var triggerInterval: Int64 = 0
+    package var triggerInterval: Int64 = 0
     /// For drafts that say nothing: milliseconds after which they expire, 0 to 10 years; 0: never.
-    public var expiry: Int64 = 0
+    package var expiry: Int64 = 0
     /// Messages kept as history: so many at most, nil: no limit ...
-    public var keepSent: Int64? = 10_000
+    package var keepSent: Int64? = 10_000
     /// ... and so long at most, in milliseconds, nil: no limit. Received messages that are not read do not count, and stay.
-    public var keepSentFor: Int64? = 30 * day
+    package var keepSentFor: Int64? = 30 * day
     /// Milliseconds for which the ids of messages that were sent and pruned are still refused as duplicates.
-    public var rememberIDs: Int64 = week
+    package var rememberIDs: Int64 = week
     /// Unsent messages; 0: no limit.
-    public var limitMessages: Int64 = 0
+    package var limitMessages: Int64 = 0
     /// Bytes of unsent bodies; 0: no limit.
-    public var limitBytes: Int64 = 0
+    package var limitBytes: Int64 = 0
     /// Bytes of one body: 1 to 256 MiB.
-    public var limitBody: Int64 = 1 << 20
+    package var limitBody: Int64 = 1 << 20
     /// Bytes of one message's metadata: 0 to 16 MiB.
-    public var limitMetadata: Int64 = 64 << 10
+    package var limitMetadata: Int64 = 64 << 10
 
-    public init() {}
+    package init() {}
 
-    public init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
+    package init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
         self.mode = mode
         self.backoff = backoff
         self.maxInFlight = maxInFlight

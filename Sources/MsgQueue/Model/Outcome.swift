@@ -1,7 +1,7 @@
 /// What came of one attempt, in the transport's words.
-public struct Outcome: Sendable, Equatable {
+package struct Outcome: Sendable, Equatable {
     /// With the numbers of `msgq_verdict`.
-    public enum Verdict: Int32, Sendable, CaseIterable {
+    package enum Verdict: Int32, Sendable, CaseIterable {
         /// A callback that died: a failure of unknown kind, retried.
         case unknown = 0
         case sent
@@ -12,22 +12,22 @@ public struct Outcome: Sendable, Equatable {
         case http
     }
 
-    public var verdict: Verdict
-    public var kind: FailureKind
+    package var verdict: Verdict
+    package var kind: FailureKind
     /// The transport's own, as an HTTP status.
-    public var code: Int32
+    package var code: Int32
     /// Raw, for a developer.
-    public var text: String
+    package var text: String
     /// Milliseconds to wait at least; nil: not said.
-    public var retryAfter: Int64?
+    package var retryAfter: Int64?
     /// The `Retry-After` header as it came.
-    public var retryAfterHeader: String
+    package var retryAfterHeader: String
     /// The whole queue waits, not only this message.
-    public var retryAfterIsForQueue: Bool
+    package var retryAfterIsForQueue: Bool
     /// Verdict `retry`: the message surely did not reach the receiver.
-    public var isNotSent: Bool
+    package var isNotSent: Bool
 
-    public init(
+    package init(
         verdict: Verdict, kind: FailureKind = .none, code: Int32 = 0, text: String = "",
         retryAfter: Int64? = nil, retryAfterHeader: String = "", retryAfterIsForQueue: Bool = false,
         isNotSent: Bool = false
@@ -43,28 +43,28 @@ public struct Outcome: Sendable, Equatable {
     }
 
     /// The receiver has it, or had it already.
-    public static let sent = Outcome(verdict: .sent)
+    package static let sent = Outcome(verdict: .sent)
 
     /// It never left. Uses up no retry.
-    public static let offline = Outcome(verdict: .offline, kind: .offline)
+    package static let offline = Outcome(verdict: .offline, kind: .offline)
 
     /// `complete(token:outcome:)` will tell.
-    public static let pending = Outcome(verdict: .pending)
+    package static let pending = Outcome(verdict: .pending)
 
     /// Failed in a way that may pass. `retryAfter` in milliseconds.
-    public static func retry(
+    package static func retry(
         _ kind: FailureKind = .unknown, code: Int32 = 0, text: String = "", retryAfter: Int64? = nil
     ) -> Outcome {
         Outcome(verdict: .retry, kind: kind, code: code, text: text, retryAfter: retryAfter)
     }
 
     /// Failed for good.
-    public static func reject(_ kind: FailureKind = .rejected, code: Int32 = 0, text: String = "") -> Outcome {
+    package static func reject(_ kind: FailureKind = .rejected, code: Int32 = 0, text: String = "") -> Outcome {
         Outcome(verdict: .reject, kind: kind, code: code, text: text)
     }
 
     /// An HTTP answer: the engine decides by the status and the `Retry-After` header.
-    public static func http(_ status: Int32, retryAfter: String = "", text: String = "") -> Outcome {
+    package static func http(_ status: Int32, retryAfter: String = "", text: String = "") -> Outcome {
         Outcome(verdict: .http, code: status, text: text, retryAfterHeader: retryAfter)
     }
 }

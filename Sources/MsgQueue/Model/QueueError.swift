@@ -1,45 +1,49 @@
-/// What a call of the queue failed with.
-///
-/// `code` is for programs, `detail` is one sentence for a developer. Nothing changed when a call threw, unless the
-/// code is `unknown`.
-public struct QueueError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The kinds of error, with the numbers of `msgq_result`.
-    public enum Code: Int32, Sendable, CaseIterable {
-        case invalid = 1
-        case notFound
-        case duplicate
-        case conflict
-        case busy
-        case full
-        case tooLarge
-        case locked
-        case closed
-        case forked
-        case corrupt
-        case storage
-        case unknown
-        case tooNew
-        case permission
-        case timeout
-        case noTransport
-        case `internal`
+extension MessageQueue {
+    /// The error of a call.
+    ///
+    /// `code` is for programs, `detail` is one sentence for a developer. A call that threw changed nothing, unless the code is `unknown`.
+    /// Later versions may add codes.
+    public struct Error: Swift.Error, Sendable, Equatable, CustomStringConvertible {
+        /// The kinds of error, with the numbers of `msgq_result`.
+        public enum Code: Int32, Sendable, CaseIterable {
+            case invalid = 1
+            case notFound
+            case duplicate
+            case conflict
+            case busy
+            case full
+            case tooLarge
+            case locked
+            case closed
+            case forked
+            case corrupt
+            case storage
+            case unknown
+            case tooNew
+            case permission
+            case timeout
+            case noTransport
+            case `internal`
+        }
+
+        public let code: Code
+        public let detail: String
+        /// The disk, or the quota, has no room left: the store may have a way to make some.
+        package let isFull: Bool
+        /// An index does not fit the messages: it can be made anew from them.
+        package let isIndex: Bool
+
+        public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }
+
+        package init(_ code: Code, _ detail: String, isFull: Bool = false, isIndex: Bool = false) {
+            self.code = code
+            self.detail = detail
+            self.isFull = isFull
+            self.isIndex = isIndex
+        }
+
+        public var description: String { "\(code): \(detail)" }
     }
-
-    public let code: Code
-    public let detail: String
-    /// The disk, or the quota, has no room left: the store may have a way to make some.
-    package let isFull: Bool
-    /// An index does not fit the messages: it can be made anew from them.
-    package let isIndex: Bool
-
-    public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }
-
-    package init(_ code: Code, _ detail: String, isFull: Bool = false, isIndex: Bool = false) {
-        self.code = code
-        self.detail = detail
-        self.isFull = isFull
-        self.isIndex = isIndex
-    }
-
-    public var description: String { "\(code): \(detail)" }
 }
+
+package typealias QueueError = MessageQueue.Error

@@ -1,32 +1,32 @@
 /// What a queue has done since it was opened.
-public struct Statistics: Sendable, Equatable {
+package struct Statistics: Sendable, Equatable {
     /// Upper bounds of the latency's classes, in milliseconds.
-    public static let bounds: [Int64] = [10, 50, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000]
+    package static let bounds: [Int64] = [10, 50, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000]
 
-    public internal(set) var openedAt: Int64 = 0
-    public internal(set) var enqueued: Int64 = 0
-    public internal(set) var attempts: Int64 = 0
-    public internal(set) var sent: Int64 = 0
+    package internal(set) var openedAt: Int64 = 0
+    package internal(set) var enqueued: Int64 = 0
+    package internal(set) var attempts: Int64 = 0
+    package internal(set) var sent: Int64 = 0
     /// Attempts that failed and left the message queued.
-    public internal(set) var retried: Int64 = 0
+    package internal(set) var retried: Int64 = 0
     /// Messages that became `failed`.
-    public internal(set) var failed: Int64 = 0
-    public internal(set) var discarded: Int64 = 0
-    public internal(set) var sentBytes: Int64 = 0
+    package internal(set) var failed: Int64 = 0
+    package internal(set) var discarded: Int64 = 0
+    package internal(set) var sentBytes: Int64 = 0
     /// Failed attempts by the number of their kind.
-    public internal(set) var failuresByKind = [Int64](repeating: 0, count: FailureKind.allCases.count)
+    package internal(set) var failuresByKind = [Int64](repeating: 0, count: FailureKind.allCases.count)
     /// Messages sent in the last minute, and enqueued in it.
-    public internal(set) var sentPerMinute: Int64 = 0
-    public internal(set) var enqueuedPerMinute: Int64 = 0
+    package internal(set) var sentPerMinute: Int64 = 0
+    package internal(set) var enqueuedPerMinute: Int64 = 0
     /// From enqueue to sent: how many in each class of `bounds`, and beyond.
-    public internal(set) var latencies = [Int64](repeating: 0, count: bounds.count + 1)
-    public internal(set) var latencySum: Int64 = 0
-    public internal(set) var latencyMax: Int64 = 0
+    package internal(set) var latencies = [Int64](repeating: 0, count: bounds.count + 1)
+    package internal(set) var latencySum: Int64 = 0
+    package internal(set) var latencyMax: Int64 = 0
 
-    public init() {}
+    package init() {}
 
     /// The latency that this share of the messages (0 to 1) did not exceed, as the upper bound of its class; nil: none was sent.
-    public func latency(share: Double) -> Int64? {
+    package func latency(share: Double) -> Int64? {
         let total = latencies.reduce(0, +)
         guard total > 0 else { return nil }
         var sum: Int64 = 0
@@ -38,7 +38,7 @@ public struct Statistics: Sendable, Equatable {
     }
 
     /// As Prometheus reads it (text format 0.0.4).
-    public func prometheus(_ counts: Counts) -> String {
+    package func prometheus(_ counts: Counts) -> String {
         var text = ""
         func metric(_ name: String, _ type: String, _ help: String, _ samples: [(labels: String, value: String)]) {
             text += "# HELP msgqueue_\(name) \(help)\n# TYPE msgqueue_\(name) \(type)\n"

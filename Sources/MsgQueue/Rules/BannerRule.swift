@@ -1,30 +1,30 @@
 /// What the banner depends on: the state of a queue, or of one conversation of it.
-public struct BannerFacts: Sendable, Equatable {
-    public var connectivity = Connectivity.unknown
-    public var mode = Mode.auto
-    public var queued: Int64 = 0
-    public var sending: Int64 = 0
-    public var failed: Int64 = 0
+package struct BannerFacts: Sendable, Equatable {
+    package var connectivity = Connectivity.unknown
+    package var mode = Mode.auto
+    package var queued: Int64 = 0
+    package var sending: Int64 = 0
+    package var failed: Int64 = 0
     /// The queue, or the conversation asked about.
-    public var isPaused = false
+    package var isPaused = false
     /// How many of `queued` are known to go now, one after the other: by themselves, or for a drain.
-    public var underWay: Int64 = 0
+    package var underWay: Int64 = 0
     /// Something other than mode and pause keeps the engine from sending by itself when connected: the background, read-only opening, a
     /// wait that the receiver asked for, a restriction to unmetered links, a missing transport, a limit on what one run sends.
-    public var isHeldBack = false
+    package var isHeldBack = false
 
-    public init() {}
+    package init() {}
 
     /// What is queued goes by itself as soon as there is a connection.
-    public var sendsWhenConnected: Bool { mode == .auto && !isPaused && !isHeldBack }
+    package var sendsWhenConnected: Bool { mode == .auto && !isPaused && !isHeldBack }
 }
 
 extension Words {
     /// "1 message", "5 messages".
-    public static func messages(_ count: Int64) -> String { count == 1 ? "1 message" : "\(count) messages" }
+    package static func messages(_ count: Int64) -> String { count == 1 ? "1 message" : "\(count) messages" }
 
     /// One line about the queue or one of its conversations; "" when there is nothing to say.
-    public static func banner(_ facts: BannerFacts) -> String {
+    package static func banner(_ facts: BannerFacts) -> String {
         let sentences = facts.connectivity == .offline ? offline(facts) : online(facts)
         let failures = facts.failed > 0 ? ["\(messages(facts.failed)) failed."] : []
         return (sentences + failures).joined(separator: " ")

@@ -122,7 +122,7 @@ package enum OutcomeRule {
         var progress = before
         progress.lastAttemptAt = trial.startedAt
         if judgement.arrival == .perhaps { progress.perhapsArrived = true }
-        func line(_ result: Attempt.Result, _ kind: FailureKind, _ code: Int32, _ text: String) -> Attempt {
+        func line(_ result: Attempt.Outcome, _ kind: FailureKind, _ code: Int32, _ text: String) -> Attempt {
             Attempt(
                 number: trial.number, startedAt: trial.startedAt, duration: trial.duration, result: result, kind: kind, code: code,
                 text: text, arrival: judgement.arrival)

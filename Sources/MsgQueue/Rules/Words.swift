@@ -1,8 +1,8 @@
 /// Words for people: the one place where the engine says something that a person reads. No raw error text reaches it.
-public enum Words {
+package enum Words {
     // MARK: Statuses
 
-    public static func label(_ status: MessageStatus) -> String {
+    package static func label(_ status: MessageStatus) -> String {
         switch status {
         case .queued: "Queued"
         case .sending: "Sending…"
@@ -14,7 +14,7 @@ public enum Words {
     }
 
     /// The name of an icon; a host maps it to its own set.
-    public static func icon(_ status: MessageStatus) -> String {
+    package static func icon(_ status: MessageStatus) -> String {
         switch status {
         case .queued: "clock"
         case .sending: "arrow-up"
@@ -28,7 +28,7 @@ public enum Words {
     // MARK: Failures
 
     /// One plain sentence or two: what happened, and what can be done.
-    public static func failure(_ kind: FailureKind) -> String {
+    package static func failure(_ kind: FailureKind) -> String {
         switch kind {
         case .none: ""
         case .offline: "No internet connection. Your message is saved and you can retry later."
@@ -47,11 +47,11 @@ public enum Words {
     // MARK: The queue
 
     /// What a prompt asks.
-    public static func prompt(_ count: Int64) -> String { "Connected. Auto-send \(count) queued \(count == 1 ? "message" : "messages")?" }
+    package static func prompt(_ count: Int64) -> String { "Connected. Auto-send \(count) queued \(count == 1 ? "message" : "messages")?" }
 
     // MARK: Connectivity
 
-    public static func label(_ connectivity: Connectivity) -> String {
+    package static func label(_ connectivity: Connectivity) -> String {
         switch connectivity {
         case .unknown: "Unknown"
         case .offline: "Offline"
@@ -75,7 +75,7 @@ public enum Words {
     /// "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A
     /// time in the future,
     /// as a clock that was set back makes it, is "Just now".
-    public static func relativeTime(_ then: Int64, now: Int64) -> String {
+    package static func relativeTime(_ then: Int64, now: Int64) -> String {
         let minutes = now.subtractingClamped(then) / 60_000
         switch minutes {
         case ..<1: return "Just now"
@@ -88,15 +88,26 @@ public enum Words {
 
     /// The day in UTC, in the Gregorian calendar.
     static func date(_ given: Int64) -> String {
-        // From year 1 to 9999, whatever a clock says.
-        let time = min(max(given, -62_135_596_800_000), 253_402_300_799_999)
-        let (year, month, day) = Calendar.day(time >= 0 ? time / Options.day : -((Options.day - 1 - time) / Options.day))
-        func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let days = floored(within(given), Options.day)
+        let (year, month, day) = Calendar.day(days)
         return "\(year)-\(two(month))-\(two(day))"
     }
-}
 
-extension Connectivity {
-    /// The word for a person: "Unknown", "Offline", "Online".
-    public var label: String { Words.label(self) }
+    /// "2024-03-09T07:30:00.250Z".
+    static func instant(_ given: Int64) -> String {
+        let time = within(given)
+        let rest = time - floored(time, Options.day) * Options.day
+        let (seconds, milliseconds) = (rest / 1000, rest % 1000)
+        let fraction = milliseconds < 10 ? "00\(milliseconds)" : milliseconds < 100 ? "0\(milliseconds)" : "\(milliseconds)"
+        return "\(date(time))T\(two(seconds / 3600)):\(two(seconds / 60 % 60)):\(two(seconds % 60)).\(fraction)Z"
+    }
+
+    /// From year 1 to 9999, whatever a clock says.
+    private static func within(_ time: Int64) -> Int64 { min(max(time, -62_135_596_800_000), 253_402_300_799_999) }
+
+    private static func floored(_ number: Int64, _ divisor: Int64) -> Int64 {
+        number >= 0 ? number / divisor : -((divisor - 1 - number) / divisor)
+    }
+
+    private static func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
 }

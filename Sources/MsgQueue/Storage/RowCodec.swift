@@ -145,7 +145,7 @@ extension Attempt {
     /// The line that a statement shows; nil: a number in it cannot be.
     init?(_ fields: Fields<AttemptColumn>) {
         guard let number = UInt32(exactly: fields.int(.number)), let code = Int32(exactly: fields.int(.code)),
-            let result = Int32(exactly: fields.int(.outcome)).flatMap(Attempt.Result.init(rawValue:)),
+            let result = Int32(exactly: fields.int(.outcome)).flatMap(Attempt.Outcome.init(rawValue:)),
             let kind = Int32(exactly: fields.int(.kind)).flatMap(FailureKind.init(rawValue:)),
             let arrival = Int32(exactly: fields.int(.arrival)).flatMap(Attempt.Arrival.init(rawValue:))
         else { return nil }

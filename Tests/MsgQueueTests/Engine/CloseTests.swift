@@ -5,9 +5,9 @@ import Testing
 @Suite struct CloseTests {
     private let directory = TemporaryDirectory()
 
-    private var options: Options {
-        var options = Options()
-        options.attemptTimeout = 600_000
+    private var options: MessageQueue.Options {
+        var options = MessageQueue.Options()
+        options.attemptTimeout = .seconds(600)
         return options
     }
 
@@ -16,9 +16,9 @@ import Testing
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
         let log = EventLog(queue.events)
-        let ids = try queue.enqueue([Draft("1", conversation: "ana"), Draft("2", conversation: "ana")])
+        let ids = try queue.enqueue([MessageQueue.Draft("1", conversation: "ana"), MessageQueue.Draft("2", conversation: "ana")])
         #expect(await eventually { transport.deliveries.count == 1 })
-        async let closed = onThread { try queue.close(timeout: 60_000) }
+        async let closed = onThread { try queue.syncClose(timeout: .seconds(60)) }
         #expect(await eventually { refusal { _ = try queue.counts() } == .closed }, "it takes no calls while it closes")
         transport.release()
         #expect(try await closed)
@@ -37,7 +37,7 @@ import Testing
         transport.hold()
         let id = try queue.enqueue("1")
         #expect(await eventually { transport.deliveries.count == 1 })
-        let isQuiet = try await onThread { try queue.close(timeout: 1) }
+        let isQuiet = try await onThread { try queue.syncClose(timeout: .milliseconds(1)) }
         #expect(!isQuiet)
         var again = options
         again.mode = .manual
@@ -46,7 +46,7 @@ import Testing
         #expect(message.status == .queued)
         #expect(message.attempts == 1)
         #expect(message.failure?.kind == .unknown)
-        #expect(try next.attempts(id).map(\.result) == [.unknown])
+        #expect(try next.attempts(id).map(\.outcome) == [.unknown])
         transport.release()
         #expect(try await next.drain().sent == 1)
         #expect(transport.deliveries.map(\.id) == [id, id], "under the same id")
@@ -60,7 +60,7 @@ import Testing
         transport.hold()
         let id = try queue.enqueue("1")
         #expect(await eventually { transport.deliveries.count == 1 })
-        _ = try await onThread { try queue.close(timeout: 0) }
+        _ = try await onThread { try queue.syncClose(timeout: .zero) }
         transport.release()
         var holding = options
         holding.holdInterrupted = true
@@ -76,10 +76,10 @@ import Testing
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
-        try queue.enqueue([Draft("1"), Draft("2")])
+        try queue.enqueue([MessageQueue.Draft("1"), MessageQueue.Draft("2")])
         async let report = queue.drain()
         #expect(await eventually { transport.deliveries.count == 1 })
-        _ = try await onThread { try queue.close(timeout: 0) }
+        _ = try await onThread { try queue.syncClose(timeout: .zero) }
         #expect(try await report.stop == .closed)
         transport.release()
     }
@@ -87,8 +87,8 @@ import Testing
     @Test func two_threads_that_close_are_both_told() async throws {
         for _ in 0..<20 {
             let queue = try MessageQueue(path: directory.store)
-            async let first = onThread { refusal { try queue.close() } }
-            async let second = onThread { refusal { try queue.close() } }
+            async let first = onThread { refusal { try queue.syncClose() } }
+            async let second = onThread { refusal { try queue.syncClose() } }
             let answers = try await [first, second]
             #expect(answers.count { $0 == nil } == 1)
             #expect(answers.count { $0 == .closed } == 1)
@@ -103,7 +103,7 @@ import Testing
         }
         let queue = try MessageQueue(path: directory.store)
         #expect(try queue.counts().queued == 5)
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func a_queue_cannot_be_closed_from_inside_its_own_callback() throws {

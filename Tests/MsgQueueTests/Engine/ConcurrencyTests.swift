@@ -8,9 +8,9 @@ import Testing
 
     @Test func Q12_Q8_eight_threads_enqueue_while_a_drain_runs() async throws {
         let transport = RecordingTransport()
-        var options = Options(mode: .manual)
+        var options = MessageQueue.Options(mode: .manual)
         options.maxInFlight = 4
-        options.attemptTimeout = 600_000
+        options.attemptTimeout = .seconds(600)
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         let each = 60
         let ids = try await withThrowingTaskGroup(of: [String].self) { group in
@@ -40,7 +40,7 @@ import Testing
             #expect(own == (0..<each).map { "\(thread)/\($0)" })
         }
         for lane in 0..<3 {
-            let stored = try queue.list(Filter(conversation: "c\(lane)", statuses: .all, limit: 1000)).map(\.text)
+            let stored = try queue.list(MessageQueue.Filter(conversation: "c\(lane)", statuses: .all, limit: 1000)).map(\.text)
             #expect(transport.deliveries.filter { $0.conversation == "c\(lane)" }.map(\.text) == stored)
         }
         try await queue.close()
@@ -48,15 +48,15 @@ import Testing
 
     @Test func X6_all_calls_from_all_sides_leave_each_message_with_a_status() async throws {
         let transport = RecordingTransport { delivery in
-            switch delivery.token % 7 {
+            switch delivery.token.rawValue % 7 {
             case 0: .retry(.server)
             case 1: .reject()
             default: .sent
             }
         }
-        var options = Options(mode: .auto, backoff: .ladder([0, 1]), maxInFlight: 3)
-        options.attemptTimeout = 600_000
-        options.onDemandTimeout = 600_000
+        var options = MessageQueue.Options(mode: .auto, backoff: .ladder([.zero, .milliseconds(1)]), maxInFlight: 3)
+        options.attemptTimeout = .seconds(600)
+        options.onDemandTimeout = .seconds(600)
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         let log = EventLog(queue.events)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -74,8 +74,8 @@ import Testing
         try queue.setConnectivity(.online)
         #expect(await eventually { (try? queue.counts()).map { $0.queued + $0.sending == 0 } ?? false })
         let counts = try queue.counts()
-        #expect(
-            try queue.list(Filter(statuses: .all, limit: 1000)).count == Int(counts.sent + counts.failed + counts.read + counts.delivered))
+        let left = counts.sent + counts.failed + counts.read + counts.delivered
+        #expect(try queue.list(MessageQueue.Filter(statuses: .all, limit: 1000)).count == left)
         #expect(transport.doubles == 0)
         try await queue.close()
         #expect(await eventually { log.hasEnded })
@@ -92,7 +92,7 @@ import Testing
             case 6: if !ids.isEmpty { try random.chance(50) ? queue.retry(random.pick(ids)) : queue.sendNow(random.pick(ids)) }
             case 7: if !ids.isEmpty, random.chance(30) { try queue.delete(random.pick(ids)) }
             case 8: try queue.setConnectivity(random.pick([.online, .online, .unknown, .offline]))
-            default: _ = try queue.list(Filter(statuses: .all, limit: 20))
+            default: _ = try queue.list(MessageQueue.Filter(statuses: .all, limit: 20))
             }
         } catch {
             // Another was faster: a clear answer.

@@ -7,8 +7,8 @@ import Testing
 
     @Test func X12_a_backup_of_a_running_queue_opens_as_a_queue_and_with_plain_SQLite() async throws {
         let transport = RecordingTransport()
-        var options = Options(mode: .manual)
-        options.attemptTimeout = 600_000
+        var options = MessageQueue.Options(mode: .manual)
+        options.attemptTimeout = .seconds(600)
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
         try queue.enqueue("being sent", conversation: "ana", id: "1")
@@ -28,7 +28,7 @@ import Testing
         }
         let copy = try MessageQueue(path: path, options: options)
         #expect(try copy.list().map(\.id) == ["1", "2"])
-        #expect(try copy.attempts("1").map(\.result) == [.unknown], "in the copy that attempt never ends")
+        #expect(try copy.attempts("1").map(\.outcome) == [.unknown], "in the copy that attempt never ends")
         try await copy.close()
         transport.release()
         #expect(await eventually { (try? queue.message(id: "1").status) == .sent })
@@ -36,11 +36,11 @@ import Testing
     }
 
     @Test func X12_nobody_waits_for_a_long_backup() async throws {
-        var options = Options(mode: .manual)
+        var options = MessageQueue.Options(mode: .manual)
         options.direct = false
         let queue = try MessageQueue(path: directory.store, options: options)
         let body = [UInt8](repeating: 7, count: 500_000)
-        for _ in 0..<20 { try queue.enqueue((0..<5).map { _ in Draft(body, conversation: "large") }) }
+        for _ in 0..<20 { try queue.enqueue((0..<5).map { _ in MessageQueue.Draft(body, conversation: "large") }) }
         let path = directory.file("copy.db")
         let done = Flag()
         async let backup: Void = onThread {
@@ -59,7 +59,7 @@ import Testing
         let copy = try MessageQueue(path: path, options: options)
         let copied = try copy.counts()
         #expect(copied.queued >= 100 && copied.queued <= counts.queued)
-        #expect(try copy.list(Filter(conversation: "large", limit: 200)).allSatisfy { $0.body == body })
+        #expect(try copy.list(MessageQueue.Filter(conversation: "large", limit: 200)).allSatisfy { $0.body == body })
         try await copy.close()
         try await queue.close()
     }
@@ -67,7 +67,7 @@ import Testing
     @Test func X12_closing_ends_a_backup_and_leaves_nothing_of_it() async throws {
         let queue = try MessageQueue(path: directory.store)
         let body = [UInt8](repeating: 7, count: 500_000)
-        for _ in 0..<40 { try queue.enqueue((0..<5).map { _ in Draft(body, conversation: "large") }) }
+        for _ in 0..<40 { try queue.enqueue((0..<5).map { _ in MessageQueue.Draft(body, conversation: "large") }) }
         let path = directory.file("copy.db")
         let began = Flag()
         async let code: QueueError.Code? = onThread {
@@ -82,11 +82,12 @@ import Testing
     }
 
     @Test func Q12_a_damaged_message_is_never_sent_and_the_others_go_on() async throws {
-        var options = Options(mode: .manual)
+        var options = MessageQueue.Options(mode: .manual)
         options.direct = false
         var queue = try MessageQueue(path: directory.store, options: options)
         let ids = try queue.enqueue([
-            Draft("one", conversation: "ana"), Draft("two", conversation: "ana"), Draft("three", conversation: "ana"),
+            MessageQueue.Draft("one", conversation: "ana"), MessageQueue.Draft("two", conversation: "ana"),
+            MessageQueue.Draft("three", conversation: "ana"),
         ])
         try await queue.close()
         do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'626164' WHERE seq = 2") }

@@ -36,7 +36,7 @@ import Testing
         for way in Way.allCases {
             let path = directory.file("\(way)-\(copies).db")
             let transport = RecordingTransport { $0.conversation == "ana" ? .reject(text: self.secret) : .sent }
-            let queue = try MessageQueue(path: path, options: Options(mode: .manual)) { await transport.send($0) }
+            let queue = try MessageQueue(path: path, options: MessageQueue.Options(mode: .manual)) { await transport.send($0) }
             let text = String(repeating: secret + " ", count: copies)
             try queue.enqueue("others stay", conversation: "ben")
             let id = try queue.enqueue(text, conversation: "ana", metadata: ["secret": secret], id: secret)

@@ -7,34 +7,34 @@ import Testing
     private let directory = TemporaryDirectory()
 
     @Test func X11_limits_refuse_clearly_and_change_nothing() throws {
-        var options = Options(mode: .manual)
+        var options = MessageQueue.Options(mode: .manual)
         options.limitMessages = 3
         options.limitBytes = 100
         options.limitBody = 50
         options.limitMetadata = 10
         let queue = try MessageQueue(path: directory.store, options: options)
-        let id = try queue.enqueue(Draft([UInt8](repeating: 1, count: 50)))
-        #expect(refusal { try queue.enqueue(Draft([UInt8](repeating: 1, count: 51))) } == .tooLarge)
+        let id = try queue.enqueue(MessageQueue.Draft([UInt8](repeating: 1, count: 50)))
+        #expect(refusal { try queue.enqueue(MessageQueue.Draft([UInt8](repeating: 1, count: 51))) } == .tooLarge)
         #expect(refusal { try queue.enqueue("x", metadata: ["0123456789": "x"]) } == .tooLarge)
-        #expect(refusal { try queue.enqueue([Draft("1"), Draft("2"), Draft("3")]) } == .full)
+        #expect(refusal { try queue.enqueue([MessageQueue.Draft("1"), MessageQueue.Draft("2"), MessageQueue.Draft("3")]) } == .full)
         #expect(refusal { try queue.edit(id, body: [UInt8](repeating: 1, count: 51)) } == .tooLarge)
-        try queue.enqueue(Draft([UInt8](repeating: 1, count: 49)))
-        #expect(refusal { try queue.enqueue(Draft([1, 2])) } == .full, "one byte too many")
-        try queue.enqueue(Draft([1]))
-        #expect(refusal { try queue.enqueue(Draft([])) } == .full, "one message too many")
+        try queue.enqueue(MessageQueue.Draft([UInt8](repeating: 1, count: 49)))
+        #expect(refusal { try queue.enqueue(MessageQueue.Draft([1, 2])) } == .full, "one byte too many")
+        try queue.enqueue(MessageQueue.Draft([1]))
+        #expect(refusal { try queue.enqueue(MessageQueue.Draft([])) } == .full, "one message too many")
         #expect(try queue.counts().queued == 3)
         #expect(try queue.counts().unsentBytes == 100)
         try queue.delete(id)
         try queue.enqueue("there is room again")
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func R11_wrong_moments_are_clear_errors() async throws {
         let transport = RecordingTransport { $0.text == "bad" ? .reject() : .sent }
-        var options = Options(mode: .manual)
+        var options = MessageQueue.Options(mode: .manual)
         options.direct = false
-        options.attemptTimeout = 600_000
-        options.onDemandTimeout = 600_000
+        options.attemptTimeout = .seconds(600)
+        options.onDemandTimeout = .seconds(600)
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         let ids = try ["a", "bad"].map { try queue.enqueue($0, conversation: $0) }
         #expect(refusal { try queue.retry(ids[0]) } == .conflict, "it is queued")
@@ -67,9 +67,9 @@ import Testing
             refusal { _ = try queue.message(id: "nobody") }, refusal { try queue.edit("nobody", body: "x") },
             refusal { try queue.delete("nobody") },
             refusal { try queue.retry("nobody") }, refusal { try queue.sendNow("nobody") }, refusal { try queue.mark("nobody", as: .read) },
-            refusal { _ = try queue.attempts("nobody") }, refusal { try queue.complete(token: 1, .sent) },
+            refusal { _ = try queue.attempts("nobody") }, refusal { try queue.complete(.init(rawValue: 1), with: .sent) },
         ] { #expect(refused == .notFound) }
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func what_cannot_be_is_invalid() throws {
@@ -77,16 +77,15 @@ import Testing
         #expect(refusal { try queue.enqueue("x", conversation: "a\u{0}b") } == .invalid)
         #expect(refusal { try queue.enqueue("x", id: "") } == .invalid)
         #expect(refusal { try queue.enqueue("x", id: String(repeating: "x", count: 256)) } == .invalid)
-        #expect(refusal { try queue.enqueue(Draft("x", notBefore: 5, expiresAt: 4)) } == .invalid)
+        #expect(refusal { try queue.enqueue(MessageQueue.Draft("x", notBefore: .init(5), expiresAt: .init(4))) } == .invalid)
         #expect(refusal { _ = try queue.message(id: "a\u{1}") } == .invalid)
-        #expect(refusal { _ = try queue.list(Filter(limit: 0)) } == .invalid)
-        #expect(refusal { _ = try queue.list(Filter(limit: 1001)) } == .invalid)
-        #expect(refusal { _ = try queue.list(Filter(after: -1)) } == .invalid)
-        #expect(refusal { _ = try queue.list(Filter(statuses: [])) } == .invalid)
-        #expect(refusal { _ = try queue.list(Filter(statuses: StatusSet(rawValue: 64))) } == .invalid)
-        #expect(refusal { try queue.complete(token: 1, .pending) } == .invalid)
-        try queue.close()
-        var options = Options()
+        #expect(refusal { _ = try queue.list(MessageQueue.Filter(limit: 0)) } == .invalid)
+        #expect(refusal { _ = try queue.list(MessageQueue.Filter(limit: 1001)) } == .invalid)
+        #expect(refusal { _ = try queue.list(MessageQueue.Filter(after: -1)) } == .invalid)
+        #expect(refusal { _ = try queue.list(MessageQueue.Filter(statuses: [])) } == .invalid)
+        #expect(refusal { try queue.complete(.init(rawValue: 1), with: .pending) } == .invalid)
+        try queue.syncClose()
+        var options = MessageQueue.Options()
         options.maxInFlight = 0
         #expect(refusal { _ = try MessageQueue(path: directory.store, options: options) } == .invalid)
         for path in ["", ":memory:", "file:x?mode=memory", "a\u{0}b", directory.file("nowhere/outbox.db")] {
@@ -116,7 +115,8 @@ import Testing
             refusal { try queue.retry("x") }, refusal { try queue.sendNow("x") }, refusal { try queue.mark("x", as: .read) },
             refusal { try queue.clear() }, refusal { try queue.backup(to: directory.file("copy.db")) },
             refusal { try queue.setConnectivity(.online) }, refusal { try queue.setTransport { _ in .sent } },
-            refusal { try queue.complete(token: 1, .sent) }, refusal { try queue.close() },
+            refusal { try queue.complete(.init(rawValue: 1), with: .sent) },
+            await refusal { try await queue.close() },
         ] { #expect(refused == .closed) }
         #expect(await refusal { try await queue.drain() } == .closed)
         #expect(directory.names == ["outbox.db"])
@@ -126,9 +126,9 @@ import Testing
         let queue = try MessageQueue(path: directory.store)
         #expect(refusal { _ = try MessageQueue(path: directory.store) } == .locked)
         try queue.enqueue("still mine")
-        try queue.close()
+        try queue.syncClose()
         let next = try MessageQueue(path: directory.store)
         #expect(try next.counts().queued == 1)
-        try next.close()
+        try next.syncClose()
     }
 }

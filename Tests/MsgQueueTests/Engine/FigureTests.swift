@@ -6,7 +6,7 @@ import Testing
     private let rounds = 5
 
     private func queue(_ directory: TemporaryDirectory, _ transport: MessageQueue.Transport? = nil) throws -> MessageQueue {
-        var options = Options(mode: .manual)
+        var options = MessageQueue.Options(mode: .manual)
         options.direct = false
         return try MessageQueue(path: directory.store, options: options, transport: transport)
     }
@@ -25,20 +25,20 @@ import Testing
         }
         #expect(took < .milliseconds(500))
         #expect(try queue.counts().queued == Int64(100 * rounds))
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test(arguments: [50, 100])
     func Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms(count: Int) async throws {
         let directory = TemporaryDirectory()
         let first = try queue(directory) { _ in .reject() }
-        try first.enqueue((0..<count).map { Draft("\($0)", conversation: "c\($0 % 7)") })
-        #expect(try first.list(Filter(limit: 100)).count == count)
-        #expect(try best { _ = try first.list(Filter(limit: 100)) } < .milliseconds(100))
+        try first.enqueue((0..<count).map { MessageQueue.Draft("\($0)", conversation: "c\($0 % 7)") })
+        #expect(try first.list(MessageQueue.Filter(limit: 100)).count == count)
+        #expect(try best { _ = try first.list(MessageQueue.Filter(limit: 100)) } < .milliseconds(100))
         #expect(try await first.drain().failed == count)
         try await first.close()
         let second = try queue(directory)
-        let filter = Filter(statuses: StatusSet(.failed), limit: 100)
+        let filter = MessageQueue.Filter(statuses: [.failed], limit: 100)
         #expect(try second.list(filter).count == count)
         #expect(try best { _ = try second.list(filter) } < .milliseconds(100))
         try await second.close()

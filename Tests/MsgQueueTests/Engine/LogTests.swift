@@ -29,7 +29,7 @@ import Testing
     }
 
     private func discard(_ bodies: [String], in directory: TemporaryDirectory) async throws -> String {
-        var options = Options()
+        var options = MessageQueue.Options()
         options.mode = .manual
         options.direct = false
         options.exhausted = .discard

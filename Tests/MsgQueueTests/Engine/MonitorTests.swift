@@ -6,7 +6,7 @@ import Testing
 @Suite struct MonitorTests {
     private let directory = TemporaryDirectory()
 
-    private func summary(_ log: EventLog) -> Network? {
+    private func summary(_ log: EventLog) -> MessageQueue.Network? {
         log.events.lazy.compactMap { if case .connectivity(let network) = $0 { network } else { nil } }.last
     }
 

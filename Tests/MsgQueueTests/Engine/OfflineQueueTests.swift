@@ -6,8 +6,8 @@ import Testing
 @Suite struct OfflineQueueTests {
     private let directory = TemporaryDirectory()
 
-    private func open(_ transport: RecordingTransport, _ change: (inout Options) -> Void = { _ in }) throws -> MessageQueue {
-        var options = Options(mode: .manual)
+    private func open(_ transport: RecordingTransport, _ change: (inout MessageQueue.Options) -> Void = { _ in }) throws -> MessageQueue {
+        var options = MessageQueue.Options(mode: .manual)
         change(&options)
         return try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
     }
@@ -32,12 +32,12 @@ import Testing
         let ids = try (0..<5).map { try queue.enqueue("message \($0)", conversation: "ana") }
         try queue.setConnectivity(.online)
         let report = try await queue.drain()
-        #expect(report == Report(stop: .empty, sent: 5))
+        #expect(report == MessageQueue.Report(stop: .empty, sent: 5))
         #expect(transport.texts == (0..<5).map { "message \($0)" })
         #expect(transport.deliveries.map(\.id) == ids)
         #expect(transport.deliveries.allSatisfy { $0.attempt == 1 })
         #expect(try queue.list().isEmpty)
-        #expect(try queue.list(Filter(statuses: .all)).map(\.status) == Array(repeating: .sent, count: 5))
+        #expect(try queue.list(MessageQueue.Filter(statuses: .all)).map(\.status) == Array(repeating: .sent, count: 5))
         #expect(try queue.counts().queued == 0)
         try await queue.close()
     }
@@ -46,11 +46,11 @@ import Testing
         let transport = RecordingTransport()
         var queue = try open(transport)
         try queue.setConnectivity(.offline)
-        let drafts = (0..<20).map { Draft("message \($0)", conversation: "c\($0 % 3)", metadata: ["n": "\($0)"]) }
+        let drafts = (0..<20).map { MessageQueue.Draft("message \($0)", conversation: "c\($0 % 3)", metadata: ["n": "\($0)"]) }
         let ids = try queue.enqueue(drafts)
         try await queue.close()
         queue = try open(transport)
-        let list = try queue.list(Filter(limit: 100))
+        let list = try queue.list(MessageQueue.Filter(limit: 100))
         #expect(list.map(\.id) == ids)
         #expect(list.map(\.text) == drafts.map { String(decoding: $0.body, as: UTF8.self) })
         #expect(list.map(\.metadata) == drafts.map(\.metadata))
@@ -64,9 +64,9 @@ import Testing
         let queue = try open(transport) { $0.direct = false }
         let ids = try ["one", "bad", "two", "three"].map { try queue.enqueue($0, conversation: $0 == "three" ? "ben" : "ana") }
         let report = try await queue.drain()
-        #expect(report == Report(stop: .empty, sent: 3, failed: 1, remainingFailed: 1))
+        #expect(report == MessageQueue.Report(stop: .empty, sent: 3, failed: 1, remainingFailed: 1))
         #expect(transport.texts == ["one", "bad", "two", "three"])
-        let failed = try queue.list(Filter(statuses: StatusSet(.failed)))
+        let failed = try queue.list(MessageQueue.Filter(statuses: [.failed]))
         #expect(failed.map(\.id) == [ids[1]])
         #expect(failed.first?.failure?.kind == .rejected)
         #expect(failed.first?.failure?.code == 400)
@@ -87,7 +87,7 @@ import Testing
         try await queue.drain()
         #expect(transport.texts == ["c", "b, edited", "d"])
         #expect(refusal { _ = try queue.message(id: ids[0]) } == .notFound)
-        #expect(try queue.message(id: ids[1]).editedAt > 0)
+        #expect(try queue.message(id: ids[1]).editedAt != nil)
         try await queue.close()
     }
 
@@ -96,8 +96,8 @@ import Testing
         let queue = try open(transport) { $0.direct = false }
         #expect(try queue.enqueue("first", id: "mine") == "mine")
         #expect(refusal { try queue.enqueue("second", id: "mine") } == .duplicate)
-        #expect(refusal { try queue.enqueue([Draft("x", id: "new"), Draft("y", id: "new")]) } == .duplicate)
-        #expect(refusal { try queue.enqueue([Draft("x", id: "new"), Draft("y", id: "mine")]) } == .duplicate)
+        #expect(refusal { try queue.enqueue([MessageQueue.Draft("x", id: "new"), MessageQueue.Draft("y", id: "new")]) } == .duplicate)
+        #expect(refusal { try queue.enqueue([MessageQueue.Draft("x", id: "new"), MessageQueue.Draft("y", id: "mine")]) } == .duplicate)
         #expect(refusal { _ = try queue.message(id: "new") } == .notFound, "all or none")
         #expect(try queue.message(id: "mine").text == "first")
         try await queue.drain()
@@ -126,7 +126,7 @@ import Testing
     @Test func Q17_deleting_a_conversation_drops_its_unsent_messages() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport) { $0.direct = false }
-        try queue.enqueue((0..<6).map { Draft("\($0)", conversation: $0 % 2 == 0 ? "ana" : "ben") })
+        try queue.enqueue((0..<6).map { MessageQueue.Draft("\($0)", conversation: $0 % 2 == 0 ? "ana" : "ben") })
         try queue.clear(conversation: "ana")
         #expect(try queue.counts(conversation: "ana").unsent == 0)
         #expect(try queue.counts(conversation: "ben").queued == 3)
@@ -145,7 +145,7 @@ import Testing
             $0.direct = false
             $0.maxInFlight = 4
         }
-        try queue.enqueue((0..<80).map { Draft("\($0)", conversation: "c\($0 % 5)") })
+        try queue.enqueue((0..<80).map { MessageQueue.Draft("\($0)", conversation: "c\($0 % 5)") })
         transport.hold()
         async let report = queue.drain()
         #expect(await eventually { transport.deliveries.count == 4 })
@@ -163,7 +163,7 @@ import Testing
     @Test func A6_two_drains_at_a_time_are_one() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport) { $0.direct = false }
-        try queue.enqueue((0..<4).map { Draft("\($0)", conversation: "ana") })
+        try queue.enqueue((0..<4).map { MessageQueue.Draft("\($0)", conversation: "ana") })
         let log = EventLog(queue.events)
         transport.hold()
         async let first = queue.drain()
@@ -181,16 +181,17 @@ import Testing
         let queue = try open(RecordingTransport()) { $0.direct = false }
         let long = String(repeating: "👨‍👩‍👧‍👦", count: 150)
         try queue.enqueue([
-            Draft(long, conversation: "ana"), Draft("short", conversation: "ben"), Draft([0xff, 0x00, 0x61], conversation: "ana"),
+            MessageQueue.Draft(long, conversation: "ana"), MessageQueue.Draft("short", conversation: "ben"),
+            MessageQueue.Draft([0xff, 0x00, 0x61], conversation: "ana"),
         ])
-        let list = try queue.list(Filter(limit: 2, withoutBodies: true))
+        let list = try queue.list(MessageQueue.Filter(limit: 2, withoutBodies: true))
         #expect(list.map(\.preview) == [String(repeating: "👨‍👩‍👧‍👦", count: 100), "short"])
         #expect(list.map(\.body) == [nil, nil])
         #expect(list.map(\.bodySize) == [long.utf8.count, 5])
-        let next = try queue.list(Filter(after: try #require(list.last).sequence))
+        let next = try queue.list(MessageQueue.Filter(after: try #require(list.last).sequence))
         #expect(next.map(\.preview) == ["\u{fffd}a"])
-        #expect(try queue.list(Filter(conversation: "ana", newestFirst: true)).map(\.bodySize) == [3, long.utf8.count])
-        #expect(try queue.list(Filter(conversation: "nobody")).isEmpty)
-        try queue.close()
+        #expect(try queue.list(MessageQueue.Filter(conversation: "ana", newestFirst: true)).map(\.bodySize) == [3, long.utf8.count])
+        #expect(try queue.list(MessageQueue.Filter(conversation: "nobody")).isEmpty)
+        try queue.syncClose()
     }
 }

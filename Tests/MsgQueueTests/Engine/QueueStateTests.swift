@@ -7,29 +7,29 @@ import Testing
     private let directory = TemporaryDirectory()
 
     @Test func Q20_the_state_is_what_was_told() throws {
-        let queue = try MessageQueue(path: directory.store, options: Options(mode: .manual))
+        let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual))
         #expect(try queue.state().reason == .noTransport)
         try queue.setTransport { _ in .sent }
-        try queue.setConnectivity(.online, link: .cellular, metered: true)
+        try queue.setConnectivity(.online, link: .cellular, isMetered: true)
         try queue.setBackground(true)
         try queue.pause(conversation: "ana")
         var state = try queue.state()
-        #expect(state.network == Network(connectivity: .online, link: .cellular, metered: true))
+        #expect(state.network == MessageQueue.Network(connectivity: .online, link: .cellular, isMetered: true))
         #expect(state.isInBackground && state.mode == .manual && !state.isPaused && state.pausedConversations == 1)
         #expect(!state.isDraining && state.inFlight == 0 && state.hasTransport && state.prompt == nil && state.promptExpiresAt == nil)
-        #expect(state.storage == nil && !state.hasStorageTrouble && state.reason == .done && state.until == 0)
+        #expect(state.storage == nil && !state.hasStorageTrouble && state.reason == .done && state.until == nil)
         #expect(state.text == "Nothing is waiting to be sent.")
         try queue.pause()
         state = try queue.state()
         #expect(state.isPaused && state.reason == .paused && state.text == "Sending is paused.")
-        try queue.close()
+        try queue.syncClose()
         #expect(refusal { _ = try queue.state() } == .closed)
     }
 
     @Test func Q20_the_prompt_is_the_one_of_its_event() async throws {
-        var options = Options(mode: .ask)
-        options.onlineDebounce = 0
-        options.promptTimeout = 3_600_000
+        var options = MessageQueue.Options(mode: .ask)
+        options.onlineDebounce = .zero
+        options.promptTimeout = .seconds(3600)
         let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
         let log = EventLog(queue.events)
         try queue.setConnectivity(.offline)
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func Q2_Q19_the_banner_of_one_conversation() throws {
-        let queue = try MessageQueue(path: directory.store, options: Options(mode: .manual)) { _ in .sent }
+        let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual)) { _ in .sent }
         try queue.setConnectivity(.offline)
         #expect(try queue.banner() == "You're offline.")
         for name in ["ana", "ana", "ben"] { try queue.enqueue("hello", conversation: name) }
@@ -81,7 +81,7 @@ import Testing
         #expect(try queue.banner(conversation: "ana") == "You're offline. 2 messages queued.")
         #expect(try queue.banner(conversation: "nobody") == "You're offline.")
         #expect(refusal { _ = try queue.banner(conversation: "a\nb") } == .invalid)
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func X1_only_mode_auto_sends_when_connected() throws {
@@ -90,10 +90,10 @@ import Testing
             (.manual, "You're offline. Waiting for you to send it."),
         ] {
             let directory = TemporaryDirectory()
-            let queue = try MessageQueue(path: directory.store, options: Options(mode: mode)) { _ in .sent }
+            let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: mode)) { _ in .sent }
             try queue.setConnectivity(.offline)
             #expect(try queue.explain(try queue.enqueue("hello")).text == text)
-            try queue.close()
+            try queue.syncClose()
         }
     }
 }

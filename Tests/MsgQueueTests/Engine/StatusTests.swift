@@ -14,7 +14,7 @@ import Testing
     }
 
     private func moves(_ bench: EngineBench, of id: String? = nil) -> [Move] {
-        EventLog.changes(bench.events, of: id).compactMap { change in change.from.map { Move($0, change.to) } }
+        bench.changes(of: id).compactMap { change in change.from.map { Move($0, change.to) } }
     }
 
     @Test func R6_every_move_that_is_allowed_happens_and_no_other() throws {

@@ -6,9 +6,9 @@ import Testing
 @Suite struct TaskTests {
     private let directory = TemporaryDirectory()
 
-    private func options(_ change: (inout Options) -> Void = { _ in }) -> Options {
-        var options = Options()
-        options.attemptTimeout = 600_000
+    private func options(_ change: (inout MessageQueue.Options) -> Void = { _ in }) -> MessageQueue.Options {
+        var options = MessageQueue.Options()
+        options.attemptTimeout = .seconds(600)
         change(&options)
         return options
     }
@@ -26,7 +26,7 @@ import Testing
         transport.hold()
         let queue = try MessageQueue(path: directory.store, options: options { $0.maxInFlight = 64 }) { await transport.send($0) }
         let before = ProcessTable.threads
-        let drafts = (0..<192).map { Draft("\($0 / 64)", conversation: "to \($0 % 64)") }
+        let drafts = (0..<192).map { MessageQueue.Draft("\($0 / 64)", conversation: "to \($0 % 64)") }
         try queue.enqueue(drafts)
         #expect(await eventually { transport.mostAtOnce == 64 })
         // One caller, and as many as its tasks have.
@@ -53,15 +53,15 @@ import Testing
             notes.add(delivery.id)
             return notes.all.count <= 2 ? .reject() : .sent
         }
-        try queue.enqueue(["a", "b", "a", "b"].enumerated().map { Draft("x", conversation: $1, id: "\($0)") })
+        try queue.enqueue(["a", "b", "a", "b"].enumerated().map { MessageQueue.Draft("x", conversation: $1, id: "\($0)") })
         let first = try await queue.drain(conversation: "a")
-        #expect(first == Report(stop: .empty, failed: 2, remainingFailed: 2))
+        #expect(first == MessageQueue.Report(stop: .empty, failed: 2, remainingFailed: 2))
         #expect(throws: MessageQueue.Error.self) { try queue.retryAll(conversation: "a\n") }
         #expect(try queue.retryAll(conversation: "b") == 0)
         #expect(try queue.retryAll() == 2)
         #expect(try await eventually { try queue.counts().sent == 2 })
         #expect(notes.all == ["0", "2", "0", "2"])
-        #expect(try await queue.drain() == Report(stop: .empty, sent: 2))
+        #expect(try await queue.drain() == MessageQueue.Report(stop: .empty, sent: 2))
         try await queue.close()
     }
 
@@ -70,8 +70,8 @@ import Testing
         let queue = try MessageQueue(
             path: directory.store,
             options: options {
-                $0.attemptTimeout = 50
-                $0.backoff = .ladder([1])
+                $0.attemptTimeout = .milliseconds(50)
+                $0.backoff = .ladder([.milliseconds(1)])
             }
         ) { delivery in
             guard delivery.attempt == 1 else { return .sent }
@@ -81,7 +81,7 @@ import Testing
         let id = try queue.enqueue("1")
         #expect(try await eventually { try queue.message(id: id).status == .sent })
         #expect(await eventually { notes.all == ["cancelled"] })
-        #expect(try queue.attempts(id).map(\.result).count == 2)
+        #expect(try queue.attempts(id).map(\.outcome).count == 2)
         try await queue.close()
     }
 
@@ -94,7 +94,7 @@ import Testing
         }
         try queue.enqueue("1")
         #expect(await eventually { notes.all == ["began"] })
-        #expect(try await queue.close(timeout: 10) == false)
+        #expect(try await queue.close(timeout: .milliseconds(10)) == false)
         #expect(await eventually { notes.all == ["began", "cancelled"] })
     }
 
@@ -109,7 +109,7 @@ import Testing
         ) {
             await transport.send($0)
         }
-        try queue.enqueue([Draft("1"), Draft("2")])
+        try queue.enqueue([MessageQueue.Draft("1"), MessageQueue.Draft("2")])
         let waiting = Task { try await queue.drain() }
         let other = Task { try await queue.drain() }
         #expect(await eventually { transport.deliveries.count == 1 })
@@ -118,7 +118,7 @@ import Testing
         #expect(told.stop == .started)
         #expect(told.remaining == 2)
         transport.release()
-        #expect(try await other.value == Report(stop: .empty, sent: 2))
+        #expect(try await other.value == MessageQueue.Report(stop: .empty, sent: 2))
         try await queue.close()
     }
 
@@ -136,9 +136,9 @@ import Testing
         try queue.enqueue("1")
         let endless = Task { try await queue.drain() }
         #expect(await eventually { transport.deliveries.count == 1 })
-        #expect(try await queue.drain(timeout: 50) == Report(stop: .timeout, remaining: 1))
+        #expect(try await queue.drain(timeout: .milliseconds(50)) == MessageQueue.Report(stop: .timeout, remaining: 1))
         transport.release()
-        #expect(try await endless.value == Report(stop: .empty, sent: 1))
+        #expect(try await endless.value == MessageQueue.Report(stop: .empty, sent: 1))
         try await queue.close()
     }
 
@@ -219,10 +219,10 @@ import Testing
             })
         let lazy = queue.events
         let log = EventLog(queue.events)
-        try queue.enqueue((0..<12_000).map { Draft("\($0)") })
+        try queue.enqueue((0..<12_000).map { MessageQueue.Draft("\($0)") })
         #expect(await eventually { log.events.count >= 12_000 || log.events.contains(.resync) })
         try await queue.close()
-        var read: [Event] = []
+        var read: [MessageQueue.Event] = []
         for await event in lazy { read.append(event) }
         #expect(read.count <= 10_000)
         #expect(read.contains(.resync))
@@ -230,7 +230,7 @@ import Testing
 
     @Test func R13_each_time_that_a_reader_lags_it_is_told() async {
         let broadcaster = Broadcaster()
-        let stream = broadcaster.subscribe().0
+        let stream = broadcaster.subscribe().0.stream { $0 }
         var reader = stream.makeAsyncIterator()
         for lost in [1, 900, 1, 20_000] {
             for number in 0..<10_000 + lost { broadcaster.tell(.deleted(id: "\(number)", conversation: "")) }
@@ -256,11 +256,11 @@ import Testing
         do {
             let reader = EventReader()
             gone = reader
-            _ = reader.stream
+            _ = reader.stream { $0 }
         }
         #expect(gone == nil)
         let waiting = Task {
-            for await _ in broadcaster.subscribe().0 {}
+            for await _ in broadcaster.subscribe().0.stream({ $0 }) {}
             return true
         }
         waiting.cancel()

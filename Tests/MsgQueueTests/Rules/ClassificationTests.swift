@@ -100,7 +100,7 @@ import Testing
 
     @Test(arguments: [Outcome.Verdict.unknown, .pending])
     func M6_no_verdict_is_retried_and_never_success(verdict: Outcome.Verdict) {
-        guard case .retry(.unknown, 3, let text, nil) = judge(Outcome(verdict: verdict, code: 3)) else {
+        guard case .retry(.unknown, 3, let text, nil, false) = judge(Outcome(verdict: verdict, code: 3)) else {
             Issue.record("\(judge(Outcome(verdict: verdict)))")
             return
         }

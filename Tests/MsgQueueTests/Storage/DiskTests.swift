@@ -6,7 +6,7 @@ import Testing
 /// The promises about the disk, through the Swift API. (Their details are tested from C.)
 @Suite struct DiskTests {
     private let directory = TemporaryDirectory()
-    private let manual = Options(mode: .manual)
+    private let manual = MessageQueue.Options(mode: .manual)
 
     private func files() throws -> [String: [UInt8]] {
         var files: [String: [UInt8]] = [:]
@@ -18,7 +18,7 @@ import Testing
     private func make(_ path: String? = nil) throws {
         let queue = try MessageQueue(path: path ?? directory.store, options: manual)
         for number in 1...3 { try queue.enqueue("body \(number)", conversation: "ana", id: "m\(number)") }
-        try queue.close()
+        try queue.syncClose()
     }
 
     /// Files as a crash leaves them: copied from an open queue.
@@ -27,7 +27,7 @@ import Testing
         // With the first change of a session the log is copied; the second is in the log alone.
         for id in ["m4", "m5"] { try queue.enqueue("after the opening", conversation: "ben", id: id) }
         for (name, bytes) in try files() { try place(bytes, at: target.file(name)) }
-        try queue.close()
+        try queue.syncClose()
     }
 
     private func place(_ bytes: [UInt8], at path: String) throws {
@@ -51,7 +51,7 @@ import Testing
         let refused = error { _ = try MessageQueue(path: directory.store) }
         #expect(refused?.code == .locked)
         #expect(try queue.message(id: "m1").status == .queued)
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func D2_a_refused_open_changes_no_byte() throws {
@@ -93,7 +93,7 @@ import Testing
         try crash(to: copy)
         let queue = try MessageQueue(path: copy.store, options: manual)
         #expect(try queue.list().map(\.id) == ["m1", "m2", "m3", "m4", "m5"])
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func D7_a_lost_log_is_told_and_can_be_refused() throws {
@@ -108,7 +108,7 @@ import Testing
         #expect(refused?.detail.contains("missing") ?? false)
         let queue = try MessageQueue(path: copy.store, options: manual)
         #expect(try queue.list().map(\.id) == ["m1", "m2", "m3", "m4"])
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func D8_a_store_that_cannot_be_reached_for_a_while_is_unharmed() throws {
@@ -119,7 +119,7 @@ import Testing
         #expect(rename(hidden, directory.path) == 0)
         let queue = try MessageQueue(path: directory.store, options: manual)
         #expect(try queue.list().count == 3)
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func D9_where_files_may_not_grow_enqueue_refuses_and_deleting_works_afterwards() throws {
@@ -130,16 +130,16 @@ import Testing
         getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &before)
         var small = rlimit(rlim_cur: 4096, rlim_max: before.rlim_max)
         setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &small)
-        let refused = refusal { try queue.enqueue(Draft([UInt8](repeating: 1, count: 500_000), id: "m2")) }
+        let refused = refusal { try queue.enqueue(MessageQueue.Draft([UInt8](repeating: 1, count: 500_000), id: "m2")) }
         let listed = try queue.list().map(\.id)
         setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &before)
         #expect(refused == .storage || refused == .unknown)
         #expect(listed == ["m1"])
-        try queue.close()
+        try queue.syncClose()
         let again = try MessageQueue(path: directory.store, options: manual)
         #expect(try again.list().map(\.id) == ["m1"])
         try again.delete("m1")
-        try again.close()
+        try again.syncClose()
     }
 
     @Test func D10_a_damaged_message_is_shown_as_failed_and_the_others_are_whole() throws {
@@ -153,7 +153,7 @@ import Testing
         try queue.delete("m2")
         #expect(try queue.counts().queued == 2)
         #expect(try queue.counts().failed == 0)
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func D11_clear_clears_the_queue_and_the_files() throws {
@@ -161,9 +161,9 @@ import Testing
         try queue.enqueue("a secret text", conversation: "ana")
         try queue.clear()
         #expect(try queue.list().isEmpty)
-        #expect(try queue.counts() == Counts())
+        #expect(try queue.counts() == MessageQueue.Counts(MsgQueue.Counts()))
         for bytes in try files().values { #expect(FileBytes.find(Array("a secret text".utf8), in: bytes) == nil) }
-        try queue.close()
+        try queue.syncClose()
     }
 
     @Test func D12_links_and_other_kinds_of_files_are_refused_with_the_reason() throws {
@@ -188,10 +188,10 @@ import Testing
         let backup = directory.file("backup.db")
         try queue.backup(to: backup)
         try queue.enqueue("after the backup", id: "m2")
-        try queue.close()
+        try queue.syncClose()
         #expect(rename(backup, directory.store) == 0)
         let restored = try MessageQueue(path: directory.store, options: manual)
         #expect(try restored.list().map(\.id) == ["m1"])
-        try restored.close()
+        try restored.syncClose()
     }
 }

@@ -5,8 +5,8 @@ import Testing
 
 /// Queues that are opened for reading only.
 @Suite struct ReadOnlyTests {
-    private var readOnly: Options {
-        var options = Options(mode: .manual)
+    private var readOnly: MessageQueue.Options {
+        var options = MessageQueue.Options(mode: .manual)
         options.readOnly = true
         return options
     }
@@ -29,7 +29,7 @@ import Testing
         #expect(try queue.list().map(\.id) == (1...9).map { "m\($0)" })
         #expect(try other.message(id: "m2").text == "message 2")
         #expect(try queue.message(id: "m3").status == .queued)
-        #expect(try queue.attempts("m3").map(\.result) == [.unknown])
+        #expect(try queue.attempts("m3").map(\.outcome) == [.unknown])
         #expect(try queue.counts(conversation: "ana").queued == 9)
         #expect(try queue.conversations().map(\.name) == ["ana"])
         #expect(try queue.explain("m1").reason == .noTransport)
@@ -37,7 +37,7 @@ import Testing
         try queue.setConnectivity(.offline)
         #expect(refusal { _ = try MessageQueue(path: bench.directory.store) } == .locked)
         let changes: [() throws -> Void] = [
-            { try queue.enqueue("x") }, { try queue.record(Draft("x"), sender: "Ana") }, { try queue.edit("m1", body: "x") },
+            { try queue.enqueue("x") }, { try queue.record(MessageQueue.Draft("x"), sender: "Ana") }, { try queue.edit("m1", body: "x") },
             { try queue.delete("m1") }, { try queue.retry("m1") }, { try queue.sendNow("m1") }, { try queue.mark("m1", as: .read) },
             { try queue.clear() }, { try queue.pause() }, { try queue.resume() }, { try queue.setTransport { _ in .sent } },
             { try queue.setTransport(nil) },
@@ -46,12 +46,12 @@ import Testing
         #expect(try files(bench.directory) == before)
         let target = TemporaryDirectory()
         try queue.backup(to: target.store)
-        try queue.close()
-        try other.close()
+        try queue.syncClose()
+        try other.syncClose()
         #expect(try files(bench.directory) == before)
-        let copy = try MessageQueue(path: target.store, options: Options(mode: .manual))
+        let copy = try MessageQueue(path: target.store, options: MessageQueue.Options(mode: .manual))
         #expect(try copy.counts().queued == 9)
-        try copy.close()
+        try copy.syncClose()
     }
 
     @Test func D16_a_drain_is_refused_and_so_is_a_transport_at_opening() async throws {

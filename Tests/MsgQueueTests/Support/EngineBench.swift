@@ -46,7 +46,11 @@ final class EngineBench: @unchecked Sendable {
     func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
     func answer(by rule: @escaping @Sendable (Delivery) -> Outcome) { mutex.withLock { self.rule = rule } }
 
-    func changes(of id: String) -> [StatusChange] { EventLog.changes(events, of: id) }
+    func changes(of id: String? = nil) -> [StatusChange] {
+        events.compactMap { event in
+            if case .status(let change) = event, id == nil || change.id == id { change } else { nil }
+        }
+    }
 
     // MARK: Acts
 

@@ -3,26 +3,26 @@
 /// All that a stream of events tells.
 final class EventLog: @unchecked Sendable {
     private let mutex = Mutex()
-    private var told: [Event] = []
+    private var told: [MessageQueue.Event] = []
     private var isOver = false
 
-    init(_ stream: AsyncStream<Event>) {
+    init(_ stream: AsyncStream<MessageQueue.Event>) {
         Task {
             for await event in stream { append(event) }
             end()
         }
     }
 
-    private func append(_ event: Event) { mutex.withLock { told.append(event) } }
+    private func append(_ event: MessageQueue.Event) { mutex.withLock { told.append(event) } }
     private func end() { mutex.withLock { isOver = true } }
 
-    var events: [Event] { mutex.withLock { told } }
+    var events: [MessageQueue.Event] { mutex.withLock { told } }
     var hasEnded: Bool { mutex.withLock { isOver } }
 
     /// Where the messages went, in order.
-    func changes(of id: String? = nil) -> [StatusChange] { Self.changes(events, of: id) }
+    func changes(of id: String? = nil) -> [MessageQueue.StatusChange] { Self.changes(events, of: id) }
 
-    static func changes(_ events: [Event], of id: String?) -> [StatusChange] {
+    static func changes(_ events: [MessageQueue.Event], of id: String?) -> [MessageQueue.StatusChange] {
         events.compactMap { event in
             if case .status(let change) = event, id == nil || change.id == id { change } else { nil }
         }
@@ -30,7 +30,7 @@ final class EventLog: @unchecked Sendable {
 
     func statuses(of id: String) -> [MessageStatus] { changes(of: id).map(\.to) }
 
-    var reports: [Report] {
+    var reports: [MessageQueue.Report] {
         events.compactMap { if case .drainFinished(let report) = $0 { report } else { nil } }
     }
 }

@@ -3,16 +3,16 @@
 /// A receiver in the process: counts and orders what it gets. (Over real HTTP the same rows are tested from C and Python.)
 final class RecordingTransport: @unchecked Sendable {
     private let mutex = Mutex()
-    private let answer: @Sendable (Delivery) -> Outcome
-    private var got: [Delivery] = []
+    private let answer: @Sendable (MessageQueue.Delivery) -> MessageQueue.Outcome
+    private var got: [MessageQueue.Delivery] = []
     private var underWay: [Name: Int] = [:]
     private var isHeld = false
     private var overlaps = 0
     private var most = 0
 
-    init(_ answer: @escaping @Sendable (Delivery) -> Outcome = { _ in .sent }) { self.answer = answer }
+    init(_ answer: @escaping @Sendable (MessageQueue.Delivery) -> MessageQueue.Outcome = { _ in .sent }) { self.answer = answer }
 
-    var deliveries: [Delivery] { mutex.withLock { got } }
+    var deliveries: [MessageQueue.Delivery] { mutex.withLock { got } }
     var texts: [String] { deliveries.map(\.text) }
     /// Times that two messages of one conversation were under way.
     var doubles: Int { mutex.withLock { overlaps } }
@@ -22,7 +22,7 @@ final class RecordingTransport: @unchecked Sendable {
     func hold() { mutex.withLock { isHeld = true } }
     func release() { mutex.withLock { isHeld = false } }
 
-    func send(_ delivery: Delivery) async -> Outcome {
+    func send(_ delivery: MessageQueue.Delivery) async -> MessageQueue.Outcome {
         enter(delivery)
         while mutex.withLock({ isHeld }) { try? await Task.sleep(for: .milliseconds(1)) }
         let outcome = answer(delivery)
@@ -30,7 +30,7 @@ final class RecordingTransport: @unchecked Sendable {
         return outcome
     }
 
-    private func enter(_ delivery: Delivery) {
+    private func enter(_ delivery: MessageQueue.Delivery) {
         mutex.withLock {
             got.append(delivery)
             let name = Name(delivery.conversation)
@@ -40,5 +40,5 @@ final class RecordingTransport: @unchecked Sendable {
         }
     }
 
-    private func leave(_ delivery: Delivery) { mutex.withLock { underWay[Name(delivery.conversation), default: 0] -= 1 } }
+    private func leave(_ delivery: MessageQueue.Delivery) { mutex.withLock { underWay[Name(delivery.conversation), default: 0] -= 1 } }
 }

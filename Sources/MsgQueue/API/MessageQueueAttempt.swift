@@ -1,0 +1,46 @@
+extension MessageQueue {
+    /// One attempt to send a message, as it is kept in the store.
+    public struct Attempt: Sendable, Equatable {
+        /// From 1.
+        public let number: Int
+        public let startedAt: Timestamp
+        /// nil: not known.
+        public let duration: Duration?
+        public let outcome: Outcome
+        /// nil: it did not fail, or has not ended.
+        public let kind: FailureKind?
+        /// The code that the transport gave, such as an HTTP status; nil: none.
+        public let code: Int?
+        /// What the transport said, for a developer.
+        public let text: String
+        /// Whether the message reached the receiver.
+        public let arrival: Arrival
+    }
+
+    /// Why a message is not sent yet: one reason, as a code and a sentence.
+    public struct Explanation: Sendable, Equatable {
+        public let reason: Reason
+        /// Until when; nil: not known.
+        public let until: Timestamp?
+        /// The id of the message that it waits for; nil: none.
+        public let behind: String?
+        /// One sentence for a person.
+        public let text: String
+    }
+}
+
+extension MessageQueue.Attempt {
+    package init(_ attempt: MsgQueue.Attempt) {
+        self.init(
+            number: Int(attempt.number), startedAt: .init(attempt.startedAt), duration: attempt.duration.map { .milliseconds($0) },
+            outcome: attempt.result, kind: .init(attempt.kind), code: attempt.code == 0 ? nil : Int(attempt.code), text: attempt.text,
+            arrival: attempt.arrival)
+    }
+}
+
+extension MessageQueue.Explanation {
+    package init(_ explanation: MsgQueue.Explanation) {
+        self.init(
+            reason: explanation.reason, until: .init(orNil: explanation.until), behind: explanation.behind, text: explanation.text)
+    }
+}

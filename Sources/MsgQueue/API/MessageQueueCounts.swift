@@ -1,0 +1,46 @@
+extension MessageQueue {
+    /// Numbers of messages by status.
+    public struct Counts: Sendable, Equatable {
+        public let queued: Int
+        public let sending: Int
+        public let sent: Int
+        public let delivered: Int
+        public let read: Int
+        public let failed: Int
+        /// Recorded messages of others.
+        public let received: Int
+        /// Those of them that are not marked as read.
+        public let unread: Int
+        /// Bytes of the bodies of queued, sending and failed messages.
+        public let unsentBytes: Int
+
+        /// Queued, sending and failed.
+        public var unsent: Int { queued &+ sending &+ failed }
+
+        /// What is kept as history.
+        public var history: Int { sent &+ delivered &+ read &+ received }
+    }
+
+    /// A conversation in a list of conversations.
+    public struct Conversation: Sendable {
+        public let name: String
+        public let counts: Counts
+        /// Its newest message, without the body.
+        public let last: Message
+    }
+}
+
+extension MessageQueue.Counts {
+    package init(_ counts: MsgQueue.Counts) {
+        self.init(
+            queued: Int(counts.queued), sending: Int(counts.sending), sent: Int(counts.sent), delivered: Int(counts.delivered),
+            read: Int(counts.read), failed: Int(counts.failed), received: Int(counts.received), unread: Int(counts.unread),
+            unsentBytes: Int(counts.unsentBytes))
+    }
+}
+
+extension MessageQueue.Conversation {
+    package init(_ conversation: MsgQueue.Conversation) {
+        self.init(name: conversation.name, counts: .init(conversation.counts), last: .init(conversation.last))
+    }
+}

@@ -1,0 +1,94 @@
+extension MessageQueue {
+    /// A message to enqueue or to record.
+    public struct Draft: Sendable, Equatable {
+        /// The idempotency key, the same on every attempt; nil: a new UUIDv7. 1 to 255 bytes without control characters.
+        public var id: String?
+        /// Messages of one conversation keep their order. At most 255 bytes without control characters.
+        public var conversation: String
+        public var body: [UInt8]
+        public var metadata: [String: String]
+        /// Not sent before this time.
+        public var notBefore: Timestamp?
+        /// A message that was not sent by then fails with kind `expired`. nil: the default of ``Options/expiry``.
+        public var expiresAt: Timestamp?
+        /// Send only while the link is not metered.
+        public var unmeteredOnly: Bool
+
+        public init(
+            _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
+            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false
+        ) {
+            self.id = id
+            self.conversation = conversation
+            self.body = body
+            self.metadata = metadata
+            self.notBefore = notBefore
+            self.expiresAt = expiresAt
+            self.unmeteredOnly = unmeteredOnly
+        }
+
+        /// A draft whose body is the text in UTF-8.
+        public init(
+            _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
+            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false
+        ) {
+            self.init(
+                Array(text.utf8), conversation: conversation, metadata: metadata, id: id,
+                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly)
+        }
+    }
+}
+
+extension MessageQueue.Draft {
+    /// Calls `body` with the draft for the engine, whose body stays where it is in memory.
+    func withBorrowed<T>(_ body: (BorrowedDraft) throws(QueueError) -> T) throws(QueueError) -> T {
+        try Self.borrowing(self.body) { bytes throws(QueueError) in try body(lent(bytes)) }
+    }
+
+    /// The same for several drafts. Their bodies are copied side by side, because Swift lends one array at a time.
+    static func withBorrowed<T>(
+        _ drafts: [Self], _ body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
+    ) throws(QueueError) -> T {
+        var joined: [UInt8] = []
+        joined.reserveCapacity(drafts.reduce(0) { $0 + $1.body.count })
+        for draft in drafts { joined += draft.body }
+        return try borrowing(joined) { bytes throws(QueueError) in
+            var offset = 0
+            let borrowed = drafts.map { draft in
+                defer { offset += draft.body.count }
+                return draft.lent(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]))
+            }
+            return try pass(borrowed, to: body)
+        }
+    }
+
+    static func pass<T>(
+        _ borrowed: [BorrowedDraft], to body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
+    ) throws(QueueError) -> T {
+        var result: Result<T, QueueError>?
+        borrowed.withUnsafeBufferPointer { drafts in
+            do throws(QueueError) { result = .success(try body(drafts)) } catch { result = .failure(error) }
+        }
+        guard let result else { throw QueueError(.internal, "the drafts could not be read") }
+        return try result.get()
+    }
+
+    static func borrowing<T>(
+        _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(QueueError) -> T
+    ) throws(QueueError) -> T {
+        var result: Result<T, QueueError>?
+        bytes.withUnsafeBytes { pointer in
+            do throws(QueueError) { result = .success(try body(pointer)) } catch { result = .failure(error) }
+        }
+        guard let result else { throw QueueError(.internal, "the body could not be read") }
+        return try result.get()
+    }
+
+    private func lent(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {
+        BorrowedDraft(
+            id: id, conversation: Name(conversation), body: body,
+            metadata: metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
+            notBefore: notBefore?.millisecondsSince1970 ?? 0, expiresAt: expiresAt?.millisecondsSince1970 ?? 0,
+            unmeteredOnly: unmeteredOnly)
+    }
+}

@@ -1,0 +1,99 @@
+extension MessageQueue {
+    /// A change that the queue reports, in the order in which changes happened, each after it was committed. Later versions may add cases.
+    public enum Event: Sendable, Equatable {
+        /// A message's status changed.
+        case status(StatusChange)
+        /// The counts or the network changed; several changes may share one event.
+        case summary(Counts, Network)
+        case connectivity(Network)
+        /// Mode `ask`: whether to send the backlog now. `drain()` is the yes.
+        case prompt(Prompt)
+        /// The prompt was answered, expired, or is not needed any more.
+        case promptWithdrawn
+        case drainStarted(Counts)
+        /// What the drain under way has done so far.
+        case drainProgress(Report)
+        case drainFinished(Report)
+        /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's answer
+        /// paused it, otherwise nil.
+        case paused(conversation: String?, isPaused: Bool, kind: FailureKind?)
+        /// A message was deleted because its retries were used up or the receiver refused it, as the options say.
+        case discarded(id: String, conversation: String, failure: Failure)
+        case deleted(id: String, conversation: String)
+        /// The unsent messages of one conversation, or (nil) of all were removed.
+        case cleared(conversation: String?)
+        /// The store has an error, or (nil) works again.
+        case storage(Error?)
+        /// The reader fell behind and events were lost: list again.
+        case resync
+    }
+
+    /// A change of a message's status.
+    public struct StatusChange: Sendable, Equatable {
+        public let id: String
+        public let conversation: String
+        /// nil: the message was enqueued or recorded.
+        public let from: Status?
+        public let to: Status
+        /// The number of the attempt that it belongs to; nil: none.
+        public let attempt: Int?
+        public let failure: Failure?
+        public let at: Timestamp
+    }
+
+    /// What a prompt asks about.
+    public struct Prompt: Sendable, Equatable {
+        /// Queued messages.
+        public let messages: Int
+        /// Bytes of their bodies.
+        public let bytes: Int
+        /// When the oldest of them was enqueued.
+        public let oldestAt: Timestamp
+        public let conversations: Int
+        /// The prompt expires after this time.
+        public let timeout: Duration
+
+        /// The question for a person: "Connected. Auto-send 5 queued messages?".
+        public var text: String { Words.prompt(Int64(messages)) }
+    }
+}
+
+extension MessageQueue.Event {
+    package init(_ event: MsgQueue.Event) {
+        switch event {
+        case .status(let change): self = .status(.init(change))
+        case .summary(let counts, let network): self = .summary(.init(counts), .init(network))
+        case .connectivity(let network): self = .connectivity(.init(network))
+        case .prompt(let prompt): self = .prompt(.init(prompt))
+        case .promptWithdrawn: self = .promptWithdrawn
+        case .drainStarted(let counts): self = .drainStarted(.init(counts))
+        case .drainProgress(let report): self = .drainProgress(.init(report))
+        case .drainFinished(let report): self = .drainFinished(.init(report))
+        case .paused(let conversation, let isPaused, let kind):
+            self = .paused(conversation: conversation, isPaused: isPaused, kind: .init(kind))
+        case .discarded(let id, let conversation, let failure):
+            self = .discarded(id: id, conversation: conversation, failure: .init(failure))
+        case .deleted(let id, let conversation): self = .deleted(id: id, conversation: conversation)
+        case .cleared(let conversation): self = .cleared(conversation: conversation)
+        case .storage(let error): self = .storage(error)
+        case .resync: self = .resync
+        }
+    }
+}
+
+extension MessageQueue.StatusChange {
+    package init(_ change: MsgQueue.StatusChange) {
+        self.init(
+            id: change.id, conversation: change.conversation, from: change.from, to: change.to,
+            attempt: change.attempt == 0 ? nil : Int(change.attempt), failure: change.failure.map(MessageQueue.Failure.init),
+            at: .init(change.at))
+    }
+}
+
+extension MessageQueue.Prompt {
+    package init(_ prompt: MsgQueue.Prompt) {
+        self.init(
+            messages: Int(prompt.messages), bytes: Int(prompt.bytes), oldestAt: .init(prompt.oldestAt),
+            conversations: Int(prompt.conversations), timeout: .milliseconds(prompt.timeout))
+    }
+}

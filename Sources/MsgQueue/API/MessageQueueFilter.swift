@@ -1,0 +1,43 @@
+extension MessageQueue {
+    /// Which messages a page shows.
+    public struct Filter: Sendable, Equatable {
+        /// nil: of all conversations.
+        public var conversation: String?
+        /// Not empty.
+        public var statuses: Set<Status>
+        /// The page begins after the message with this sequence (before it, when `newestFirst`); nil: at the first message.
+        public var after: Int64?
+        /// 1 to 1000.
+        public var limit: Int
+        public var newestFirst: Bool
+        /// The messages of the page have no body (``Message/body`` is nil).
+        public var withoutBodies: Bool
+
+        public init(
+            conversation: String? = nil, statuses: Set<Status> = .unsent, after: Int64? = nil, limit: Int = 50,
+            newestFirst: Bool = false, withoutBodies: Bool = false
+        ) {
+            self.conversation = conversation
+            self.statuses = statuses
+            self.after = after
+            self.limit = limit
+            self.newestFirst = newestFirst
+            self.withoutBodies = withoutBodies
+        }
+    }
+}
+
+extension Set<MessageQueue.Status> {
+    /// Queued, sending and failed.
+    public static var unsent: Self { [.queued, .sending, .failed] }
+
+    public static var all: Self { Set(MessageQueue.Status.allCases) }
+}
+
+extension MessageQueue.Filter {
+    package var engine: MsgQueue.Filter {
+        MsgQueue.Filter(
+            conversation: conversation, statuses: statuses.reduce(into: []) { $0.formUnion(StatusSet($1)) }, after: after ?? 0,
+            limit: limit, newestFirst: newestFirst, withoutBodies: withoutBodies)
+    }
+}

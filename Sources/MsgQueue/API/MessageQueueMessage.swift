@@ -1,0 +1,78 @@
+extension MessageQueue {
+    /// A message as it is stored.
+    public struct Message: Sendable {
+        public let id: String
+        public let conversation: String
+        /// Of a recorded message; nil: one of our own.
+        public let sender: String?
+        /// nil when the page was asked for without bodies.
+        public let body: [UInt8]?
+        /// Bytes of the body.
+        public let bodySize: Int
+        /// The first 100 characters of the body as text.
+        public let preview: String
+        public let metadata: [String: String]
+        public let status: Status
+        /// The place in the order. It grows with every enqueue and is never reused.
+        public let sequence: Int64
+        public let createdAt: Timestamp
+        public let editedAt: Timestamp?
+        public let notBefore: Timestamp?
+        public let expiresAt: Timestamp?
+        /// After a retryable failure: the next attempt is not made before this time.
+        public let nextAttemptAt: Timestamp?
+        public let lastAttemptAt: Timestamp?
+        public let sentAt: Timestamp?
+        /// When the receipt came, never before `sentAt`; nil: none came before the message was read. Of a recorded message: when it was
+        /// recorded.
+        public let deliveredAt: Timestamp?
+        /// When the receipt came, never before `sentAt` or `deliveredAt`. Of a recorded message: when it was marked as read.
+        public let readAt: Timestamp?
+        /// Attempts, with the one under way. Those that ended as offline do not count.
+        public let attempts: Int
+        /// Retries that count against ``Options/maxRetries``; a retry by hand starts again at 0.
+        public let retriesUsed: Int
+        public let unmeteredOnly: Bool
+        /// The failure of the last attempt.
+        public let failure: Failure?
+
+        /// The body as text; bytes that are not UTF-8 become replacement characters.
+        public var text: String { String(decoding: body ?? [], as: UTF8.self) }
+    }
+
+    /// The failure of a message's last attempt.
+    public struct Failure: Sendable, Equatable {
+        public let kind: FailureKind
+        /// The code that the transport gave, such as an HTTP status; nil: none.
+        public let code: Int?
+        /// What the transport said, for a developer. For a person use ``FailureKind/text``.
+        public let text: String
+        public let at: Timestamp
+        /// Whether another attempt may succeed.
+        public let isRetryable: Bool
+        /// Attempts made until then.
+        public let attempts: Int
+    }
+}
+
+extension MessageQueue.Message {
+    package init(_ message: MsgQueue.Message) {
+        self.init(
+            id: message.id, conversation: message.conversation, sender: message.sender, body: message.body, bodySize: message.bodySize,
+            preview: message.preview, metadata: message.metadata, status: message.status, sequence: message.sequence,
+            createdAt: .init(message.createdAt), editedAt: .init(orNil: message.editedAt), notBefore: .init(orNil: message.notBefore),
+            expiresAt: .init(orNil: message.expiresAt), nextAttemptAt: .init(orNil: message.nextAttemptAt),
+            lastAttemptAt: .init(orNil: message.lastAttemptAt), sentAt: .init(orNil: message.sentAt),
+            deliveredAt: .init(orNil: message.deliveredAt), readAt: .init(orNil: message.readAt), attempts: Int(message.attempts),
+            retriesUsed: Int(message.retriesUsed), unmeteredOnly: message.unmeteredOnly,
+            failure: message.failure.map(MessageQueue.Failure.init))
+    }
+}
+
+extension MessageQueue.Failure {
+    package init(_ failure: MsgQueue.Failure) {
+        self.init(
+            kind: .init(failure.kind) ?? .unknown, code: failure.code == 0 ? nil : Int(failure.code), text: failure.text,
+            at: .init(failure.at), isRetryable: failure.retryable, attempts: Int(failure.attempts))
+    }
+}

@@ -1,0 +1,109 @@
+extension MessageQueue {
+    // MARK: Messages in
+
+    /// Stores one message as `queued` and returns its id. The message then survives power loss.
+    ///
+    /// - Throws: `.invalid`, `.duplicate` (the id is in the store), `.full`, `.tooLarge`, `.storage`, `.unknown`, `.closed`.
+    @discardableResult
+    public func enqueue(_ draft: Draft) throws(Error) -> String {
+        let ids = try draft.withBorrowed { borrowed throws(Error) in
+            try Draft.pass([borrowed]) { drafts throws(Error) in try engine.enqueue(drafts) }
+        }
+        guard let id = ids.first else { throw Error(.internal, "enqueue returned no id") }
+        return id
+    }
+
+    @discardableResult
+    public func enqueue(
+        _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil
+    ) throws(Error) -> String {
+        try enqueue(Draft(text, conversation: conversation, metadata: metadata, id: id))
+    }
+
+    /// Stores messages in this order, all or none, and returns their ids.
+    @discardableResult
+    public func enqueue(_ drafts: [Draft]) throws(Error) -> [String] {
+        try Draft.withBorrowed(drafts) { borrowed throws(Error) in try engine.enqueue(borrowed) }
+    }
+
+    /// Adds a message of somebody else to the history. Again with the same id changes nothing.
+    ///
+    /// - Throws: `.duplicate` when the id is that of one of our own messages.
+    @discardableResult
+    public func record(_ draft: Draft, sender: String) throws(Error) -> String {
+        try draft.withBorrowed { borrowed throws(Error) in try engine.record(borrowed, sender: sender) }
+    }
+
+    // MARK: One message
+
+    /// - Throws: `.notFound`.
+    public func message(id: String) throws(Error) -> Message { Message(try engine.message(id: id)) }
+
+    /// Replaces the body of a queued or failed message; id and place stay.
+    ///
+    /// - Throws: `.notFound`, `.busy` (being sent), `.conflict` (sent).
+    public func edit(_ id: String, body: [UInt8]) throws(Error) {
+        try Draft.borrowing(body) { bytes throws(Error) in try engine.edit(id, body: bytes) }
+    }
+
+    public func edit(_ id: String, body text: String) throws(Error) { try edit(id, body: Array(text.utf8)) }
+
+    /// Deletes one message.
+    ///
+    /// - Throws: `.notFound`, `.busy` (being sent).
+    public func delete(_ id: String) throws(Error) { try engine.delete(id) }
+
+    /// Tries a failed message again at once, in its old place.
+    ///
+    /// While offline it fails again at once as offline (modes `ask` and `manual`), or is queued, to be sent when online (mode `auto`). While paused
+    /// it is queued in any mode, to be sent after the resume in its turn (mode `auto`) or by the next drain (modes `ask` and `manual`).
+    ///
+    /// - Throws: `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
+    public func retry(_ id: String) throws(Error) { try engine.retry(id) }
+
+    /// Sends one queued message at once, before those that precede it. While offline the attempt ends at once as offline: the message stays queued.
+    ///
+    /// - Throws: As `retry`, and `.conflict` while paused.
+    public func sendNow(_ id: String) throws(Error) { try engine.sendNow(id) }
+
+    /// Applies a receipt: `.delivered` or `.read`. One that comes twice or late changes nothing.
+    ///
+    /// - Throws: `.notFound`, `.conflict` (not sent yet), `.invalid` (another status).
+    public func mark(_ id: String, as receipt: Status) throws(Error) { try engine.mark(id, as: receipt) }
+
+    /// The attempts of one message, oldest first.
+    ///
+    /// - Throws: `.notFound`.
+    public func attempts(_ id: String) throws(Error) -> [Attempt] { try engine.attempts(id).map(Attempt.init) }
+
+    /// Why the message is not sent yet: one reason, as a code and a sentence.
+    ///
+    /// - Throws: `.notFound`.
+    public func explain(_ id: String) throws(Error) -> Explanation { Explanation(try engine.explain(id)) }
+
+    // MARK: Many messages
+
+    /// A page of messages in the order of sending, or newest first. For the next page set ``Filter/after`` to the last message's `sequence`.
+    public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine).map(Message.init) }
+
+    /// Conversations, that with the newest message first.
+    ///
+    /// - Parameters:
+    ///   - before: For the next page: `last.sequence` of the last conversation of this one.
+    ///   - limit: 1 to 1000.
+    public func conversations(before: Int64? = nil, limit: Int = 50) throws(Error) -> [Conversation] {
+        try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
+    }
+
+    /// Removes the queued and failed messages of one conversation, or of all.
+    public func clear(conversation: String? = nil) throws(Error) { try engine.clear(conversation) }
+
+    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them in any
+    /// mode. Returns their number at once.
+    ///
+    /// While offline nothing changes in the modes `ask` and `manual`. Not atomic as a whole: after an error, those put back until then are queued.
+    ///
+    /// - Throws: `.noTransport`, `.storage`.
+    @discardableResult
+    public func retryAll(conversation: String? = nil) throws(Error) -> Int { Int(try engine.retryAll(conversation)) }
+}

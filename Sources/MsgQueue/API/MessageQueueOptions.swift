@@ -1,0 +1,160 @@
+extension MessageQueue {
+    /// How a queue behaves. Opening a queue throws `.invalid` when a value is out of its range.
+    ///
+    /// Spans count in milliseconds; a part of a millisecond counts as a whole one.
+    public struct Options: Sendable, Equatable {
+        private static let defaults = MsgQueue.Options()
+
+        /// Who starts sending a backlog. Default: `.auto`.
+        public var mode: Mode = defaults.mode
+        /// A message that is enqueued while online, with no other message of its conversation waiting before it, is attempted at once.
+        /// Default: true.
+        public var direct = defaults.direct
+        /// An attempt that was interrupted by a crash: true makes the message `failed`, for a person to decide; false sends it again.
+        /// Default: false.
+        public var holdInterrupted = defaults.holdInterrupted
+        /// Outcomes survive power loss at once, at one disk flush each. Default: false.
+        public var durableOutcomes = defaults.durableOutcomes
+        /// HTTP 409 after an attempt that may have arrived counts as sent. Otherwise it is retried: it may mean that the first request is
+        /// still being processed. Default: false.
+        public var conflictIsSent = defaults.conflictIsSent
+        /// Opens a closed store, a backup, or a store on a full or read-only disk for reading only: nothing is written, nothing is sent;
+        /// changes throw `.permission`. Default: false.
+        public var readOnly = defaults.readOnly
+        /// Refuses a store whose log lost its end (`.corrupt`) instead of opening what is whole and reporting what is missing.
+        /// Default: false.
+        public var refuseLostTail = defaults.refuseLostTail
+        /// Attempts under way at the same time, in different conversations: 1 to 64. Default: 1.
+        public var maxInFlight = defaults.maxInFlight
+        /// Retries after the first attempt: 0 to 1000. A shorter ladder ends earlier. Default: 5.
+        public var maxRetries = defaults.maxRetries
+        /// The delays between attempts. Default: `.automatic`.
+        public var backoff = Backoff.automatic
+        /// Each delay varies by plus or minus this share: 0 to 1. Default: 0.
+        public var jitter = defaults.jitter
+        /// What becomes of a message whose retries are used up. Default: `.keep`.
+        public var exhausted: Exhausted = defaults.exhausted
+        /// What becomes of a message that the receiver refuses. Messages that expired, whose interrupted attempt is held or that were retried
+        /// by hand are kept; with `pauseOnUnauthorized` also those refused with 401 or 403. Default: `.keep`.
+        public var refused: Refused = defaults.refused
+        /// How long an attempt may take: 1 ms to 1 day. Default: 30 s.
+        public var attemptTimeout = Duration.milliseconds(defaults.attemptTimeout)
+        /// The same for an attempt by `retry` or `sendNow`. Default: 3 s.
+        public var onDemandTimeout = Duration.milliseconds(defaults.onDemandTimeout)
+        /// When a prompt expires: after 1 ms to 1 day. Default: 10 s.
+        public var promptTimeout = Duration.milliseconds(defaults.promptTimeout)
+        /// How long a connection must last before automatic sending, the prompt, and the retry of messages that failed for want of a network:
+        /// 0 to 1 hour. Default: 500 ms.
+        public var onlineDebounce = Duration.milliseconds(defaults.onlineDebounce)
+        /// Attempts that one drain starts, and the engine between two triggers; nil: no limit. Retries that are due do not count.
+        /// Default: nil.
+        public var drainBatch: Int?
+        /// A message that waits for its retry blocks its conversation. Otherwise others may overtake it. Default: true.
+        public var strictOrder = defaults.strictOrder
+        /// What a message that failed for good does to its conversation. Default: `.stepAside`.
+        public var finalFailure: FinalFailure = defaults.finalFailure
+        /// 401 and 403 pause the queue until `resume()` instead of failing one message after the other. Default: false.
+        public var pauseOnUnauthorized = defaults.pauseOnUnauthorized
+        /// Send only while the link is not metered. Default: false.
+        public var unmeteredOnly = defaults.unmeteredOnly
+        /// Timers also run in the background. Default: false.
+        public var sendInBackground = defaults.sendInBackground
+        /// Periodic trigger interval: more than 0, at most 1 day; nil: none. Default: nil.
+        public var triggerInterval: Duration?
+        /// When messages expire whose draft does not say it: after more than 0, at most 10 years; nil: never. Default: nil.
+        public var expiry: Duration?
+        /// Messages kept as history: 0 or more; nil: no limit. Received messages that are not read do not count, and are kept.
+        /// Default: 10,000.
+        public var keepSent: Int? = defaults.keepSent.map { Int($0) }
+        /// How long messages are kept as history: 0 or more; nil: no limit. Default: 30 days.
+        public var keepSentFor: Duration? = defaults.keepSentFor.map { .milliseconds($0) }
+        /// How long the ids of messages that were sent and pruned are still refused as duplicates: 0 or more. Default: 7 days.
+        public var rememberIDs = Duration.milliseconds(defaults.rememberIDs)
+        /// Unsent messages: 1 or more; nil: no limit. Default: nil.
+        public var limitMessages: Int?
+        /// Bytes of unsent bodies: 1 or more; nil: no limit. Default: nil.
+        public var limitBytes: Int?
+        /// Bytes of one body: 1 to 256 MiB. Default: 1 MiB.
+        public var limitBody = Int(defaults.limitBody)
+        /// Bytes of one message's metadata: 0 to 16 MiB. Default: 64 KiB.
+        public var limitMetadata = Int(defaults.limitMetadata)
+
+        public init() {}
+
+        public init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
+            self.mode = mode
+            self.backoff = backoff
+            self.maxInFlight = maxInFlight
+        }
+    }
+
+    /// The delays between attempts after a retryable failure.
+    public enum Backoff: Sendable, Equatable {
+        /// Mode `auto`: 5 s, 30 s, 2 min. Modes `ask` and `manual`: none.
+        case automatic
+        /// One delay for each retry: 0 to 7 days each, at most 64 of them.
+        case ladder([Duration])
+        /// `base` times `factor` to the power of the retries made so far, at most `cap`: base 1 ms to 7 days, factor 1 to 100, cap from `base`
+        /// to 7 days.
+        case exponential(base: Duration, factor: Double, cap: Duration)
+    }
+}
+
+extension MessageQueue.Options {
+    /// The options for the engine. Throws `.invalid`, naming the field, when one is out of its range.
+    package func checked() throws(QueueError) -> MsgQueue.Options {
+        var options = MsgQueue.Options()
+        options.mode = mode
+        options.direct = direct
+        options.holdInterrupted = holdInterrupted
+        options.durableOutcomes = durableOutcomes
+        options.conflictIsSent = conflictIsSent
+        options.readOnly = readOnly
+        options.refuseLostTail = refuseLostTail
+        options.maxInFlight = maxInFlight
+        options.maxRetries = maxRetries
+        options.backoff = backoff.engine
+        options.jitter = jitter
+        options.exhausted = exhausted
+        options.refused = refused
+        options.attemptTimeout = attemptTimeout.milliseconds
+        options.onDemandTimeout = onDemandTimeout.milliseconds
+        options.promptTimeout = promptTimeout.milliseconds
+        options.onlineDebounce = onlineDebounce.milliseconds
+        options.drainBatch = try Self.orZero(drainBatch, "drain batch")
+        options.strictOrder = strictOrder
+        options.finalFailure = finalFailure
+        options.pauseOnUnauthorized = pauseOnUnauthorized
+        options.unmeteredOnly = unmeteredOnly
+        options.sendInBackground = sendInBackground
+        options.triggerInterval = try Self.orZero(triggerInterval?.milliseconds, "trigger interval")
+        options.expiry = try Self.orZero(expiry?.milliseconds, "expiry")
+        options.keepSent = keepSent.map { Int64($0) }
+        options.keepSentFor = keepSentFor?.milliseconds
+        options.rememberIDs = rememberIDs.milliseconds
+        options.limitMessages = try Self.orZero(limitMessages.map { Int64($0) }, "limit of messages")
+        options.limitBytes = try Self.orZero(limitBytes.map { Int64($0) }, "limit of bytes")
+        options.limitBody = Int64(limitBody)
+        options.limitMetadata = Int64(limitMetadata)
+        try options.validate()
+        return options
+    }
+
+    /// The engine says 0 for none; here 0 is a mistake.
+    private static func orZero<T: BinaryInteger>(_ value: T?, _ name: String) throws(QueueError) -> T {
+        guard let value else { return 0 }
+        guard value > 0 else { throw QueueError(.invalid, "\(name) must be more than 0, or nil for none, got \(value)") }
+        return value
+    }
+}
+
+extension MessageQueue.Backoff {
+    package var engine: MsgQueue.Backoff {
+        switch self {
+        case .automatic: .automatic
+        case .ladder(let delays): .ladder(delays.map(\.milliseconds))
+        case .exponential(let base, let factor, let cap):
+            .exponential(base: base.milliseconds, factor: factor, cap: cap.milliseconds)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+extension MessageQueue {
+    /// The result of one attempt, given by the transport.
+    public struct Outcome: Sendable, Equatable {
+        package let engine: MsgQueue.Outcome
+
+        package init(engine: MsgQueue.Outcome) { self.engine = engine }
+
+        /// The receiver has the message, from this attempt or an earlier one.
+        public static let sent = Outcome(engine: .sent)
+
+        /// The message was not transmitted. Uses up no retry; the drain stops.
+        public static let offline = Outcome(engine: .offline)
+
+        /// The attempt goes on after the transport returned: ``MessageQueue/complete(_:with:)`` gives its outcome later, from any thread or
+        /// task. An attempt that was not completed within ``Options/attemptTimeout`` fails as a time-out.
+        public static let pending = Outcome(engine: .pending)
+
+        /// A failure that may pass.
+        ///
+        /// - Parameters:
+        ///   - kind: Why it failed.
+        ///   - code: For example an HTTP status.
+        ///   - text: For a developer.
+        ///   - retryAfter: The next attempt is not made sooner than this; nil: the backoff decides. At most 7 days.
+        ///   - forQueue: `retryAfter` applies to the whole queue, not to this message only.
+        ///   - isNotSent: The receiver surely did not get the message: the connection was refused, or the name was not found.
+        public static func retry(
+            _ kind: FailureKind = .unknown, code: Int? = nil, text: String = "", retryAfter: Duration? = nil, forQueue: Bool = false,
+            isNotSent: Bool = false
+        ) -> Outcome {
+            var outcome = MsgQueue.Outcome.retry(
+                kind.engine, code: Int32(clamping: code ?? 0), text: text, retryAfter: retryAfter.map { max(0, $0.milliseconds) })
+            outcome.retryAfterIsForQueue = forQueue
+            outcome.isNotSent = isNotSent
+            return Outcome(engine: outcome)
+        }
+
+        /// A failure that will not pass: the message becomes `failed`.
+        public static func reject(_ kind: FailureKind = .rejected, code: Int? = nil, text: String = "") -> Outcome {
+            Outcome(engine: .reject(kind.engine, code: Int32(clamping: code ?? 0), text: text))
+        }
+
+        /// An HTTP response: the engine decides by the status and the value of the `Retry-After` header.
+        public static func http(_ status: Int, retryAfter: String = "", text: String = "", forQueue: Bool = false) -> Outcome {
+            var outcome = MsgQueue.Outcome.http(Int32(clamping: status), retryAfter: retryAfter, text: text)
+            outcome.retryAfterIsForQueue = forQueue
+            return Outcome(engine: outcome)
+        }
+    }
+}

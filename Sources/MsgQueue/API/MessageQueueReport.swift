@@ -1,0 +1,31 @@
+extension MessageQueue {
+    /// What a drain did.
+    public struct Report: Sendable, Equatable {
+        public let stop: Stop
+        public let sent: Int
+        /// Messages that became `failed`.
+        public let failed: Int
+        public let discarded: Int
+        /// Messages that were queued or being sent at the end.
+        public let remaining: Int
+        /// Messages that were `failed` at the end: a drain does not send them, ``MessageQueue/retryAll(conversation:)`` does.
+        public let remainingFailed: Int
+
+        public init(stop: Stop, sent: Int = 0, failed: Int = 0, discarded: Int = 0, remaining: Int = 0, remainingFailed: Int = 0) {
+            self.stop = stop
+            self.sent = sent
+            self.failed = failed
+            self.discarded = discarded
+            self.remaining = remaining
+            self.remainingFailed = remainingFailed
+        }
+    }
+}
+
+extension MessageQueue.Report {
+    package init(_ report: MsgQueue.Report) {
+        self.init(
+            stop: report.stop, sent: Int(report.sent), failed: Int(report.failed), discarded: Int(report.discarded),
+            remaining: Int(report.remaining), remainingFailed: Int(report.remainingFailed))
+    }
+}

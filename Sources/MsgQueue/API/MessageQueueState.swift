@@ -1,0 +1,44 @@
+extension MessageQueue {
+    /// The state of the queue as a whole.
+    public struct State: Sendable, Equatable {
+        public let network: Network
+        public let isInBackground: Bool
+        public let mode: Mode
+        /// The queue is paused. Conversations that are paused by themselves count in `pausedConversations`.
+        public let isPaused: Bool
+        public let pausedConversations: Int
+        public let isDraining: Bool
+        /// Attempts under way.
+        public let inFlight: Int
+        public let hasTransport: Bool
+        /// The prompt that is open; nil: none.
+        public let prompt: Prompt?
+        /// When that prompt expires.
+        public let promptExpiresAt: Timestamp?
+        /// The code of the last storage event; nil: there was no error, or the store works again.
+        public let storage: Error.Code?
+        /// Whether the store refuses writes now.
+        public let hasStorageTrouble: Bool
+        /// Why nothing is being sent now. `.done`: nothing is queued, and nothing prevents sending.
+        public let reason: Explanation.Reason
+        /// Until when; nil: not known.
+        public let until: Timestamp?
+        /// One sentence for a person.
+        public let text: String
+
+        public var connectivity: Connectivity { network.connectivity }
+        public var link: Link { network.link }
+        public var isMetered: Bool { network.isMetered }
+    }
+}
+
+extension MessageQueue.State {
+    package init(_ state: QueueState) {
+        self.init(
+            network: .init(state.network), isInBackground: state.isInBackground, mode: state.mode, isPaused: state.isPaused,
+            pausedConversations: state.pausedConversations, isDraining: state.isDraining, inFlight: state.inFlight,
+            hasTransport: state.hasTransport, prompt: state.prompt.map(MessageQueue.Prompt.init),
+            promptExpiresAt: state.promptExpiresAt.map { .init($0) }, storage: state.storage, hasStorageTrouble: state.hasStorageTrouble,
+            reason: state.reason, until: .init(orNil: state.until), text: state.text)
+    }
+}

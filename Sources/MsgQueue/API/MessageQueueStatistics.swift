@@ -1,0 +1,51 @@
+extension MessageQueue {
+    /// What a queue has done since it was opened.
+    public struct Statistics: Sendable, Equatable {
+        /// Upper bounds of the latency classes, ascending.
+        public static let latencyBounds: [Duration] = MsgQueue.Statistics.bounds.map { .milliseconds($0) }
+
+        public let openedAt: Timestamp
+        public let enqueued: Int
+        public let attempts: Int
+        public let sent: Int
+        /// Attempts that failed and left the message queued.
+        public let retried: Int
+        /// Messages that became `failed`.
+        public let failed: Int
+        public let discarded: Int
+        /// Bytes of the bodies sent.
+        public let sentBytes: Int
+        /// Failed attempts by kind; a kind without any is not in it.
+        public let failures: [FailureKind: Int]
+        /// Messages sent in the last minute.
+        public let sentPerMinute: Int
+        /// Messages enqueued in the last minute.
+        public let enqueuedPerMinute: Int
+        /// Messages by the time from enqueue to sent: one number for each of `latencyBounds`, and one for those beyond the last.
+        public let latencies: [Int]
+        public let latencySum: Duration
+        public let latencyMax: Duration
+
+        let engine: MsgQueue.Statistics
+
+        /// The latency that this share (0 to 1) of the messages did not exceed, as the upper bound of its class; nil: none was sent.
+        public func latency(share: Double) -> Duration? { engine.latency(share: share).map { .milliseconds($0) } }
+    }
+}
+
+extension MessageQueue.Statistics {
+    package init(_ statistics: MsgQueue.Statistics) {
+        let failures = MessageQueue.FailureKind.allCases.compactMap { kind -> (MessageQueue.FailureKind, Int)? in
+            let index = Int(kind.rawValue)
+            guard statistics.failuresByKind.indices.contains(index), statistics.failuresByKind[index] > 0 else { return nil }
+            return (kind, Int(statistics.failuresByKind[index]))
+        }
+        self.init(
+            openedAt: .init(statistics.openedAt), enqueued: Int(statistics.enqueued), attempts: Int(statistics.attempts),
+            sent: Int(statistics.sent), retried: Int(statistics.retried), failed: Int(statistics.failed),
+            discarded: Int(statistics.discarded), sentBytes: Int(statistics.sentBytes),
+            failures: Dictionary(failures, uniquingKeysWith: +), sentPerMinute: Int(statistics.sentPerMinute),
+            enqueuedPerMinute: Int(statistics.enqueuedPerMinute), latencies: statistics.latencies.map { Int($0) },
+            latencySum: .milliseconds(statistics.latencySum), latencyMax: .milliseconds(statistics.latencyMax), engine: statistics)
+    }
+}

@@ -1,0 +1,105 @@
+import Testing
+
+@testable import MsgQueue
+
+/// A transport that answers later, by token.
+@Suite struct PendingTests {
+    private let directory = TemporaryDirectory()
+
+    private final class Tokens: @unchecked Sendable {
+        private let mutex = Mutex()
+        private var given: [MessageQueue.Token] = []
+        func add(_ token: MessageQueue.Token) { mutex.withLock { given.append(token) } }
+        var all: [MessageQueue.Token] { mutex.withLock { given } }
+    }
+
+    private func options(_ change: (inout MessageQueue.Options) -> Void = { _ in }) -> MessageQueue.Options {
+        var options = MessageQueue.Options()
+        options.attemptTimeout = .seconds(600)
+        change(&options)
+        return options
+    }
+
+    @Test func X8_a_pending_outcome_is_completed_later_by_token() async throws {
+        let tokens = Tokens()
+        let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
+            tokens.add(delivery.token)
+            return .pending
+        }
+        let id = try queue.enqueue("1")
+        #expect(await eventually { tokens.all.count == 1 })
+        #expect(try queue.message(id: id).status == .sending)
+        #expect(refusal { try queue.complete(tokens.all[0], with: .pending) } == .invalid)
+        try queue.complete(tokens.all[0], with: .sent)
+        #expect(try queue.message(id: id).status == .sent)
+        #expect(refusal { try queue.complete(tokens.all[0], with: .sent) } == .conflict)
+        let refused = try queue.enqueue("2")
+        #expect(await eventually { tokens.all.count == 2 })
+        try queue.complete(tokens.all[1], with: .reject(.rejected, code: 400, text: "no"))
+        let message = try queue.message(id: refused)
+        #expect(message.status == .failed && message.failure?.kind == .rejected && message.failure?.code == 400)
+        #expect(refusal { try queue.complete(.init(rawValue: 1), with: .sent) } == .notFound)
+        #expect(try await queue.close())
+    }
+
+    @Test func X8_it_may_be_completed_before_the_transport_returns() async throws {
+        let box = Box()
+        let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
+            while box.queue == nil { try? await Task.sleep(for: .milliseconds(1)) }
+            try? box.queue?.complete(delivery.token, with: .sent)
+            return .pending
+        }
+        box.queue = queue
+        let id = try queue.enqueue("1")
+        #expect(try await eventually { try queue.message(id: id).status == .sent })
+        #expect(try queue.attempts(id).map(\.outcome) == [.sent])
+        box.queue = nil
+        try await queue.close()
+    }
+
+    @Test func X8_what_is_not_completed_in_time_is_tried_again_and_only_the_latest_attempt_counts() async throws {
+        let tokens = Tokens()
+        let queue = try MessageQueue(
+            path: directory.store,
+            options: options {
+                $0.attemptTimeout = .milliseconds(20)
+                $0.backoff = .ladder([.milliseconds(1)])
+            }
+        ) { delivery in
+            tokens.add(delivery.token)
+            return delivery.attempt == 1 ? .pending : .sent
+        }
+        let id = try queue.enqueue("1")
+        #expect(try await eventually { try queue.message(id: id).status == .sent })
+        #expect(try queue.attempts(id).map(\.kind) == [.timeout, nil])
+        #expect(refusal { try queue.complete(tokens.all[0], with: .sent) } == .conflict)
+        try await queue.close()
+    }
+
+    @Test func X8_closing_waits_for_what_is_pending() async throws {
+        let tokens = Tokens()
+        let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
+            tokens.add(delivery.token)
+            return .pending
+        }
+        let id = try queue.enqueue("1")
+        #expect(await eventually { tokens.all.count == 1 })
+        async let isQuiet = queue.close(timeout: nil)
+        // Closing has begun when reading is refused; the attempt still counts.
+        #expect(await eventually { refusal { _ = try queue.counts() } == .closed })
+        try queue.complete(tokens.all[0], with: .sent)
+        #expect(try await isQuiet)
+        let next = try MessageQueue(path: directory.store, options: options())
+        #expect(try next.message(id: id).status == .sent)
+        try await next.close()
+    }
+
+    private final class Box: @unchecked Sendable {
+        private let mutex = Mutex()
+        private var held: MessageQueue?
+        var queue: MessageQueue? {
+            get { mutex.withLock { held } }
+            set { mutex.withLock { held = newValue } }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import Testing
+
+@testable import MsgQueue
+
+/// What the public types add to the engine.
+@Suite struct PublicFaceTests {
+    private let directory = TemporaryDirectory()
+
+    private var manual: MessageQueue.Options { MessageQueue.Options(mode: .manual) }
+
+    @Test func R13_events_are_those_from_the_call_on_however_late_they_are_read() async throws {
+        let queue = try MessageQueue(path: directory.store, options: manual)
+        let events = queue.events
+        let first = try queue.enqueue("1")
+        let later = queue.events
+        let second = try queue.enqueue("2")
+        try await queue.close()
+        func enqueued(_ stream: AsyncStream<MessageQueue.Event>) async -> [String] {
+            await stream.reduce(into: []) { ids, event in
+                if case .status(let change) = event { ids.append(change.id) }
+            }
+        }
+        #expect(await enqueued(events) == [first, second])
+        #expect(await enqueued(later).suffix(1) == [second])
+    }
+
+    @Test func R13_of_many_first_readers_each_receives_what_is_done_after_its_call() async throws {
+        for _ in 0..<50 {
+            let directory = TemporaryDirectory()
+            let queue = try MessageQueue(path: directory.store, options: manual)
+            let missed = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<4 {
+                    group.addTask {
+                        let log = EventLog(queue.events)
+                        let id = try queue.enqueue("\(number)")
+                        return await !eventually(within: 10) { log.changes(of: id).map(\.to) == [.queued] }
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(missed == 0)
+            try await queue.close()
+        }
+    }
+
+    @Test func one_draft_is_enqueued_from_where_its_body_is() throws {
+        let draft = MessageQueue.Draft([UInt8](repeating: 1, count: 4096))
+        let address = draft.body.withUnsafeBytes { $0.baseAddress }
+        try draft.withBorrowed { borrowed throws(QueueError) in #expect(borrowed.body.baseAddress == address) }
+    }
+
+    @Test func Q14_several_drafts_keep_their_bodies_apart() throws {
+        let queue = try MessageQueue(path: directory.store, options: manual)
+        let bodies = [[], [1], [], [2, 3], Array(repeating: 4, count: 70_000)] as [[UInt8]]
+        let ids = try queue.enqueue(bodies.map { MessageQueue.Draft($0) })
+        for (id, body) in zip(ids, bodies) { #expect(try queue.message(id: id).body == body) }
+        #expect(try queue.enqueue([]) == [])
+        try queue.syncClose()
+    }
+
+    @Test func X9_statistics_reach_Swift_as_values_and_as_Prometheus_text() async throws {
+        let queue = try MessageQueue(path: directory.store, options: manual) { delivery in
+            delivery.text == "bad" ? .reject(.notFound) : .sent
+        }
+        try queue.enqueue("good")
+        try queue.enqueue("bad", conversation: "ben")
+        #expect(try await eventually { try queue.counts().queued + queue.counts().sending == 0 })
+        let statistics = try queue.statistics()
+        #expect(statistics.sent == 1 && statistics.failed == 1 && statistics.failures == [.notFound: 1])
+        #expect(statistics.latencies.count == MessageQueue.Statistics.latencyBounds.count + 1)
+        #expect(try #require(statistics.latency(share: 1)) > .zero)
+        #expect(statistics.openedAt <= .now)
+        let text = try queue.prometheus()
+        #expect(text.contains("msgqueue_messages{status=\"failed\"} 1\n"))
+        #expect(text.contains("msgqueue_failures_total{kind=\"not_found\"} 1\n"))
+        try await queue.close()
+    }
+
+    @Test func A8_R10_words_for_people_reach_Swift() {
+        #expect(MessageQueue.Status.allCases.map(\.label) == ["Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"])
+        #expect(MessageQueue.Status.allCases.map(\.iconName) == ["clock", "arrow-up", "check", "check-double", "eye", "alert"])
+        #expect(MessageQueue.Connectivity.allCases.map(\.label) == ["Unknown", "Offline", "Online"])
+        #expect(MessageQueue.FailureKind.offline.text == "No internet connection. Your message is saved and you can retry later.")
+        #expect(Set(MessageQueue.FailureKind.allCases.map(\.text)).count == 10)
+        for kind in MessageQueue.FailureKind.allCases { #expect(MessageQueue.FailureKind(kind.engine) == kind) }
+        #expect(MessageQueue.FailureKind(MsgQueue.FailureKind.none) == nil)
+    }
+
+    @Test func Q4_the_prompt_has_its_question() async throws {
+        var options = MessageQueue.Options(mode: .ask)
+        options.onlineDebounce = .zero
+        let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
+        let log = EventLog(queue.events)
+        try queue.setConnectivity(.offline)
+        for number in 0..<5 { try queue.enqueue("\(number)", conversation: "c\(number)") }
+        try queue.setConnectivity(.online)
+        let asked = { log.events.compactMap { if case .prompt(let prompt) = $0 { prompt } else { nil } } }
+        #expect(await eventually { !asked().isEmpty })
+        let prompt = try #require(asked().first)
+        #expect(prompt.text == "Connected. Auto-send 5 queued messages?")
+        #expect(prompt.messages == 5 && prompt.conversations == 5 && prompt.timeout == .seconds(10))
+        try await queue.close()
+    }
+
+    @Test func X5_X4_what_is_absent_is_nil_and_what_is_there_comes_back() throws {
+        let queue = try MessageQueue(path: directory.store, options: manual)
+        let soon = MessageQueue.Timestamp.now + .seconds(3_600)
+        let plain = try queue.message(id: try queue.enqueue("plain"))
+        let timed = try queue.message(id: try queue.enqueue(MessageQueue.Draft("timed", notBefore: soon, expiresAt: soon + .seconds(1))))
+        #expect(plain.notBefore == nil && plain.expiresAt == nil && plain.sentAt == nil && plain.editedAt == nil && plain.failure == nil)
+        #expect(timed.notBefore == soon && timed.expiresAt == soon + .seconds(1))
+        #expect(try queue.explain(plain.id).until == nil)
+        let scheduled = MsgQueue.Explanation(reason: .scheduled, until: 5, behind: nil, text: "")
+        #expect(MessageQueue.Explanation(scheduled).until?.millisecondsSince1970 == 5)
+        #expect(try queue.list(MessageQueue.Filter(statuses: [.queued, .failed])).count == 2)
+        #expect(try queue.list(MessageQueue.Filter(after: plain.sequence)).map(\.id) == [timed.id])
+        #expect(try queue.conversations().map(\.last.id) == [timed.id])
+        try queue.syncClose()
+    }
+
+    @Test func a_batch_of_none_is_refused() async throws {
+        let queue = try MessageQueue(path: directory.store, options: manual) { _ in .sent }
+        #expect(await refusal { try await queue.drain(batch: 0) } == .invalid)
+        try await queue.close()
+    }
+}
