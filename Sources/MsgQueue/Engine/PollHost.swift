@@ -23,6 +23,7 @@ final class PollHost {
     private let condition = Condition()
     private(set) var isLastCallAwaited = false
     private var lastCall: (@Sendable () -> Void)?
+    private var isLastCallMade = false
 
     init(_ context: EngineContext, _ events: EventDelivery) throws(QueueError) {
         (self.context, self.events) = (context, events)
@@ -77,10 +78,11 @@ final class PollHost {
         while ran < Self.batch {
             if runOne() {
                 ran += 1
+                if isLastCallMade { break }
                 continue
             }
-            if ran > 0 { break }
             guard context.phase != .closed || isLastCallAwaited else { throw context.ending }
+            if ran > 0 { break }
             if let deadline, context.ports.mono() >= deadline { break }
             condition.wait(context.lock, until: deadline)
         }
@@ -122,6 +124,7 @@ final class PollHost {
     func runLast(_ host: HostCalls) -> Bool {
         guard let call = lastCall else { return false }
         lastCall = nil
+        isLastCallMade = true
         host.call(call)
         guard !context.isOrphan else { return true }
         isLastCallAwaited = false

@@ -115,7 +115,6 @@ def test_ctrl_c_ends_a_close_that_waits(store: Path) -> None:
         release = threading.Event()
 
         def send(delivery):
-            print("sending", flush=True)
             release.wait(60)
             return Outcome.sent()
 
@@ -124,6 +123,7 @@ def test_ctrl_c_ends_a_close_that_waits(store: Path) -> None:
         while queue.counts().sending == 0:
             pass
         try:
+            print("sending", flush=True)
             queue.close(None)
         except KeyboardInterrupt:
             print("interrupted", flush=True)

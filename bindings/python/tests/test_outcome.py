@@ -15,7 +15,7 @@ from msgqueue import FailureKind, InvalidError, Outcome, Verdict, _abi
 
 def written(outcome: Outcome) -> Any:
     """The structure as C sees it, on top of what was there before."""
-    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, b"9" * 63, b"9" * 511)
+    target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, True, b"9" * 63, b"9" * 511)
     outcome._write(target)
     return target
 
