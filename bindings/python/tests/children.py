@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import encodings.idna  # noqa: F401 - a child forked while a thread imports it (getaddrinfo does) hangs in the import lock
 import os
 import threading
 from typing import Any
