@@ -4,9 +4,9 @@ is built.
 
     python3 Tests/check_readme.py c|python|swift
 
-C and Python run against .build/release. Swift is built, with warnings as errors, in a package of its own that depends on
-this one by URL and version, as any package would: SwiftPM refuses such a dependency when a product that it uses has unsafe
-flags.
+C and Python run against .build/release. Swift is built, with warnings as errors, in a package of its own that depends
+on this one by URL and version, as any package would: SwiftPM refuses such a dependency when a product that it uses has
+unsafe flags.
 """
 
 import json
