@@ -1,0 +1,23 @@
+/// A draft whose body still lies in the caller's memory: copied once, by the store.
+package struct BorrowedDraft {
+    package var id: String?
+    package var conversation: Name
+    package var body: UnsafeRawBufferPointer
+    package var metadata: [(key: String, value: String)]
+    package var notBefore: Int64
+    package var expiresAt: Int64
+    package var unmeteredOnly: Bool
+
+    package init(
+        id: String?, conversation: Name, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
+        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool
+    ) {
+        self.id = id
+        self.conversation = conversation
+        self.body = body
+        self.metadata = metadata
+        self.notBefore = notBefore
+        self.expiresAt = expiresAt
+        self.unmeteredOnly = unmeteredOnly
+    }
+}
