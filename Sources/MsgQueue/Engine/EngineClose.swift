@@ -13,16 +13,16 @@ extension Engine {
             context.lock.unlock()
             throw context.ending
         }
-        let quiet = beginClosing(timeout)
+        let quiet = QuietWait(self, timeout)
+        beginClosing()
         let isQuiet = quiet.wait()
         guard !context.isOrphan else {
             context.lock.unlock()
             throw context.ending
         }
-        var last = LastCallbacks()
-        let unsaved = finish(&last)
+        let (closing, last) = finish(isQuiet: isQuiet)
         last.runReleases()
-        return unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
+        return closing
     }
 
     /// Closes on a thread of its own. `done` is called once: on that thread, or, when the queue is polled, in `poll`. The queue takes no more
@@ -39,23 +39,20 @@ extension Engine {
         }
         thread.detach()
         poll?.awaitLastCall()
-        _ = beginClosing(timeout)
+        beginClosing()
     }
 
     private func closeHere(_ quiet: QuietWait, _ done: @escaping @Sendable (Closing) -> Void) {
         context.lock.lock()
         let isQuiet = quiet.wait()
-        var last = LastCallbacks()
-        let unsaved = finish(&last)
-        let closing: Closing = unsaved > 0 ? .unsaved(unsaved) : isQuiet ? .quiet : .timedOut
+        let (closing, last) = finish(isQuiet: isQuiet)
         Log.flushWhileExiting()
         guard let poll else {
             last.runReleases()
             return done(closing)
         }
         context.lock.withLock {
-            poll.makeLastCall { [last] in
-                var last = last
+            poll.makeLastCall {
                 last.runDrains()
                 last.runReleases()
                 done(closing)
@@ -64,17 +61,15 @@ extension Engine {
     }
 
     /// Under the lock: no call begins any more.
-    private func beginClosing(_ timeout: Int64?) -> QuietWait {
-        let quiet = QuietWait(self, timeout)
+    private func beginClosing() {
         context.phase = .closing
         context.core.scheduler.closing()
         driver.settle()
-        return quiet
     }
 
-    /// Closes the store and ends the threads; the lock is held on entry, not on exit. How many outcomes could not be written.
-    /// `last` receives what is left for the caller to run.
-    private func finish(_ last: inout LastCallbacks) -> Int {
+    /// Closes the store and ends the threads; the lock is held on entry, not on exit. With how it ended, and what is left for the caller to
+    /// run.
+    private func finish(isQuiet: Bool) -> (Closing, LastCallbacks) {
         let store = context.store
         context.phase = .closed
         writes.commit()
@@ -82,7 +77,7 @@ extension Engine {
         let waiters = drains.close()
         let stuck = host.transportCalls > 0 || events.isDelivering
         let (barriers, handlerRelease) = events.close()
-        last.releases = [driver.close(), handlerRelease]
+        let releases = [driver.close(), handlerRelease]
         network.stop()
         backups.close()
         store.close(clean: true)
@@ -95,12 +90,12 @@ extension Engine {
         timer.wake()
         context.quietCondition.broadcast()
         context.lock.unlock()
-        last.drains = barriers + waiters.map { waiter in { waiter.done(.success(report)) } }
+        let last = LastCallbacks(drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
         if !isClosedByPoll { last.runDrains() }
         // A thread that a callback keeps is not waited for; it ends when that returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
         // The first of them, the timer's, which is in no callback, slept on these.
         timer.close()
-        return left
+        return (left > 0 ? .unsaved(left) : isQuiet ? .quiet : .timedOut, last)
     }
 }

@@ -1,14 +1,16 @@
-/// What the host is called for when the queue is closed: the ends of drains, and the releases.
-struct LastCallbacks: Sendable {
-    var drains: [@Sendable () -> Void] = []
-    var releases: [(@Sendable () -> Void)?] = []
+/// What the host is called for when the queue is closed: the ends of drains, and the releases. Used by one thread at a time.
+final class LastCallbacks: @unchecked Sendable {
+    private var drains: [@Sendable () -> Void]
+    private var releases: [(@Sendable () -> Void)?]
 
-    mutating func runDrains() {
+    init(drains: [@Sendable () -> Void], releases: [(@Sendable () -> Void)?]) { (self.drains, self.releases) = (drains, releases) }
+
+    func runDrains() {
         for drain in drains { drain() }
         drains = []
     }
 
-    mutating func runReleases() {
+    func runReleases() {
         for index in releases.indices {
             releases[index]?()
             releases[index] = nil
