@@ -3,13 +3,12 @@ final class Changes {
     private let context: EngineContext
     private let store: Store
     private let events: EventDelivery
-    private let health: StoreHealth
     private let maintenance: Maintenance
     private let transactions: Transactions
     private let writes: PendingWrites
 
     init(_ parts: EngineParts) {
-        (context, store, events, health) = (parts.context, parts.context.store, parts.events, parts.health)
+        (context, store, events) = (parts.context, parts.context.store, parts.events)
         (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
     }
 
@@ -90,8 +89,7 @@ final class Changes {
     func clear(_ conversation: String?) throws(QueueError) {
         let name = conversation.map { Name($0) }
         // An outcome that is not on disk yet would bring its message back.
-        if writes.hasUnsaved { writes.saveUnsaved() }
-        if writes.hasUnsaved, let trouble = health.trouble { throw trouble }
+        try writes.requireSaved()
         let flights = context.core.scheduler.flights.values.filter {
             !$0.isEnded && (name == nil || $0.conversation == name)
         }
@@ -139,46 +137,29 @@ final class Changes {
         init(_ conversation: Name?) { self.conversation = conversation }
     }
 
-    /// What one transaction of a retry did.
-    private struct PutBack {
-        let count: Int64
-        let last: Int64
-        let hasMore: Bool
-    }
-
     /// Puts the next ones back. False: there are no more.
     func putBack(_ retry: inout Retry) throws(QueueError) -> Bool {
         guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "there is no transport to send with") }
         guard context.core.scheduler.network.isOnline || context.options.mode == .auto else { return false }
-        if writes.hasUnsaved { writes.saveUnsaved() }
-        if writes.hasUnsaved, let trouble = health.trouble { throw trouble }
+        try writes.requireSaved()
         retry.through = min(retry.through, store.lastSequence)
-        guard let step = try putBack(retry.conversation, after: retry.after, through: retry.through, limit: &retry.limit) else {
-            return false
-        }
-        retry.count += step.count
-        retry.after = step.last
-        return step.hasMore
-    }
-
-    /// Puts the next ones back, in one transaction; fewer of them when the disk is full.
-    private func putBack(_ conversation: Name?, after: Int64, through: Int64, limit: inout Int) throws(QueueError) -> PutBack? {
-        while limit > 1 {
-            do throws(QueueError) { return try putBack(conversation, after: after, through: through, limit: limit) } catch {
-                guard error.isFull else { throw error }
-                limit /= 4
+        while true {
+            do throws(QueueError) { return try putBackTogether(&retry) } catch {
+                // Fewer of them when the disk is full.
+                guard error.isFull, retry.limit > 1 else { throw error }
+                retry.limit /= 4
             }
         }
-        return try putBack(conversation, after: after, through: through, limit: 1)
     }
 
-    private func putBack(_ conversation: Name?, after: Int64, through: Int64, limit: Int) throws(QueueError) -> PutBack? {
-        let sequences = try store.failed(in: conversation, after: after, through: through, limit: limit)
-        guard let last = sequences.last else { return nil }
+    /// Puts the next ones back, in one transaction.
+    private func putBackTogether(_ retry: inout Retry) throws(QueueError) -> Bool {
+        let sequences = try store.failed(in: retry.conversation, after: retry.after, through: retry.through, limit: retry.limit)
+        guard let last = sequences.last else { return false }
         let now = context.ports.moment
         let round = context.core.scheduler.roundNumber ?? UInt32(truncatingIfNeeded: context.ports.random()) | 1
         var rows: [Row] = []
-        let isLeast = limit == 1
+        let isLeast = retry.limit == 1
         try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in
             rows.removeAll(keepingCapacity: true)
             for sequence in sequences {
@@ -200,7 +181,9 @@ final class Changes {
         for name in first.keys { writes.refreshBlock(name) }
         context.core.scheduler.putBack(first, round: round, through: last, now)
         events.countsChanged()
-        return PutBack(count: Int64(rows.count), last: last, hasMore: sequences.count == limit)
+        retry.count += Int64(rows.count)
+        retry.after = last
+        return sequences.count == retry.limit
     }
 
     /// A failed message as it was written; nil: it is damaged, and stays failed.

@@ -28,9 +28,15 @@ final class PendingWrites {
     // MARK: What is being sent
 
     /// Messages that are being sent, or were sent and are not written down yet.
-    var sendingPlaces: Set<Int64> {
-        var places = Set(unsaved.lazy.filter(\.isOutcome).map(\.sequence))
-        for flight in context.core.scheduler.flights.values where !flight.isEnded { places.insert(flight.sequence) }
+    var sendingPlaces: Set<Int64> { sendingPlaces(in: nil) }
+
+    /// Those of one conversation, or (nil) of all.
+    private func sendingPlaces(in conversation: Name?) -> Set<Int64> {
+        func belongs(_ name: Name?) -> Bool { conversation == nil || name == conversation }
+        var places = Set(unsaved.lazy.filter { $0.isOutcome && belongs($0.conversation) }.map(\.sequence))
+        for flight in context.core.scheduler.flights.values where !flight.isEnded && belongs(flight.conversation) {
+            places.insert(flight.sequence)
+        }
         return places
     }
 
@@ -39,11 +45,7 @@ final class PendingWrites {
 
     /// The counts of one conversation, with what is being sent told apart.
     func withSending(_ stored: Counts, _ conversation: Name) -> Counts {
-        var places = Set(unsaved.lazy.filter { $0.isOutcome && $0.conversation == conversation }.map(\.sequence))
-        for flight in context.core.scheduler.flights.values where !flight.isEnded && flight.conversation == conversation {
-            places.insert(flight.sequence)
-        }
-        return stored.tellingApart(Int64(places.count))
+        stored.tellingApart(Int64(sendingPlaces(in: conversation).count))
     }
 
     // MARK: Effects
@@ -177,6 +179,12 @@ final class PendingWrites {
             record(fact)
         }
         commit()
+    }
+
+    /// For changes that rest on what is on disk: throws while the store does not take what was recorded.
+    func requireSaved() throws(QueueError) {
+        if hasUnsaved { saveUnsaved() }
+        if hasUnsaved, let trouble = health.trouble { throw trouble }
     }
 
     // MARK: What the engine does by itself
