@@ -406,11 +406,23 @@ package final class Store {
     func checkpoint() -> Bool {
         guard !database.isLogFresh else { return true }
         let isOversized = database.isLogOversized
-        guard database.checkpoint() else { return false }
-        write(record(frames: 0), durable: true)
+        guard copyLog() else { return false }
         // After a large batch its room is given back at once; otherwise it would be with the next commit.
         if isOversized, !database.truncateLog() { Log.warning("\(path): the log could not be made smaller") }
         database.restoreRoom(keeping: keptRoom)
+        return true
+    }
+
+    /// The same, and makes the log empty; false also when that failed.
+    private func emptyLog() -> Bool {
+        guard database.isLogFresh || copyLog(), database.truncateLog() else { return false }
+        database.restoreRoom(keeping: keptRoom)
+        return true
+    }
+
+    private func copyLog() -> Bool {
+        guard database.checkpoint() else { return false }
+        write(record(frames: 0), durable: true)
         return true
     }
 
@@ -429,11 +441,7 @@ package final class Store {
 
     /// Removes what was deleted from the log and the file, not only from the tables.
     package func scrub() {
-        guard checkpoint(), database.truncateLog() else {
-            Log.warning("\(path): text that was deleted is still in the log")
-            return
-        }
-        database.restoreRoom(keeping: keptRoom)
+        if !emptyLog() { Log.warning("\(path): text that was deleted is still in the log") }
     }
 
     // MARK: Room
@@ -505,11 +513,10 @@ package final class Store {
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
-                guard checkpoint(), database.truncateLog() else {
+                guard emptyLog() else {
                     Log.warning("\(path): not closed in order: the log could not be copied into the database; the next open copies it")
                     return false
                 }
-                database.restoreRoom(keeping: keptRoom)
                 return true
             } catch {
                 // The next open counts for itself; nothing is lost but time.
