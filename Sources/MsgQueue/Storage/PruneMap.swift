@@ -25,9 +25,9 @@ struct PruneMap {
             if hasExcess { oldest.keys.min() } else if let keepSince { oldest.filter { $0.value < keepSince }.keys.min() } else { nil }
         if let known {
             let after = known * Self.stretch
-            last = Look(after: after, through: min(after + Self.stretch, scannedThrough), isFirst: false)
+            last = Look(after: after, through: min(after.addingClamped(Self.stretch), scannedThrough), isFirst: false)
         } else if scannedThrough < newest, hasExcess || keepSince != nil {
-            let end = (scannedThrough / Self.stretch + 1) * Self.stretch
+            let end = (scannedThrough - scannedThrough % Self.stretch).addingClamped(Self.stretch)
             last = Look(after: scannedThrough, through: min(end, newest), isFirst: true)
         } else {
             last = nil

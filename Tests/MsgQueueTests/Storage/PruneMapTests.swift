@@ -42,6 +42,17 @@ import Testing
         }
     }
 
+    /// A damaged store may hold any sequence.
+    @Test func H2_sequences_at_the_end_of_the_range_do_no_harm() {
+        var map = PruneMap()
+        map.skip(to: Int64.max - 1)
+        let first = map.next(hasExcess: false, keepSince: 10, newest: Int64.max)
+        #expect(first == PruneMap.Look(after: Int64.max - 1, through: Int64.max, isFirst: true))
+        if let first { map.looked(first, oldest: 5) }
+        let again = map.next(hasExcess: false, keepSince: 10, newest: Int64.max)
+        #expect(again?.through == Int64.max && again?.isFirst == false)
+    }
+
     private func oldest(_ times: [Int64: Int64], _ look: PruneMap.Look) -> Int64? {
         times.filter { $0.key > look.after && $0.key <= look.through }.values.min()
     }
