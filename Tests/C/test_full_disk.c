@@ -253,6 +253,42 @@ TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
   end_small_disk(&scene);
 }
 
+/* What indexes and counts take of long names, and what metadata takes, is kept room for, too: the close folds all of it. */
+TEST_ALONE(D9_messages_with_long_names_and_metadata_leave_a_full_disk) {
+  enum { batch = 20 };
+  struct scene scene;
+  struct stub stub;
+  unsigned count = 0;
+  char names[batch][256], value[501];
+  msgq_pair pair = { "key", value };
+  memset(value, 'v', sizeof value - 1);
+  value[sizeof value - 1] = '\0';
+  begin_small_disk(&scene, "1m");
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene_open(&scene);
+  for (msgq_result result = MSGQ_OK; result == MSGQ_OK;) {
+    msgq_draft drafts[batch];
+    for (unsigned index = 0; index < batch; index++) {
+      drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+      snprintf(names[index], sizeof names[index], "%0200u", count + index);
+      drafts[index].conversation = names[index];
+      drafts[index].metadata = &pair;
+      drafts[index].metadata_count = 1;
+      drafts[index].body = "";
+    }
+    result = msgq_enqueue_batch(scene.queue, drafts, batch, NULL);
+    if (result == MSGQ_OK) count += batch;
+  }
+  CHECK(count > 0);
+  fill_disk(&scene);
+  scene_close(&scene);
+  fill_disk(&scene);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(count, drain(&scene).sent);
+  end_small_disk(&scene);
+}
+
 /* For everybody: files that may not grow. */
 TEST_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
   struct scene scene;

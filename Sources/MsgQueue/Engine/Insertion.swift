@@ -56,7 +56,7 @@ final class Insertion {
         var inserted: [Inserted] = []
         do throws(QueueError) {
             try context.checkWritable()
-            try takeRoom(for: commands)
+            try store.takeRoom(for: commands.lazy.flatMap(\.drafts))
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
                 inserted.removeAll(keepingCapacity: true)
                 for (index, command) in commands.enumerated() {
@@ -89,16 +89,6 @@ final class Insertion {
         }
         announce(inserted, commands, now)
         do throws(QueueError) { try store.foldIfMany() } catch { health.report(error) }
-    }
-
-    /// Room on the disk for all of them, so that they can be sent when it is full.
-    private func takeRoom(for commands: [WriteGate.Command]) throws(QueueError) {
-        var (messages, bytes) = (0, Int64(0))
-        for command in commands {
-            messages += command.drafts.count
-            for draft in command.drafts { bytes += Int64(draft.body.count) }
-        }
-        try store.takeRoom(messages: messages, bytes: bytes)
     }
 
     private func checkRoom(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
@@ -181,7 +171,7 @@ final class Insertion {
             return id
         }
         let now = context.ports.moment
-        try store.takeRoom(messages: 1, bytes: Int64(draft.body.count))
+        try store.takeRoom(for: CollectionOfOne(draft))
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
         }

@@ -348,13 +348,13 @@ final class Database {
     // MARK: Room
 
     /// Sees to it that so many bytes of new messages can be copied into the database when the disk is full, and `kept` bytes more.
-    func takeRoom(for bytes: Int64, keeping kept: Int64) throws(QueueError) {
+    func takeRoom(for bytes: Int64, keeping kept: @autoclosure () -> Int64) throws(QueueError) {
         guard let lock, room.isNeeded(for: bytes) else { return }
         let size = Int64(try Posix.status(lock.descriptor, path).st_size)
         let grown = max(0, try pageCount() * 4096 - size)
         // Allocating it changes the file's times.
         defer { watch.rememberTimes() }
-        guard room.take(lock.descriptor, size: size, bytes: grown.addingClamped(bytes).addingClamped(kept)) else {
+        guard room.take(lock.descriptor, size: size, bytes: grown.addingClamped(bytes).addingClamped(kept())) else {
             throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
         }
     }

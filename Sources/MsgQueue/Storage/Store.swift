@@ -450,18 +450,32 @@ package final class Store {
     /// the fold has not seen, the pages of a body that is deleted, and what closing writes.
     private var keptRoom: Int64 {
         let unsent = min(max(0, counters.totals.queued.addingClamped(counters.totals.failed)), 1 << 40)
-        let unfolded = min(max(0, unfoldedRows), 1 << 40)
         let bodies = min(max(0, counters.totals.unsentBytes), Self.roomForBodies)
-        return Self.leastRoom + bodies + bodies / 8 + unsent * Self.roomPerUnsent + unfolded * Self.roomPerUnfolded
+        return Self.leastRoom + bodies + bodies / 8 + unsent * Self.roomPerUnsent + roomOfFold
     }
     private static let (leastRoom, roomForBodies): (Int64, Int64) = (192 << 10, 4 << 20)
-    private static let (roomPerUnsent, roomPerUnfolded): (Int64, Int64) = (256, 512)
+    private static let roomPerUnsent: Int64 = 256
 
-    /// Throws when the disk has no room for so many more bytes of messages, with what is kept for sending them.
-    package func takeRoom(messages: Int, bytes: Int64) throws(QueueError) {
+    /// What the fold writes: four times the conversation's name for each row, in pages that are half empty at worst, and numbers.
+    private var roomOfFold: Int64 {
+        counters.unfolded.reduce(0) { sum, entry in
+            let rows = min(max(0, entry.value.queued &+ entry.value.failed &+ entry.value.history), 1 << 40)
+            return sum.addingClamped(rows * (200 + 8 * Int64(min(entry.key.text.utf8.count, 1 << 10))))
+        }
+    }
+
+    /// What a new message takes: its row, its place in the index of ids, what the fold writes, and what is kept for it.
+    private static func room(of draft: borrowing BorrowedDraft) -> Int64 {
+        let text = draft.metadata.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+        let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count
+        let content = Int64(draft.body.count) + Int64(text)
+        return content + content / 4 + Int64(names) + 600 + roomPerUnsent
+    }
+
+    /// Throws when the disk has no room for these messages, with what is kept for sending them.
+    package func takeRoom(for drafts: some Sequence<BorrowedDraft>) throws(QueueError) {
         guard !isReadOnly else { return }
-        // With what indexes and counts take of each, and what is kept for each.
-        let wanted = bytes + bytes / 4 + Int64(messages) * (600 + Self.roomPerUnsent)
+        let wanted = drafts.reduce(Int64(0)) { $0.addingClamped(Self.room(of: $1)) }
         do throws(QueueError) { try database.takeRoom(for: wanted, keeping: keptRoom) } catch {
             guard error.isFull, !isInTransaction, checkpoint() else { throw error }
             try database.takeRoom(for: wanted, keeping: keptRoom)
