@@ -4,7 +4,7 @@
 /// see <doc:GettingStarted>.
 ///
 /// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed nothing,
-/// except that after `.unknown` the result is not known: the same id may safely be enqueued again.
+/// unless its description says otherwise; after `.unknown` the result is not known, and the same id may safely be enqueued again.
 ///
 /// Close a queue with ``close(timeout:)``. A queue that is deallocated without it is closed without waiting.
 public final class MessageQueue: Sendable {

@@ -95,7 +95,8 @@ extension MessageQueue {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }
 
-    /// Removes the queued and failed messages of one conversation, or of all.
+    /// Removes the queued and failed messages of one conversation, or of all. One that is being sent is removed when its attempt ends, unless
+    /// that succeeds. On a full disk, after `.storage`, some of them may be gone.
     public func clear(conversation: String? = nil) throws(Error) { try engine.clear(conversation) }
 
     /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them in any

@@ -1,7 +1,8 @@
 extension MessageQueue {
     /// The error of a call.
     ///
-    /// `code` is for programs, `detail` is one sentence for a developer. A call that threw changed nothing, unless the code is `unknown`.
+    /// `code` is for programs, `detail` is one sentence for a developer. A call that threw changed nothing, unless the code is `unknown`
+    /// or the call's description says otherwise.
     /// Later versions may add codes.
     public struct Error: Swift.Error, Sendable, Equatable, CustomStringConvertible {
         /// The kinds of error, with the numbers of `msgq_result`.

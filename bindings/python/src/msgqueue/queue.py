@@ -492,7 +492,8 @@ class MessageQueue:
     def clear(self, conversation: str | None = None) -> None:
         """Removes queued and failed messages.
 
-        A message that is being sent is removed when its attempt ends, unless that succeeds.
+        A message that is being sent is removed when its attempt ends, unless that succeeds. On a full disk, after
+        StorageError, some of them may be gone.
 
         Args:
             conversation: Only its messages; None: all.
