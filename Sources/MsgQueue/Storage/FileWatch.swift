@@ -1,3 +1,4 @@
+import CPlatform
 import Glibc
 
 /// Detects that the database or its log was removed or replaced, or that the database was modified from outside. SQLite does not check this:
@@ -63,7 +64,9 @@ struct FileWatch {
             return try check()
         }
         let status = try Posix.status(descriptor, path)
-        guard status.st_nlink > 0, try Posix.status(log, path).st_nlink > 0 else { throw removed(path) }
+        let links = platform_link_count(log)
+        guard links >= 0 else { throw Posix.error(errno, StorePath.log(of: path)) }
+        guard status.st_nlink > 0, links > 0 else { throw removed(path) }
         if Known(status) != known { try check() }
     }
 

@@ -1,0 +1,143 @@
+/// The insertion of many messages in one transaction: with their index entries at once instead of in a later fold, with one update of the
+/// counts for each conversation, and with one statement for several rows.
+struct BulkInsertion {
+    /// The number of rows that one statement inserts.
+    static let rowsPerStatement = 64
+
+    /// Per conversation: what its counts increase by, and its newest message.
+    fileprivate(set) var conversations: [Name: (counts: Counts, last: Int64)] = [:]
+    /// Rows to be inserted by the next statement. Their bodies stay in the caller's memory until the transaction ends.
+    fileprivate var waiting: [(row: Row, body: UnsafeRawBufferPointer)] = []
+}
+
+extension Store {
+    /// A transaction with at least so many messages inserts them in bulk.
+    package static let bulkThreshold = 64
+
+    /// From now until `endBulk` or the end of the transaction, `insert` inserts in bulk. Inside the caller's transaction.
+    package func beginBulk() throws(QueueError) {
+        try fold()
+        bulk = BulkInsertion()
+    }
+
+    /// Adds a row that belongs to a bulk insertion.
+    func insertInBulk(_ row: Row, _ body: UnsafeRawBufferPointer, _ delta: Counts) throws(QueueError) {
+        counters.add(delta, row.conversation, unfolded: false)
+        bulk?.conversations[row.conversation, default: (Counts(), 0)].counts += delta
+        bulk?.conversations[row.conversation]?.last = row.sequence
+        guard row.isPlain, body.count <= Self.inlineBody else {
+            try insertWaiting()
+            return try insertRow(row, body, isIndexed: true)
+        }
+        bulk?.waiting.append((row, body))
+        if bulk?.waiting.count == BulkInsertion.rowsPerStatement { try insertWaiting() }
+    }
+
+    /// Inserts what is waiting, and updates the counts of the conversations.
+    package func endBulk() throws(QueueError) {
+        guard bulk != nil else { return }
+        try insertWaiting()
+        let conversations = bulk?.conversations ?? [:]
+        bulk = nil
+        let statement = try database.statement(
+            """
+            INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof)
+            VALUES(?1, ?2, 0, 0, 0, 0, 0, 0, ?3, ?4, 3 * ?2 + 23 * ?3 + 29 * ?4)
+            ON CONFLICT(name) DO UPDATE SET queued = queued + ?2, unsent_bytes = unsent_bytes + ?3, last_seq = max(last_seq, ?4),
+              proof = proof + 3 * ?2 + 23 * ?3 + 29 * (max(last_seq, ?4) - last_seq)
+            """)
+        for (conversation, (counts, last)) in conversations {
+            try statement.bind(1, conversation.text)
+            statement.bind(2, counts.queued)
+            statement.bind(3, counts.unsentBytes)
+            statement.bind(4, last)
+            try statement.run()
+        }
+        foldedThrough = nextSequence - 1
+    }
+
+    private func insertWaiting() throws(QueueError) {
+        guard let waiting = bulk?.waiting, !waiting.isEmpty else { return }
+        bulk?.waiting.removeAll(keepingCapacity: true)
+        guard waiting.count == BulkInsertion.rowsPerStatement else {
+            for (row, body) in waiting { try insertPlain(row, body, isIndexed: true) }
+            return
+        }
+        try insertPlain(
+            waiting, isIndexed: true,
+            try database.statement(
+                """
+                INSERT INTO message(indexed, \(names: MessageColumn.plain + MessageColumn.zeroInPlain))
+                SELECT ?\(number: MessageColumn.plain.count * BulkInsertion.rowsPerStatement + 1), *, \(zeros: MessageColumn.zeroInPlain)
+                FROM (VALUES \(rows: BulkInsertion.rowsPerStatement, of: MessageColumn.plain))
+                """))
+    }
+
+    /// Inserts a row of which only the columns `MessageColumn.plain` differ from those of every plain new message.
+    func insertPlain(_ row: Row, _ body: UnsafeRawBufferPointer, isIndexed: Bool) throws(QueueError) {
+        try insertPlain(
+            [(row, body)], isIndexed: isIndexed,
+            try database.statement(
+                """
+                INSERT INTO message(indexed, \(names: MessageColumn.plain + MessageColumn.zeroInPlain))
+                SELECT ?\(number: MessageColumn.plain.count + 1), *, \(zeros: MessageColumn.zeroInPlain)
+                FROM (VALUES \(rows: 1, of: MessageColumn.plain))
+                """))
+    }
+
+    private func insertPlain(
+        _ rows: [(row: Row, body: UnsafeRawBufferPointer)], isIndexed: Bool, _ statement: Statement
+    ) throws(QueueError) {
+        // All texts in one piece of memory, so that SQLite need not copy each of them.
+        var texts: [UInt8] = []
+        texts.reserveCapacity(rows.reduce(0) { $0 + $1.row.id.utf8.count + $1.row.conversation.text.utf8.count })
+        for (row, _) in rows {
+            texts += row.id.utf8
+            texts += row.conversation.text.utf8
+        }
+        let result = texts.withUnsafeBufferPointer { texts -> Result<Void, QueueError> in
+            do throws(QueueError) {
+                var (first, left): (Int32, Slice<UnsafeBufferPointer<UInt8>>) = (1, texts[...])
+                for (row, body) in rows {
+                    try row.bindPlain(to: statement, first, body, &left)
+                    first += Int32(MessageColumn.plain.count)
+                }
+                statement.bind(first, isIndexed)
+                return .success(try statement.run())
+            } catch { return .failure(error) }
+        }
+        try result.get()
+    }
+}
+
+extension Row {
+    /// Whether the row differs from every other plain new message only in the columns `MessageColumn.plain`.
+    var isPlain: Bool {
+        !isNamed && sender == nil && metadataText == nil && notBefore == 0 && expiresAt == 0 && !unmeteredOnly && priority == 0
+            && replaceKey == nil
+    }
+
+    /// Binds the columns `MessageColumn.plain` to the parameters from `first` on. `texts` begins with the id and the conversation, which
+    /// are removed from it.
+    fileprivate func bindPlain(
+        to statement: Statement, _ first: Int32, _ body: UnsafeRawBufferPointer, _ texts: inout Slice<UnsafeBufferPointer<UInt8>>
+    ) throws(QueueError) {
+        func take(_ text: String) -> UnsafeBufferPointer<UInt8> {
+            let count = text.utf8.count
+            defer { texts = texts.dropFirst(count) }
+            return UnsafeBufferPointer(rebasing: texts.prefix(count))
+        }
+        for (parameter, column) in zip(first..., MessageColumn.plain) {
+            switch column {
+            case .seq: statement.bind(parameter, sequence)
+            case .id: try statement.bind(parameter, borrowing: take(id))
+            case .conversation: try statement.bind(parameter, borrowing: take(conversation.text))
+            case .createdAt: statement.bind(parameter, createdAt)
+            case .stateHash: statement.bind(parameter, stateHash)
+            case .contentHash: statement.bind(parameter, contentHash)
+            case .bodySize: statement.bind(parameter, bodySize)
+            default: try statement.bind(parameter, borrowing: body)
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import CSQLite
+
+/// The space of the log file. SQLite overwrites a log from its beginning after each checkpoint, and writing to existing blocks is faster
+/// than extending a file at each commit. Therefore the file is extended ahead of the commits and keeps its size after a checkpoint, up to
+/// `target` bytes. `close` removes it.
+///
+/// On a file system with little free space the log is truncated instead.
+struct LogSpace {
+    /// The number of bytes at which the log is checkpointed.
+    static let target: Int64 = 4 << 20
+    /// A longer log is shortened to `target` after its checkpoint.
+    static let limit: Int64 = 6 << 20
+    /// The log is extended by `step` bytes when less than `margin` are left.
+    private static let (step, margin): (Int64, Int64) = (512 << 10, 64 << 10)
+    /// The last commits before a checkpoint may need so much more than `target`.
+    private static let slack: Int64 = 256 << 10
+
+    /// Whether there is space for it.
+    private(set) var isKept = false
+    /// The size of the file.
+    private var size: Int64 = 0
+    /// Bytes up to here may contain text of messages.
+    private var used: Int64 = 0
+
+    /// Decides whether the log is kept. `free`: bytes in the file system.
+    mutating func update(free: UInt64) { isKept = free > DiskReserve.plenty }
+
+    /// Takes over a log of an earlier connection.
+    mutating func adopt(size: Int64) { (self.size, used) = (size, size) }
+
+    /// Records a commit whose last frame ends at `end`, and extends the file when the next commits need it.
+    mutating func append(through end: Int64, _ file: LogFile) {
+        used = max(used, end)
+        size = max(size, end)
+        let goal = Self.target + Self.slack
+        guard isKept, size < goal, size - end < Self.margin else { return }
+        let length = min(Self.step, goal - size)
+        // On a full disk the log grows with its commits, as far as there is space.
+        guard file.writeZeros(at: size, count: length) else { return isKept = false }
+        size += length
+    }
+
+    /// Records a transaction that was rolled back: SQLite may have written pages of it.
+    mutating func recordRollback(_ file: LogFile) { used = max(used, file.size ?? size) }
+
+    /// Overwrites all text in the file, and shortens the file to `target`. The header must be invalid on disk before: the frames of a log
+    /// with a valid header would be replayed after a crash, and only a part of them is left. Returns false when that failed.
+    mutating func clean(_ file: LogFile) -> Bool {
+        if isTooLong {
+            guard file.truncate(to: Self.target) else { return false }
+            size = Self.target
+        }
+        guard file.writeZeros(at: 0, count: min(used, size)) else { return false }
+        used = 0
+        return true
+    }
+
+    /// Whether the file must be shortened after the next checkpoint.
+    var isTooLong: Bool { size > Self.limit }
+
+    /// Records that the file was truncated to zero bytes.
+    mutating func reset() { (size, used) = (0, 0) }
+}
+
+/// The log file as SQLite has it open. Valid only while the connection's lock is held.
+struct LogFile {
+    private let file: UnsafeMutablePointer<sqlite3_file>
+    private let methods: UnsafePointer<sqlite3_io_methods>
+
+    private static let zeros = [UInt8](repeating: 0, count: 1 << 18)
+
+    /// nil: SQLite has no log open.
+    init?(_ database: OpaquePointer) {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) == SQLITE_OK, let file,
+            let methods = file.pointee.pMethods
+        else { return nil }
+        (self.file, self.methods) = (file, methods)
+    }
+
+    /// nil: it cannot be read.
+    var size: Int64? {
+        var size: sqlite3_int64 = 0
+        guard let read = methods.pointee.xFileSize, read(file, &size) == SQLITE_OK else { return nil }
+        return size
+    }
+
+    /// Flushes the file. Returns SQLite's code.
+    func flush() -> Int32 { methods.pointee.xSync.map { $0(file, SQLITE_SYNC_NORMAL) } ?? SQLITE_IOERR }
+
+    func truncate(to size: Int64) -> Bool { methods.pointee.xTruncate.map { $0(file, size) == SQLITE_OK } ?? false }
+
+    func writeZeros(at start: Int64, count: Int64) -> Bool {
+        guard let write = methods.pointee.xWrite else { return false }
+        var offset = start
+        while offset < start + count {
+            let length = min(Int64(Self.zeros.count), start + count - offset)
+            let code = Self.zeros.withUnsafeBytes { write(file, $0.baseAddress, Int32(length), offset) }
+            guard code == SQLITE_OK else { return false }
+            offset += length
+        }
+        return true
+    }
+}
