@@ -59,6 +59,7 @@ final class Insertion {
             try store.reserveSpace(for: commands.lazy.flatMap(\.drafts))
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
                 inserted.removeAll(keepingCapacity: true)
+                if commands.reduce(0, { $0 + $1.drafts.count }) >= Store.bulkThreshold { try store.beginBulk() }
                 for (index, command) in commands.enumerated() {
                     do throws(QueueError) {
                         try checkRoom(command.drafts)
@@ -79,6 +80,7 @@ final class Insertion {
                     }
                     command.result = .success(ids)
                 }
+                try store.endBulk()
             }
         } catch {
             for command in commands {

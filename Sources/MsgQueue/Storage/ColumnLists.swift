@@ -7,6 +7,13 @@ enum MessageColumn: Int, Columns {
 
     static let names = columnNames()
 
+    /// The columns in which plain new messages differ: those without sender, metadata, time, expiry, priority, replace key and own id.
+    static let plain: [MessageColumn] = [.seq, .id, .conversation, .createdAt, .stateHash, .contentHash, .bodySize, .body]
+
+    /// The columns that are 0 in every plain new message. The others, `sender`, `metadata` and `replaceKey`, are NULL.
+    static let zeroInPlain: [MessageColumn] =
+        [.status, .named, .editedAt, .notBefore, .expiresAt, .unmeteredOnly, .priority] + progress
+
     /// The columns that attempts, receipts and user actions change, besides the status and its checksum; 0 in a new message.
     static let progress: [MessageColumn] = [
         .attempts, .retriesUsed, .dueAt, .dueDelay, .dueBoot, .dueUptime, .lastAttemptAt, .sentAt, .sentDuration, .sentCode, .deliveredAt,

@@ -13,7 +13,7 @@ struct Counters {
     private struct Change {
         /// nil: the row is folded, and only `totals` changes.
         let conversation: Name?
-        let delta: Counts
+        var delta: Counts
     }
 
     init(totals: Counts = Counts(), unfolded: [Name: Counts] = [:]) {
@@ -25,7 +25,11 @@ struct Counters {
     mutating func add(_ delta: Counts, _ conversation: Name, unfolded isUnfolded: Bool) {
         let change = Change(conversation: isUnfolded ? conversation : nil, delta: delta)
         apply(change.delta, change.conversation)
-        journal.append(change)
+        if change.conversation == nil, let last = journal.last, last.conversation == nil, beforeFold?.changes != journal.count {
+            journal[journal.count - 1].delta += delta
+        } else {
+            journal.append(change)
+        }
     }
 
     private mutating func apply(_ delta: Counts, _ conversation: Name?) {

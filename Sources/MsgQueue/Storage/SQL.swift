@@ -25,6 +25,20 @@ struct SQL: ExpressibleByStringInterpolation {
         /// Appends the names of the columns, for SELECT and for the columns of INSERT.
         mutating func appendInterpolation<Column: Columns>(_ columns: Column.Type) { append(columns.names) }
 
+        /// Appends the names of some columns.
+        mutating func appendInterpolation<Column: Columns>(names columns: [Column]) { append(columns.map(\.title)) }
+
+        /// Appends a 0 for each of the columns.
+        mutating func appendInterpolation<Column: Columns>(zeros columns: [Column]) { append(columns.map { _ in "0" }) }
+
+        /// Appends so many rows of consecutive parameters, `(?1, ?2), (?3, ?4)`, for VALUES.
+        mutating func appendInterpolation<Column: Columns>(rows: Int, of columns: [Column]) {
+            let width = columns.count
+            append((0..<rows).map { row in "(" + (1...width).map { "?\(row * width + $0)" }.joined(separator: ", ") + ")" })
+        }
+
+        mutating func appendInterpolation(number: Int) { text += "\(number)" }
+
         /// Appends the parameters of the columns, for the values of INSERT. The columns in `zero` get the literal 0 instead.
         mutating func appendInterpolation<Column: Columns>(parameters columns: Column.Type, zero: [Column] = []) {
             append(columns.allCases.map { zero.contains($0) ? "0" : "?\($0.parameter)" })

@@ -55,6 +55,15 @@ final class Statement {
         guard code == SQLITE_OK else { throw database.error(code, "bind") }
     }
 
+    /// Binds a text in UTF-8. The bytes must stay valid until the statement has run.
+    func bind(_ index: Int32, borrowing text: UnsafeBufferPointer<UInt8>) throws(QueueError) {
+        guard let base = text.baseAddress, !text.isEmpty else { return try bind(index, "") }
+        let code = base.withMemoryRebound(to: CChar.self, capacity: text.count) {
+            sqlite3_bind_text64(handle, index, $0, UInt64(text.count), nil, UInt8(SQLITE_UTF8))
+        }
+        guard code == SQLITE_OK else { throw database.error(code, "bind") }
+    }
+
     // MARK: Running
 
     /// Runs a statement that returns no rows. `database.changes` is then the number of changed rows.

@@ -19,6 +19,8 @@ package final class Store {
     }
     var counters = Counters()
     var pruneMap = PruneMap()
+    /// The bulk insertion in the current transaction.
+    var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
     private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
     /// nil: not started in this session.
@@ -351,6 +353,7 @@ package final class Store {
     private func undo() {
         if let (next, old, compared) = atBegin { (nextSequence, state, comparison) = (next, old, compared) }
         pruneMap.undo()
+        bulk = nil
         counters.rollback()
     }
 
@@ -405,17 +408,16 @@ package final class Store {
     @discardableResult
     func checkpoint() -> Bool {
         guard !database.isLogFresh else { return true }
-        let isOversized = database.isLogOversized
         guard copyLog() else { return false }
-        // After a large batch the log's space is released now instead of by the next commit.
-        if isOversized, !database.truncateLog() { Log.warning("\(path): the log could not be truncated") }
+        // After a large batch most of the log's space is released.
+        if database.isLogTooLong, !database.cleanLog() { Log.warning("\(path): the log could not be shortened") }
         database.restoreReserve(keeping: neededReserve)
         return true
     }
 
-    /// Runs a checkpoint and truncates the log to zero bytes. Returns false when either failed.
-    private func emptyLog() -> Bool {
-        guard database.isLogFresh || copyLog(), database.truncateLog() else { return false }
+    /// Runs a checkpoint and removes everything from the log with `remove`. Returns false when either failed.
+    private func emptyLog(_ remove: (Database) -> Bool) -> Bool {
+        guard database.isLogFresh || copyLog(), remove(database) else { return false }
         database.restoreReserve(keeping: neededReserve)
         return true
     }
@@ -441,7 +443,7 @@ package final class Store {
 
     /// Removes deleted text from the log and the file as well.
     package func scrub() {
-        if !emptyLog() { Log.warning("\(path): deleted text is still in the log") }
+        if !emptyLog({ $0.cleanLog() }) { Log.warning("\(path): deleted text is still in the log") }
     }
 
     // MARK: Disk reserve
@@ -528,7 +530,7 @@ package final class Store {
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
-                guard emptyLog() else {
+                guard emptyLog({ $0.truncateLog() }) else {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }

@@ -18,16 +18,27 @@ extension Store {
             bodySize: Int64(draft.body.count))
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
+        var delta = Counts()
+        delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
+        if bulk != nil {
+            try insertInBulk(row, draft.body, delta)
+        } else {
+            try insertRow(row, draft.body, isIndexed: false)
+            try count(row, delta)
+        }
+        return row
+    }
+
+    /// `isIndexed`: the row gets its index entries at once instead of in a later fold.
+    func insertRow(_ row: Row, _ body: UnsafeRawBufferPointer, isIndexed: Bool) throws(QueueError) {
+        guard !row.isPlain || body.count > Self.inlineBody else { return try insertPlain(row, body, isIndexed: isIndexed) }
         let statement = try database.statement(
             """
             INSERT INTO message(indexed, \(MessageColumn.self))
-            VALUES(0, \(parameters: MessageColumn.self, zero: MessageColumn.progress))
+            VALUES(?\(number: MessageColumn.allCases.count + 1), \(parameters: MessageColumn.self, zero: MessageColumn.progress))
             """)
-        try insert(row, draft.body, statement)
-        var delta = Counts()
-        delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
-        try count(row, delta)
-        return row
+        statement.bind(MessageColumn.count + 1, isIndexed)
+        try insert(row, body, statement)
     }
 
     /// Runs a statement that inserts a row. Returns false when the statement ignored the row because its id or sequence number exists.
