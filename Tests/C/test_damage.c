@@ -8,17 +8,19 @@
 #include "stores.h"
 #include "stub.h"
 
+static int64_t page_size(const struct scene *scene) { return sql_number(scene->path, "PRAGMA page_size"); }
+
 static int64_t page_of(const struct scene *scene, const char *object) {
   char sql[128];
   snprintf(sql, sizeof sql, "SELECT rootpage FROM sqlite_schema WHERE name = '%s'", object);
-  return (sql_number(scene->path, sql) - 1) * 4096;
+  return (sql_number(scene->path, sql) - 1) * page_size(scene);
 }
 
 /* In the index of ids, and nowhere else, "wanted-c" becomes "wanted-b": one bit. */
 static void flip_in_index(struct scene *scene) {
   int64_t page = page_of(scene, "message_named");
   int64_t place = file_find(scene->path, "wanted-c", page);
-  REQUIRE(place >= page && place < page + 4096);
+  REQUIRE(place >= page && place < page + page_size(scene));
   file_flip(scene->path, place + 7);
 }
 

@@ -18,6 +18,8 @@ final class Database {
     private let view: StoreView?
     private var watch: FileWatch
     private var reserve = DiskReserve()
+    private var space = LogSpace()
+    private var pageSize: Int64 = 4096
     /// The number of frames in the log after the last commit; written by the WAL hook. Allocated only when the connection is open:
     /// `deinit` does not run when an initialiser throws earlier.
     private let hookFrames: UnsafeMutablePointer<Int32>
@@ -30,10 +32,8 @@ final class Database {
     private var logDescriptor: Int32 = -1
     private(set) var logSalts: UInt64 = 0
 
-    /// The number of frames at which the log is checkpointed.
-    private static let checkpointFrames: Int32 = 4000
-    /// A log with more frames than this is truncated after its checkpoint.
-    private static let longLog: Int32 = 6_000
+    /// The header of the log was overwritten, so the next commit must write one.
+    private var isHeaderOverwritten = false
 
     /// Opens the store itself. Opening writes nothing.
     init(lock: StoreLock, lengthLimit: Int64) throws(QueueError) {
@@ -53,7 +53,7 @@ final class Database {
             guard sqlite3_db_readonly(handle, "main") == 0 else { throw QueueError(.permission, "\(path) can only be read") }
             try pragma("journal_mode=WAL", answers: "wal")
             try pragma("journal_mode", answers: "wal")
-            try set(["synchronous=NORMAL", "wal_autocheckpoint=0", "journal_size_limit=\(Int64(Self.longLog) * 4096)"])
+            try set(["synchronous=NORMAL", "wal_autocheckpoint=0", "journal_size_limit=\(LogSpace.limit)"])
             sqlite3_wal_hook(
                 handle,
                 { context, _, _, frames in
@@ -61,6 +61,9 @@ final class Database {
                     return SQLITE_OK
                 }, hookFrames)
             logDescriptor = try Posix.open(StorePath.log(of: path), O_RDONLY)
+            let sizes = try statement("PRAGMA page_size")
+            pageSize = try sizes.first { () throws(QueueError) in sizes.int(0) } ?? pageSize
+            space.update(free: DiskReserve.freeBytes(lock.descriptor))
         } catch {
             close()
             throw error
@@ -235,14 +238,21 @@ final class Database {
             isLogFresh = false
             flushedFrames = 0
             readSalts()
+            guard logSalts != 0 || !isHeaderOverwritten else {
+                isPoisoned = true
+                throw QueueError(.unknown, "the log of \(path) has no header")
+            }
+            isHeaderOverwritten = false
         }
         if durable { try flush() }
+        if lastCommitWrote, lock != nil, let file = LogFile(handle) { space.append(through: logEnd, file) }
     }
 
     func rollback() {
         isInTransaction = false
         guard sqlite3_get_autocommit(handle) == 0 else { return }
         if sqlite3_exec(handle, "ROLLBACK", nil, nil, nil) != SQLITE_OK { isPoisoned = true }
+        if lock != nil, let file = LogFile(handle) { space.recordRollback(file) }
     }
 
     /// Reads the log's salts. When that fails they are 0, here and in the side record.
@@ -259,6 +269,7 @@ final class Database {
         isLogFresh = false
         hookFrames.pointee = Int32(clamping: frames)
         flushedFrames = hookFrames.pointee
+        space.adopt(size: LogFile(handle)?.size ?? logEnd)
         readSalts()
     }
 
@@ -271,22 +282,24 @@ final class Database {
     var logFrames: Int32 { isLogFresh ? 0 : hookFrames.pointee }
     /// Whether a commit is not durable yet.
     var needsFlush: Bool { lock != nil && !isPoisoned && logFrames > flushedFrames }
+    /// The end of the last frame, in bytes.
+    private var logEnd: Int64 {
+        Int64(LogImage.headerSize) + Int64(logFrames) * (Int64(LogImage.frameHeaderSize) + pageSize)
+    }
     /// Whether the log is long enough for a checkpoint.
-    var isLogLong: Bool { logFrames >= Self.checkpointFrames }
-    /// Whether the log is so long that it is truncated after its checkpoint.
-    var isLogOversized: Bool { logFrames > Self.longLog }
+    var isLogLong: Bool { logEnd >= LogSpace.target }
+    /// Whether the log file is so long that it is shortened after its checkpoint.
+    var isLogTooLong: Bool { space.isTooLong }
 
     /// Flushes the log. A failed flush is never repeated: the kernel may have dropped the pages and would report success.
     func flush() throws(QueueError) {
         guard lock != nil else { return }
         guard !isPoisoned else { throw QueueError(.storage, "an earlier flush of \(path) failed") }
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        let code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
-        guard code == SQLITE_OK, let file, let methods = file.pointee.pMethods, let sync = methods.pointee.xSync else {
+        guard let file = LogFile(handle) else {
             isPoisoned = true
             throw QueueError(.unknown, "cannot access the log of \(path) to flush it")
         }
-        let result = sync(file, SQLITE_SYNC_NORMAL)
+        let result = file.flush()
         guard result == SQLITE_OK else {
             isPoisoned = true
             throw QueueError(.unknown, "flushing the log of \(path) failed (SQLite \(result)): \(Posix.lastError())")
@@ -329,15 +342,31 @@ final class Database {
         guard code == SQLITE_OK, frames == copied else { return false }
         isLogFresh = true
         flushedFrames = 0
+        if let lock { space.update(free: DiskReserve.freeBytes(lock.descriptor)) }
         return true
     }
 
-    /// Truncates a checkpointed log to zero bytes, so that it keeps no deleted text.
+    /// Overwrites a checkpointed log, so that it keeps no deleted text, and shortens a long one.
+    func cleanLog() -> Bool {
+        guard lock != nil, isLogFresh, !isPoisoned else { return false }
+        guard space.isKept, let file = LogFile(handle) else { return truncateLog() }
+        guard file.writeZeros(at: 0, count: Int64(LogImage.headerSize)) else { return false }
+        isHeaderOverwritten = true
+        guard file.flush() == SQLITE_OK else {
+            isPoisoned = true
+            return false
+        }
+        return space.clean(file)
+    }
+
+    /// Truncates a checkpointed log to zero bytes.
     func truncateLog() -> Bool {
         guard lock != nil, isLogFresh, !isPoisoned else { return false }
         let code = sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
         if Self.isFlush(code) { isPoisoned = true }
-        return code == SQLITE_OK
+        guard code == SQLITE_OK else { return false }
+        space.reset()
+        return true
     }
 
     /// Makes the names of the files durable and starts to watch the files.
@@ -352,7 +381,7 @@ final class Database {
     func reserveSpace(for bytes: Int64, keeping kept: @autoclosure () -> Int64) throws(QueueError) {
         guard let lock, reserve.isNeeded(for: bytes) else { return }
         let size = Int64(try Posix.status(lock.descriptor, path).st_size)
-        let grown = max(0, try pageCount() * 4096 - size)
+        let grown = max(0, try pageCount() * pageSize - size)
         // Allocation changes the file's times.
         defer { watch.recordTimes() }
         guard reserve.allocate(lock.descriptor, size: size, bytes: grown.addingClamped(bytes).addingClamped(kept())) else {

@@ -6,7 +6,7 @@ import Glibc
 struct DiskReserve {
     /// Bytes reserved for new messages at a time. `longStep` only where more than `plenty` bytes are free, because the log needs some, too.
     private static let (step, longStep): (Int64, Int64) = (64 << 10, 512 << 10)
-    private static let plenty: UInt64 = 256 << 20
+    static let plenty: UInt64 = 256 << 20
     private static let page: Int64 = 4096
 
     /// Whether the file system can allocate blocks beyond the end of a file.
@@ -63,7 +63,7 @@ struct DiskReserve {
     }
 
     /// Free bytes of the file system; 0: unknown.
-    private static func freeBytes(_ descriptor: Int32) -> UInt64 {
+    static func freeBytes(_ descriptor: Int32) -> UInt64 {
         var status = statvfs()
         guard fstatvfs(descriptor, &status) == 0 else { return 0 }
         return UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize)).partialValue

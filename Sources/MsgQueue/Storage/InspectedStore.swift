@@ -73,11 +73,13 @@ final class InspectedStore {
                     : "the database cannot be read together with \(log), which was ignored")
             return opened
         }
-        // In every store of this library the tables have the same root pages as in a new one.
+        // In every store of this library with the same page size the tables have the same root pages.
         for ignoringLog in [false, true] {
-            guard let opened = try? attempt(lock, ignoringLog: ignoringLog, replacingSchema: true) else { continue }
-            if opened.state != nil || Self.hasMessages(opened) { return opened }
-            opened.database.close()
+            for pageSize in StoreCreation.pageSizes {
+                guard let opened = try? attempt(lock, ignoringLog: ignoringLog, replacingSchema: pageSize) else { continue }
+                if opened.state != nil || Self.hasMessages(opened) { return opened }
+                opened.database.close()
+            }
         }
         throw first
     }
@@ -101,14 +103,14 @@ final class InspectedStore {
         } catch let error as QueueError { throw error } catch { throw QueueError(.internal, "a log was applied that was to be ignored") }
     }
 
-    private static func attempt(_ lock: StoreLock, ignoringLog: Bool = false, replacingSchema: Bool = false) throws -> Opened {
+    private static func attempt(_ lock: StoreLock, ignoringLog: Bool = false, replacingSchema pageSize: Int64? = nil) throws -> Opened {
         let path = lock.path
-        let view = try StoreView(
-            path: path, database: lock.descriptor, ignoringLog: ignoringLog, pageSize: replacingSchema ? StoreCreation.pageSize : nil)
+        let view = try StoreView(path: path, database: lock.descriptor, ignoringLog: ignoringLog, pageSize: pageSize)
         var findings: [String] = []
         let layout: Int64
-        if replacingSchema {
-            for (page, bytes) in try StoreCreation.schema(pages: view.pages) { view.replace(page: page, with: bytes) }
+        if pageSize != nil {
+            let schema = try StoreCreation.schema(pages: view.pages, pageSize: view.pageSize)
+            for (page, bytes) in schema { view.replace(page: page, with: bytes) }
             layout = Schema.version
             findings.append("the header or the schema is damaged; the tables were searched at their usual pages")
         } else {
@@ -129,7 +131,7 @@ final class InspectedStore {
             }
             return Opened(
                 view: view, database: database, reader: Store(over: database, lock, ""), layout: layout, state: state, binding: binding,
-                isSchemaReplaced: replacingSchema, findings: findings)
+                isSchemaReplaced: pageSize != nil, findings: findings)
         } catch {
             database.close()
             throw error

@@ -10,6 +10,8 @@ struct LogSpace {
     static let target: Int64 = 4 << 20
     /// A longer log is shortened to `target` after its checkpoint.
     static let limit: Int64 = 6 << 20
+    /// A shorter log is not extended: a store with few messages needs no more.
+    static let shortest: Int64 = 256 << 10
     /// The log is extended by `step` bytes when less than `margin` are left.
     private static let (step, margin): (Int64, Int64) = (512 << 10, 64 << 10)
     /// The last commits before a checkpoint may need so much more than `target`.
@@ -33,7 +35,7 @@ struct LogSpace {
         used = max(used, end)
         size = max(size, end)
         let goal = Self.target + Self.slack
-        guard isKept, size < goal, size - end < Self.margin else { return }
+        guard isKept, end >= Self.shortest, size < goal, size - end < Self.margin else { return }
         let length = min(Self.step, goal - size)
         // On a full disk the log grows with its commits, as far as there is space.
         guard file.writeZeros(at: size, count: length) else { return isKept = false }
@@ -67,7 +69,8 @@ struct LogFile {
     private let file: UnsafeMutablePointer<sqlite3_file>
     private let methods: UnsafePointer<sqlite3_io_methods>
 
-    private static let zeros = [UInt8](repeating: 0, count: 1 << 18)
+    /// SQLite writes less than 128 KiB at a time.
+    private static let zeros = [UInt8](repeating: 0, count: 1 << 16)
 
     /// nil: SQLite has no log open.
     init?(_ database: OpaquePointer) {

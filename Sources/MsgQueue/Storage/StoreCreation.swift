@@ -11,11 +11,12 @@ enum StoreCreation {
         _ = try file.finish(replacing: false)
     }
 
-    /// The page size of every store, in bytes.
-    static let pageSize: Int64 = 4096
+    /// The page sizes of stores, in bytes; the first is that of new stores. A commit writes whole pages, so small ones make it cheaper.
+    /// Version 0.1 made stores with pages of 4096 bytes.
+    static let pageSizes: [Int64] = [2048, 4096]
 
     /// Returns the bytes of an empty store. `usesLog`: its header selects the write-ahead log.
-    static func image(usesLog: Bool) throws(QueueError) -> [UInt8] {
+    static func image(usesLog: Bool, pageSize: Int64 = pageSizes[0]) throws(QueueError) -> [UInt8] {
         var handle: OpaquePointer?
         var code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nil)
         defer { sqlite3_close(handle) }
@@ -43,8 +44,8 @@ enum StoreCreation {
     }
 
     /// Returns the pages of an empty store that contain its header and schema, for a database of `pages` pages.
-    static func schema(pages: Int64) throws(QueueError) -> [(page: UInt32, bytes: [UInt8])] {
-        let image = try Self.image(usesLog: false)
+    static func schema(pages: Int64, pageSize: Int64) throws(QueueError) -> [(page: UInt32, bytes: [UInt8])] {
+        let image = try Self.image(usesLog: false, pageSize: pageSize)
         let size = Int(pageSize)
         func number(_ offset: Int, bytes: Int) -> Int {
             guard offset + bytes <= image.count else { return 0 }

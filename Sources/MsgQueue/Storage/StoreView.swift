@@ -11,7 +11,7 @@ final class StoreView: @unchecked Sendable {
     /// The open database file; borrowed.
     let database: Int32
     private let logDescriptor: Int32
-    private let pageSize: Int64
+    let pageSize: Int64
     /// The frame with the newest content of each page, by page number.
     private var frames: [UInt32: Int] = [:]
     /// The pages written through this view, by the index of the page from 0.

@@ -53,16 +53,32 @@ import Testing
     }
 
     /// A salvage of a store with a damaged schema looks for the tables in these pages.
-    @Test func D15_the_root_pages_of_new_stores_never_change() throws {
-        let bench = try StoreBench()
-        let pages = try bench.rows("SELECT name, rootpage FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY rootpage")
-        #expect(
-            pages == [
-                ["state", "2"], ["message", "3"], ["message_named", "4"], ["message_queued", "5"], ["message_waiting", "6"],
-                ["message_expiring", "7"], ["message_failed", "8"], ["message_failed_in", "10"], ["message_replace", "12"],
-                ["message_conversation", "13"], ["large_body", "14"], ["in_flight", "15"], ["attempt", "16"], ["conversation", "17"],
-                ["conversation_recent", "18"], ["recent", "19"], ["recent_gone", "20"],
-            ])
+    @Test(arguments: [
+        (
+            2048 as Int64,
+            """
+            state 2, message 3, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 10, \
+            message_failed_in 12, message_replace 13, message_conversation 14, large_body 15, in_flight 16, attempt 17, conversation 18, \
+            conversation_recent 19, recent 20, recent_gone 21
+            """
+        ),
+        (
+            4096,
+            """
+            state 2, message 3, message_named 4, message_queued 5, message_waiting 6, message_expiring 7, message_failed 8, \
+            message_failed_in 10, message_replace 12, message_conversation 13, large_body 14, in_flight 15, attempt 16, conversation 17, \
+            conversation_recent 18, recent 19, recent_gone 20
+            """
+        ),
+    ])
+    func D15_the_root_pages_of_new_stores_never_change(pageSize: Int64, expected: String) throws {
+        let directory = TemporaryDirectory()
+        try FileBytes.write(try StoreCreation.image(usesLog: false, pageSize: pageSize), to: directory.store)
+        let plain = try PlainDatabase(directory.store)
+        #expect(try plain.number("PRAGMA page_size") == pageSize)
+        let pages = try plain.rows("SELECT name || ' ' || rootpage FROM sqlite_schema WHERE rootpage > 0 ORDER BY rootpage")
+        let found = pages.compactMap { $0[0] }.filter { !$0.hasPrefix("sqlite_") }.joined(separator: ", ")
+        #expect(found == expected)
     }
 
     @Test func a_second_owner_in_the_same_process_is_refused_and_the_first_takes_no_harm() throws {

@@ -13,8 +13,10 @@ import Testing
         var path: String { bench.directory.store }
         var target: String { bench.directory.file("salvaged.db") }
 
-        init(_ count: Int, seed: UInt64 = 1, clean: Bool = true, folded: Bool = true) throws {
-            bench = try StoreBench()
+        init(
+            _ count: Int, seed: UInt64 = 1, clean: Bool = true, folded: Bool = true, pageSize: Int64 = StoreCreation.pageSizes[0]
+        ) throws {
+            bench = try StoreBench(pageSize: pageSize)
             var random = SeededGenerator(seed)
             var rows: [Row] = []
             for number in 1...count {
@@ -179,8 +181,10 @@ import Testing
         #expect(refused <= rounds / 10)
     }
 
-    @Test func D15_a_damaged_header_or_schema_is_replaced_by_the_usual_one() throws {
-        let scene = try Scene(60)
+    /// Stores of version 0.1 have pages of 4096 bytes.
+    @Test(arguments: StoreCreation.pageSizes)
+    func D15_a_damaged_header_or_schema_is_replaced_by_the_usual_one(pageSize: Int64) throws {
+        let scene = try Scene(60, pageSize: pageSize)
         for range in [0..<100, 0..<4096] {
             try scene.change { bytes in for index in range { bytes[index] = 0xa5 } }
             let (ids, report) = try scene.salvaged()

@@ -8,7 +8,12 @@ final class StoreBench {
     private var isOpen = true
     var now: Int64 = 1_700_000_000_000
 
-    init() throws { store = try Store(path: directory.store, options: Options()) }
+    init(pageSize: Int64 = StoreCreation.pageSizes[0]) throws {
+        if pageSize != StoreCreation.pageSizes[0] {
+            try FileBytes.write(try StoreCreation.image(usesLog: true, pageSize: pageSize), to: directory.store)
+        }
+        store = try Store(path: directory.store, options: Options())
+    }
 
     deinit { if isOpen { store.close(clean: false) } }
 

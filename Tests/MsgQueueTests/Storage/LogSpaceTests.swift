@@ -1,0 +1,74 @@
+import Glibc
+import Testing
+
+@testable import MsgQueue
+
+/// The log keeps its size while the store is open, and no deleted text.
+@Suite struct LogSpaceTests {
+    private let secret = Array("the secret that nobody must find again".utf8)
+
+    private func log(_ bench: StoreBench) throws -> [UInt8] { try FileBytes.read(bench.directory.store + "-wal") }
+
+    /// Adds messages until the log was checkpointed so many times.
+    private func fill(_ bench: StoreBench, checkpoints: Int) throws {
+        var (left, last) = (checkpoints, bench.store.database.logFrames)
+        while left > 0 {
+            try bench.add("others", [UInt8](repeating: 1, count: 900))
+            let frames = bench.store.database.logFrames
+            if frames < last { left -= 1 }
+            last = frames
+        }
+    }
+
+    @Test func W1_the_log_is_extended_ahead_and_keeps_its_size() throws {
+        let bench = try StoreBench()
+        for _ in 0..<20 { try bench.add() }
+        #expect(try log(bench).count < LogSpace.shortest, "a short log is not extended")
+        while bench.store.database.logFrames < 130 { try bench.add("others", [UInt8](repeating: 1, count: 900)) }
+        let first = try log(bench).count
+        #expect(first >= 512 << 10, "\(first)")
+        try fill(bench, checkpoints: 1)
+        let full = try log(bench).count
+        #expect(full >= Int(LogSpace.target) && full <= Int(LogSpace.limit))
+        try fill(bench, checkpoints: 2)
+        #expect(try log(bench).count == full)
+        try bench.transaction { _ in
+            for _ in 0..<12 { _ = try bench.insert("large", [UInt8](repeating: 2, count: 1 << 20)) }
+        }
+        #expect(try log(bench).count <= Int(LogSpace.limit), "the space of a large transaction is released")
+        bench.close()
+        #expect(bench.directory.names == ["outbox.db"])
+    }
+
+    @Test func R4_deleted_text_is_overwritten_in_the_whole_log() throws {
+        let bench = try StoreBench()
+        try bench.add("others", [0])
+        try fill(bench, checkpoints: 1)
+        for _ in 0..<200 { try bench.add("others", [UInt8](repeating: 1, count: 900)) }
+        let row = try bench.add("a", secret)
+        try fill(bench, checkpoints: 1)
+        #expect(FileBytes.find(secret, in: try log(bench)) != nil, "it is in the frames of the log before")
+        try bench.transaction { try $0.delete(row) }
+        bench.store.scrub()
+        #expect(FileBytes.find(secret, in: try log(bench)) == nil)
+        #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
+    }
+
+    @Test(arguments: [0, 1, 40])
+    func D6_a_store_whose_log_was_overwritten_opens_after_a_crash(more: Int) throws {
+        let bench = try StoreBench()
+        for number in 0..<20 { try bench.add("a", [UInt8(number)]) }
+        let row = try #require(try bench.row(3))
+        try bench.transaction { try $0.delete(row) }
+        bench.store.scrub()
+        #expect(try log(bench).prefix(32).allSatisfy { $0 == 0 })
+        for number in 0..<more { try bench.add("b", [UInt8(number)]) }
+        bench.close(clean: false)
+        let report = try MessageQueue.check(path: bench.directory.store)
+        #expect(report.isSound && report.whole == UInt64(19 + more), "\(report.text)")
+        try bench.reopen()
+        #expect(bench.store.loss == nil)
+        #expect(bench.store.totals.queued == Int64(19 + more))
+        for number in 0..<more { #expect(try bench.row(Int64(21 + number))?.body == [UInt8(number)]) }
+    }
+}
