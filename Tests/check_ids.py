@@ -26,7 +26,7 @@ OPEN = {
     **{f"B{number}": "batches and broker transports are not built yet" for number in range(1, 10)},
 }
 
-# Of each language the name, the folder and files of its tests, and the pattern of a test in the source.
+# Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
 SOURCES = [
     ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_NETWORK)?\((\w+)\)"),
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
