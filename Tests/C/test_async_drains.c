@@ -5,7 +5,7 @@
 #include "host.h"
 
 /* The calls of a drain callback. */
-struct ending {
+struct drain_end {
   msgq_queue *queue;
   struct journal *journal;
   atomic_int calls;
@@ -16,7 +16,7 @@ struct ending {
 };
 
 static void on_drained(void *context, const msgq_report *report) {
-  struct ending *ending = context;
+  struct drain_end *ending = context;
   ending->report = *report;
   ending->finished_before = journal_count(ending->journal, MSGQ_EVENT_DRAIN_FINISHED);
   bool again = ending->again;
@@ -28,7 +28,7 @@ static void on_drained(void *context, const msgq_report *report) {
 TEST(X7_an_event_loop_drains_without_blocking) {
   struct host host;
   host_begin(&host, MSGQ_MODE_MANUAL);
-  struct ending ending = { .queue = host.scene.queue, .journal = &host.scene.journal };
+  struct drain_end ending = { .queue = host.scene.queue, .journal = &host.scene.journal };
   for (int number = 0; number < 5; number++) put(&host.scene, NULL, "ana", "hello");
   REQUIRE_OK(msgq_drain_async(host.scene.queue, NULL, on_drained, &ending));
   CHECK_NUMBER(0, atomic_load(&host.stub.calls)); /* nothing runs outside msgq_poll */
@@ -46,7 +46,7 @@ TEST(X7_an_event_loop_drains_without_blocking) {
 TEST(X7_a_drain_callback_can_start_another_drain) {
   struct host host;
   host_begin(&host, MSGQ_MODE_MANUAL);
-  struct ending ending = { .queue = host.scene.queue, .journal = &host.scene.journal, .again = true, .inner = MSGQ_INTERNAL };
+  struct drain_end ending = { .queue = host.scene.queue, .journal = &host.scene.journal, .again = true, .inner = MSGQ_INTERNAL };
   put(&host.scene, NULL, "ana", "hello");
   REQUIRE_OK(msgq_drain_async(host.scene.queue, NULL, on_drained, &ending));
   while (atomic_load(&ending.calls) < 2) REQUIRE(poll_once(&host, (int)check_timeout_ms()));
@@ -57,15 +57,15 @@ TEST(X7_a_drain_callback_can_start_another_drain) {
   host_end(&host);
 }
 
-static msgq_verdict drains_inside(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
-  struct ending *ending = context;
+static msgq_verdict draining_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct drain_end *ending = context;
   (void)delivery, (void)out;
   ending->inner = msgq_drain_async(ending->queue, NULL, on_drained, ending);
   return MSGQ_VERDICT_SENT;
 }
 
-static void drains_when_queued(void *context, const msgq_event *event) {
-  struct ending *ending = context;
+static void draining_handler(void *context, const msgq_event *event) {
+  struct drain_end *ending = context;
   journal_event(ending->journal, event);
   if (event->kind != MSGQ_EVENT_STATUS || event->to != MSGQ_STATUS_QUEUED || event->from != MSGQ_STATUS_NONE) return;
   ending->inner = msgq_drain_async(ending->queue, NULL, on_drained, ending);
@@ -74,14 +74,14 @@ static void drains_when_queued(void *context, const msgq_event *event) {
 TEST(X7_transport_and_handler_can_start_drains) {
   struct host host;
   host_begin(&host, MSGQ_MODE_MANUAL);
-  struct ending ending = { .queue = host.scene.queue, .journal = &host.scene.journal, .inner = MSGQ_INTERNAL };
-  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, drains_when_queued, &ending, NULL));
+  struct drain_end ending = { .queue = host.scene.queue, .journal = &host.scene.journal, .inner = MSGQ_INTERNAL };
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, draining_handler, &ending, NULL));
   put(&host.scene, "a", "ana", "hello");
   while (atomic_load(&ending.calls) < 1) REQUIRE(poll_once(&host, (int)check_timeout_ms()));
   CHECK_RESULT(MSGQ_OK, ending.inner);
   CHECK_NUMBER(1, ending.report.sent);
   REQUIRE_OK(msgq_set_event_handler(host.scene.queue, journal_event, &host.scene.journal, NULL));
-  REQUIRE_OK(msgq_set_transport(host.scene.queue, drains_inside, &ending, NULL));
+  REQUIRE_OK(msgq_set_transport(host.scene.queue, draining_send, &ending, NULL));
   put(&host.scene, "b", "ana", "hello");
   ending.inner = MSGQ_INTERNAL;
   CHECK_RESULT(MSGQ_OK, msgq_send_now(host.scene.queue, "b"));
@@ -94,11 +94,11 @@ TEST(X7_transport_and_handler_can_start_drains) {
 
 TEST(X7_each_callback_of_a_joined_drain_is_called_once) {
   struct host host;
-  struct ending endings[20];
+  struct drain_end endings[20];
   host_begin(&host, MSGQ_MODE_MANUAL);
   put(&host.scene, "a", "ana", "hello");
   for (int index = 0; index < 20; index++) {
-    endings[index] = (struct ending){ .queue = host.scene.queue, .journal = &host.scene.journal };
+    endings[index] = (struct drain_end){ .queue = host.scene.queue, .journal = &host.scene.journal };
     REQUIRE_OK(msgq_drain_async(host.scene.queue, NULL, on_drained, &endings[index]));
   }
   REQUIRE_OK(msgq_drain_async(host.scene.queue, NULL, NULL, NULL));
@@ -115,8 +115,8 @@ TEST(X7_each_callback_of_a_joined_drain_is_called_once) {
 TEST(X7_an_async_drain_calls_back_at_its_timeout) {
   struct host host;
   host_begin(&host, MSGQ_MODE_MANUAL);
-  struct ending endless = { .queue = host.scene.queue, .journal = &host.scene.journal };
-  struct ending timed = { .queue = host.scene.queue, .journal = &host.scene.journal };
+  struct drain_end endless = { .queue = host.scene.queue, .journal = &host.scene.journal };
+  struct drain_end timed = { .queue = host.scene.queue, .journal = &host.scene.journal };
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   options.timeout_ms = 50;
   host.stub.verdict = MSGQ_VERDICT_PENDING;
@@ -144,7 +144,7 @@ TEST(X7_close_ends_an_async_drain_and_calls_back_once) {
     stub_begin(&stub, MSGQ_VERDICT_PENDING); /* never answers */
     scene.options.callbacks = polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
     stub_open(&stub, &scene);
-    struct ending ending = { .queue = scene.queue, .journal = &scene.journal };
+    struct drain_end ending = { .queue = scene.queue, .journal = &scene.journal };
     put(&scene, "a", "ana", "hello");
     REQUIRE_OK(msgq_drain_async(scene.queue, NULL, on_drained, &ending));
     while (polled == 1 && atomic_load(&stub.calls) == 0) REQUIRE_OK(msgq_poll(scene.queue, 0, NULL));
@@ -162,7 +162,7 @@ TEST(X7_an_async_drain_that_fails_to_start_never_calls_back) {
   struct scene scene;
   scene_begin_open(&scene);
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
-  struct ending ending = { .queue = scene.queue, .journal = &scene.journal };
+  struct drain_end ending = { .queue = scene.queue, .journal = &scene.journal };
   CHECK_RESULT(MSGQ_INVALID, msgq_drain_async(NULL, NULL, on_drained, &ending));
   CHECK_RESULT(MSGQ_NO_TRANSPORT, msgq_drain_async(scene.queue, NULL, on_drained, &ending));
   options.struct_size = 1;

@@ -67,15 +67,15 @@ TEST(X3_hold_interrupted_fails_an_interrupted_attempt) {
 
 TEST(Q12_accepted_messages_survive_kill_9) {
   struct scene scene;
-  enum { told = 60 };
-  static char ids[told][MSGQ_ID_SIZE];
+  enum { acknowledged = 60 };
+  static char ids[acknowledged][MSGQ_ID_SIZE];
   scene_begin(&scene);
   struct child child = child_start("compose", scene.path, "");
-  for (int number = 0; number < told; number++) child_line(&child, ids[number], sizeof ids[number]);
+  for (int number = 0; number < acknowledged; number++) child_line(&child, ids[number], sizeof ids[number]);
   child_kill(&child);
   scene_open(&scene);
   uint64_t place = 0;
-  for (int number = 0; number < told; number++) {
+  for (int number = 0; number < acknowledged; number++) {
     msgq_message *message = NULL;
     unsigned body = 0;
     REQUIRE_OK(msgq_get(scene.queue, ids[number], &message));
@@ -87,7 +87,7 @@ TEST(Q12_accepted_messages_survive_kill_9) {
     place = message->sequence;
     msgq_message_free(message);
   }
-  CHECK(counts_of(&scene, NULL).queued >= told);
+  CHECK(counts_of(&scene, NULL).queued >= acknowledged);
   scene_end(&scene);
 }
 

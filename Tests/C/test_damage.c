@@ -86,12 +86,12 @@ static void begin_mixed(struct scene *scene) {
   stub.verdict = MSGQ_VERDICT_REJECT;
   CHECK_NUMBER(1, drain(scene).failed);
   put_numbered(scene, 1, 4);
-  msgq_draft heard = MSGQ_DRAFT_INIT;
-  heard.id = "h1";
-  heard.conversation = "cem";
-  heard.body = "hello";
-  heard.body_size = 5;
-  REQUIRE_OK(msgq_record(scene->queue, &heard, "Cem", NULL));
+  msgq_draft received = MSGQ_DRAFT_INIT;
+  received.id = "h1";
+  received.conversation = "cem";
+  received.body = "hello";
+  received.body_size = 5;
+  REQUIRE_OK(msgq_record(scene->queue, &received, "Cem", NULL));
   REQUIRE_OK(msgq_set_transport(scene->queue, NULL, NULL, NULL));
   scene_close(scene);
 }

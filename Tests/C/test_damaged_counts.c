@@ -36,12 +36,12 @@ static void begin(struct scene *scene, bool large) {
   REQUIRE(drain(scene).failed == 1);
   put_numbered(scene, 1, 4);
   for (unsigned number = 1; number <= 2; number++) {
-    msgq_draft heard = MSGQ_DRAFT_INIT;
-    heard.id = number == 1 ? "h1" : "h2";
-    heard.conversation = "cem";
-    heard.body = "hello";
-    heard.body_size = 5;
-    REQUIRE_OK(msgq_record(scene->queue, &heard, "Cem", NULL));
+    msgq_draft received = MSGQ_DRAFT_INIT;
+    received.id = number == 1 ? "h1" : "h2";
+    received.conversation = "cem";
+    received.body = "hello";
+    received.body_size = 5;
+    REQUIRE_OK(msgq_record(scene->queue, &received, "Cem", NULL));
   }
   for (unsigned number = 0; large && number < 140; number++) {
     msgq_draft draft = MSGQ_DRAFT_INIT;

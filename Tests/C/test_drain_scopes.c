@@ -16,7 +16,7 @@ static msgq_report drain_one(struct scene *scene, const char *conversation) {
   return report;
 }
 
-TEST(Q19_send_all_of_one_conversation_sends_and_counts_only_that) {
+TEST(Q19_a_drain_of_one_conversation_sends_and_counts_only_its_messages) {
   struct post post;
   struct entry entry;
   char order[128], left[64];

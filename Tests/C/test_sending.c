@@ -101,7 +101,7 @@ TEST(Q18_send_all_counts_sent_and_failed) {
   post_end(&post);
 }
 
-TEST(M2_direct_goes_out_at_once_in_manual_mode_too) {
+TEST(M2_direct_sends_at_once_in_manual_mode_too) {
   struct post post;
   post_begin(&post);
   post.scene.options.direct = true;

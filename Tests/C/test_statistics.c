@@ -46,7 +46,7 @@ static void begin_busy(struct post *post) {
   REQUIRE_OK(msgq_record(post->scene.queue, &draft, "ben", NULL));
 }
 
-TEST(X9_statistics_count_what_was_done) {
+TEST(X9_statistics_count_messages_and_attempts) {
   struct post post;
   int64_t before = wall_ms();
   begin_busy(&post);

@@ -208,10 +208,10 @@ static int role_converse(const char *path, const char *port) {
   options.mode = MSGQ_MODE_MANUAL;
   options.direct = false;
   sender_begin(&sender, (uint16_t)strtoul(port, NULL, 10));
-  msgq_draft heard = draft_of("theirs-1", "hello"), answer = draft_of("ours-1", "hi"), more = draft_of("theirs-2", "how are you?"),
+  msgq_draft received = draft_of("theirs-1", "hello"), answer = draft_of("ours-1", "hi"), more = draft_of("theirs-2", "how are you?"),
              last = draft_of("ours-2", "waits");
   bool done = msgq_open(path, &options, &queue) == MSGQ_OK && msgq_set_transport(queue, sender_send, &sender, NULL) == MSGQ_OK &&
-              msgq_record(queue, &heard, "Ana", NULL) == MSGQ_OK && msgq_mark(queue, "theirs-1", MSGQ_STATUS_READ) == MSGQ_OK &&
+              msgq_record(queue, &received, "Ana", NULL) == MSGQ_OK && msgq_mark(queue, "theirs-1", MSGQ_STATUS_READ) == MSGQ_OK &&
               msgq_enqueue(queue, &answer, NULL) == MSGQ_OK && msgq_drain(queue, NULL, NULL) == MSGQ_OK &&
               msgq_mark(queue, "ours-1", MSGQ_STATUS_DELIVERED) == MSGQ_OK && msgq_record(queue, &more, "Ana", NULL) == MSGQ_OK &&
               msgq_enqueue(queue, &last, NULL) == MSGQ_OK;
