@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST = {"Q": 20, "R": 15, "H": 9, "M": 13, "A": 12, "X": 12, "D": 17, "F": 8, "I": 6, "B": 9}
 IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 
-# The rows that are not promised yet, with the reason. They are shown as open, even if there are tests of a part of them.
+# The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN = {
     "R2": "the page with its buttons is not built yet; the tests show the data and the calls that it needs",
     **{f"F{number}": "flow after an outage is not built yet" for number in range(1, 9)},

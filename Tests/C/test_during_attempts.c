@@ -254,9 +254,9 @@ TEST(R2_a_failed_message_has_the_data_for_retry_and_delete) {
   msgq_filter filter = MSGQ_FILTER_INIT;
   post_begin_open(&post);
   receiver_answer(post.receiver, "may-pass", 503, 1, NULL);
-  receiver_answer(post.receiver, "for-good", 422, 1, NULL);
+  receiver_answer(post.receiver, "permanent", 422, 1, NULL);
   put(&post.scene, "may-pass", "ana", "one");
-  put(&post.scene, "for-good", "ben", "two");
+  put(&post.scene, "permanent", "ben", "two");
   drain(&post.scene);
   filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
   REQUIRE_OK(msgq_list(post.scene.queue, &filter, &page));
@@ -272,9 +272,9 @@ TEST(R2_a_failed_message_has_the_data_for_retry_and_delete) {
   msgq_list_free(page);
   /* The button Cancel needs no call. */
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "may-pass"));
-  CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "for-good"));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "permanent"));
   AWAIT(status_of(&post.scene, "may-pass") == MSGQ_STATUS_SENT);
-  CHECK_NUMBER(-1, status_of(&post.scene, "for-good"));
+  CHECK_NUMBER(-1, status_of(&post.scene, "permanent"));
   CHECK_NUMBER(0, counts_of(&post.scene, NULL).failed);
   post_end(&post);
 }
