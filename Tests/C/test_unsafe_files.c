@@ -36,7 +36,7 @@ TEST(D12_side_files_of_another_user_are_refused) {
     bool is_planted = !file_exists(name);
     if (is_planted) file_write(name, "", 0);
     REQUIRE(chown(name, nobody, (gid_t)-1) == 0);
-    check_refused(&scene, MSGQ_PERMISSION, "belongs to another user");
+    check_refused(&scene, MSGQ_PERMISSION, "has another owner than");
     CHECK(strstr(msgq_error_detail(), name) != NULL);
     if (is_planted) REQUIRE(unlink(name) == 0);
     else REQUIRE(chown(name, 0, (gid_t)-1) == 0);
@@ -53,7 +53,7 @@ TEST(D12_side_files_writable_by_others_or_linked_are_refused) {
   check_refused(&scene, MSGQ_PERMISSION, "is writable by other users");
   REQUIRE(chmod(tail_of(&scene), 0600) == 0);
   REQUIRE(link(log_of(&scene), scene_file(&scene, "second")) == 0);
-  check_refused(&scene, MSGQ_PERMISSION, "has 2 names");
+  check_refused(&scene, MSGQ_PERMISSION, "has 2 hard links");
   REQUIRE(unlink(log_of(&scene)) == 0 && symlink(scene_file(&scene, "second"), log_of(&scene)) == 0);
   check_refused(&scene, MSGQ_PERMISSION, "symbolic link");
   REQUIRE(rename(scene_file(&scene, "second"), log_of(&scene)) == 0);
@@ -174,7 +174,7 @@ TEST(D12_a_store_with_two_hard_links_is_refused_by_both_names) {
   begin_crashed(&scene);
   const char *second = scene_file(&scene, "second.db");
   REQUIRE(link(scene.path, second) == 0);
-  check_refused(&scene, MSGQ_PERMISSION, "has 2 names");
+  check_refused(&scene, MSGQ_PERMISSION, "has 2 hard links");
   struct file_copy before = file_read(second);
   CHECK_RESULT(MSGQ_PERMISSION, msgq_open(second, &scene.options, &queue));
   CHECK(queue == NULL);
