@@ -36,7 +36,7 @@ TEST(D12_side_files_of_another_user_are_refused) {
     bool is_planted = !file_exists(name);
     if (is_planted) file_write(name, "", 0);
     REQUIRE(chown(name, nobody, (gid_t)-1) == 0);
-    check_refused(&scene, MSGQ_PERMISSION, "has another owner than");
+    check_refused(&scene, MSGQ_PERMISSION, "belongs to another user than");
     CHECK(strstr(msgq_error_detail(), name) != NULL);
     if (is_planted) REQUIRE(unlink(name) == 0);
     else REQUIRE(chown(name, 0, (gid_t)-1) == 0);
