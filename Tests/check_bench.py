@@ -1,5 +1,5 @@
-"""Runs the benchmark product for a moment and checks its report: each contender has a figure for each work it can do.
-The table of recoveries must be the one in the simulation kit's article.
+"""Runs the benchmark product for a short time and checks its report: each contender has a figure for each workload that
+it supports. Checks that the article of the simulation kit contains the current table of recoveries.
 
 python3 Tests/check_bench.py PROGRAM
 """
@@ -24,11 +24,11 @@ def main() -> int:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
         report = json.loads(done.stdout)
         left = subprocess.run(["ls", "-A", directory], check=True, capture_output=True, text=True).stdout
-    problems = [f"left in the directory: {left}"] if left else []
+    problems = [f"files left in the directory: {left}"] if left else []
     for work in ("W1", "W2", "W3", "W4"):
         rows = {row["contender"]: row for row in report["results"] if row["work"] == work}
         if set(rows) != (REMOVING if work == "W4" else STORING):
-            problems.append(f"{work} has figures of {sorted(rows)}")
+            problems.append(f"{work} has figures for {sorted(rows)}")
         problems += [
             f"{work} {name}: {row}" for name, row in rows.items() if row["per_second"] <= 0 or not row["samples"]
         ]
@@ -37,7 +37,7 @@ def main() -> int:
         problems.append(f"--rounds 0 ended with {refused.returncode}: {refused.stderr}")
     recovery = subprocess.run([sys.argv[1], "recovery"], check=True, capture_output=True, text=True, timeout=300).stdout
     if f"-->\n\n{recovery}\n<!--" not in ARTICLE.read_text(encoding="utf-8"):
-        problems.append(f"the article has another table than\n{recovery}")
+        problems.append(f"the article does not contain the table\n{recovery}")
     for problem in problems:
         print(f"FAIL {problem}")
     print(f"{len(report['results'])} figures; {len(problems)} problems")

@@ -1,8 +1,8 @@
-"""Compares the layout of the header with the recorded one: the size of every struct, the place of every field, the
-number of every enumerator and constant. Programs that were built with an older header depend on them.
+"""Compares the layout of the header with the recorded layout: the size of every struct, the offset and size of every
+field, the number of every enumerator and constant. Programs built with an older header depend on them.
 
-    python3 Tests/check_header.py            fails when something was changed, removed, or is not recorded
-    python3 Tests/check_header.py --write    records what was added; refuses what was changed
+    python3 Tests/check_header.py            fails when something was changed, was removed, or is not recorded
+    python3 Tests/check_header.py --write    records additions; refuses changes
 """
 
 import re
@@ -27,7 +27,7 @@ def declarations() -> str:
 
 
 def layout() -> Layout:
-    """Of every struct its size, of every field its offset and size, of everything else its number."""
+    """Returns the size of every struct, offset and size of every field, and the number of everything else."""
     text, lines = declarations(), []
     for name, body in re.findall(r"typedef struct (\w+) \{([^}]*)\} \w+;", text):
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
@@ -57,22 +57,22 @@ def read(text: str) -> Layout:
 
 
 def broken(recorded: Layout, now: Layout) -> list[str]:
-    """What programs built with the recorded layout would not survive."""
+    """Returns the changes that break programs built with the recorded layout."""
     found = []
     for name, numbers in recorded.items():
         present = now.get(name)
         if present is None:
-            found.append(f"{name} is gone")
+            found.append(f"{name} was removed")
         elif is_struct(name) and f"{name}.struct_size" in recorded:
             if present < numbers:
-                found.append(f"{name} has {present[0]} bytes, less than {numbers[0]}")
+                found.append(f"{name} has {present[0]} bytes, fewer than {numbers[0]}")
         elif present != numbers:
             found.append(f"{name} was {numbers}, is {present}")
     for name in sorted(now.keys() - recorded.keys()):
         owner = name.partition(".")[0]
-        # Padding at the end belongs to the struct of the older program: what lies there is not initialised.
+        # A new field in the former padding at the end would be read from older programs, which do not initialise it.
         if "." in name and owner in recorded and now[name][0] < recorded[owner][0]:
-            found.append(f"{name} lies at {now[name][0]}, inside the {recorded[owner][0]} bytes of an older {owner}")
+            found.append(f"{name} has offset {now[name][0]}, inside the {recorded[owner][0]} bytes of an older {owner}")
     return found
 
 
@@ -82,7 +82,7 @@ def is_struct(name: str) -> bool:
 
 def main() -> int:
     if struct.calcsize("P") != 8:
-        print("the recorded layout is that of machines with 64 bits")
+        print("skipped: the recorded layout is for 64-bit machines")
         return 0
     recorded = read(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     now = layout()
@@ -93,10 +93,10 @@ def main() -> int:
         recorded = now
     changed = [name for name, numbers in now.items() if recorded.get(name) != numbers]
     if changed and not problems:
-        problems.append(f"not recorded: {', '.join(changed)}; `python3 Tests/check_header.py --write` records it")
+        problems.append(f"not recorded: {', '.join(changed)}; run `python3 Tests/check_header.py --write`")
     for problem in problems:
         print(f"FAIL {problem}")
-    print(f"{len(now)} sizes, places and numbers; {len(problems)} problems")
+    print(f"{len(now)} sizes, offsets and numbers; {len(problems)} problems")
     return 1 if problems or len(now) < 300 else 0
 
 

@@ -1,4 +1,4 @@
-"""Which tests show which row of the acceptance list: prints the table, and fails when a row has none.
+"""Prints each row of the acceptance list with its tests, and fails when a row has none.
 
     python3 Tests/check_ids.py
 
@@ -18,15 +18,15 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST = {"Q": 20, "R": 15, "H": 9, "M": 13, "A": 12, "X": 12, "D": 17, "F": 8, "I": 6, "B": 9}
 IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 
-# What is not promised yet, with the reason. It is shown as open, whatever tests there are of a part of it.
+# The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN = {
-    "R2": "the page with its buttons does not exist yet: the tests show the data and the calls behind them",
+    "R2": "the page with its buttons is not built yet; the tests show the data and the calls that it needs",
     **{f"F{number}": "flow after an outage is not built yet" for number in range(1, 9)},
     **{f"I{number}": "packages, the control socket and the command line are not built yet" for number in range(1, 7)},
     **{f"B{number}": "batches and broker transports are not built yet" for number in range(1, 10)},
 }
 
-# Language, where its tests are, and what a test's name looks like in the source.
+# Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
 SOURCES = [
     ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_NETWORK)?\((\w+)\)"),
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
@@ -35,7 +35,7 @@ SOURCES = [
 
 
 def tests() -> Iterator[tuple[str, str]]:
-    """Language and name of every test."""
+    """Yields language and name of every test."""
     for language, folder, pattern, name in SOURCES:
         for path in sorted((ROOT / folder).glob(pattern)):
             for found in re.findall(name, path.read_text(encoding="utf-8"), flags=re.MULTILINE):
@@ -43,7 +43,7 @@ def tests() -> Iterator[tuple[str, str]]:
 
 
 def ids_of(name: str) -> list[str]:
-    """The ids that a test's name begins with."""
+    """Returns the ids at the beginning of the name of a test."""
     prefix = re.match(r"(?:test_)?((?:[QRHMAXDFIB]\d+_)*)", name)
     return prefix.group(1).split("_")[:-1] if prefix else []
 
@@ -56,9 +56,9 @@ def main() -> int:
             if id in shown:
                 shown[id].append((language, name))
             else:
-                problems.append(f"{name} ({language}) names {id}, and there is no such row")
+                problems.append(f"{name} ({language}): there is no row {id}")
 
-    # The runner of the C tests refuses to start with two tests of one name; this says it without a build.
+    # The runner of the C tests refuses two tests of one name, too; this check needs no build.
     names = Counter(name for language, name in tests() if language == "C")
     problems += [f"{name} (C) occurs {count} times" for name, count in names.items() if count > 1]
 
@@ -69,14 +69,14 @@ def main() -> int:
         for language, name in found:
             print(f"             {language:6}  {name}")
         if state == "NONE":
-            problems.append(f"{id} is shown by no test")
+            problems.append(f"{id} has no test")
 
     for problem in problems:
         print(f"FAIL {problem}")
     rows = [id for id in IDS if id not in OPEN and shown[id]]
     twice = sum(len({language for language, _ in shown[id]}) > 1 for id in rows)
     print(
-        f"{len(rows)} of {len(IDS)} rows are shown by tests, {twice} of them in two languages or more; "
+        f"{len(rows)} of {len(IDS)} rows have tests, {twice} of them in two languages or more; "
         f"open: {', '.join(sorted(OPEN))}; {len(problems)} problems"
     )
     return 1 if problems else 0

@@ -1,5 +1,5 @@
-"""Checks the release library as a file: what it exports, what it needs, how large it is; and that the lists of
-functions agree: header, library, Python's table, and the C tests, which are to use every one.
+"""Checks the exports, dependencies and size of the release library, and that the lists of functions agree: header,
+library, the table of the Python binding, and the C tests, which must call every function.
 
     python3 Tests/check_library.py LIBRARY
 """
@@ -28,19 +28,19 @@ def without_comments(source: str) -> str:
 def header_functions() -> set[str]:
     source = without_comments((ROOT / "Include" / "msgqueue.h").read_text())
     source = re.sub(r"^#(?:[^\n]*\\\n)*[^\n]*", " ", source, flags=re.MULTILINE)
-    # What is followed by "(*" is the result type of a function pointer, not a prototype.
+    # A name followed by "(*" is the result type of a function pointer, not a prototype.
     return set(re.findall(r"\b(msgq_\w+)\s*\((?!\s*\*)", source))
 
 
 def exported(library: str) -> set[str]:
-    # The table may name local symbols, too: nobody can link to those.
+    # The table may contain local symbols, too, which programs cannot link to.
     lines = output("nm", "-D", "--defined-only", "--extern-only", library).splitlines()
     # The version node itself is an absolute symbol.
     return {line.split()[-1].split("@")[0] for line in lines if line.strip() and line.split()[-2] != "A"}
 
 
 def symbol_versions(library: str) -> set[str]:
-    """The version nodes of what the library exports."""
+    """Returns the version nodes of the exported symbols."""
     lines = output("nm", "-D", "--defined-only", "--extern-only", "--with-symbol-versions", library).splitlines()
     names = [line.split()[-1] for line in lines if line.split()[-2] != "A"]
     return {name.rpartition("@")[2] for name in names}
@@ -52,7 +52,7 @@ def newest_glibc(library: str) -> tuple[int, int]:
 
 
 def python_functions() -> set[str]:
-    """The keys of the one FUNCTIONS table, read without running anything."""
+    """Returns the keys of the table FUNCTIONS, read from the source."""
     for path in sorted((ROOT / "bindings" / "python" / "src" / "msgqueue").glob("*.py")):
         for node in ast.parse(path.read_text()).body:
             targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
@@ -74,7 +74,7 @@ def stripped_size(library: str) -> int:
 
 
 def differences(what: str, expected: set[str], found: set[str]) -> list[str]:
-    lists = [("missing", expected - found), ("too many", found - expected)]
+    lists = [("missing", expected - found), ("unexpected", found - expected)]
     return [f"{what}: {word} {', '.join(sorted(names))}" for word, names in lists if names]
 
 
@@ -86,18 +86,18 @@ def main() -> int:
     sonames = re.findall(r"\(SONAME\).*\[(.*)\]", dynamic)
     size = stripped_size(library)
 
-    problems = differences("exported by the library, against the header", header, exported(library))
-    problems += differences("Python's FUNCTIONS, against the header", header, python_functions())
-    problems += differences("called by the C tests, against the header", header, called_by_the_c_tests() & header)
+    problems = differences("exports of the library compared with the header", header, exported(library))
+    problems += differences("FUNCTIONS of the Python binding compared with the header", header, python_functions())
+    problems += differences("calls of the C tests compared with the header", header, called_by_the_c_tests() & header)
     if sonames != ["libmsgqueue.so.0"]:
-        problems.append(f"the soname is {sonames}, not libmsgqueue.so.0")
+        problems.append(f"the soname is {sonames}, expected libmsgqueue.so.0")
     if symbol_versions(library) != {VERSION_NODE}:
-        problems.append(f"the functions have the versions {sorted(symbol_versions(library))}, not {VERSION_NODE}")
+        problems.append(f"the functions have the versions {sorted(symbol_versions(library))}, expected {VERSION_NODE}")
     if newest_glibc(library) > NEWEST_GLIBC:
         problems.append(f"needs glibc {newest_glibc(library)}, newer than {NEWEST_GLIBC}")
     swift = [name for name in needed if name.startswith(("libswift", "lib_Swift", "libFoundation", "libdispatch"))]
     if swift:
-        problems.append(f"needs {', '.join(swift)}: the Swift runtime is to be inside")
+        problems.append(f"needs {', '.join(swift)}: the Swift runtime must be linked statically")
     if size > MOST_BYTES:
         problems.append(f"has {size} bytes stripped, more than {MOST_BYTES}")
 

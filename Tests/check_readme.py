@@ -1,12 +1,12 @@
-"""Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints. For Swift the same holds for the articles of the documentation catalogues; that of MsgQueue
-is built.
+"""Runs the code in README.md: every block of C, Python and Swift is a complete program, and a block of plain text
+directly after it is its output. For Swift this includes the articles of the documentation catalogues; the catalogue of
+MsgQueue is built.
 
     python3 Tests/check_readme.py c|python|swift
 
-C and Python run against .build/release. Swift is built, with warnings as errors, in a package of its own that depends
-on this one by URL and version, as any package would: SwiftPM refuses such a dependency when a product that it uses has
-unsafe flags.
+C and Python use the library in .build/release. Swift is built, with warnings as errors, in a separate package that
+depends on this one by URL and version, as other packages do: SwiftPM refuses such a dependency when a product that it
+uses has unsafe flags.
 """
 
 import json
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / ".build" / "release"
 BUILD = ROOT / ".build-tests"
 CATALOGUE = ROOT / "Sources" / "MsgQueue" / "MsgQueue.docc"
-# Each language's first block is its introduction in the README, and short enough to be taken in at a glance.
+# The first block of each language is its introduction in the README and must be short.
 MOST_LINES = 15
 
 MANIFEST = """// swift-tools-version: 6.0
@@ -45,12 +45,12 @@ ARTICLE = ROOT / "Sources/MsgQueueSimulation/MsgQueueSimulation.docc/MsgQueueSim
 
 
 class Example(NamedTuple):
-    """A block of code and what it is to print (None: not said)."""
+    """A block of code and its expected output (None: not specified)."""
 
     name: str
     code: str
     expected: str | None
-    # It opens a store of its own.
+    # Whether it opens a store.
     has_store: bool
 
 
@@ -85,7 +85,7 @@ def run(command: list[str], directory: Path, **variables: str) -> str:
 def run_c(example: Example, directory: Path) -> str:
     source, program = directory / f"{example.name}.c", directory / example.name
     source.write_text(example.code)
-    # The soname is what a linked program asks for at run time.
+    # A linked program loads the library by its soname.
     for name in ("libmsgqueue.so", "libmsgqueue.so.0"):
         (directory / name).unlink(missing_ok=True)
         (directory / name).symlink_to(LIBRARY / "libmsgqueue.so")
@@ -110,9 +110,9 @@ def header_version() -> str:
 
 
 def released() -> Path:
-    """A repository of the files as they are here, with a tag: the version, and for what changes after that a later one.
+    """Returns a repository of the current files with a tag: the version, and after each change a later one.
 
-    It is kept for the next run, so that the dependency is built anew only as far as it has changed.
+    The repository is kept for the next run, so that only changed files of the dependency are built again.
     """
     repository = BUILD / "released" / "libmsgqueue"
     repository.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def released() -> Path:
 
 
 def build_swift(found: list[Example]) -> Path:
-    """One scratch package for all of them: the dependency is built once."""
+    """Builds one package for all examples, so that the dependency is built once."""
     package = BUILD / "scratch"
     for example in found:
         sources = package / "Sources" / example.name
@@ -150,15 +150,15 @@ def build_swift(found: list[Example]) -> Path:
     )
     url = released().as_uri()
     (package / "Package.swift").write_text(MANIFEST.format(url=url, version=header_version(), targets=targets))
-    # Nothing of this is kept where other packages of this machine look.
-    apart = ["--cache-path", str(package / ".cache"), "--security-path", str(package / ".security")]
-    run(["swift", "package", *apart, "update"], package)
-    run(["swift", "build", *apart], package)
+    # Other packages of this machine do not see these caches.
+    caches = ["--cache-path", str(package / ".cache"), "--security-path", str(package / ".security")]
+    run(["swift", "package", *caches, "update"], package)
+    run(["swift", "build", *caches], package)
     return package / ".build" / "debug"
 
 
 def build_catalogue(package: Path) -> list[str]:
-    """The documentation, of the symbols of the module that was just built; its problems."""
+    """Builds the documentation of the module that was just built. Returns the problems."""
     graphs, archive = package / "symbols", package / "MsgQueue.doccarchive"
     for directory in (graphs, archive):
         shutil.rmtree(directory, ignore_errors=True)
@@ -172,9 +172,9 @@ def build_catalogue(package: Path) -> list[str]:
     run([*convert, *names, "--output-path", str(archive)], package)
     pages = len(list((archive / "data").rglob("*.json")))
     print(f"{pages} pages of documentation")
-    # A block in a comment would be compiled by nobody.
+    # Code in a comment is not compiled by any test.
     return [
-        f"{source.relative_to(ROOT)} has a block of code in a comment: it belongs into an article"
+        f"{source.relative_to(ROOT)} has a block of code in a comment; move it to an article"
         for source in sorted((ROOT / "Sources" / "MsgQueue").rglob("*.swift"))
         if "/// ```" in source.read_text()
     ]
@@ -183,7 +183,7 @@ def build_catalogue(package: Path) -> list[str]:
 def main() -> int:
     language = sys.argv[1]
     found = examples(language)
-    problems = [] if found else [f"there is no example in {language}"]
+    problems = [] if found else [f"no examples in {language}"]
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
@@ -197,7 +197,7 @@ def main() -> int:
             else:
                 printed = run_c(example, directory) if language == "c" else run_python(example, directory)
             if example.has_store and not list(directory.glob("*.db")):
-                problems.append(f"{example.name} left no store")
+                problems.append(f"{example.name} created no store")
         if example.expected is not None and printed != example.expected:
             problems.append(f"{example.name} printed\n{printed}instead of\n{example.expected}")
     for problem in problems:

@@ -1,6 +1,6 @@
 /*
- * Built with the header of version 0.2 (Tests/fixtures/msgqueue-0.2.h) and run with the library of today: what worked
- * then works now, and nothing is written beyond the structs that the program knows.
+ * A program built with the header of version 0.2 (Tests/fixtures/msgqueue-0.2.h) and run with the current library. It
+ * still works, and the library writes nothing beyond the structs of version 0.2.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
     }                                                                                 \
   } while (0)
 
-/* A struct with bytes behind it that nobody may write. */
+/* A struct followed by guard bytes that must not be written. */
 #define GUARDED(type, name, init) \
   struct {                        \
     type known;                   \

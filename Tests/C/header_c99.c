@@ -1,4 +1,4 @@
-/* The header must be clean C99, with every warning an error. */
+/* The header must compile as C99 with warnings as errors. */
 #include "msgqueue.h"
 
 int main(void) {

@@ -1,4 +1,4 @@
-// The header must be clean C++17, and what it declares must link as C.
+// The header must compile as C++17, and its functions must have C linkage.
 #include <cstddef>
 
 #include "msgqueue.h"

@@ -1,4 +1,4 @@
-/* A host that loads the library by name and unloads it while a queue is open, as plugins do: nothing crashes. */
+/* A host that loads the library by name and unloads it while a queue is open, as plug-ins do. Nothing may crash. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "msgqueue.h"
 
-/* A function of the library, by its name; copied as bytes, as ISO C has no other way from an object to a function. */
+/* Looks up a function by name. The pointer is copied as bytes, because ISO C permits no cast from object to function pointers. */
 #define FIND(function, name)                                    \
   do {                                                          \
     void *found = dlsym(library, name);                         \
@@ -31,10 +31,10 @@ int main(int count, char **arguments) {
     FIND(enqueue, "msgq_enqueue");
     FIND(close, "msgq_close");
     if (open(path, NULL, &queue) != MSGQ_OK || enqueue(queue, &draft, NULL) != MSGQ_OK) return 1;
-    /* Every second time the queue stays open while the library is let go. */
+    /* In every second round the queue stays open while the library is unloaded. */
     if (time % 2 == 0 && close(queue, -1) != MSGQ_OK) return 1;
     if (dlclose(library) != 0) return 1;
-    usleep(20000); /* its threads go on */
+    usleep(20000); /* the threads of the library continue */
     if (time % 2 == 1 && close(queue, -1) != MSGQ_OK) return 1;
   }
   unlink(path);

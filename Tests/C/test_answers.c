@@ -1,4 +1,4 @@
-/* What the queue makes of a receiver's answers. */
+/* The classification of HTTP answers. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,7 +7,7 @@
 #include "post.h"
 #include "stub.h"
 
-/* Sends one message for a status and tells what became of it. */
+/* Sends one message that is answered with `status`, and checks its message status and failure kind. */
 static void expect_for_status(struct post *post, int status, int expected, msgq_failure_kind kind) {
   char id[16];
   snprintf(id, sizeof id, "h%d", status);
@@ -45,7 +45,7 @@ TEST(M6_http_statuses_are_classified) {
   post_end(&post);
 }
 
-TEST(M6_what_nobody_knows_is_retried) {
+TEST(M6_unknown_http_statuses_are_retried) {
   static const int64_t ladder[] = { 3600000 };
   static const int statuses[] = { 425, 520, 599, 302, 700 };
   struct post post;
@@ -63,7 +63,7 @@ TEST(M6_what_nobody_knows_is_retried) {
   post_end(&post);
 }
 
-/* A time-out, then by hand 409: the status that the message gets. */
+/* Returns the status of a message after a time-out and a manual retry that is answered with 409. */
 static int status_after_conflict(bool conflict_is_sent) {
   struct scene scene;
   struct stub stub;
@@ -72,7 +72,7 @@ static int status_after_conflict(bool conflict_is_sent) {
   scene.options.conflict_is_sent = conflict_is_sent;
   scene.options.attempt_timeout_ms = 50;
   scene_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_PENDING); /* the answer never comes: a time-out */
+  stub_begin(&stub, MSGQ_VERDICT_PENDING); /* without an answer the attempt times out */
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
@@ -85,14 +85,14 @@ static int status_after_conflict(bool conflict_is_sent) {
   return status;
 }
 
-TEST(D14_conflict_after_an_attempt_that_perhaps_arrived_is_not_sent) {
+TEST(D14_conflict_after_an_attempt_that_may_have_arrived_is_not_sent) {
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_after_conflict(false));
 }
 
-TEST(D14_conflict_is_sent_where_the_host_says_so) { CHECK_NUMBER(MSGQ_STATUS_SENT, status_after_conflict(true)); }
+TEST(D14_conflict_counts_as_sent_with_conflict_is_sent) { CHECK_NUMBER(MSGQ_STATUS_SENT, status_after_conflict(true)); }
 
-/* A receiver that is still processing the first request answers 409, and the request then fails. */
-TEST(D14_conflict_is_retried_until_the_receiver_has_it) {
+/* The receiver answers 409 while it still processes the first request, which then fails. */
+TEST(D14_conflict_is_retried_until_the_receiver_accepts) {
   static const int64_t ladder[] = { 20, 20, 20 };
   struct post post;
   post_begin(&post);
@@ -107,7 +107,7 @@ TEST(D14_conflict_is_retried_until_the_receiver_has_it) {
   post_end(&post);
 }
 
-TEST(M6_retry_after_is_honoured_in_both_forms) {
+TEST(M6_retry_after_is_honoured_as_seconds_and_as_date) {
   static const int64_t ladder[] = { 60000 };
   struct post post;
   char date[64];
@@ -124,10 +124,10 @@ TEST(M6_retry_after_is_honoured_in_both_forms) {
   put(&post.scene, "date", "b", "2");
   put(&post.scene, "short", "c", "3");
   drain(&post.scene);
-  int64_t slack = check_patience_ms();
+  int64_t slack = check_timeout_ms();
   CHECK(delay_of(&post.scene, "seconds") >= 300000 && delay_of(&post.scene, "seconds") < 300000 + slack);
   CHECK(delay_of(&post.scene, "date") > 900000 - slack && delay_of(&post.scene, "date") <= 900000 + slack);
-  /* The larger of it and the backoff. */
+  /* The delay is the larger of Retry-After and the backoff. */
   CHECK(delay_of(&post.scene, "short") >= 60000 && delay_of(&post.scene, "short") < 60000 + slack);
   post_end(&post);
 }

@@ -1,4 +1,4 @@
-/* Calls that cannot be right: no handle, a wrong one, no pointer, a token that nobody gave. */
+/* Invalid arguments: handles, pointers, tokens, enumerators. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -9,12 +9,12 @@
 
 TEST(bad_handle_null) { every_call_answers(NULL, MSGQ_INVALID); }
 
-TEST(bad_handles_that_never_were) {
+TEST(bad_handles_that_are_invalid) {
   struct scene scene;
   char memory[256];
   memset(memory, 0x5a, sizeof memory);
   scene_begin_open(&scene);
-  /* None may be followed: some point nowhere, some into memory that is not the library's. */
+  /* The library must not dereference any of them: some are invalid addresses, some point to memory of the test. */
   void *const garbage[] = { (void *)(uintptr_t)1, (void *)(uintptr_t)0xdeadbeef, (void *)UINTPTR_MAX, (void *)INTPTR_MAX,
                             memory, &scene, (char *)scene.queue + (1 << 20), (void *)((uintptr_t)scene.queue ^ ((uintptr_t)1 << 40)) };
   for (size_t index = 0; index < sizeof garbage / sizeof garbage[0]; index++) {
@@ -25,7 +25,7 @@ TEST(bad_handles_that_never_were) {
   scene_end(&scene);
 }
 
-TEST(bad_open_without_pointers) {
+TEST(bad_open_with_null_pointers) {
   struct scene scene;
   msgq_queue *queue = NULL;
   scene_begin(&scene);
@@ -35,7 +35,7 @@ TEST(bad_open_without_pointers) {
   scene_end(&scene);
 }
 
-TEST(bad_pointers_that_are_null) {
+TEST(bad_null_pointers) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
@@ -79,7 +79,7 @@ TEST(bad_pointers_that_are_null) {
   scene_end(&scene);
 }
 
-TEST(bad_nothing_to_free_or_to_look_at) {
+TEST(bad_null_to_free_and_size_functions) {
   msgq_text_free(NULL);
   msgq_conversations_free(NULL);
   CHECK_NUMBER(0, msgq_conversations_size(NULL));
@@ -102,18 +102,6 @@ TEST(bad_draft_pointers) {
   draft.metadata = no_value;
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
   CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
-  scene_end(&scene);
-}
-
-TEST(bad_calls_after_close) {
-  struct scene scene;
-  scene_begin_open(&scene);
-  put(&scene, "id", "ana", "hello");
-  msgq_queue *queue = scene.queue;
-  scene_close(&scene);
-  every_call_answers(queue, MSGQ_CLOSED);
-  scene_open(&scene);
-  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "id"));
   scene_end(&scene);
 }
 
@@ -144,7 +132,7 @@ TEST(bad_tokens) {
   scene_end(&scene);
 }
 
-TEST(bad_outcome_texts_without_an_end) {
+TEST(bad_outcome_texts_without_a_terminator) {
   struct scene scene;
   struct stub stub;
   msgq_message *message = NULL;
@@ -156,18 +144,18 @@ TEST(bad_outcome_texts_without_an_end) {
   outcome.verdict = MSGQ_VERDICT_REJECT;
   memset(outcome.text, 'x', sizeof outcome.text);
   memset(outcome.retry_after, '9', sizeof outcome.retry_after);
-  outcome.text[10] = (char)0xff; /* raw text of a receiver need not be UTF-8 */
+  outcome.text[10] = (char)0xff; /* text from a receiver need not be UTF-8 */
   CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
   REQUIRE_OK(msgq_get(scene.queue, "a", &message));
   REQUIRE(message->failure != NULL);
-  CHECK_NUMBER(MSGQ_FAILURE_REJECTED, message->failure->kind); /* what a rejection without a kind is */
+  CHECK_NUMBER(MSGQ_FAILURE_REJECTED, message->failure->kind); /* the kind of a rejection that sets none */
   CHECK(strncmp("xxxxxxxxxx", message->failure->text, 10) == 0 && strlen(message->failure->text) < 1024);
   msgq_message_free(message);
   scene_end(&scene);
 }
 
-TEST(bad_numbers_for_words) {
+TEST(bad_enum_and_range_arguments) {
   struct scene scene;
   msgq_filter filter = MSGQ_FILTER_INIT;
   msgq_page *list = NULL;
@@ -202,7 +190,7 @@ TEST(bad_numbers_for_words) {
   scene_end(&scene);
 }
 
-TEST(bad_room_for_a_relative_time) {
+TEST(bad_buffer_sizes_for_a_relative_time) {
   char text[16];
   for (size_t size = 0; size <= sizeof "Just now"; size++) {
     memset(text, '#', sizeof text);
@@ -212,14 +200,3 @@ TEST(bad_room_for_a_relative_time) {
   }
 }
 
-TEST(bad_register_without_a_function) {
-  struct scene scene;
-  struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  /* Nothing is registered, so nothing keeps the context: it is let go, once, at the latest when the queue is closed. */
-  CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, NULL, &stub, stub_release));
-  scene_close(&scene);
-  CHECK_NUMBER(1, atomic_load(&stub.released));
-  scene_end(&scene);
-}

@@ -1,4 +1,4 @@
-/* struct_size: nothing, too small, larger with zeros beyond, larger with something beyond. */
+/* struct_size: 0, too small, larger with zeros at the end, larger with other bytes at the end. */
 #include <string.h>
 
 #include "check.h"
@@ -7,14 +7,14 @@
 
 enum { beyond = 64 };
 
-/* A struct of a later version: the known one and something behind it. */
+/* A struct of a later version: the known struct and more bytes. */
 #define LATER(type) \
   struct {          \
     type known;     \
     char more[beyond]; \
   }
 
-/* Sizes that no version can have. */
+/* Sizes that no version has. */
 enum { impossible_count = 7 };
 static uint32_t impossible(size_t index, size_t known) {
   const uint32_t sizes[impossible_count] = { 0, 1, 3, 4, (uint32_t)known - 1, UINT32_MAX / 2, UINT32_MAX };
@@ -131,7 +131,7 @@ TEST(bad_size_of_reports_and_drain_options) {
   later_report.more[beyond - 1] = 1;
   CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, NULL, &later_report.known));
   later_report.more[beyond - 1] = 0;
-  /* Refused before anything was sent. */
+  /* The calls above were refused before anything was sent. */
   CHECK_NUMBER(0, atomic_load(&stub.calls));
   CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &later_options.known, &later_report.known));
   CHECK_NUMBER(1, later_report.known.sent);

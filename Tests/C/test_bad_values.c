@@ -1,4 +1,4 @@
-/* Values that cannot be right: options, strings, sizes of structs. Nothing changes. */
+/* Option values and strings out of range. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void refuse_options(const struct scene *scene, const msgq_options *option
   if (queue != NULL) msgq_close(queue, 0);
 }
 
-/* Opens with one field changed. */
+/* Checks that msgq_open refuses one value of one option. */
 #define REFUSE(field, value)                         \
   do {                                               \
     msgq_options options = MSGQ_OPTIONS_INIT;        \
@@ -59,8 +59,7 @@ TEST(bad_options_out_of_range) {
   scene_end(&scene);
 }
 
-/* Where 0 has no meaning of its own it is the default; where it has one, it keeps it. */
-TEST(contract_zero_options_are_the_defaults) {
+TEST(contract_zero_options_mean_the_defaults) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -84,7 +83,7 @@ TEST(contract_zero_options_are_the_defaults) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   drain(&scene);
   CHECK_NUMBER(30000, atomic_load(&stub.timeout_ms));
-  CHECK(delay_of(&scene, "a") >= 5000 && delay_of(&scene, "a") < 10000); /* after the end of the attempt */
+  CHECK(delay_of(&scene, "a") >= 5000 && delay_of(&scene, "a") < 10000);
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_QUEUED && attempts_of(&scene, "a") == 2);
   CHECK_NUMBER(3000, atomic_load(&stub.timeout_ms));
@@ -92,7 +91,7 @@ TEST(contract_zero_options_are_the_defaults) {
   scene_end(&scene);
 }
 
-TEST(contract_a_base_above_the_default_cap_raises_it) {
+TEST(contract_a_base_above_the_default_cap_raises_the_cap) {
   struct scene scene;
   scene_begin(&scene);
   scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
@@ -103,7 +102,7 @@ TEST(contract_a_base_above_the_default_cap_raises_it) {
   scene_end(&scene);
 }
 
-TEST(contract_an_option_whose_zero_means_something_keeps_it) {
+TEST(contract_zero_is_kept_where_it_has_a_meaning) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -126,7 +125,7 @@ TEST(contract_an_option_whose_zero_means_something_keeps_it) {
   scene_end(&scene);
 }
 
-TEST(bad_options_at_the_ends_of_their_ranges_are_good) {
+TEST(contract_options_at_the_ends_of_their_ranges_are_accepted) {
   struct scene scene;
   msgq_options least = MSGQ_OPTIONS_INIT, most = MSGQ_OPTIONS_INIT;
   scene_begin(&scene);
@@ -154,7 +153,7 @@ TEST(bad_options_at_the_ends_of_their_ranges_are_good) {
   scene_end(&scene);
 }
 
-TEST(bad_options_of_the_backoff) {
+TEST(bad_backoff_options) {
   static const int64_t ladder[65] = { 0 }, negative[] = { -1 }, too_long[] = { 7 * 86400000 + 1 };
   static const struct {
     int64_t base, cap;
@@ -234,7 +233,7 @@ TEST(bad_strings_in_a_draft) {
   scene_end(&scene);
 }
 
-TEST(bad_metadata_with_a_key_twice) {
+TEST(bad_metadata_with_a_duplicate_key) {
   struct scene scene;
   const msgq_pair pairs[] = { { "a", "1" }, { "b", "2" }, { "a", "3" } };
   scene_begin_open(&scene);

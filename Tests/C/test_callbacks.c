@@ -1,4 +1,4 @@
-/* What callbacks may do: everything but closing. */
+/* Calls inside callbacks: all are allowed except msgq_close. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct inside {
   msgq_queue *queue;
   atomic_int failures;
   atomic_int runs;
-  const char *path; /* of a second store to open and close there */
+  const char *path; /* of a second store that the callback opens and closes */
 };
 
 static void expect(struct inside *inside, msgq_result expected, msgq_result actual, const char *what) {
@@ -21,7 +21,7 @@ static void expect(struct inside *inside, msgq_result expected, msgq_result actu
   fprintf(stderr, "  inside a callback: %s is %s\n", what, msgq_result_name(actual));
 }
 
-/* Every kind of call, on the queue whose callback this runs in. */
+/* Calls every function on the queue that runs this callback. */
 static void call_everything(struct inside *inside) {
   msgq_queue *queue = inside->queue, *other = NULL;
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -38,7 +38,7 @@ static void call_everything(struct inside *inside) {
   char *text = NULL;
   draft.id = "inner";
   draft.conversation = "inner";
-  draft.not_before_ms = wall_ms() + 3600000; /* so that no drain comes between */
+  draft.not_before_ms = wall_ms() + 3600000; /* so that no drain sends it meanwhile */
   outcome.verdict = MSGQ_VERDICT_SENT;
   expect(inside, MSGQ_CONFLICT, msgq_close(queue, 0), "close");
   expect(inside, MSGQ_OK, msgq_enqueue(queue, &draft, NULL), "enqueue");
@@ -103,7 +103,7 @@ TEST(callbacks_every_call_works_inside_a_transport) {
   struct inside inside;
   begin_inside(&scene, &inside);
   REQUIRE_OK(msgq_set_transport(scene.queue, transport_calls, &inside, NULL));
-  /* The drain that the callback starts joins this one: it is one drain for both. */
+  /* The drain that the callback starts joins this one. */
   CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, NULL, NULL));
   AWAIT(status_of(&scene, "outer") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(1, atomic_load(&inside.runs));
@@ -139,7 +139,7 @@ static void release_counts(void *context) {
   atomic_fetch_add(&inside->runs, 100);
 }
 
-TEST(callbacks_a_handler_may_take_itself_away) {
+TEST(callbacks_a_handler_can_remove_itself) {
   struct scene scene;
   struct inside inside;
   begin_inside(&scene, &inside);
@@ -153,7 +153,7 @@ TEST(callbacks_a_handler_may_take_itself_away) {
   scene_end(&scene);
 }
 
-TEST(callbacks_a_verdict_of_zero_is_never_success) {
+TEST(callbacks_an_unknown_verdict_is_a_failure) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_UNKNOWN);
@@ -169,14 +169,14 @@ TEST(callbacks_a_verdict_of_zero_is_never_success) {
 
 static msgq_verdict sends_with_raw_text(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   (void)context, (void)delivery;
-  /* As a receiver's answer may be when it is cut to fit: half a character at its end, or no UTF-8 at all. */
+  /* Text that is not UTF-8 and ends inside a character, as a truncated answer of a receiver. */
   memset(out->text, 'x', sizeof out->text);
   memcpy(out->text + sizeof out->text - 2, "\xe2", 2);
   out->text[10] = (char)0xff;
   return MSGQ_VERDICT_SENT;
 }
 
-TEST(callbacks_a_success_is_one_whatever_its_text) {
+TEST(callbacks_a_success_with_invalid_text_is_a_success) {
   struct scene scene;
   scene_begin_open(&scene);
   REQUIRE_OK(msgq_set_transport(scene.queue, sends_with_raw_text, NULL, NULL));
@@ -186,7 +186,7 @@ TEST(callbacks_a_success_is_one_whatever_its_text) {
   scene_end(&scene);
 }
 
-TEST(callbacks_events_come_in_order_and_after_the_disk) {
+TEST(callbacks_status_events_come_in_order_with_the_failure) {
   struct post post;
   char path[128], id[8];
   post_begin_open(&post);
@@ -212,7 +212,7 @@ TEST(callbacks_events_come_in_order_and_after_the_disk) {
   post_end(&post);
 }
 
-TEST(callbacks_every_event_has_its_time) {
+TEST(callbacks_event_times_never_decrease) {
   struct post post;
   int64_t last = wall_ms();
   post_begin_open(&post);

@@ -1,4 +1,4 @@
-/* Clocks that are not what they were: the wall clock is set, and time began at another point. */
+/* Changes of the system clock, and time namespaces with other offsets. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -28,15 +28,15 @@ static bool set_clock(int64_t time) {
   return clock_settime(CLOCK_REALTIME, &setting) == 0;
 }
 
-/* Sets the system's clock forward until `stop` is closed, or for a second, and back to where it would be by then. A process of its own: whatever
-   becomes of the test, it sets the clock back. */
+/* Sets the system clock 40 s forward until `stop` is closed, or for 1 s, and then back. Runs in its own process, so that the clock is
+   set back even if the test ends early. */
 static void shift_clock(int go, int stop) {
   char byte;
   struct pollfd end = { stop, POLLIN, 0 };
   for (int number = 1; number < 32; number++) {
     if (number != SIGKILL && number != SIGSTOP) signal(number, SIG_IGN);
   }
-  if (read(go, &byte, 1) != 1) _exit(0); /* the test ended before */
+  if (read(go, &byte, 1) != 1) _exit(0); /* the test ended first */
   int64_t ahead = nanoseconds(clock_now(CLOCK_REALTIME)) - nanoseconds(clock_now(CLOCK_MONOTONIC));
   bool done = set_clock(nanoseconds(clock_now(CLOCK_MONOTONIC)) + ahead + 40LL * 1000000000);
   poll(&end, 1, 1000);
@@ -64,12 +64,12 @@ static struct shifter shifter_start(void) {
   return shifter;
 }
 
-TEST_ALONE(X5_a_clock_that_is_set_is_noticed_at_once) {
+TEST_ALONE(X5_a_change_of_the_system_clock_takes_effect_at_once) {
   struct scene scene;
   struct stub stub;
   int status = -1;
   struct timespec now = clock_now(CLOCK_REALTIME);
-  if (clock_settime(CLOCK_REALTIME, &now) != 0) SKIP("the system lets nobody set its clock here");
+  if (clock_settime(CLOCK_REALTIME, &now) != 0) SKIP("the system does not permit setting the clock");
   struct shifter shifter = shifter_start();
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
@@ -79,10 +79,10 @@ TEST_ALONE(X5_a_clock_that_is_set_is_noticed_at_once) {
   put_timed(&scene, "too late", "ana", wall_ms() + 60000, 0);
   REQUIRE_OK(msgq_pause(scene.queue, "ben"));
   put_timed(&scene, "expires", "ben", 0, wall_ms() + 30000);
-  pause_ms(50); /* the engine sleeps by now */
+  pause_ms(50); /* by then the engine waits for its timer */
   CHECK_NUMBER(0, atomic_load(&stub.calls));
   CHECK(write(shifter.go, "", 1) == 1);
-  /* Without a call into the library: that would wake it. */
+  /* This loop does not call the library, because a call would wake the engine. */
   for (int64_t end = steady_ms() + 800; atomic_load(&stub.calls) == 0 && steady_ms() < end;) pause_ms(1);
   for (int64_t end = steady_ms() + 100; !journal_reached(&scene.journal, "expires", MSGQ_STATUS_FAILED) && steady_ms() < end;) pause_ms(1);
   close(shifter.stop);
@@ -96,12 +96,12 @@ TEST_ALONE(X5_a_clock_that_is_set_is_noticed_at_once) {
   close(shifter.go);
 }
 
-TEST_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
+TEST_ALONE(M6_setting_the_clock_forward_does_not_end_a_retry_after) {
   struct scene scene;
   struct stub stub;
   int status = -1;
   struct timespec now = clock_now(CLOCK_REALTIME);
-  if (clock_settime(CLOCK_REALTIME, &now) != 0) SKIP("the system lets nobody set its clock here");
+  if (clock_settime(CLOCK_REALTIME, &now) != 0) SKIP("the system does not permit setting the clock");
   struct shifter shifter = shifter_start();
   scene_begin(&scene);
   stub_begin(&stub, MSGQ_VERDICT_RETRY);
@@ -114,7 +114,7 @@ TEST_ALONE(M6_a_clock_that_is_set_forward_does_not_end_a_retry_after) {
   put_timed(&scene, "b", "ben", wall_ms() + 30000, 0);
   AWAIT(atomic_load(&stub.calls) == 1 && status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
   CHECK(write(shifter.go, "", 1) == 1);
-  /* What goes by the wall clock is sent now, and so the engine has seen it. */
+  /* The message with a not-before time is sent now, so the engine has noticed the new time. */
   AWAIT(atomic_load(&stub.calls) == 2);
   pause_ms(100);
   CHECK_NUMBER(2, atomic_load(&stub.calls));
@@ -134,8 +134,8 @@ static bool write_offset(const char *text) {
   return written;
 }
 
-/* What the queue does by time where CLOCK_BOOTTIME is so many seconds before CLOCK_MONOTONIC. The number of failed checks. */
-static int live_there(int64_t seconds) {
+/* Checks retries and not-before times where CLOCK_BOOTTIME is `seconds` ahead of CLOCK_MONOTONIC. Returns the number of failed checks. */
+static int check_timers(int64_t seconds) {
   static const int64_t ladder[] = { 50, 50, 50 };
   struct scene scene;
   struct stub stub;
@@ -150,27 +150,27 @@ static int live_there(int64_t seconds) {
   int64_t start = steady_ms(), cpu = process_cpu_ms();
   put(&scene, "a", "ana", "hello");
   AWAIT(atomic_load(&stub.calls) == 4);
-  CHECK(steady_ms() - start >= 150 && steady_ms() - start < 150 + check_patience_ms() / 10);
+  CHECK(steady_ms() - start >= 150 && steady_ms() - start < 150 + check_timeout_ms() / 10);
   AWAIT(journal_reached(&scene.journal, "a", MSGQ_STATUS_FAILED));
   stub.verdict = MSGQ_VERDICT_SENT;
   put_timed(&scene, "b", "ben", wall_ms() + 100, 0);
   AWAIT(journal_reached(&scene.journal, "b", MSGQ_STATUS_SENT));
-  CHECK(steady_ms() - start < 150 + check_patience_ms() / 5);
-  CHECK(process_cpu_ms() - cpu < 100); /* a timer that is always in the past does the same, and never sleeps */
+  CHECK(steady_ms() - start < 150 + check_timeout_ms() / 5);
+  CHECK(process_cpu_ms() - cpu < 100); /* with a timer in the past the results are the same, but the engine never sleeps */
   scene_end(&scene);
   return (int)check_failures();
 }
 
-static void live_in_a_time_of_its_own(const char *offset, int64_t seconds) {
+static void run_in_time_namespace(const char *offset, int64_t seconds) {
   int status = -1;
-  if (unshare(CLONE_NEWTIME) != 0 || !write_offset(offset)) SKIP("the system gives no time namespace");
+  if (unshare(CLONE_NEWTIME) != 0 || !write_offset(offset)) SKIP("the system does not permit a time namespace");
   fflush(NULL);
-  pid_t child = fork(); /* children are in it, this process is not */
-  if (child == 0) _exit(live_there(seconds));
+  pid_t child = fork(); /* children are in the namespace, this process is not */
+  if (child == 0) _exit(check_timers(seconds));
   REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
   CHECK_NUMBER(0, status);
 }
 
-TEST_ALONE(retries_come_in_time_where_the_machine_is_said_to_have_slept) { live_in_a_time_of_its_own("boottime 1000000 0\n", 1000000); }
+TEST_ALONE(retries_are_on_time_with_boottime_ahead_of_monotonic) { run_in_time_namespace("boottime 1000000 0\n", 1000000); }
 
-TEST_ALONE(retries_come_in_time_where_it_was_awake_for_longer_than_it_ran) { live_in_a_time_of_its_own("monotonic 1000000 0\n", -1000000); }
+TEST_ALONE(retries_are_on_time_with_monotonic_ahead_of_boottime) { run_in_time_namespace("monotonic 1000000 0\n", -1000000); }

@@ -1,4 +1,4 @@
-/* msgq_close_async: closing without waiting, on threads and in msgq_poll. */
+/* msgq_close_async: closing without blocking, on threads and in msgq_poll. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ struct closed {
   msgq_result result;
   char detail[256];
   pthread_t thread;
-  struct stub *stub; /* its releases are counted when the call comes */
+  struct stub *stub; /* releases_before: its releases before the callback */
   int releases_before;
 };
 
@@ -31,7 +31,7 @@ static void never_closed(void *context, msgq_result result) {
   CHECK(false);
 }
 
-/* The queue has a message of `ana` in flight, whose transport does not return. */
+/* Opens a queue with one message in flight, whose transport does not return. */
 static void begin_in_flight(struct scene *scene, struct stub *stub, struct closed *closed) {
   *closed = (struct closed){ .stub = stub };
   stub_begin(stub, MSGQ_VERDICT_SENT);
@@ -43,14 +43,14 @@ static void begin_in_flight(struct scene *scene, struct stub *stub, struct close
   AWAIT(atomic_load(&stub->inside) == 1);
 }
 
-TEST(close_async_returns_at_once_and_tells_when_it_is_done) {
+TEST(close_async_returns_at_once_and_calls_back_when_done) {
   struct scene scene;
   struct stub stub;
   struct closed closed;
   msgq_counts counts = MSGQ_COUNTS_INIT;
   begin_in_flight(&scene, &stub, &closed);
   REQUIRE_OK(msgq_close_async(scene.queue, -1, on_closed, &closed));
-  /* No call is taken any more, and the second closing is not told. */
+  /* Calls are refused from now on, and the callback of a second close is never called. */
   CHECK_RESULT(MSGQ_CLOSED, msgq_count(scene.queue, NULL, &counts));
   CHECK_RESULT(MSGQ_CLOSED, msgq_close_async(scene.queue, -1, never_closed, NULL));
   CHECK_NUMBER(0, atomic_load(&closed.calls));
@@ -69,7 +69,7 @@ TEST(close_async_returns_at_once_and_tells_when_it_is_done) {
   scene_end(&scene);
 }
 
-TEST(close_async_tells_that_its_time_ran_out) {
+TEST(close_async_reports_a_timeout) {
   struct scene scene;
   struct stub stub;
   struct closed closed;
@@ -89,13 +89,13 @@ TEST(close_async_without_a_callback_closes) {
   struct scene scene;
   scene_begin_open(&scene);
   REQUIRE_OK(msgq_close_async(scene.queue, 0, NULL, NULL));
-  CHECK_RESULT(MSGQ_CLOSED, msgq_close(scene.queue, -1)); /* answers when the store is closed */
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close(scene.queue, -1)); /* returns when the store is closed */
   scene.queue = NULL;
   scene_open(&scene);
   scene_end(&scene);
 }
 
-TEST(close_async_refuses_what_is_no_queue) {
+TEST(close_async_refuses_invalid_handles) {
   CHECK_RESULT(MSGQ_INVALID, msgq_close_async(NULL, 0, never_closed, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_close_async((msgq_queue *)(uintptr_t)16, 0, never_closed, NULL));
 }
@@ -166,7 +166,7 @@ static bool is_readable(int descriptor, int timeout_ms) {
   return poll(&entry, 1, timeout_ms) == 1 && (entry.revents & POLLIN) != 0;
 }
 
-/* The queue is polled and has a drain that waits for an answer that comes later. */
+/* Opens a polled queue with a drain that waits for an answer. */
 static void begin_polled(struct scene *scene, struct stub *stub, struct closed *closed, atomic_int *drained) {
   *closed = (struct closed){ .stub = stub };
   stub_begin(stub, MSGQ_VERDICT_PENDING);
@@ -179,7 +179,7 @@ static void begin_polled(struct scene *scene, struct stub *stub, struct closed *
   while (atomic_load(&stub->calls) == 0) REQUIRE_OK(msgq_poll(scene->queue, -1, NULL));
 }
 
-TEST(close_async_of_a_polled_queue_calls_nobody_but_in_poll) {
+TEST(close_async_of_a_polled_queue_runs_callbacks_only_in_poll) {
   struct scene scene;
   struct stub stub;
   struct closed closed;
@@ -188,14 +188,14 @@ TEST(close_async_of_a_polled_queue_calls_nobody_but_in_poll) {
   begin_polled(&scene, &stub, &closed, &drained);
   int descriptor = msgq_fd(scene.queue);
   REQUIRE_OK(msgq_close_async(scene.queue, 0, on_closed, &closed));
-  CHECK_RESULT(MSGQ_CLOSED, msgq_close(scene.queue, -1)); /* answers when the store is closed */
-  /* It stays readable until everything was told. */
-  REQUIRE(is_readable(descriptor, (int)check_patience_ms()));
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close(scene.queue, -1)); /* returns when the store is closed */
+  /* The descriptor stays readable until all callbacks ran. */
+  REQUIRE(is_readable(descriptor, (int)check_timeout_ms()));
   CHECK_NUMBER(descriptor, msgq_fd(scene.queue));
   CHECK_NUMBER(0, atomic_load(&closed.calls) + atomic_load(&stub.released) + atomic_load(&drained));
   while (atomic_load(&closed.calls) == 0) REQUIRE_OK(msgq_poll(scene.queue, -1, &ran));
   CHECK(ran > 0);
-  CHECK_RESULT(MSGQ_TIMEOUT, closed.result); /* the answer did not come */
+  CHECK_RESULT(MSGQ_TIMEOUT, closed.result); /* the transport never answered */
   CHECK(pthread_equal(pthread_self(), closed.thread));
   CHECK_NUMBER(1, closed.releases_before);
   CHECK_NUMBER(1, atomic_load(&drained));
@@ -211,7 +211,7 @@ static void *poll_until_closed(void *context) {
   return NULL;
 }
 
-TEST(close_async_wakes_the_thread_that_polls) {
+TEST(close_async_wakes_polling_threads) {
   struct scene scene;
   struct stub stub;
   struct closed closed;
@@ -235,8 +235,9 @@ static void *drain_until_closed(void *context) {
   return NULL;
 }
 
-/* The thread that drains runs the callbacks of a queue that nobody polls, so that its drain ends. What is left is told in msgq_poll. */
-TEST(close_async_ends_a_drain_of_a_queue_that_nobody_polls) {
+/* The draining thread runs the callbacks of a queue that is not polled, so that its drain ends. The callback of the close runs in
+   msgq_poll. */
+TEST(close_async_ends_a_drain_of_a_queue_that_is_not_polled) {
   struct scene scene;
   struct stub stub;
   struct closed closed = { .calls = 0 };
@@ -258,18 +259,18 @@ TEST(close_async_ends_a_drain_of_a_queue_that_nobody_polls) {
   scene_end(&scene);
 }
 
-static void *close_async_it(void *context) {
+static void *run_close_async(void *context) {
   struct self_closing *self = context;
   if (msgq_close_async(self->queue, -1, on_closed, &self->closed) == MSGQ_OK) atomic_fetch_add(&self->result, 1);
   return NULL;
 }
 
-TEST(close_async_from_eight_threads_is_told_once) {
+TEST(close_async_from_eight_threads_calls_back_once) {
   struct scene scene;
   pthread_t threads[8];
   scene_begin_open(&scene);
   struct self_closing self = { .queue = scene.queue, .result = 0 };
-  for (int index = 0; index < 8; index++) REQUIRE(pthread_create(&threads[index], NULL, close_async_it, &self) == 0);
+  for (int index = 0; index < 8; index++) REQUIRE(pthread_create(&threads[index], NULL, run_close_async, &self) == 0);
   for (int index = 0; index < 8; index++) pthread_join(threads[index], NULL);
   AWAIT(atomic_load(&self.closed.calls) == 1);
   CHECK_NUMBER(1, atomic_load(&self.result));

@@ -1,4 +1,4 @@
-/* Closing while much goes on. */
+/* msgq_close while other threads drain, close and open. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,12 +30,12 @@ static void *drain_until_closed(void *context) {
   atomic_store(&closing->draining, true);
   msgq_result result = msgq_drain(closing->scene.queue, NULL, &report);
   if (result == MSGQ_OK && report.stop == MSGQ_STOP_CLOSED) atomic_fetch_add(&closing->stopped, 1);
-  else if (result == MSGQ_CLOSED) atomic_fetch_add(&closing->stopped, 1); /* it came when the queue was gone */
+  else if (result == MSGQ_CLOSED) atomic_fetch_add(&closing->stopped, 1); /* called after the close */
   else atomic_fetch_add(&closing->other, 1);
   return NULL;
 }
 
-static void *close_it(void *context) {
+static void *run_close(void *context) {
   struct closing *closing = context;
   msgq_result result = msgq_close(closing->scene.queue, -1);
   atomic_fetch_add(result == MSGQ_OK ? &closing->ok : result == MSGQ_CLOSED ? &closing->closed : &closing->other, 1);
@@ -53,8 +53,8 @@ static void begin_closing(struct closing *closing, msgq_callbacks callbacks) {
   for (int number = 0; number < 100; number++) put(&closing->scene, NULL, names[number % 4], "hello");
 }
 
-/* Nothing was lost, nothing was sent twice. */
-static void look_again(struct closing *closing) {
+/* Opens the store again and checks that nothing was lost and nothing was sent twice. */
+static void check_after_reopen(struct closing *closing) {
   closing->scene.queue = NULL;
   scene_open(&closing->scene);
   msgq_counts counts = counts_of(&closing->scene, NULL);
@@ -71,28 +71,28 @@ TEST(close_from_eight_threads_while_three_drain) {
     begin_closing(&closing, polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD);
     for (int index = 0; index < 3; index++) REQUIRE(pthread_create(&drainers[index], NULL, drain_until_closed, &closing) == 0);
     AWAIT(atomic_load(&closing.calls) >= 5);
-    for (int index = 0; index < 8; index++) REQUIRE(pthread_create(&closers[index], NULL, close_it, &closing) == 0);
+    for (int index = 0; index < 8; index++) REQUIRE(pthread_create(&closers[index], NULL, run_close, &closing) == 0);
     for (int index = 0; index < 8; index++) pthread_join(closers[index], NULL);
     for (int index = 0; index < 3; index++) pthread_join(drainers[index], NULL);
     CHECK_NUMBER(1, atomic_load(&closing.ok));
     CHECK_NUMBER(7, atomic_load(&closing.closed));
     CHECK_NUMBER(3, atomic_load(&closing.stopped));
-    look_again(&closing);
+    check_after_reopen(&closing);
   }
 }
 
-TEST(close_while_the_engine_sends_by_itself) {
+TEST(close_during_an_async_drain) {
   struct closing closing;
   begin_closing(&closing, MSGQ_CALLBACKS_THREAD);
   REQUIRE_OK(msgq_drain_async(closing.scene.queue, NULL, NULL, NULL));
   AWAIT(atomic_load(&closing.calls) >= 3);
   msgq_queue *queue = closing.scene.queue;
-  CHECK_RESULT(MSGQ_OK, msgq_close(queue, check_patience_ms()));
+  CHECK_RESULT(MSGQ_OK, msgq_close(queue, check_timeout_ms()));
   CHECK_RESULT(MSGQ_CLOSED, msgq_close(queue, 0));
-  look_again(&closing);
+  check_after_reopen(&closing);
 }
 
-TEST(close_with_no_patience_at_all) {
+TEST(close_with_timeout_zero_during_an_async_drain) {
   struct closing closing;
   begin_closing(&closing, MSGQ_CALLBACKS_THREAD);
   REQUIRE_OK(msgq_drain_async(closing.scene.queue, NULL, NULL, NULL));
@@ -100,7 +100,7 @@ TEST(close_with_no_patience_at_all) {
   msgq_result result = msgq_close(closing.scene.queue, 0);
   CHECK(result == MSGQ_OK || result == MSGQ_TIMEOUT);
   closing.scene.queue = NULL;
-  pause_ms(20); /* calls that were left behind come back */
+  pause_ms(20); /* transport calls in flight return meanwhile */
   scene_open(&closing.scene);
   msgq_counts counts = counts_of(&closing.scene, NULL);
   CHECK_NUMBER(100, counts.queued + counts.sent);
@@ -108,7 +108,7 @@ TEST(close_with_no_patience_at_all) {
   scene_end(&closing.scene);
 }
 
-/* A thread that keeps the queue in a place of its own and closes it when it ends. */
+/* A thread that stores the queue as thread-specific data, whose destructor closes it. */
 static pthread_key_t kept;
 static atomic_int closed_by_thread;
 
@@ -116,25 +116,25 @@ static void close_kept(void *queue) {
   if (msgq_close(queue, -1) == MSGQ_OK) atomic_fetch_add(&closed_by_thread, 1);
 }
 
-static void *keep_it(void *queue) {
+static void *keep_queue(void *queue) {
   msgq_counts counts = MSGQ_COUNTS_INIT;
   pthread_setspecific(kept, queue);
   CHECK_RESULT(MSGQ_OK, msgq_count(queue, NULL, &counts));
-  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(queue, "nobody")); /* leaves a detail on this thread */
+  CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(queue, "nobody")); /* sets an error detail on this thread */
   return NULL;
 }
 
-TEST(close_from_the_destructor_of_a_thread) {
+TEST(close_from_a_thread_local_destructor) {
   struct closing closing;
   pthread_t thread;
   begin_closing(&closing, MSGQ_CALLBACKS_THREAD);
   REQUIRE(pthread_key_create(&kept, close_kept) == 0);
   REQUIRE_OK(msgq_drain_async(closing.scene.queue, NULL, NULL, NULL));
-  REQUIRE(pthread_create(&thread, NULL, keep_it, closing.scene.queue) == 0);
+  REQUIRE(pthread_create(&thread, NULL, keep_queue, closing.scene.queue) == 0);
   pthread_join(thread, NULL);
   CHECK_NUMBER(1, atomic_load(&closed_by_thread));
   pthread_key_delete(kept);
-  look_again(&closing);
+  check_after_reopen(&closing);
 }
 
 static void *open_and_close(void *context) {

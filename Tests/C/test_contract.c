@@ -1,18 +1,18 @@
-/* Version, words and defaults: what needs no queue. */
+/* Version, result names and defaults, without a queue. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
 
-TEST(contract_version_is_the_headers) {
+TEST(contract_version_matches_the_header) {
   char expected[32];
   snprintf(expected, sizeof expected, "%d.%d.%d", MSGQ_VERSION_MAJOR, MSGQ_VERSION_MINOR, MSGQ_VERSION_PATCH);
   CHECK_TEXT(expected, msgq_version());
   CHECK_NUMBER(MSGQ_VERSION_NUMBER, msgq_version_number());
 }
 
-TEST(contract_results_have_their_names) {
+TEST(contract_result_names) {
   static const char *const names[] = {
     "MSGQ_OK",     "MSGQ_INVALID", "MSGQ_NOT_FOUND", "MSGQ_DUPLICATE", "MSGQ_CONFLICT", "MSGQ_BUSY",       "MSGQ_FULL",
     "MSGQ_TOO_LARGE", "MSGQ_LOCKED", "MSGQ_CLOSED",  "MSGQ_FORKED",    "MSGQ_CORRUPT",  "MSGQ_STORAGE",    "MSGQ_UNKNOWN",
@@ -30,7 +30,7 @@ static void *detail_of_a_new_thread(void *context) {
   return NULL;
 }
 
-TEST(contract_error_detail_belongs_to_its_thread) {
+TEST(contract_error_detail_is_per_thread) {
   char other[64] = "not asked";
   pthread_t thread;
   CHECK_RESULT(MSGQ_INVALID, msgq_open(NULL, NULL, NULL));
@@ -107,7 +107,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
 }
 
-TEST(contract_init_macros_carry_their_sizes) {
+TEST(contract_init_macros_set_struct_size_and_defaults) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   msgq_filter filter = MSGQ_FILTER_INIT;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;

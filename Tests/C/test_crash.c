@@ -1,4 +1,4 @@
-/* kill -9 in the middle, and what the next start finds. */
+/* SIGKILL during sending, and the state after the next open. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "child.h"
 #include "post.h"
 
-/* Starts a child that sends one message, and kills it while the receiver has the request and has not answered. */
+/* Starts a child that sends one message, and kills it after the receiver got the request and before it answers. */
 static void kill_in_mid_attempt(struct post *post) {
   char port[8];
   post_begin_open(post);
@@ -34,7 +34,7 @@ static void check_cut_attempt(struct scene *scene, const char *id) {
   msgq_ledger_free(ledger);
 }
 
-TEST(X3_an_attempt_cut_by_a_crash_is_known_and_made_again) {
+TEST(X3_an_attempt_interrupted_by_a_crash_is_unknown_and_repeated) {
   struct post post;
   char order[64];
   kill_in_mid_attempt(&post);
@@ -45,11 +45,11 @@ TEST(X3_an_attempt_cut_by_a_crash_is_known_and_made_again) {
   CHECK_NUMBER(2, receiver_requests(post.receiver, "a")); /* once from each process, under the same id */
   CHECK_NUMBER(1, receiver_requests(post.receiver, "b"));
   receiver_order(post.receiver, NULL, order, sizeof order);
-  CHECK_TEXT("a a b", order); /* in its old place */
+  CHECK_TEXT("a a b", order); /* the message kept its place */
   post_end(&post);
 }
 
-TEST(X3_or_is_held_for_a_person) {
+TEST(X3_hold_interrupted_fails_an_interrupted_attempt) {
   struct post post;
   kill_in_mid_attempt(&post);
   post.scene.options.hold_interrupted = true;
@@ -65,17 +65,17 @@ TEST(X3_or_is_held_for_a_person) {
   post_end(&post);
 }
 
-TEST(Q12_what_enqueue_accepted_survives_kill_9) {
+TEST(Q12_accepted_messages_survive_kill_9) {
   struct scene scene;
-  enum { told = 60 };
-  static char ids[told][MSGQ_ID_SIZE];
+  enum { acknowledged = 60 };
+  static char ids[acknowledged][MSGQ_ID_SIZE];
   scene_begin(&scene);
   struct child child = child_start("compose", scene.path, "");
-  for (int number = 0; number < told; number++) child_line(&child, ids[number], sizeof ids[number]);
+  for (int number = 0; number < acknowledged; number++) child_line(&child, ids[number], sizeof ids[number]);
   child_kill(&child);
   scene_open(&scene);
   uint64_t place = 0;
-  for (int number = 0; number < told; number++) {
+  for (int number = 0; number < acknowledged; number++) {
     msgq_message *message = NULL;
     unsigned body = 0;
     REQUIRE_OK(msgq_get(scene.queue, ids[number], &message));
@@ -87,11 +87,11 @@ TEST(Q12_what_enqueue_accepted_survives_kill_9) {
     place = message->sequence;
     msgq_message_free(message);
   }
-  CHECK(counts_of(&scene, NULL).queued >= told);
+  CHECK(counts_of(&scene, NULL).queued >= acknowledged);
   scene_end(&scene);
 }
 
-TEST(R9_nothing_failed_is_dropped_by_kill_9) {
+TEST(R9_failed_messages_survive_kill_9) {
   struct post post;
   char port[8], line[32];
   post_begin_open(&post);
@@ -113,7 +113,7 @@ TEST(R9_nothing_failed_is_dropped_by_kill_9) {
   post_end(&post);
 }
 
-TEST(Q3_a_store_survives_kill_after_kill) {
+TEST(Q3_a_store_survives_repeated_kills) {
   struct scene scene;
   char id[MSGQ_ID_SIZE] = "";
   scene_begin(&scene);

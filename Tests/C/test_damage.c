@@ -1,4 +1,4 @@
-/* What is damaged is never shown as whole: ids, counts, state, numbers that cannot be. */
+/* Damage is never shown as intact data: ids, counts, the state row, impossible numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int64_t page_of(const struct scene *scene, const char *object) {
   return (sql_number(scene->path, sql) - 1) * page_size(scene);
 }
 
-/* In the index of ids, and nowhere else, "wanted-c" becomes "wanted-b": one bit. */
+/* Flips one bit in the index of ids, and only there, so that "wanted-c" becomes "wanted-b". */
 static void flip_in_index(struct scene *scene) {
   int64_t page = page_of(scene, "message_named");
   int64_t place = file_find(scene->path, "wanted-c", page);
@@ -28,7 +28,7 @@ static void check_ids(struct scene *scene) {
   msgq_message *message = NULL;
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_get(scene->queue, "wanted-b", &message));
   CHECK(message == NULL);
-  if (message != NULL) fprintf(stderr, "  wanted-b answers %s\n", message->id);
+  if (message != NULL) fprintf(stderr, "  wanted-b returned %s\n", message->id);
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(scene->queue, "wanted-b"));
   REQUIRE_OK(msgq_get(scene->queue, "wanted-c", &message));
   CHECK_TEXT("wanted-c", message->id);
@@ -39,7 +39,7 @@ static void check_ids(struct scene *scene) {
   CHECK_RESULT(MSGQ_DUPLICATE, msgq_enqueue(scene->queue, &draft, NULL));
 }
 
-TEST(D10_a_flipped_bit_in_the_index_of_ids_never_answers_another_message) {
+TEST(D10_a_flipped_bit_in_the_id_index_never_returns_another_message) {
   struct scene scene;
   scene_begin_open(&scene);
   put(&scene, "wanted-c", "ana", "hello c");
@@ -47,15 +47,15 @@ TEST(D10_a_flipped_bit_in_the_index_of_ids_never_answers_another_message) {
   scene_close(&scene);
   flip_in_index(&scene);
   scene_open(&scene);
-  check_told(&scene, "index");
+  await_storage_event(&scene, "index");
   check_ids(&scene);
   scene_close(&scene);
   CHECK_NUMBER(1, sql_number(scene.path, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"));
   scene_end(&scene);
 }
 
-/* A store that is too large to be checked whole at each opening. */
-TEST(D10_the_same_in_a_large_store) {
+/* A store that is too large to be checked completely by each msgq_open. */
+TEST(D10_a_flipped_bit_in_the_id_index_of_a_large_store_never_returns_another_message) {
   static char body[16384];
   struct scene scene;
   scene_begin_open(&scene);
@@ -75,7 +75,7 @@ TEST(D10_the_same_in_a_large_store) {
   scene_end(&scene);
 }
 
-/* 4 queued and 1 failed in "ana", 2 sent in "ben", 1 received and unread in "cem"; closed. */
+/* Makes a closed store: 4 queued and 1 failed in "ana", 2 sent in "ben", 1 received and unread in "cem". */
 static void begin_mixed(struct scene *scene) {
   struct stub stub;
   scene_begin_open(scene);
@@ -88,12 +88,12 @@ static void begin_mixed(struct scene *scene) {
   stub.verdict = MSGQ_VERDICT_REJECT;
   CHECK_NUMBER(1, drain(scene).failed);
   put_numbered(scene, 1, 4);
-  msgq_draft heard = MSGQ_DRAFT_INIT;
-  heard.id = "h1";
-  heard.conversation = "cem";
-  heard.body = "hello";
-  heard.body_size = 5;
-  REQUIRE_OK(msgq_record(scene->queue, &heard, "Cem", NULL));
+  msgq_draft received = MSGQ_DRAFT_INIT;
+  received.id = "h1";
+  received.conversation = "cem";
+  received.body = "hello";
+  received.body_size = 5;
+  REQUIRE_OK(msgq_record(scene->queue, &received, "Cem", NULL));
   REQUIRE_OK(msgq_set_transport(scene->queue, NULL, NULL, NULL));
   scene_close(scene);
 }
@@ -107,18 +107,18 @@ static void check_mixed_counts(struct scene *scene) {
   CHECK(cem.received == 1 && cem.unread == 1 && cem.queued == 0);
 }
 
-static void check_after_sql(const char *sql, const char *told) {
+static void check_after_sql(const char *sql, const char *reported) {
   struct scene scene;
   begin_mixed(&scene);
   sql_run(scene.path, sql);
   scene_open(&scene);
   unsigned failures = check_failures();
   check_mixed_counts(&scene);
-  if (told != NULL) check_told(&scene, told);
+  if (reported != NULL) await_storage_event(&scene, reported);
   put(&scene, "new", "ana", "new");
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "new"));
   scene_close(&scene);
-  /* Once: it is mended now. */
+  /* The next open reports nothing, because the store was repaired. */
   size_t before = journal_count(&scene.journal, MSGQ_EVENT_STORAGE);
   scene_open(&scene);
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "new"));
@@ -128,7 +128,7 @@ static void check_after_sql(const char *sql, const char *told) {
   scene_end(&scene);
 }
 
-TEST(D10_a_damaged_state_is_made_anew_and_told) {
+TEST(D10_a_damaged_state_row_is_rebuilt_and_reported) {
   static const char *const changes[] = {
     "UPDATE state SET queued = 77, unsent_bytes = 1",
     "UPDATE state SET queued = -9223372036854775807 - 1",
@@ -143,14 +143,13 @@ TEST(D10_a_damaged_state_is_made_anew_and_told) {
   for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) check_after_sql(changes[index], "state");
 }
 
-TEST(D10_altered_counts_of_a_conversation_are_counted_anew) {
+TEST(D10_altered_counts_of_a_conversation_are_recounted) {
   check_after_sql("UPDATE conversation SET queued = 99 WHERE name = 'ana'", NULL);
   check_after_sql("UPDATE conversation SET sent = sent + 1, unsent_bytes = 7", NULL);
   check_after_sql("UPDATE conversation SET queued = -9223372036854775807 - 1, failed = 9223372036854775807", NULL);
 }
 
-/* No number is given out again when the state that knew it is gone. */
-TEST(D10_a_state_made_anew_gives_out_no_number_twice) {
+TEST(D10_a_rebuilt_state_row_reuses_no_sequence_number) {
   struct scene scene;
   msgq_message *message = NULL;
   begin_mixed(&scene);
@@ -164,12 +163,12 @@ TEST(D10_a_state_made_anew_gives_out_no_number_twice) {
   scene_end(&scene);
 }
 
-/* A damaged message may be known by its place alone. */
+/* Returns whether the result is one of those that a call for a damaged message may return. Its id may be empty. */
 static bool is_answer(msgq_result result, const char *id) {
   return result == MSGQ_OK || result == MSGQ_CORRUPT || result == MSGQ_NOT_FOUND || (result == MSGQ_INVALID && id[0] == '\0');
 }
 
-/* Every reading call, on a store in which a number cannot be: an answer, and no wrong one. */
+/* Calls every reading function on a store with an impossible number, and checks that no wrong data is returned. */
 static void read_all(struct scene *scene) {
   static const char *const bodies[] = { "sent one", "sent two", "refused", "body 1", "body 2", "body 3", "body 4", "hello" };
   msgq_filter filter = MSGQ_FILTER_INIT;
@@ -208,7 +207,7 @@ static void read_all(struct scene *scene) {
   msgq_conversations_free(page);
 }
 
-TEST_ALONE(D10_numbers_that_cannot_be_are_refused_or_shown_as_damaged) {
+TEST_ALONE(D10_impossible_numbers_are_refused_or_shown_as_damaged) {
   static const char *const changes[] = {
     "UPDATE message SET body_size = 9223372036854775807 WHERE id = 'm1'",
     "UPDATE message SET body_size = -1 WHERE id = 'm1'",
@@ -296,7 +295,7 @@ TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
     CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m3"));
     CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "m4"));
     CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
-    AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) > 0); /* and it is told */
+    AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) > 0);
     if (check_failures() > failures) fprintf(stderr, "  after %s\n", changes[index]);
     scene_end(&scene);
   }

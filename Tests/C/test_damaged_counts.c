@@ -1,4 +1,4 @@
-/* Whatever is damaged in a message, and whatever is done with it afterwards: the counts are those of the messages that are there. */
+/* The counts match the messages of the store after any damage of a message and any operation on it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ static unsigned any(unsigned below) {
 static const char *const conversations[] = { "ana", "ben", "cem", "filler" };
 enum { conversation_count = 4 };
 
-/* Unsent and failed messages in "ana", sent ones in "ben", received ones in "cem"; `large`: too large to be checked whole when opened. */
+/* Makes a closed store: unsent and failed messages in "ana", sent ones in "ben", received ones in "cem". `large`: too large to be checked
+   completely by msgq_open. */
 static void begin(struct scene *scene, bool large) {
   static char body[16384];
   struct stub stub;
@@ -35,12 +36,12 @@ static void begin(struct scene *scene, bool large) {
   REQUIRE(drain(scene).failed == 1);
   put_numbered(scene, 1, 4);
   for (unsigned number = 1; number <= 2; number++) {
-    msgq_draft heard = MSGQ_DRAFT_INIT;
-    heard.id = number == 1 ? "h1" : "h2";
-    heard.conversation = "cem";
-    heard.body = "hello";
-    heard.body_size = 5;
-    REQUIRE_OK(msgq_record(scene->queue, &heard, "Cem", NULL));
+    msgq_draft received = MSGQ_DRAFT_INIT;
+    received.id = number == 1 ? "h1" : "h2";
+    received.conversation = "cem";
+    received.body = "hello";
+    received.body_size = 5;
+    REQUIRE_OK(msgq_record(scene->queue, &received, "Cem", NULL));
   }
   for (unsigned number = 0; large && number < 140; number++) {
     msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -52,7 +53,7 @@ static void begin(struct scene *scene, bool large) {
   scene_close(scene);
 }
 
-/* With or without its indexes, as a page that was written wrongly leaves it. */
+/* Damages a row, either with its index entries or without them, as a wrong write of a page would. */
 static void damage(const char *path, const char *update, bool is_only_the_row) {
   char sql[1024];
   snprintf(sql, sizeof sql,
@@ -75,7 +76,7 @@ static void random_damage(char *sql, size_t size, const char *id) {
   snprintf(sql, size, "UPDATE message SET %s WHERE id = '%s'", changes[any(sizeof changes / sizeof changes[0])], id);
 }
 
-/* What was not read is kept. */
+/* Returns how many messages retention may delete. Unread messages are kept. */
 static uint64_t prunable(struct scene *scene) {
   msgq_counts counts = counts_of(scene, NULL);
   return counts.sent + counts.delivered + counts.read + counts.received - counts.unread;
@@ -84,14 +85,14 @@ static uint64_t prunable(struct scene *scene) {
 enum operation { op_delete, op_clear, op_clear_all, op_mark, op_edit, op_drain, op_prune, op_count };
 static const char *const operation_names[] = { "delete", "clear", "clear all", "mark", "edit", "drain", "prune" };
 
-/* Whether the message was surely found. */
+/* Performs the operation. Returns whether it found the message for certain. */
 static bool perform(struct scene *scene, enum operation operation, const char *id) {
   struct stub stub;
   msgq_drain_options soon = MSGQ_DRAIN_OPTIONS_INIT;
   msgq_report report = MSGQ_REPORT_INIT;
   soon.timeout_ms = 2000;
   switch (operation) {
-    case op_delete: return msgq_delete(scene->queue, id) == MSGQ_OK; /* an id that is damaged is not found */
+    case op_delete: return msgq_delete(scene->queue, id) == MSGQ_OK; /* a damaged id is not found */
     case op_clear: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, "ana")); break;
     case op_clear_all: CHECK_RESULT(MSGQ_OK, msgq_clear(scene->queue, NULL)); break;
     case op_mark: (void)msgq_mark(scene->queue, id, MSGQ_STATUS_READ); break;
@@ -145,11 +146,11 @@ static void check_equal(const struct all_counts *before, const struct all_counts
   }
 }
 
-/* As a crash at this moment would leave it. */
+/* Returns the counts that the store would have after a crash at this moment. */
 static struct all_counts counts_after_a_crash(const struct scene *scene) {
   struct scene copy;
   scene_begin(&copy);
-  copy.options.keep_sent_ms = -1; /* damaged times are not what is tested */
+  copy.options.keep_sent_ms = -1; /* so that damaged times do not matter */
   copy.options.keep_sent = scene->options.keep_sent;
   file_copy_to(scene->path, copy.path);
   if (file_exists(log_of(scene))) file_copy_to(log_of(scene), log_of(&copy));
@@ -161,7 +162,7 @@ static struct all_counts counts_after_a_crash(const struct scene *scene) {
   return all;
 }
 
-/* The counts that are kept are those of the rows. */
+/* Checks that the stored counts match the rows. */
 static void check_rows(const char *path) {
   CHECK_NUMBER(0, sql_number(path,
                              "SELECT count(*) FROM (SELECT name, queued, failed, sent, delivered, \"read\", received, unread FROM conversation "
@@ -190,7 +191,7 @@ static void run_case(const struct scene *whole, bool large, unsigned number) {
   scene_open(&scene);
   bool is_deleted = perform(&scene, operation, id);
   struct all_counts open, after;
-  /* The indexes are checked in the background once the store is open, here and in the copy: until then both may differ. */
+  /* The indexes are checked in the background after the open, here and in the copy; until then the counts may differ. */
   int64_t end = steady_ms() + 2000;
   do {
     open = counts_of_all(&scene);
@@ -201,7 +202,7 @@ static void run_case(const struct scene *whole, bool large, unsigned number) {
     CHECK(open.of[index].queued < 1000 && open.of[index].failed < 1000 && open.of[index].sent < 1000 && open.of[index].received < 1000);
   }
   scene_close(&scene);
-  /* In a large store a damaged message is counted as it was before, until it is dealt with or all is written anew. */
+  /* In a large store a damaged message keeps its old count until it is deleted or the store is cleared. */
   if (!large || is_deleted || operation == op_clear_all) check_rows(scene.path);
   if (!large || is_deleted) {
     scene_open(&scene);
@@ -222,11 +223,10 @@ static void run_cases(bool large, unsigned first) {
   scene_end(&whole);
 }
 
-TEST(D10_counts_fit_whatever_is_done_with_a_damaged_message) { run_cases(false, 1); }
-TEST(D10_counts_fit_whatever_is_done_with_a_damaged_message_of_a_large_store) { run_cases(true, 1001); }
+TEST(D10_counts_match_the_rows_after_any_operation_on_a_damaged_message) { run_cases(false, 1); }
+TEST(D10_counts_match_after_any_operation_on_a_damaged_message_of_a_large_store) { run_cases(true, 1001); }
 
-/* Everything that is unsent is cleared, so nothing unsent may be counted. */
-TEST(D11_after_clear_of_damaged_messages_nothing_is_counted) {
+TEST(D11_damaged_messages_are_not_counted_after_clear) {
   static const char *const changes[] = {
     "sender = 'X'", "body_size = 3", "body_size = -7", "conversation = 'ben'", "conversation = 'nobody'", "status = 5", "body = x'00'",
   };
@@ -257,8 +257,7 @@ TEST(D11_after_clear_of_damaged_messages_nothing_is_counted) {
   scene_end(&whole);
 }
 
-/* A damaged message that the history's limit removes is told like every other. */
-TEST(D10_a_damaged_message_that_is_pruned_is_told) {
+TEST(D10_a_damaged_message_that_is_pruned_is_reported) {
   struct scene scene;
   begin(&scene, false);
   damage(scene.path, "UPDATE message SET attempts = 7 WHERE id = 's1'", true);
@@ -266,15 +265,15 @@ TEST(D10_a_damaged_message_that_is_pruned_is_told) {
   scene.options.keep_sent = 1;
   scene_open(&scene);
   AWAIT(prunable(&scene) <= 1);
-  check_told(&scene, "removed from the history");
+  await_storage_event(&scene, "removed from the history");
   CHECK_NUMBER(-1, status_of(&scene, "s1"));
   scene_close(&scene);
   check_rows(scene.path);
   scene_end(&scene);
 }
 
-/* In a store that is too large to be checked whole when opened, the index `index` alone does not know m2 any more. */
-static void forget_in_index(const char *path, const char *index) {
+/* Removes m2 from the index `index`, and only from it. */
+static void remove_from_index(const char *path, const char *index) {
   char sql[1400];
   snprintf(sql, sizeof sql,
            "PRAGMA writable_schema = 1; CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'message';"
@@ -287,7 +286,7 @@ static void forget_in_index(const char *path, const char *index) {
   sql_run(path, sql);
 }
 
-/* Another message waits for its time all the while, so that the queue never has nothing to do. */
+/* The store is too large to be checked completely by msgq_open. A scheduled message keeps the queue from becoming empty. */
 static void send_hidden(const char *index) {
   struct scene scene;
   struct stub stub;
@@ -295,21 +294,21 @@ static void send_hidden(const char *index) {
   scene_open(&scene);
   put_timed(&scene, "later", "dan", wall_ms() + 86400000, 0);
   scene_close(&scene);
-  forget_in_index(scene.path, index);
+  remove_from_index(scene.path, index);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene_open(&scene);
   set_online(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   AWAIT(status_of(&scene, "m2") == MSGQ_STATUS_SENT);
-  check_told(&scene, "index");
+  await_storage_event(&scene, "index");
   scene_end(&scene);
 }
 
-TEST(D10_a_message_that_the_index_of_queued_messages_lost_is_sent_and_told) { send_hidden("message_queued"); }
-TEST(D10_a_message_that_the_index_of_a_conversation_lost_is_sent_and_told) { send_hidden("message_waiting"); }
+TEST(D10_a_message_missing_in_the_index_of_queued_messages_is_sent_and_reported) { send_hidden("message_queued"); }
+TEST(D10_a_message_missing_in_the_index_of_a_conversation_is_sent_and_reported) { send_hidden("message_waiting"); }
 
-/* The indexes of many queued messages are compared in short steps, between which others are enqueued. */
+/* The indexes of many queued messages are compared in short steps, with enqueues between the steps. */
 TEST_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
   const size_t count = 100000;
   struct scene scene;
@@ -325,7 +324,7 @@ TEST_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
   scene_close(&scene);
   int64_t began = steady_ms();
   scene_open(&scene);
-  CHECK(steady_ms() - began < check_patience_ms() / 10);
+  CHECK(steady_ms() - began < check_timeout_ms() / 10);
   /* 200,000 entries in steps of 2,000, one every 5 ms at most. */
   int64_t end = steady_ms() + 1000, longest = 0;
   unsigned number = 0;
@@ -338,7 +337,7 @@ TEST_ALONE(D10_enqueues_are_not_delayed_while_the_indexes_are_compared) {
     int64_t took = steady_ms() - start;
     if (took > longest) longest = took;
   }
-  if (!CHECK(longest < check_patience_ms() / 20)) fprintf(stderr, "  %lld ms\n", (long long)longest);
+  if (!CHECK(longest < check_timeout_ms() / 20)) fprintf(stderr, "  %lld ms\n", (long long)longest);
   CHECK_NUMBER((int64_t)count + number - number / 3, counts_of(&scene, NULL).queued);
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   scene_end(&scene);

@@ -1,4 +1,4 @@
-/* The example programs do what they say, with a real receiver. */
+/* The example programs, run against an HTTP receiver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { lines_room = 64 };
 
-/* Runs an example with the receiver's port and the scene's store; its lines. Returns how many there were. */
+/* Runs an example with the port of the receiver and the store of the scene. Copies its output; returns the number of lines. */
 static size_t run_example(const char *name, struct receiver *receiver, struct scene *scene, char (*lines)[128]) {
   char command[512];
   const char *slash = strrchr(child_program, '/');
@@ -42,7 +42,7 @@ TEST(A10_X7_the_epoll_example_has_three_in_flight) {
   CHECK_NUMBER(9, receiver_accepted(receiver, NULL));
   CHECK_NUMBER(9, receiver_requests(receiver, NULL));
   CHECK_NUMBER(3, receiver_most_together(receiver));
-  /* What each conversation's receiver got is in the order of the store. */
+  /* The receiver got each conversation in the order of the store. */
   scene_open(&scene);
   for (int index = 0; index < 3; index++) {
     msgq_filter filter = MSGQ_FILTER_INIT;
@@ -57,7 +57,7 @@ TEST(A10_X7_the_epoll_example_has_three_in_flight) {
   scene_end(&scene);
 }
 
-TEST(Q18_the_epoll_example_says_what_failed) {
+TEST(Q18_the_epoll_example_reports_failures) {
   struct scene scene;
   char lines[lines_room][128];
   scene_begin(&scene);

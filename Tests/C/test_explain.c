@@ -1,4 +1,4 @@
-/* Why is it not sent yet? Every reason, its sentence, and that it is what happens. */
+/* msgq_explain: every reason, its text, and that it agrees with what a drain does. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static const int64_t one_hour[] = { 3600000 };
 
-/* The reason, and that its sentence is one. */
+/* Checks the reason, and that the text is a sentence. */
 static msgq_explanation check_reason(struct scene *scene, const char *id, msgq_reason expected) {
   msgq_explanation explanation = explain(scene, id);
   size_t length = strlen(explanation.text);
@@ -25,7 +25,7 @@ static msgq_explanation check_reason(struct scene *scene, const char *id, msgq_r
   return explanation;
 }
 
-TEST(X1_reasons_of_the_person_the_world_and_the_transport) {
+TEST(X1_reasons_manual_offline_paused_failed_and_no_transport) {
   struct post post;
   msgq_explanation explanation = MSGQ_EXPLANATION_INIT;
   post_begin(&post);
@@ -53,7 +53,7 @@ TEST(X1_reasons_of_the_person_the_world_and_the_transport) {
   put(&post.scene, "bad", "ben", "3");
   drain(&post.scene);
   check_reason(&post.scene, "bad", MSGQ_REASON_FAILED);
-  /* A retry that was asked for while paused is queued like any other message. */
+  /* A retry while paused queues the message. */
   CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "bad"));
   check_reason(&post.scene, "bad", MSGQ_REASON_PAUSED);
@@ -64,7 +64,7 @@ TEST(X1_reasons_of_the_person_the_world_and_the_transport) {
   post_end(&post);
 }
 
-TEST(X1_reasons_of_sending_next_and_behind) {
+TEST(X1_reasons_sending_next_and_behind) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;
@@ -76,13 +76,13 @@ TEST(X1_reasons_of_sending_next_and_behind) {
   put(&post.scene, "b1", "ben", "3");
   check_reason(&post.scene, "a1", MSGQ_REASON_SENDING);
   CHECK_TEXT("a1", check_reason(&post.scene, "a2", MSGQ_REASON_BEHIND).behind);
-  check_reason(&post.scene, "b1", MSGQ_REASON_NEXT); /* one attempt at a time: the next is this one */
+  check_reason(&post.scene, "b1", MSGQ_REASON_NEXT); /* one attempt at a time, and this is the next */
   receiver_hold(post.receiver, false);
   AWAIT(counts_of(&post.scene, NULL).sent == 3);
   post_end(&post);
 }
 
-TEST(X1_reasons_of_time) {
+TEST(X1_reasons_retrying_scheduled_holding_metered_and_trigger) {
   struct post post;
   struct scene *scene = &post.scene;
   post_begin(&post);
@@ -94,16 +94,16 @@ TEST(X1_reasons_of_time) {
   put(scene, "a", "ana", "1");
   AWAIT(receiver_requests(post.receiver, "a") == 1 && status_of(scene, "a") == MSGQ_STATUS_QUEUED);
   msgq_explanation explanation = check_reason(scene, "a", MSGQ_REASON_RETRYING);
-  CHECK(explanation.until_ms > wall_ms() + 3600000 - 6 * check_patience_ms() && explanation.until_ms <= wall_ms() + 3600000);
+  CHECK(explanation.until_ms > wall_ms() + 3600000 - 6 * check_timeout_ms() && explanation.until_ms <= wall_ms() + 3600000);
   CHECK_TEXT("a", (put(scene, "a2", "ana", "2"), check_reason(scene, "a2", MSGQ_REASON_BEHIND)).behind);
   int64_t tomorrow = wall_ms() + 86400000;
   put_timed(scene, "b", "ben", tomorrow, 0);
   CHECK_NUMBER(tomorrow, check_reason(scene, "b", MSGQ_REASON_SCHEDULED).until_ms);
   set_offline(scene);
-  set_online(scene); /* and now the link settles for an hour */
+  set_online(scene); /* the debounce delay of one hour begins */
   put(scene, "c", "cem", "3");
   explanation = check_reason(scene, "c", MSGQ_REASON_HOLDING);
-  CHECK(explanation.until_ms > wall_ms() + 3600000 - 6 * check_patience_ms() && explanation.until_ms <= wall_ms() + 3600000);
+  CHECK(explanation.until_ms > wall_ms() + 3600000 - 6 * check_timeout_ms() && explanation.until_ms <= wall_ms() + 3600000);
   check_reason(scene, "b", MSGQ_REASON_SCHEDULED);
   CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -118,14 +118,14 @@ TEST(X1_reasons_of_time) {
   post_end(&post);
 }
 
-TEST(X1_the_moment_between_expiry_and_failure) {
+TEST(X1_a_message_between_expiry_and_failure_is_expired) {
   struct scene scene;
   struct stub stub;
   enum { many = 300 };
   bool seen = false;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
-  /* The engine fails them in small steps; between two of them the last one can be asked about. */
-  int64_t end = steady_ms() + check_patience_ms();
+  /* The engine fails expired messages in small steps; between two steps the last message is explained. */
+  int64_t end = steady_ms() + check_timeout_ms();
   for (int round = 0; !seen && steady_ms() < end; round++) {
     static char ids[many][24];
     static msgq_draft drafts[many];
@@ -148,7 +148,7 @@ TEST(X1_the_moment_between_expiry_and_failure) {
   scene_end(&scene);
 }
 
-static void refuse_to_write(bool listed_before) {
+static void explain_unwritable_store(bool listed_before) {
   struct scene scene;
   struct stub stub;
   char unsent[64];
@@ -164,9 +164,9 @@ static void refuse_to_write(bool listed_before) {
   msgq_counts counts = MSGQ_COUNTS_INIT;
   struct rlimit before = forbid_growth(&scene);
   bool started = pthread_create(&thread, NULL, drainer_run, &drainer) == 0;
-  for (int64_t end = steady_ms() + check_patience_ms() / 5; !atomic_load(&drainer.done) && steady_ms() < end;) pause_ms(1);
+  for (int64_t end = steady_ms() + check_timeout_ms() / 5; !atomic_load(&drainer.done) && steady_ms() < end;) pause_ms(1);
   bool ended = atomic_load(&drainer.done);
-  /* (A drain that hangs is woken by any other call, so that this test ends.) */
+  /* Any other call wakes a hung drain, so that this test ends. */
   msgq_result explained = msgq_explain(scene.queue, "a", &explanation);
   msgq_result listed = msgq_list(scene.queue, NULL, &list);
   msgq_result counted = msgq_count(scene.queue, NULL, &counts);
@@ -180,25 +180,24 @@ static void refuse_to_write(bool listed_before) {
   CHECK_RESULT(MSGQ_OK, explained);
   CHECK_NUMBER(MSGQ_REASON_STORAGE, explanation.reason);
   CHECK(explanation.until_ms > 0 && strlen(explanation.text) > 10);
-  /* What can be read is read. */
   CHECK_RESULT(MSGQ_OK, listed);
   CHECK_NUMBER(1, msgq_list_size(list));
   msgq_list_free(list);
   CHECK_RESULT(MSGQ_OK, counted);
   CHECK_NUMBER(1, counts.queued);
-  CHECK_NUMBER(0, calls); /* nothing goes out that is not on disk before */
+  CHECK_NUMBER(0, calls); /* an attempt must be on disk before it begins */
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) >= 1);
-  int64_t end = steady_ms() + check_patience_ms();
+  int64_t end = steady_ms() + check_timeout_ms();
   while (drain(&scene).stop == MSGQ_STOP_STORAGE && steady_ms() < end) pause_ms(10);
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
   scene_end(&scene);
 }
 
-TEST(X1_a_store_that_refuses_to_write) { refuse_to_write(true); }
+TEST(X1_reason_storage_while_the_store_cannot_be_written) { explain_unwritable_store(true); }
 
-TEST(X1_a_store_that_refuses_to_write_before_anything_was_listed) { refuse_to_write(false); }
+TEST(X1_reason_storage_while_the_store_cannot_be_written_before_the_first_list) { explain_unwritable_store(false); }
 
-TEST(A1_when_the_store_is_well_again_sending_goes_on_by_itself) {
+TEST(A1_sending_resumes_by_itself_when_the_store_can_be_written_again) {
   struct scene scene;
   struct stub stub;
   char unsent[64];
@@ -216,19 +215,19 @@ TEST(A1_when_the_store_is_well_again_sending_goes_on_by_itself) {
   int calls = atomic_load(&stub.calls);
   setrlimit(RLIMIT_FSIZE, &before);
   CHECK_NUMBER(0, calls);
-  /* Without a call into the library: that would wake it. */
-  int64_t end = steady_ms() + check_patience_ms() / 3;
+  /* This loop does not call the library, because a call would wake the engine. */
+  int64_t end = steady_ms() + check_timeout_ms() / 3;
   while (atomic_load(&stub.calls) == 0 && steady_ms() < end) pause_ms(1);
   CHECK_NUMBER(1, atomic_load(&stub.calls));
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
   scene_end(&scene);
 }
 
-/* ------------------------------------------------------------------ never wrong */
+/* ------------------------------------------------------------------ random cases */
 
 enum { messages = 14 };
 
-struct world {
+struct random_case {
   struct post post;
   uint32_t random;
   int count;
@@ -236,98 +235,98 @@ struct world {
   msgq_explanation explained[messages];
 };
 
-/* A small generator of our own, so that a failure can be had again by its seed. */
-static uint32_t roll(struct world *world, uint32_t sides) {
-  world->random = world->random * 1664525u + 1013904223u;
-  return (world->random >> 16) % sides;
+/* A linear congruential generator, so that a seed reproduces a failure. */
+static uint32_t random_below(struct random_case *test, uint32_t sides) {
+  test->random = test->random * 1664525u + 1013904223u;
+  return (test->random >> 16) % sides;
 }
 
-static void compose(struct world *world, int count) {
+static void compose(struct random_case *test, int count) {
   static const char *const names[] = { "ana", "ben", "cem" };
   for (int index = 0; index < count; index++) {
     msgq_draft draft = MSGQ_DRAFT_INIT;
-    char *id = world->ids[world->count++];
-    snprintf(id, sizeof world->ids[0], "m%02d", world->count - 1);
+    char *id = test->ids[test->count++];
+    snprintf(id, sizeof test->ids[0], "m%02d", test->count - 1);
     draft.id = id;
-    draft.conversation = names[roll(world, 3)];
-    if (roll(world, 6) == 0) draft.not_before_ms = wall_ms() + 3600000;
-    draft.unmetered_only = roll(world, 6) == 0;
-    REQUIRE_OK(msgq_enqueue(world->post.scene.queue, &draft, NULL));
-    uint32_t luck = roll(world, 4);
-    if (luck < 2) receiver_answer(world->post.receiver, id, luck == 0 ? 400 : 503, 1, NULL);
+    draft.conversation = names[random_below(test, 3)];
+    if (random_below(test, 6) == 0) draft.not_before_ms = wall_ms() + 3600000;
+    draft.unmetered_only = random_below(test, 6) == 0;
+    REQUIRE_OK(msgq_enqueue(test->post.scene.queue, &draft, NULL));
+    uint32_t choice = random_below(test, 4);
+    if (choice < 2) receiver_answer(test->post.receiver, id, choice == 0 ? 400 : 503, 1, NULL);
   }
 }
 
-static int index_of(const struct world *world, const char *id) {
-  for (int index = 0; index < world->count; index++) {
-    if (strcmp(world->ids[index], id) == 0) return index;
+static int index_of(const struct random_case *test, const char *id) {
+  for (int index = 0; index < test->count; index++) {
+    if (strcmp(test->ids[index], id) == 0) return index;
   }
   return -1;
 }
 
-static bool may_go(msgq_reason reason) { return reason == MSGQ_REASON_PERSON || reason == MSGQ_REASON_NEXT; }
+static bool can_be_sent(msgq_reason reason) { return reason == MSGQ_REASON_PERSON || reason == MSGQ_REASON_NEXT; }
 
-static void explain_all(struct world *world) {
-  for (int index = 0; index < world->count; index++) world->explained[index] = explain(&world->post.scene, world->ids[index]);
+static void explain_all(struct random_case *test) {
+  for (int index = 0; index < test->count; index++) test->explained[index] = explain(&test->post.scene, test->ids[index]);
 }
 
-/* What stood in the explanations is what the drain did: `made` tells how many requests there had been before. */
-static void check_against(struct world *world, const size_t *made) {
-  for (int index = 0; index < world->count; index++) {
-    const msgq_explanation *explained = &world->explained[index];
-    bool tried = receiver_requests(world->post.receiver, world->ids[index]) > made[index];
+/* Checks that the drain did what the explanations said. `made` has the number of requests before the drain. */
+static void check_against(struct random_case *test, const size_t *made) {
+  for (int index = 0; index < test->count; index++) {
+    const msgq_explanation *explained = &test->explained[index];
+    bool tried = receiver_requests(test->post.receiver, test->ids[index]) > made[index];
     bool right = true;
-    if (may_go(explained->reason)) right = tried;
+    if (can_be_sent(explained->reason)) right = tried;
     else if (explained->reason != MSGQ_REASON_BEHIND) right = !tried;
     else {
-      int before = index_of(world, explained->behind);
+      int before = index_of(test, explained->behind);
       REQUIRE(before >= 0 && before < index);
-      /* It went only if the one before it was tried, and does not hold it any more. */
-      right = !tried || receiver_requests(world->post.receiver, world->ids[before]) > made[before];
+      /* It was sent only if the message before it was tried and does not block it any more. */
+      right = !tried || receiver_requests(test->post.receiver, test->ids[before]) > made[before];
     }
-    if (!CHECK(right)) fprintf(stderr, "  %s, %s: %s\n", world->ids[index], explained->text, tried ? "tried" : "not tried");
+    if (!CHECK(right)) fprintf(stderr, "  %s was %s: %s\n", test->ids[index], tried ? "tried" : "not tried", explained->text);
   }
 }
 
-static void check_world(uint32_t seed) {
-  static struct world world;
-  memset(&world, 0, sizeof world);
-  world.random = seed * 2654435761u + 1;
-  struct scene *scene = &world.post.scene;
-  post_begin(&world.post);
-  scene->options.strict_order = roll(&world, 2) == 0;
-  scene->options.final_failure = roll(&world, 2) == 0 ? MSGQ_FINAL_BLOCK : MSGQ_FINAL_STEP_ASIDE;
-  scene->options.unmetered_only = roll(&world, 8) == 0;
+static void run_random_case(uint32_t seed) {
+  static struct random_case test;
+  memset(&test, 0, sizeof test);
+  test.random = seed * 2654435761u + 1;
+  struct scene *scene = &test.post.scene;
+  post_begin(&test.post);
+  scene->options.strict_order = random_below(&test, 2) == 0;
+  scene->options.final_failure = random_below(&test, 2) == 0 ? MSGQ_FINAL_BLOCK : MSGQ_FINAL_STEP_ASIDE;
+  scene->options.unmetered_only = random_below(&test, 8) == 0;
   set_ladder(scene, one_hour, 1);
-  post_open(&world.post);
+  post_open(&test.post);
   for (int round = 0; round < 2; round++) {
-    compose(&world, messages / 2);
-    bool metered = roll(&world, 3) == 0;
+    compose(&test, messages / 2);
+    bool metered = random_below(&test, 3) == 0;
     CHECK_RESULT(MSGQ_OK, msgq_set_connectivity(scene->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, metered));
-    if (roll(&world, 3) == 0) CHECK_RESULT(MSGQ_OK, msgq_pause(scene->queue, "ben"));
+    if (random_below(&test, 3) == 0) CHECK_RESULT(MSGQ_OK, msgq_pause(scene->queue, "ben"));
     else CHECK_RESULT(MSGQ_OK, msgq_resume(scene->queue, "ben"));
-    if (roll(&world, 8) == 0) set_offline(scene);
+    if (random_below(&test, 8) == 0) set_offline(scene);
     size_t made[messages];
-    for (int index = 0; index < world.count; index++) made[index] = receiver_requests(world.post.receiver, world.ids[index]);
-    explain_all(&world);
+    for (int index = 0; index < test.count; index++) made[index] = receiver_requests(test.post.receiver, test.ids[index]);
+    explain_all(&test);
     drain(scene);
-    check_against(&world, made);
-    /* And after it nothing is left that a drain would take. */
-    explain_all(&world);
-    for (int index = 0; index < world.count; index++) {
-      CHECK(!may_go(world.explained[index].reason));
-      if (world.explained[index].reason == MSGQ_REASON_BLOCKED) CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(scene, world.explained[index].behind));
-      if (world.explained[index].reason == MSGQ_REASON_BEHIND) CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(scene, world.explained[index].behind));
+    check_against(&test, made);
+    /* After the drain no message is left that a drain would send. */
+    explain_all(&test);
+    for (int index = 0; index < test.count; index++) {
+      CHECK(!can_be_sent(test.explained[index].reason));
+      if (test.explained[index].reason == MSGQ_REASON_BLOCKED) CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(scene, test.explained[index].behind));
+      if (test.explained[index].reason == MSGQ_REASON_BEHIND) CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(scene, test.explained[index].behind));
     }
   }
-  post_end(&world.post);
+  post_end(&test.post);
 }
 
-TEST(X1_what_is_explained_is_what_happens) {
+TEST(X1_explanations_match_what_a_drain_does) {
   const uint32_t last = (uint32_t)check_times(40, 5);
   for (uint32_t seed = 1; seed <= last; seed++) {
     unsigned before = check_failures();
-    check_world(seed);
+    run_random_case(seed);
     if (check_failures() > before) fprintf(stderr, "  (seed %u)\n", seed);
   }
 }

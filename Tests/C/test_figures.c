@@ -1,5 +1,4 @@
-/* The figures that the replaced systems promised, on the disk that the tests run on. Each is the best of a few rounds: other programs run
-   here, too. */
+/* Time limits of the acceptance list. Each figure is the best of a few rounds, because other programs run at the same time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +8,13 @@
 
 static int rounds(void) { return check_times(5, 1); }
 
-/* Milliseconds that the old systems allowed; under valgrind as much more as everything takes. */
-static int64_t allowed(int64_t milliseconds) { return milliseconds * (check_patience_ms() / 10000); }
+/* Returns the limit in milliseconds, longer under valgrind. */
+static int64_t allowed(int64_t milliseconds) { return milliseconds * (check_timeout_ms() / 10000); }
 
 TEST(Q12_M3_a_hundred_enqueues_take_less_than_500_ms) {
   struct scene scene;
   int64_t best = INT64_MAX;
-  scene_begin_open(&scene); /* each is flushed to the disk when the call returns */
+  scene_begin_open(&scene); /* each enqueue is flushed to disk before it returns */
   for (int round = 0; round < rounds(); round++) {
     int64_t start = steady_ms();
     for (int number = 0; number < 100; number++) put(&scene, NULL, "ana", "a message of ordinary length, written while offline");
@@ -27,7 +26,7 @@ TEST(Q12_M3_a_hundred_enqueues_take_less_than_500_ms) {
   scene_end(&scene);
 }
 
-/* The quickest listing of so many messages, the first after an opening each time, in milliseconds. */
+/* Returns the shortest time in milliseconds of a first msgq_list after msgq_open. */
 static int64_t listing_time(struct scene *scene, const msgq_filter *filter, size_t count) {
   int64_t best = INT64_MAX;
   for (int round = 0; round < rounds(); round++) {
@@ -45,7 +44,7 @@ static int64_t listing_time(struct scene *scene, const msgq_filter *filter, size
   return best;
 }
 
-TEST(Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms) {
+TEST(Q11_R5_fifty_and_a_hundred_messages_are_listed_in_less_than_100_ms) {
   struct scene scene;
   struct stub stub;
   msgq_filter queued = MSGQ_FILTER_INIT, failed = MSGQ_FILTER_INIT;
@@ -64,7 +63,7 @@ TEST(Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms) {
   }
 }
 
-TEST(Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing) {
+TEST(Q6_R4_deleting_a_message_that_does_not_exist_changes_nothing) {
   struct post post;
   char unsent[64];
   post_begin(&post);

@@ -1,4 +1,4 @@
-/* Flushes: one that fails loses nothing that was acknowledged before, and what is not durable at once is so a second later. */
+/* Flushes: a failed flush loses nothing that was acknowledged before it, and outcomes become durable within a second. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static msgq_result enqueue(struct scene *scene, const char *id) {
   return msgq_enqueue(scene->queue, &draft, NULL);
 }
 
-/* m1 to m6 are acknowledged, m4 to m6 only in the log; then one flush fails, once. */
+/* m1 to m6 are acknowledged, m4 to m6 only in the write-ahead log; then one flush fails. */
 static void begin_failed_flush(struct scene *scene) {
   scene_begin(scene);
   close_after(scene, 1, 3);
@@ -35,7 +35,7 @@ static void begin_failed_flush(struct scene *scene) {
   CHECK_NUMBER(0, atomic_load(&fault_syncs_to_fail));
 }
 
-/* Closes the queue, which writes nothing any more. */
+/* Closes the queue and checks that the close writes and flushes nothing. */
 static void close_failed(struct scene *scene) {
   struct snapshot before;
   snapshot_take(&before, scene->directory);
@@ -60,14 +60,14 @@ TEST_ALONE(D5_after_a_failed_flush_nothing_more_is_written_or_flushed) {
   CHECK_RESULT(MSGQ_STORAGE, msgq_delete(scene.queue, "m1"));
   CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, NULL, &report));
   CHECK_NUMBER(MSGQ_STOP_STORAGE, report.stop);
-  CHECK_NUMBER(0, atomic_load(&stub.calls)); /* an attempt would have to be on disk first */
+  CHECK_NUMBER(0, atomic_load(&stub.calls)); /* an attempt must be on disk before it begins */
   pause_ms(1000);
   CHECK_NUMBER(syncs, atomic_load(&fault_syncs));
   close_failed(&scene);
   scene_end(&scene);
 }
 
-TEST_ALONE(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards) {
+TEST_ALONE(D5_messages_acknowledged_before_a_failed_flush_survive) {
   struct scene scene;
   begin_failed_flush(&scene);
   uint64_t last = sequence_of(&scene, "m6");
@@ -78,7 +78,7 @@ TEST_ALONE(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards) {
     snprintf(id, sizeof id, "m%u", number);
     CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, id));
   }
-  /* The same id may safely be enqueued again, whatever became of it. */
+  /* The same id can be enqueued again, whether the message was stored or not. */
   msgq_result again = enqueue(&scene, "unknown");
   CHECK(again == MSGQ_OK || again == MSGQ_DUPLICATE);
   CHECK(sequence_of(&scene, "unknown") > last);
@@ -86,8 +86,8 @@ TEST_ALONE(D5_what_was_acknowledged_before_a_failed_flush_is_there_afterwards) {
   scene_end(&scene);
 }
 
-/* The kernel dropped what it could not write: after a power cut the log ends where the last good flush left it. */
-TEST_ALONE(D5_a_power_cut_after_a_failed_flush_loses_nothing_acknowledged) {
+/* The kernel dropped the pages that it could not write, so after a power cut the log ends at the last successful flush. */
+TEST_ALONE(D5_messages_acknowledged_before_a_failed_flush_survive_a_power_cut) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -101,21 +101,21 @@ TEST_ALONE(D5_a_power_cut_after_a_failed_flush_loses_nothing_acknowledged) {
   close_failed(&scene);
   snapshot_restore(&durable, scene.directory);
   snapshot_free(&durable);
-  size_t told = journal_count(&scene.journal, MSGQ_EVENT_STORAGE);
+  size_t events = journal_count(&scene.journal, MSGQ_EVENT_STORAGE);
   scene_open(&scene);
   check_numbered(&scene, 1, 6);
-  CHECK_NUMBER(told, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
+  CHECK_NUMBER(events, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   REQUIRE_OK(enqueue(&scene, "unknown"));
   CHECK(sequence_of(&scene, "unknown") > last);
   scene_end(&scene);
 }
 
-/* A flush of the old file would say yes without writing the dropped pages: the log is written anew, into a new file. */
-TEST_ALONE(D5_the_next_opening_writes_the_log_anew) {
+/* A flush of the old file would succeed without writing the dropped pages, so the log is written to a new file. */
+TEST_ALONE(D5_the_next_open_writes_the_log_to_a_new_file) {
   struct scene scene;
   begin_failed_flush(&scene);
   close_failed(&scene);
-  /* Kept open, so that its number is not given to another file. */
+  /* The old file stays open, so that its inode number is not reused. */
   FILE *old = fopen(log_of(&scene), "rb");
   uint64_t inode = file_inode(log_of(&scene));
   scene_open(&scene);
@@ -128,14 +128,14 @@ TEST_ALONE(D5_the_next_opening_writes_the_log_anew) {
   scene_end(&scene);
 }
 
-TEST_ALONE(D5_a_flush_that_fails_while_opening_is_told_and_harms_nothing) {
+TEST_ALONE(D5_a_flush_that_fails_during_open_loses_nothing) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
   crash_after(&scene, 4, 9);
   unsigned opened = 0;
   for (int nth = 1; nth <= 12 && opened < 2; nth++) {
-    /* Only the nth of them: all before it succeed. */
+    /* Only the nth flush fails. */
     struct snapshot before;
     snapshot_take(&before, scene.directory);
     fault_sync_at(nth);
@@ -155,53 +155,53 @@ TEST_ALONE(D5_a_flush_that_fails_while_opening_is_told_and_harms_nothing) {
   scene_end(&scene);
 }
 
-/* What the transport sees of the flushes made so far. */
-struct witness {
+/* The flushes before the last call of the transport, and its calls. */
+struct counter {
   atomic_int syncs;
   atomic_int calls;
 };
 
-static msgq_verdict witness_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
-  struct witness *witness = context;
+static msgq_verdict counting_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct counter *counter = context;
   (void)delivery, (void)out;
-  atomic_store(&witness->syncs, atomic_load(&fault_syncs));
-  atomic_fetch_add(&witness->calls, 1);
+  atomic_store(&counter->syncs, atomic_load(&fault_syncs));
+  atomic_fetch_add(&counter->calls, 1);
   return MSGQ_VERDICT_SENT;
 }
 
-/* Flushes between the call of drain and the call of the transport, and between that and drain's return. */
+/* Counts the flushes of msgq_drain before the call of the transport, and after it. */
 static void drain_with_flushes(bool durable_outcomes, bool hold_interrupted, int *before, int *after) {
   struct scene scene;
-  struct witness witness = { 0 };
+  struct counter counter = { 0 };
   scene_begin(&scene);
   scene.options.durable_outcomes = durable_outcomes;
   scene.options.hold_interrupted = hold_interrupted;
   scene_open(&scene);
   put(&scene, "a", "ana", "hello");
-  REQUIRE_OK(msgq_set_transport(scene.queue, witness_send, &witness, NULL));
+  REQUIRE_OK(msgq_set_transport(scene.queue, counting_send, &counter, NULL));
   int start = atomic_load(&fault_syncs);
   CHECK_NUMBER(1, drain(&scene).sent);
   int end = atomic_load(&fault_syncs);
-  CHECK_NUMBER(1, atomic_load(&witness.calls));
-  *before = atomic_load(&witness.syncs) - start;
-  *after = end - atomic_load(&witness.syncs);
+  CHECK_NUMBER(1, atomic_load(&counter.calls));
+  *before = atomic_load(&counter.syncs) - start;
+  *after = end - atomic_load(&counter.syncs);
   scene_end(&scene);
 }
 
-TEST_ALONE(D6_durable_outcomes_cover_begin_and_end_of_an_attempt) {
+TEST_ALONE(D6_durable_outcomes_flush_begin_and_end_of_an_attempt) {
   int before = 0, after = 0;
   drain_with_flushes(true, false, &before, &after);
   CHECK(before >= 1);
   CHECK(after >= 1);
 }
 
-TEST_ALONE(D6_hold_interrupted_covers_the_begin_of_an_attempt) {
+TEST_ALONE(D6_hold_interrupted_flushes_the_begin_of_an_attempt) {
   int before = 0, after = 0;
   drain_with_flushes(false, true, &before, &after);
   CHECK(before >= 1);
 }
 
-TEST_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call) {
+TEST_ALONE(D6_outcomes_become_durable_within_a_second_without_a_call) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
@@ -210,8 +210,8 @@ TEST_ALONE(D6_what_is_not_durable_is_so_a_second_later_without_a_call) {
   int syncs = atomic_load(&fault_syncs);
   int64_t start = steady_ms();
   AWAIT(atomic_load(&fault_syncs) > syncs);
-  CHECK(steady_ms() - start <= check_patience_ms() / 10);
-  /* And no more flushes when there is nothing more to flush. */
+  CHECK(steady_ms() - start <= check_timeout_ms() / 10);
+  /* Nothing is left to flush, so no flush follows. */
   pause_ms(200);
   syncs = atomic_load(&fault_syncs);
   pause_ms(2000);
@@ -230,8 +230,7 @@ TEST_ALONE(D6_an_idle_queue_flushes_nothing) {
   scene_end(&scene);
 }
 
-/* An outcome that could not be made durable by itself is told as trouble with the store. */
-TEST_ALONE(D6_a_flush_that_fails_later_is_told) {
+TEST_ALONE(D6_a_later_flush_that_fails_is_reported) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
@@ -249,7 +248,7 @@ TEST_ALONE(D6_a_flush_that_fails_later_is_told) {
   scene_end(&scene);
 }
 
-/* The flush that fails is the one that close makes itself, or one of an enqueue. */
+/* The flush that fails is that of the close, or that of an enqueue before it. */
 static void fail_a_flush_after_outcomes(bool by_close) {
   struct scene scene;
   struct stub stub;
@@ -267,11 +266,10 @@ static void fail_a_flush_after_outcomes(bool by_close) {
   scene_end(&scene);
 }
 
-TEST_ALONE(D6_close_tells_of_outcomes_that_its_own_flush_did_not_save) { fail_a_flush_after_outcomes(true); }
-TEST_ALONE(D6_close_tells_of_outcomes_that_another_failed_flush_did_not_save) { fail_a_flush_after_outcomes(false); }
+TEST_ALONE(D6_close_reports_outcomes_that_its_own_flush_did_not_save) { fail_a_flush_after_outcomes(true); }
+TEST_ALONE(D6_close_reports_outcomes_that_an_earlier_failed_flush_did_not_save) { fail_a_flush_after_outcomes(false); }
 
-/* Outcomes that a flush made durable before are saved, whatever fails afterwards. */
-TEST_ALONE(D6_close_says_nothing_of_outcomes_that_were_saved_before_a_flush_failed) {
+TEST_ALONE(D6_close_reports_no_outcomes_saved_before_a_flush_failed) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);

@@ -1,4 +1,4 @@
-/* Forks and execs: what the child may do with its parent's queue (nothing), and that the parent takes no harm. */
+/* fork and exec: a child cannot use the queue of its parent, and the parent is not affected. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,19 +24,19 @@ static void on_closed(void *context, msgq_result result) {
   atomic_fetch_add((atomic_int *)context, 1);
 }
 
-/* What every_call_answers leaves out, and it. */
-static void everything_is_forked(msgq_queue *queue) {
-  static atomic_int told;
+/* Checks that every call returns MSGQ_FORKED, also those that every_call_answers leaves out. */
+static void check_all_calls_forked(msgq_queue *queue) {
+  static atomic_int calls;
   every_call_answers(queue, MSGQ_FORKED);
-  CHECK_RESULT(MSGQ_FORKED, msgq_drain_async(queue, NULL, on_drained, &told));
+  CHECK_RESULT(MSGQ_FORKED, msgq_drain_async(queue, NULL, on_drained, &calls));
   CHECK_RESULT(MSGQ_FORKED, msgq_monitor_start(queue));
   CHECK_RESULT(MSGQ_FORKED, msgq_monitor_stop(queue));
   CHECK_RESULT(MSGQ_FORKED, msgq_close(queue, 0));
-  CHECK_RESULT(MSGQ_FORKED, msgq_close_async(queue, 0, on_closed, &told));
-  CHECK_NUMBER(0, atomic_load(&told));
+  CHECK_RESULT(MSGQ_FORKED, msgq_close_async(queue, 0, on_closed, &calls));
+  CHECK_NUMBER(0, atomic_load(&calls));
 }
 
-/* The child's own store works as any: it sends, by itself and by hand. */
+/* Opens a store in the child and sends a message. */
 static void use_own_store(const char *path) {
   msgq_queue *own = NULL;
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -52,7 +52,7 @@ static void use_own_store(const char *path) {
   CHECK_NUMBER(1, atomic_load(&stub.released));
 }
 
-TEST(fork_child_is_refused_everywhere_and_has_stores_of_its_own) {
+TEST(fork_child_cannot_use_the_queue_but_can_open_its_own_store) {
   struct scene scene;
   struct stub stub;
   msgq_queue *mine = NULL;
@@ -63,7 +63,7 @@ TEST(fork_child_is_refused_everywhere_and_has_stores_of_its_own) {
   put(&scene, "a", "ana", "hello");
   pid_t child = child_fork();
   if (child == 0) {
-    everything_is_forked(scene.queue);
+    check_all_calls_forked(scene.queue);
     CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &mine));
     CHECK(mine == NULL);
     use_own_store(own);
@@ -71,10 +71,15 @@ TEST(fork_child_is_refused_everywhere_and_has_stores_of_its_own) {
   }
   child_await(child);
   CHECK_NUMBER(1, drain(&scene).sent);
+  put(&scene, "b", "ana", "hello");
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(1, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(1, counts_of(&scene, NULL).sent);
   scene_end(&scene);
 }
 
-/* A callback that forks once, and both sides return. */
+/* A callback that forks once and returns in parent and child. */
 struct forking {
   msgq_queue *queue;
   atomic_int forks;
@@ -88,14 +93,14 @@ static void fork_once(struct forking *forking) {
   atomic_store(&forking->child, pid == 0 ? -1 : pid);
 }
 
-static msgq_verdict forks_and_sends(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict forking_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   struct forking *forking = context;
   (void)delivery, (void)out;
   if (forking->in_transport) fork_once(forking);
   return MSGQ_VERDICT_SENT;
 }
 
-static void forks_and_hears(void *context, const msgq_event *event) {
+static void forking_handler(void *context, const msgq_event *event) {
   struct forking *forking = context;
   if (!forking->in_transport && event->kind == MSGQ_EVENT_STATUS && event->to == MSGQ_STATUS_SENT) fork_once(forking);
 }
@@ -106,15 +111,15 @@ static void fork_in_a_callback(msgq_callbacks callbacks, bool in_transport) {
   scene.options.callbacks = callbacks;
   scene_open(&scene);
   struct forking forking = { .queue = scene.queue, .in_transport = in_transport };
-  REQUIRE_OK(msgq_set_event_handler(scene.queue, forks_and_hears, &forking, NULL));
-  REQUIRE_OK(msgq_set_transport(scene.queue, forks_and_sends, &forking, NULL));
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, forking_handler, &forking, NULL));
+  REQUIRE_OK(msgq_set_transport(scene.queue, forking_send, &forking, NULL));
   for (int number = 0; number < 5; number++) put(&scene, NULL, number % 2 == 0 ? "ana" : "ben", "hello");
   msgq_report report = MSGQ_REPORT_INIT;
   msgq_result result = msgq_drain(scene.queue, NULL, &report);
   if (atomic_load(&forking.child) == -1) {
-    /* Only a polled queue's child comes here: its callbacks run on this thread. */
+    /* Only the child of a polled queue returns here, because its callbacks run on this thread. */
     CHECK_RESULT(MSGQ_FORKED, result);
-    everything_is_forked(scene.queue);
+    check_all_calls_forked(scene.queue);
     child_end();
   }
   CHECK_RESULT(MSGQ_OK, result);
@@ -123,7 +128,7 @@ static void fork_in_a_callback(msgq_callbacks callbacks, bool in_transport) {
   int status = -1;
   pid_t child = atomic_load(&forking.child);
   REQUIRE(child > 0);
-  /* The child of a thread of the library has that thread alone, which ends: and with it the process. */
+  /* A child forked on a thread of the library has only that thread. The process ends when the thread ends. */
   CHECK(waitpid(child, &status, 0) == child);
   CHECK_NUMBER(0, status);
   scene_close(&scene);
@@ -137,32 +142,32 @@ TEST(fork_inside_a_handler_in_poll) { fork_in_a_callback(MSGQ_CALLBACKS_POLL, fa
 TEST_ALONE(fork_inside_a_transport_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, true); }
 TEST_ALONE(fork_inside_a_handler_on_a_thread) { fork_in_a_callback(MSGQ_CALLBACKS_THREAD, false); }
 
-struct hammer {
+struct caller {
   msgq_queue *queue;
   atomic_bool *stopping;
   atomic_int *enqueued;
   int number;
 };
 
-static void *hammer_it(void *context) {
-  struct hammer *hammer = context;
+static void *run_caller(void *context) {
+  struct caller *caller = context;
   char name[16];
-  snprintf(name, sizeof name, "c%d", hammer->number);
-  while (!atomic_load(hammer->stopping)) {
+  snprintf(name, sizeof name, "c%d", caller->number);
+  while (!atomic_load(caller->stopping)) {
     msgq_counts counts = MSGQ_COUNTS_INIT;
     msgq_draft draft = MSGQ_DRAFT_INIT;
     draft.conversation = name;
-    if (msgq_enqueue(hammer->queue, &draft, NULL) == MSGQ_OK) atomic_fetch_add(hammer->enqueued, 1);
-    CHECK_RESULT(MSGQ_OK, msgq_count(hammer->queue, name, &counts));
-    CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(hammer->queue, "nobody"));
+    if (msgq_enqueue(caller->queue, &draft, NULL) == MSGQ_OK) atomic_fetch_add(caller->enqueued, 1);
+    CHECK_RESULT(MSGQ_OK, msgq_count(caller->queue, name, &counts));
+    CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(caller->queue, "nobody"));
   }
   return NULL;
 }
 
-TEST(fork_while_others_hammer_the_queue) {
+TEST(fork_while_other_threads_use_the_queue) {
   struct scene scene;
   struct stub stub;
-  struct hammer hammers[3];
+  struct caller callers[3];
   pthread_t threads[3];
   atomic_bool stopping = false;
   atomic_int enqueued = 0;
@@ -173,15 +178,15 @@ TEST(fork_while_others_hammer_the_queue) {
   scene.options.keep_sent = 1000000;
   stub_open(&stub, &scene);
   for (int index = 0; index < 3; index++) {
-    hammers[index] = (struct hammer){ scene.queue, &stopping, &enqueued, index };
-    REQUIRE(pthread_create(&threads[index], NULL, hammer_it, &hammers[index]) == 0);
+    callers[index] = (struct caller){ scene.queue, &stopping, &enqueued, index };
+    REQUIRE(pthread_create(&threads[index], NULL, run_caller, &callers[index]) == 0);
   }
   const int times = check_times(50, 8);
   for (int time = 0; time < times && check_failures() == 0; time++) {
     const char *own = scene_file(&scene, "own.db");
     pid_t child = child_fork();
     if (child == 0) {
-      everything_is_forked(scene.queue);
+      check_all_calls_forked(scene.queue);
       use_own_store(own);
       child_end();
     }
@@ -194,7 +199,7 @@ TEST(fork_while_others_hammer_the_queue) {
   scene_end(&scene);
 }
 
-TEST(fork_and_exec_hands_on_no_descriptor) {
+TEST(fork_and_exec_inherits_no_descriptor) {
   struct scene scenes[2];
   struct stub stub;
   char line[256];
@@ -207,12 +212,12 @@ TEST(fork_and_exec_hands_on_no_descriptor) {
     REQUIRE_OK(msgq_set_transport(scenes[polled].queue, stub_send, &stub, NULL));
     put(&scenes[polled], "a", "ana", "hello");
   }
-  /* The other program lists what it was given beside input, output and errors. */
+  /* The program lists its open descriptors except the standard streams. */
   struct child child = child_start("descriptors", "", "");
   do {
     child_line(&child, line, sizeof line);
     bool is_ours = strstr(line, "/msgq-") != NULL || strstr(line, "anon_inode") != NULL || strstr(line, "socket:") != NULL;
-    if (!CHECK(!is_ours)) fprintf(stderr, "  it has %s\n", line);
+    if (!CHECK(!is_ours)) fprintf(stderr, "  inherited %s\n", line);
   } while (line[0] != '\0');
   CHECK_NUMBER(0, child_wait(&child));
   for (int polled = 0; polled < 2; polled++) scene_end(&scenes[polled]);

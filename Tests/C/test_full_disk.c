@@ -1,4 +1,4 @@
-/* A full disk: enqueue refuses, everything that sends or frees space works, and nothing is sent twice. */
+/* A full disk: enqueue is refused, everything that sends or frees space works, and nothing is sent twice. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "stores.h"
 #include "stub.h"
 
-/* The scene's directory becomes a disk of its own, which goes with the process. */
+/* Mounts a tmpfs on the directory of the scene, in a mount namespace that ends with the process. */
 static void begin_small_disk(struct scene *scene, const char *size) {
   char options[64];
   snprintf(options, sizeof options, "size=%s,mode=0700", size);
@@ -32,7 +32,7 @@ static void end_small_disk(struct scene *scene) {
   scene_end(scene);
 }
 
-/* Takes all room that is left, byte by byte in the end. */
+/* Fills the disk to the last byte. */
 static void fill_disk(struct scene *scene) {
   static char block[4096];
   int file = open(scene_file(scene, "filler"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -55,7 +55,7 @@ static msgq_result enqueue(struct scene *scene, const char *id, size_t size) {
   return msgq_enqueue(scene->queue, &draft, NULL);
 }
 
-/* Enqueues until the disk takes no more; how many it took. */
+/* Enqueues until the disk is full; returns the number of accepted messages. */
 static unsigned enqueue_until_full(struct scene *scene) {
   for (unsigned number = 1;; number++) {
     char id[16];
@@ -98,9 +98,8 @@ TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "m1"));
   CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "m2", "shorter", 7));
   CHECK_NUMBER(count - 1, listed(&scene));
-  /* Closing and opening, too. */
   scene_close(&scene);
-  fill_disk(&scene); /* without its log it took less */
+  fill_disk(&scene); /* the close deleted the log */
   scene_open(&scene);
   check_full(&scene);
   CHECK_NUMBER(count - 1, listed(&scene));
@@ -108,7 +107,7 @@ TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   CHECK_NUMBER(count - 1, drain(&scene).sent);
   CHECK_NUMBER(count - 1, atomic_load(&stub.calls));
   scene_close(&scene);
-  /* Nothing was forgotten, so nothing is sent again. */
+  /* All outcomes were stored, so nothing is sent again. */
   empty_disk(&scene);
   stub_open(&stub, &scene);
   CHECK_NUMBER(count - 1, counts_of(&scene, NULL).sent);
@@ -118,13 +117,13 @@ TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {
   end_small_disk(&scene);
 }
 
-TEST_ALONE(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room) {
+TEST_ALONE(D9_a_queue_on_a_full_disk_accepts_messages_again_when_space_is_freed) {
   struct scene scene;
   begin_small_disk(&scene, "768k");
   scene_open(&scene);
   put_numbered(&scene, 1001, 1003);
   fill_disk(&scene);
-  unsigned count = enqueue_until_full(&scene); /* what is reserved already may still be used */
+  unsigned count = enqueue_until_full(&scene); /* reserved space can still be used */
   check_full(&scene);
   empty_disk(&scene);
   REQUIRE_OK(enqueue(&scene, "again", 2000));
@@ -135,7 +134,6 @@ TEST_ALONE(D9_a_queue_on_a_full_disk_takes_messages_again_when_there_is_room) {
   end_small_disk(&scene);
 }
 
-/* Emptying a full disk by clearing, conversation by conversation. */
 TEST_ALONE(D9_a_full_disk_can_be_cleared) {
   struct scene scene;
   begin_small_disk(&scene, "768k");
@@ -144,7 +142,7 @@ TEST_ALONE(D9_a_full_disk_can_be_cleared) {
   fill_disk(&scene);
   CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, "ana"));
   CHECK_NUMBER(0, listed(&scene));
-  REQUIRE_OK(enqueue(&scene, "in the room of the others", 2000));
+  REQUIRE_OK(enqueue(&scene, "in the freed space", 2000));
   end_small_disk(&scene);
 }
 
@@ -166,7 +164,7 @@ TEST_ALONE(D9_a_crash_on_a_full_disk_loses_nothing_and_sends_nothing_twice) {
   end_small_disk(&scene);
 }
 
-/* Messages of several conversations, `size` to four times `size` bytes each, until the disk takes no more; how many it took. */
+/* Enqueues messages of several conversations, `size` to 4 * `size` bytes each, until the disk is full; returns their number. */
 static unsigned enqueue_small_until_full(struct scene *scene, size_t size) {
   static const char *const conversations[] = {"ana", "ben", "cem", "dana", "eve"};
   static const char body[16384];
@@ -182,7 +180,7 @@ static unsigned enqueue_small_until_full(struct scene *scene, size_t size) {
   }
 }
 
-/* All of them leave a disk that the queue itself filled, by any outcome, and closing and opening find them so. */
+/* Checks that all messages of a full disk are sent or fail, and that closing and opening keep the outcomes. */
 static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict verdict, bool is_filled) {
   struct scene scene;
   struct stub stub;
@@ -205,14 +203,14 @@ static void check_small_disk_drains(const char *disk, size_t size, msgq_verdict 
   end_small_disk(&scene);
 }
 
-TEST_ALONE(D9_a_drain_empties_a_disk_that_small_messages_filled) {
+TEST_ALONE(D9_a_drain_sends_all_small_messages_of_a_full_disk) {
   check_small_disk_drains("1m", 100, MSGQ_VERDICT_SENT, false);
   check_small_disk_drains("1m", 200, MSGQ_VERDICT_REJECT, false);
   check_small_disk_drains("768k", 50, MSGQ_VERDICT_SENT, true);
   check_small_disk_drains("3m", 20, MSGQ_VERDICT_REJECT, true);
 }
 
-/* After the next opening the log is empty, and it can only grow into the room that is kept. */
+/* After the second open the log is empty and can grow only into the reserved space. */
 static unsigned reopen_on_full_disk(struct scene *scene, const char *disk, size_t size) {
   begin_small_disk(scene, disk);
   scene_open(scene);
@@ -249,12 +247,12 @@ TEST_ALONE(D9_a_full_disk_of_large_messages_can_be_cleared_after_opening) {
   CHECK(count > 100);
   CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
   CHECK_NUMBER(0, listed(&scene));
-  REQUIRE_OK(enqueue(&scene, "in the room of the others", 2000));
+  REQUIRE_OK(enqueue(&scene, "in the freed space", 2000));
   end_small_disk(&scene);
 }
 
-/* What indexes and counts take of long names, and what metadata takes, is kept room for, too: the close folds all of it. */
-TEST_ALONE(D9_messages_with_long_names_and_metadata_leave_a_full_disk) {
+/* The reserved space includes index entries and counts of long names, and metadata. The close writes all of them. */
+TEST_ALONE(D9_messages_with_long_names_and_metadata_are_sent_on_a_full_disk) {
   enum { batch = 20 };
   struct scene scene;
   struct stub stub;
@@ -289,8 +287,8 @@ TEST_ALONE(D9_messages_with_long_names_and_metadata_leave_a_full_disk) {
   end_small_disk(&scene);
 }
 
-/* For everybody: files that may not grow. */
-TEST_ALONE(D9_files_that_may_not_grow_refuse_enqueue_and_lose_nothing) {
+/* A limit on the size of files needs no root, unlike a small disk. */
+TEST_ALONE(D9_a_file_size_limit_refuses_enqueue_and_loses_nothing) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);

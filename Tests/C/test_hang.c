@@ -1,4 +1,4 @@
-/* Callbacks that do not come back: everything else goes on, and closing has its deadline. */
+/* Callbacks that hang: other calls and conversations are not blocked, and closing ends at its timeout. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "scene.h"
 #include "stub.h"
 
-/* A call that takes this long has waited for the one that hangs. */
-static int64_t soon_ms(void) { return check_patience_ms() / 10; }
+/* A call that takes this long has waited for the hung callback. */
+static int64_t soon_ms(void) { return check_timeout_ms() / 10; }
 
 struct hanging {
   atomic_bool held;
@@ -19,7 +19,7 @@ struct hanging {
 };
 
 /* Hangs with the messages of conversation "hung". */
-static msgq_verdict hangs(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict hanging_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   struct hanging *hanging = context;
   (void)out;
   atomic_fetch_add(&hanging->calls, 1);
@@ -38,13 +38,13 @@ static void begin_hanging(struct scene *scene, struct hanging *hanging) {
   scene->options.direct = true;
   scene->options.max_in_flight = 2;
   scene_open(scene);
-  REQUIRE_OK(msgq_set_transport(scene->queue, hangs, hanging, NULL));
+  REQUIRE_OK(msgq_set_transport(scene->queue, hanging_send, hanging, NULL));
   put(scene, "hung-1", "hung", "hello");
   put(scene, "hung-2", "hung", "hello");
   AWAIT(atomic_load(&hanging->inside) == 1);
 }
 
-TEST(Q16_a_hung_transport_makes_no_call_wait) {
+TEST(Q16_a_hung_transport_blocks_no_call) {
   struct scene scene;
   struct hanging hanging;
   msgq_page *list = NULL;
@@ -73,7 +73,7 @@ TEST(Q16_a_hung_transport_makes_no_call_wait) {
   scene_end(&scene);
 }
 
-TEST(A10_a_hung_transport_holds_no_other_conversation) {
+TEST(A10_a_hung_transport_blocks_no_other_conversation) {
   struct scene scene;
   struct hanging hanging;
   begin_hanging(&scene, &hanging);
@@ -87,7 +87,7 @@ TEST(A10_a_hung_transport_holds_no_other_conversation) {
   scene_end(&scene);
 }
 
-TEST(close_leaves_a_hung_transport_behind) {
+TEST(close_with_a_hung_transport_ends_at_its_timeout) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -102,32 +102,42 @@ TEST(close_leaves_a_hung_transport_behind) {
   CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(queue, 200));
   CHECK(steady_ms() - start >= 200 && steady_ms() - start < 200 + soon_ms());
   scene.queue = NULL;
+  CHECK_RESULT(MSGQ_CLOSED, msgq_close(queue, 50));
   every_call_answers(queue, MSGQ_CLOSED);
-  CHECK_NUMBER(0, atomic_load(&stub.released));
+  CHECK_NUMBER(0, atomic_load(&stub.released)); /* the last call of the transport has not returned */
+  /* The store can be opened again; the outcome of the attempt is unknown. */
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
+  msgq_ledger *ledger = NULL;
+  REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
+  REQUIRE(msgq_ledger_size(ledger) == 1);
+  CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, msgq_ledger_at(ledger, 0)->outcome);
+  msgq_ledger_free(ledger);
   atomic_store(&stub.held, false);
   AWAIT(atomic_load(&stub.released) == 1);
   pause_ms(20);
   CHECK_NUMBER(1, atomic_load(&stub.released));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a"));
   scene_end(&scene);
 }
 
-/* A handler that hangs at the first message that is sent. */
-struct deaf {
+/* A handler that hanging_send when a message was sent. */
+struct hung_handler {
   atomic_bool held;
   atomic_int inside;
   atomic_int released;
 };
 
-static void hangs_when_sent(void *context, const msgq_event *event) {
-  struct deaf *deaf = context;
+static void hanging_handler(void *context, const msgq_event *event) {
+  struct hung_handler *handler = context;
   if (event->kind != MSGQ_EVENT_STATUS || event->to != MSGQ_STATUS_SENT) return;
-  atomic_fetch_add(&deaf->inside, 1);
-  while (atomic_load(&deaf->held)) pause_ms(1);
+  atomic_fetch_add(&handler->inside, 1);
+  while (atomic_load(&handler->held)) pause_ms(1);
 }
 
-static void release_deaf(void *context) {
-  struct deaf *deaf = context;
-  atomic_fetch_add(&deaf->released, 1);
+static void release_handler(void *context) {
+  struct hung_handler *handler = context;
+  atomic_fetch_add(&handler->released, 1);
 }
 
 struct waiting {
@@ -135,7 +145,7 @@ struct waiting {
   atomic_bool done;
   msgq_result result;
   msgq_report report;
-  atomic_int told;
+  atomic_int calls;
 };
 
 static void *drain_and_wait(void *context) {
@@ -149,44 +159,44 @@ static void *drain_and_wait(void *context) {
 static void on_drained(void *context, const msgq_report *report) {
   struct waiting *waiting = context;
   waiting->report = *report;
-  atomic_fetch_add(&waiting->told, 1);
+  atomic_fetch_add(&waiting->calls, 1);
 }
 
-TEST(close_leaves_a_hung_handler_behind_and_wakes_who_drains) {
+TEST(close_with_a_hung_handler_ends_and_wakes_waiting_drains) {
   struct scene scene;
   struct stub stub;
-  struct deaf deaf = { 0 };
-  struct waiting drained = { 0 }, told = { 0 };
+  struct hung_handler handler = { 0 };
+  struct waiting drained = { 0 }, async = { 0 };
   pthread_t thread;
   scene_begin_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
-  atomic_store(&deaf.held, true);
-  REQUIRE_OK(msgq_set_event_handler(scene.queue, hangs_when_sent, &deaf, release_deaf));
+  atomic_store(&handler.held, true);
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, hanging_handler, &handler, release_handler));
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
   put(&scene, "a", "ana", "hello");
   drained.queue = scene.queue;
   REQUIRE(pthread_create(&thread, NULL, drain_and_wait, &drained) == 0);
-  REQUIRE_OK(msgq_drain_async(scene.queue, NULL, on_drained, &told));
-  AWAIT(atomic_load(&deaf.inside) == 1 && status_of(&scene, "a") == MSGQ_STATUS_SENT);
-  pause_ms(50); /* the drain is over but for its telling */
+  REQUIRE_OK(msgq_drain_async(scene.queue, NULL, on_drained, &async));
+  AWAIT(atomic_load(&handler.inside) == 1 && status_of(&scene, "a") == MSGQ_STATUS_SENT);
+  pause_ms(50); /* the drain is over, but its callbacks did not run yet */
   int64_t start = steady_ms();
   msgq_result result = msgq_close(scene.queue, 200);
   scene.queue = NULL;
   CHECK(result == MSGQ_TIMEOUT || result == MSGQ_OK);
   CHECK(steady_ms() - start < 1200 + soon_ms());
-  /* Nobody waits for a queue that is gone, and each is told once. */
+  /* The waiting thread returns, and the callback is called once. */
   for (int64_t end = steady_ms() + 2000; !atomic_load(&drained.done) && steady_ms() < end;) pause_ms(1);
   CHECK(atomic_load(&drained.done));
-  CHECK_NUMBER(1, atomic_load(&told.told));
-  atomic_store(&deaf.held, false);
-  AWAIT(atomic_load(&deaf.released) == 1);
+  CHECK_NUMBER(1, atomic_load(&async.calls));
+  atomic_store(&handler.held, false);
+  AWAIT(atomic_load(&handler.released) == 1);
   if (CHECK(atomic_load(&drained.done))) pthread_join(thread, NULL);
-  CHECK_NUMBER(1, atomic_load(&told.told));
+  CHECK_NUMBER(1, atomic_load(&async.calls));
   CHECK_NUMBER(1, atomic_load(&stub.released));
   scene_end(&scene);
 }
 
-TEST(callbacks_release_runs_once_also_when_nothing_was_set) {
+TEST(callbacks_release_runs_once_also_when_nothing_is_registered) {
   struct scene scene;
   struct stub stub;
   scene_begin_open(&scene);
@@ -195,7 +205,7 @@ TEST(callbacks_release_runs_once_also_when_nothing_was_set) {
   CHECK_NUMBER(1, atomic_load(&stub.released));
   CHECK_RESULT(MSGQ_INVALID, msgq_set_event_handler(NULL, journal_event, &stub, stub_release));
   CHECK_NUMBER(2, atomic_load(&stub.released));
-  /* Taking a transport away with a context of its own: nothing will ever call it. */
+  /* No function: the context is released at once. */
   CHECK_RESULT(MSGQ_OK, msgq_set_transport(scene.queue, NULL, &stub, stub_release));
   CHECK_NUMBER(3, atomic_load(&stub.released));
   msgq_queue *queue = scene.queue;
@@ -230,5 +240,6 @@ TEST(callbacks_a_replaced_transport_is_released_after_its_last_call) {
   scene_close(&scene);
   CHECK_NUMBER(1, atomic_load(&first.released));
   CHECK_NUMBER(1, atomic_load(&second.released));
+  CHECK_NUMBER(1, atomic_load(&scene.journal.released));
   scene_end(&scene);
 }

@@ -1,4 +1,4 @@
-/* What stays to be read: sent and recorded messages, conversations, pruning. */
+/* History: sent and recorded messages, conversations, pruning. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void record(struct scene *scene, const char *id, const char *conversation
   REQUIRE_OK(msgq_record(scene->queue, &draft, sender, NULL));
 }
 
-/* The same, and it is read: what is not, stays and counts against no limit. */
+/* Records a message and marks it as read. Unread messages are not pruned and do not count against keep_sent. */
 static void record_read(struct scene *scene, const char *id, const char *conversation, const char *sender, const char *body) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   char given[MSGQ_ID_SIZE];
@@ -28,14 +28,14 @@ static void record_read(struct scene *scene, const char *id, const char *convers
   REQUIRE_OK(msgq_mark(scene->queue, given, MSGQ_STATUS_READ));
 }
 
-/* Enqueueing under this id now. */
+/* Returns the result of enqueueing a message with this id. */
 static msgq_result put_again(struct scene *scene, const char *id) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.id = id;
   return msgq_enqueue(scene->queue, &draft, NULL);
 }
 
-/* The ids of everything, oldest first. */
+/* Writes the ids of all messages, oldest first. */
 static void all_ids(struct scene *scene, const char *conversation, char *text, size_t size) {
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.conversation = conversation;
@@ -59,7 +59,7 @@ static void send_some(struct post *post, int first, int last) {
   drain(&post->scene);
 }
 
-TEST(H1_so_many_sent_messages_stay_and_unsent_ones_always) {
+TEST(H1_keep_sent_limits_the_history_and_keeps_unsent_messages) {
   struct post post;
   char unsent[64];
   post_begin(&post);
@@ -75,7 +75,7 @@ TEST(H1_so_many_sent_messages_stay_and_unsent_ones_always) {
   CHECK(all_is(&post.scene, "failed queued m6 m7 m8"));
   unsent_of(&post.scene, unsent, sizeof unsent);
   CHECK_TEXT("failed queued", unsent);
-  CHECK_NUMBER(8, receiver_accepted(post.receiver, NULL)); /* nothing but the history was touched */
+  CHECK_NUMBER(8, receiver_accepted(post.receiver, NULL)); /* pruning affected only the history */
   msgq_message *message = NULL;
   REQUIRE_OK(msgq_get(post.scene.queue, "m6", &message));
   CHECK(message->body_size == 5 && memcmp(message->body, "hello", 5) == 0 && message->sent_ms > 0);
@@ -87,7 +87,7 @@ TEST(H1_so_many_sent_messages_stay_and_unsent_ones_always) {
   post_end(&post);
 }
 
-TEST(H1_without_any_history_unsent_ones_still_stay) {
+TEST(H1_keep_sent_zero_keeps_unsent_messages) {
   struct post post;
   post_begin(&post);
   post.scene.options.keep_sent = 0;
@@ -101,13 +101,13 @@ TEST(H1_without_any_history_unsent_ones_still_stay) {
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "failed"));
   AWAIT(all_is(&post.scene, "queued"));
   CHECK_NUMBER(2, receiver_requests(post.receiver, "failed"));
-  struct entry entry; /* what was pruned is told by the counts alone */
+  struct entry entry; /* pruning is reported only by the counts of the summary event */
   AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_SUMMARY, &entry) && entry.counts.sent == 0 && entry.counts.queued == 1);
   CHECK_NUMBER(0, journal_count(&post.scene.journal, MSGQ_EVENT_DELETED));
   post_end(&post);
 }
 
-TEST(H1_history_ends_by_age) {
+TEST(H1_history_is_pruned_by_age) {
   struct post post;
   post_begin_open(&post);
   receiver_answer(post.receiver, "failed", 400, 1, NULL);
@@ -142,7 +142,7 @@ TEST(H1_Q14_a_pruned_id_is_refused_while_it_is_remembered) {
   put(&post.scene, "unsent", "ana", "x");
   CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "unsent"));
   CHECK_RESULT(MSGQ_OK, put_again(&post.scene, "unsent")); /* never sent: no duplicate */
-  /* Over a restart, too; and not for ever. */
+  /* Ids are remembered across a restart, for the time of remember_ids_ms. */
   scene_close(&post.scene);
   post_open(&post);
   CHECK_RESULT(MSGQ_DUPLICATE, put_again(&post.scene, "m1"));
@@ -157,7 +157,7 @@ TEST(H1_Q14_a_pruned_id_is_refused_while_it_is_remembered) {
   post_end(&post);
 }
 
-TEST(H2_a_recorded_message_is_there_once_and_never_sent) {
+TEST(H2_a_recorded_message_is_stored_once_and_never_sent) {
   struct post post;
   char text[128];
   msgq_message *message = NULL;
@@ -165,10 +165,10 @@ TEST(H2_a_recorded_message_is_there_once_and_never_sent) {
   post_begin_open(&post);
   put(&post.scene, "mine", "ana", "how are you?");
   record(&post.scene, "hers", "ana", "Ana", "fine");
-  record(&post.scene, "hers", "ana", "somebody else", "not this"); /* the second time changes nothing */
+  record(&post.scene, "hers", "ana", "somebody else", "not this"); /* the second call changes nothing */
   put(&post.scene, "mine-2", "ana", "good");
   all_ids(&post.scene, "ana", text, sizeof text);
-  CHECK_TEXT("mine hers mine-2", text); /* the conversation reads whole */
+  CHECK_TEXT("mine hers mine-2", text); /* sent and received messages in one list */
   REQUIRE_OK(msgq_get(post.scene.queue, "hers", &message));
   CHECK_TEXT("Ana", message->sender);
   CHECK_TEXT("fine", message->preview);
@@ -201,7 +201,7 @@ TEST(H2_a_recorded_message_is_there_once_and_never_sent) {
   post_end(&post);
 }
 
-TEST(H2_ids_of_ours_and_theirs_are_one_namespace) {
+TEST(H2_sent_and_recorded_messages_share_one_id_namespace) {
   struct scene scene;
   char id[MSGQ_ID_SIZE] = "";
   scene_begin(&scene);
@@ -213,7 +213,7 @@ TEST(H2_ids_of_ours_and_theirs_are_one_namespace) {
   CHECK_RESULT(MSGQ_DUPLICATE, msgq_record(scene.queue, &draft, "ben", id));
   CHECK_TEXT("", id);
   draft.id = "theirs";
-  draft.not_before_ms = wall_ms() + 3600000; /* means nothing here */
+  draft.not_before_ms = wall_ms() + 3600000; /* has no effect on a recorded message */
   draft.expires_at_ms = wall_ms() - 1;
   draft.unmetered_only = true;
   CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &draft, "ben", id));
@@ -239,10 +239,10 @@ static int number_of(const msgq_message *message) {
   return number;
 }
 
-/* Pages through conversation "ana", and between two pages takes one away on either side of the cursor and adds one. Everything that stood
-   there all the time is seen once, in order. */
-static void page_while_it_changes(struct scene *scene, bool newest_first) {
-  bool gone[rows] = { false }, seen[rows] = { false };
+/* Pages through conversation "ana". Between two pages one message on each side of the cursor is deleted and one is added. Every other
+   message must be seen exactly once, in order. */
+static void page_while_messages_change(struct scene *scene, bool newest_first) {
+  bool deleted[rows] = { false }, seen[rows] = { false };
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.conversation = "ana";
   filter.statuses = MSGQ_STATUSES_ALL;
@@ -260,29 +260,29 @@ static void page_while_it_changes(struct scene *scene, bool newest_first) {
       CHECK(newest_first ? message->sequence < last : message->sequence > last);
       last = filter.after = message->sequence;
       int number = number_of(message);
-      if (number < 0) continue; /* one that came meanwhile: forwards it is seen at the end */
-      CHECK(number < rows && !seen[number] && !gone[number]);
+      if (number < 0) continue; /* a message that was added meanwhile; paging forwards sees it at the end */
+      CHECK(number < rows && !seen[number] && !deleted[number]);
       seen[number] = true;
       if (first_number < 0) first_number = number;
     }
     msgq_list_free(page);
     if (size < page_size) break;
     if (first_number < 0) continue;
-    /* One that was seen (the cursor itself among them), one that was not, and a new one. */
+    /* Deletes a seen message (sometimes the cursor) and an unseen one, and adds a new one. */
     int ahead = newest_first ? first_number - 2 * page_size : first_number + 2 * page_size;
-    int there = newest_first ? first_number - (page_size - 1) : first_number + (page_size - 1);
-    const int victims[] = { ahead, there };
+    int behind = newest_first ? first_number - (page_size - 1) : first_number + (page_size - 1);
+    const int numbers[] = { ahead, behind };
     for (size_t index = 0; index < 2; index++) {
       char id[16];
-      if (victims[index] < 0 || victims[index] >= rows || gone[victims[index]]) continue;
-      snprintf(id, sizeof id, "h%d", victims[index]);
-      if (msgq_delete(scene->queue, id) == MSGQ_OK) gone[victims[index]] = true;
+      if (numbers[index] < 0 || numbers[index] >= rows || deleted[numbers[index]]) continue;
+      snprintf(id, sizeof id, "h%d", numbers[index]);
+      if (msgq_delete(scene->queue, id) == MSGQ_OK) deleted[numbers[index]] = true;
     }
     char id[16];
     snprintf(id, sizeof id, "new%d-%d", newest_first, extra++);
     if (extra < 30) record(scene, id, "ana", "ben", "meanwhile");
   }
-  for (int number = 0; number < rows; number++) CHECK(seen[number] || gone[number]);
+  for (int number = 0; number < rows; number++) CHECK(seen[number] || deleted[number]);
 }
 
 static void fill_history(struct scene *scene) {
@@ -294,23 +294,23 @@ static void fill_history(struct scene *scene) {
   }
 }
 
-TEST(H3_backwards_from_the_newest_while_rows_come_and_go) {
+TEST(H3_paging_backwards_while_messages_are_added_and_deleted) {
   struct scene scene;
   scene_begin_open(&scene);
   fill_history(&scene);
-  page_while_it_changes(&scene, true);
+  page_while_messages_change(&scene, true);
   scene_end(&scene);
 }
 
-TEST(H3_forwards_while_rows_come_and_go) {
+TEST(H3_paging_forwards_while_messages_are_added_and_deleted) {
   struct scene scene;
   scene_begin_open(&scene);
   fill_history(&scene);
-  page_while_it_changes(&scene, false);
+  page_while_messages_change(&scene, false);
   scene_end(&scene);
 }
 
-TEST(H3_a_cursor_holds_while_history_is_pruned) {
+TEST(H3_a_cursor_stays_valid_while_history_is_pruned) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -327,21 +327,21 @@ TEST(H3_a_cursor_holds_while_history_is_pruned) {
   REQUIRE(msgq_list_size(page) == 20);
   uint64_t cursor = msgq_list_at(page, 19)->sequence;
   msgq_list_free(page);
-  for (int number = 0; number < 30; number++) record_read(&scene, NULL, "ana", "ben", "newer"); /* the oldest 30 go */
+  for (int number = 0; number < 30; number++) record_read(&scene, NULL, "ana", "ben", "newer"); /* the oldest 30 are pruned */
   AWAIT(counts_of(&scene, NULL).received == 60);
   filter.after = cursor;
   REQUIRE_OK(msgq_list(scene.queue, &filter, &page));
-  CHECK_NUMBER(10, msgq_list_size(page)); /* 60 less the 20 seen less the 30 pruned */
+  CHECK_NUMBER(10, msgq_list_size(page)); /* 60 minus 20 seen minus 30 pruned */
   for (size_t index = 0; index < msgq_list_size(page); index++) CHECK(msgq_list_at(page, index)->sequence < cursor);
   msgq_list_free(page);
-  filter.newest_first = false; /* and back */
+  filter.newest_first = false; /* and in the other direction */
   REQUIRE_OK(msgq_list(scene.queue, &filter, &page));
   CHECK(msgq_list_size(page) == 20 && msgq_list_at(page, 0)->sequence > cursor);
   msgq_list_free(page);
   scene_end(&scene);
 }
 
-/* The names of a page of conversations, with a space between. */
+/* Writes the names of a page of conversations, separated by spaces. */
 static void names_of(struct scene *scene, uint64_t before, uint32_t limit, char *text, size_t size) {
   msgq_conversation_page *page = NULL;
   size_t used = 0;
@@ -403,7 +403,7 @@ TEST(H4_conversations_newest_first_with_their_counts) {
   CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "b2", "edited", 6));
   check_last(&post.scene, 0, "ben", "b2", "edited");
   check_last(&post.scene, 1, "ana", "a2", "hello from Ana");
-  /* Without its newest message a conversation falls back to the one before, without any it is gone. */
+  /* When the newest message is deleted, the one before it becomes the last; a conversation without messages is not listed. */
   CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "b2"));
   names_of(&post.scene, 0, 0, names, sizeof names);
   CHECK_TEXT("ana cem ben", names);
@@ -422,7 +422,7 @@ TEST(H4_conversations_newest_first_with_their_counts) {
   post_end(&post);
 }
 
-TEST(H4_a_conversation_of_unsent_messages_is_gone_when_cleared) {
+TEST(H4_a_cleared_conversation_of_unsent_messages_is_not_listed) {
   struct scene scene;
   char names[64];
   scene_begin_open(&scene);
@@ -430,7 +430,7 @@ TEST(H4_a_conversation_of_unsent_messages_is_gone_when_cleared) {
   put(&scene, "b", "ben", "2");
   put(&scene, "n", "", "the conversation without a name");
   names_of(&scene, 0, 0, names, sizeof names);
-  CHECK_TEXT("ben ana", names); /* behind the one without a name */
+  CHECK_TEXT("ben ana", names); /* after the conversation with the empty name */
   check_last(&scene, 0, "", "n", "the conversation without a name");
   CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, "ben"));
   names_of(&scene, 0, 0, names, sizeof names);
@@ -441,7 +441,7 @@ TEST(H4_a_conversation_of_unsent_messages_is_gone_when_cleared) {
   scene_end(&scene);
 }
 
-TEST(H4_pages_of_conversations) {
+TEST(H4_conversations_are_listed_in_pages) {
   struct scene scene;
   enum { conversations = 25 };
   int seen = 0;
@@ -464,13 +464,13 @@ TEST(H4_pages_of_conversations) {
     }
     msgq_conversations_free(page);
     if (size < 4) break;
-    record(&scene, NULL, "meanwhile", "ben", "a newer one moves no page");
+    record(&scene, NULL, "meanwhile", "ben", "a newer conversation does not move the pages");
   }
   CHECK_NUMBER(conversations, seen);
   scene_end(&scene);
 }
 
-TEST(H5_all_of_it_after_kill_9_and_offline) {
+TEST(H5_history_can_be_read_offline_after_kill_9) {
   struct post post;
   char port[8], line[32], text[128];
   post_begin(&post);

@@ -1,4 +1,4 @@
-/* A queue with nothing to do costs nothing: no processor, no wake-ups, few threads. */
+/* An idle queue uses no processor time, is not woken, and has few threads. */
 #include <stdio.h>
 
 #include "check.h"
@@ -8,11 +8,11 @@
 
 enum { kinds = 3 };
 
-TEST_ALONE(Q16_an_idle_queue_sleeps) {
+TEST_ALONE(Q16_an_idle_queue_uses_no_processor_time) {
   struct scene scenes[kinds];
   struct stub stub;
   stub_begin(&stub, MSGQ_VERDICT_SENT);
-  /* With callbacks on threads, in msgq_poll, and with the kernel's word on the network. */
+  /* One queue with callbacks on threads, one with callbacks in msgq_poll, one that monitors the network. */
   for (int kind = 0; kind < kinds; kind++) {
     scene_begin(&scenes[kind]);
     scenes[kind].options.callbacks = kind == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
@@ -20,9 +20,9 @@ TEST_ALONE(Q16_an_idle_queue_sleeps) {
     if (kind == 2) REQUIRE_OK(msgq_monitor_start(scenes[kind].queue));
     REQUIRE_OK(msgq_set_transport(scenes[kind].queue, stub_send, &stub, NULL));
     for (int number = 0; number < 5; number++) put(&scenes[kind], NULL, number % 2 == 0 ? "ana" : "ben", "hello");
-    drain(&scenes[kind]); /* offline it sends nothing: no matter */
+    drain(&scenes[kind]); /* sends nothing when the machine is offline, which does not matter here */
   }
-  pause_ms(1200); /* what is done a moment later is done */
+  pause_ms(1200); /* delayed flushes are done by then */
   CHECK(process_library_threads() <= 3 + 1 + 3);
   struct process_switches before = process_switches();
   int64_t cpu = process_cpu_ms();

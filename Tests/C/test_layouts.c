@@ -1,4 +1,4 @@
-/* Stores of earlier layouts, as their library wrote them (Tests/fixtures): upgraded with everything in them, whatever happens meanwhile. */
+/* Stores of earlier layouts, written by their library (Tests/fixtures): an upgrade keeps everything, also when it is interrupted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void unpack(const char *fixture, const char *target) {
 
 static void begin_layout1(struct scene *scene, bool crashed) {
   scene_begin(scene);
-  scene->options.keep_sent_ms = -1; /* the fixture grows old */
+  scene->options.keep_sent_ms = -1; /* so that the old messages of the fixture are not pruned */
   unpack(crashed ? "layout1-crashed.db" : "layout1-closed.db", scene->path);
   if (crashed) unpack("layout1-crashed.db-wal", log_of(scene));
 }
@@ -34,7 +34,7 @@ struct expected {
   msgq_failure_kind failure;
 };
 
-/* In order. The last is only in the log of the crashed one. */
+/* The messages of the fixtures in order. The last one is only in the log of the crashed store. */
 static const struct expected messages[] = {
   { "sent-1", "ana", "first", MSGQ_STATUS_SENT, 5, 1, MSGQ_FAILURE_NONE },
   { "delivered-1", "ana", "second", MSGQ_STATUS_DELIVERED, 6, 1, MSGQ_FAILURE_NONE },
@@ -74,7 +74,7 @@ static void check_ledger(struct scene *scene, const char *id, msgq_attempt_outco
   msgq_ledger_free(ledger);
 }
 
-/* Everything that the fixture holds, in an open queue. */
+/* Checks that the open queue has everything from the fixture. */
 static void check_everything(struct scene *scene, bool crashed) {
   const size_t count = crashed ? 12 : 11;
   msgq_filter filter = MSGQ_FILTER_INIT;
@@ -102,7 +102,7 @@ static msgq_message *message_of(struct scene *scene, const char *id) {
   return message;
 }
 
-/* Layout 1 kept no times of receipts; those that come now are kept, beside what was there. */
+/* Layout 1 has no times of receipts; after the upgrade the times of new receipts are stored. */
 static void check_receipts(struct scene *scene) {
   static const char *const ids[] = { "delivered-1", "read-1" };
   for (size_t index = 0; index < 2; index++) {
@@ -112,7 +112,7 @@ static void check_receipts(struct scene *scene) {
   }
   int64_t before = wall_ms();
   CHECK_RESULT(MSGQ_OK, msgq_mark(scene->queue, "delivered-1", MSGQ_STATUS_READ));
-  CHECK_RESULT(MSGQ_OK, msgq_mark(scene->queue, "read-1", MSGQ_STATUS_READ)); /* it was, nobody knows when */
+  CHECK_RESULT(MSGQ_OK, msgq_mark(scene->queue, "read-1", MSGQ_STATUS_READ)); /* read before the upgrade, at an unknown time */
   msgq_message *now_read = message_of(scene, "delivered-1"), *was_read = message_of(scene, "read-1");
   CHECK(now_read->status == MSGQ_STATUS_READ && now_read->delivered_ms == 0 && now_read->read_ms >= before);
   CHECK(was_read->status == MSGQ_STATUS_READ && was_read->read_ms == 0);
@@ -134,18 +134,18 @@ static void upgrade(bool crashed) {
   scene_open(&scene);
   check_everything(&scene, crashed);
   check_receipts(&scene);
-  /* It is a store like any other: it sends, in order, and takes more. */
+  /* The upgraded store can enqueue and send. */
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   put(&scene, "new", "ana", "new");
-  CHECK(drain(&scene).sent >= (crashed ? 6 : 5)); /* and the retry, once it is due */
+  CHECK(drain(&scene).sent >= (crashed ? 6 : 5)); /* one more if the retry is due */
   scene_end(&scene);
 }
 
 TEST(D17_upgrade_of_a_closed_store_of_layout_1_keeps_everything) { upgrade(false); }
 TEST(D17_upgrade_of_a_crashed_store_of_layout_1_keeps_everything) { upgrade(true); }
 
-/* The process dies before the n-th change to any of the files, for every n. */
+/* The process is killed before the n-th change of a file, for every n. */
 static void upgrade_with_crashes(bool crashed) {
   struct scene scene;
   struct snapshot before;
@@ -174,7 +174,7 @@ static void upgrade_with_crashes(bool crashed) {
 TEST_ALONE(D17_upgrade_of_a_closed_store_survives_a_crash_at_every_change) { upgrade_with_crashes(false); }
 TEST_ALONE(D17_upgrade_of_a_crashed_store_survives_a_crash_at_every_change) { upgrade_with_crashes(true); }
 
-/* What fails is no reason to lose anything either: every flush of the upgrade, one at a time. */
+/* Each flush of the upgrade fails once. */
 TEST_ALONE(D17_upgrade_survives_every_failed_flush) {
   struct scene scene;
   struct snapshot before;
@@ -218,7 +218,7 @@ TEST(D2_a_damaged_store_of_layout_1_is_refused_untouched) {
   scene_end(&scene);
 }
 
-/* A backup of layout 1 is put over a store that crashed with its log, which was upgraded since. */
+/* A backup of layout 1 replaces the file of a store that was upgraded and then crashed. */
 TEST(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused) {
   struct scene scene;
   begin_layout1(&scene, false);
@@ -238,13 +238,13 @@ TEST(D3_a_backup_of_layout_1_over_a_crashed_store_of_layout_2_is_refused) {
   scene_end(&scene);
 }
 
-/* The log of another store's upgrade, of which nothing is in that store's file yet. */
+/* The log holds the upgrade of another store, with nothing of it in that store's database file yet. */
 TEST_ALONE(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) {
   struct scene scene, other;
   struct file_copy upgrade_log = { 0 };
   begin_layout1(&other, false);
   sql_run(other.path, "UPDATE state SET sequence_ceiling = sequence_ceiling + 7");
-  /* Killed when the upgrade is in the log and not copied: the first moment at which a log is there with layout 2. */
+  /* The process is killed when the upgrade is in the log and not yet in the database. */
   struct snapshot before;
   snapshot_take(&before, other.directory);
   for (int number = 1; number < 200; number++) {
@@ -257,14 +257,14 @@ TEST_ALONE(D3_the_log_of_another_upgrade_beside_a_store_of_layout_1_is_refused) 
       scene_open(&other);
       CHECK_NUMBER(0, journal_count(&other.journal, MSGQ_EVENT_STORAGE));
       scene_close(&other);
-      /* The last of them is whole. */
+      /* The last such log is complete. */
       file_copy_free(&upgrade_log);
       upgrade_log = log;
     }
     snapshot_restore(&before, other.directory);
   }
   REQUIRE(upgrade_log.size > 0);
-  /* It holds the upgrade: beside its own database SQLite applies it. */
+  /* The log holds the upgrade: SQLite applies it to its own database. */
   file_write(log_of(&other), upgrade_log.bytes, upgrade_log.size);
   CHECK_NUMBER(2, sql_number(other.path, "PRAGMA user_version"));
   begin_layout1(&scene, false);

@@ -1,19 +1,14 @@
-/* Opening, closing, owning. */
-#include <pthread.h>
+/* Opening and closing, and the file of the store. */
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "check.h"
-#include "child.h"
 #include "every_call.h"
 #include "files.h"
 #include "scene.h"
-#include "sender.h"
 #include "stub.h"
 
 TEST(lifecycle_open_makes_one_private_file) {
@@ -30,7 +25,7 @@ TEST(lifecycle_open_makes_one_private_file) {
   scene_end(&scene);
 }
 
-TEST(lifecycle_open_without_options_takes_the_defaults) {
+TEST(lifecycle_open_with_null_options_uses_the_defaults) {
   struct scene scene;
   scene_begin(&scene);
   REQUIRE_OK(msgq_open(scene.path, NULL, &scene.queue));
@@ -63,120 +58,24 @@ TEST(Q3_messages_survive_a_restart) {
   scene_end(&scene);
 }
 
-TEST(lifecycle_close_twice_answers_closed) {
+TEST(lifecycle_a_closed_handle_stays_closed) {
   struct scene scene;
   scene_begin_open(&scene);
+  put(&scene, "id", "ana", "hello");
   msgq_queue *queue = scene.queue;
   CHECK_RESULT(MSGQ_OK, msgq_close(NULL, 0));
   scene_close(&scene);
   CHECK_RESULT(MSGQ_CLOSED, msgq_close(queue, 0));
   every_call_answers(queue, MSGQ_CLOSED);
-  /* A handle is never given out twice: the old one stays closed while a new one is open. */
+  /* Handles are not reused: the old one stays closed while a new one is open. */
   scene_open(&scene);
   CHECK(scene.queue != queue);
   every_call_answers(queue, MSGQ_CLOSED);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "id"));
   scene_end(&scene);
 }
 
-struct closers {
-  msgq_queue *queue;
-  atomic_int ok;
-  atomic_int closed;
-};
-
-static void *close_it(void *context) {
-  struct closers *closers = context;
-  msgq_result result = msgq_close(closers->queue, -1);
-  if (result == MSGQ_OK) atomic_fetch_add(&closers->ok, 1);
-  if (result == MSGQ_CLOSED) atomic_fetch_add(&closers->closed, 1);
-  return NULL;
-}
-
-TEST(lifecycle_close_from_several_threads_closes_once) {
-  struct scene scene;
-  struct closers closers = { 0 };
-  pthread_t threads[4];
-  scene_begin_open(&scene);
-  closers.queue = scene.queue;
-  for (int index = 0; index < 4; index++) REQUIRE(pthread_create(&threads[index], NULL, close_it, &closers) == 0);
-  for (int index = 0; index < 4; index++) pthread_join(threads[index], NULL);
-  CHECK_NUMBER(1, atomic_load(&closers.ok));
-  CHECK_NUMBER(3, atomic_load(&closers.closed));
-  scene.queue = NULL;
-  scene_end(&scene);
-}
-
-TEST(lifecycle_second_opener_is_locked_out) {
-  struct scene scene;
-  msgq_queue *second = NULL;
-  scene_begin_open(&scene);
-  put(&scene, "a", "ana", "hello");
-  CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &second));
-  CHECK(second == NULL);
-  /* The refused attempt took nothing from the owner, its file locks least of all. */
-  put(&scene, "b", "ana", "hello");
-  CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &second));
-  CHECK_NUMBER(2, counts_of(&scene, NULL).queued);
-  scene_end(&scene);
-}
-
-TEST(lifecycle_another_process_is_named_as_the_owner) {
-  struct scene scene;
-  char line[64], owner[32];
-  scene_begin(&scene);
-  struct child child = child_start("hold", scene.path, "");
-  child_line(&child, line, sizeof line);
-  CHECK_TEXT("open", line);
-  CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, &scene.options, &scene.queue));
-  CHECK(scene.queue == NULL);
-  snprintf(owner, sizeof owner, "%ld", (long)child.pid);
-  CHECK(strstr(msgq_error_detail(), owner) != NULL);
-  child_kill(&child);
-  scene_open(&scene); /* a lock dies with its process */
-  scene_end(&scene);
-}
-
-TEST(lifecycle_forked_child_is_refused_and_the_parent_goes_on) {
-  struct scene scene;
-  scene_begin_open(&scene);
-  put(&scene, "a", "ana", "hello");
-  pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    every_call_answers(scene.queue, MSGQ_FORKED);
-    CHECK_RESULT(MSGQ_FORKED, msgq_close(scene.queue, 0));
-    /* Ends as another program: valgrind would take what the parent's threads hold for lost, as they are not here. */
-    execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
-    _exit(127);
-  }
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK_NUMBER(0, status);
-  put(&scene, "b", "ana", "still here");
-  scene_close(&scene);
-  scene_open(&scene);
-  CHECK_NUMBER(2, counts_of(&scene, NULL).queued);
-  scene_end(&scene);
-}
-
-TEST(lifecycle_transport_and_handler_are_released_once) {
-  struct scene scene;
-  struct stub first, second;
-  scene_begin_open(&scene);
-  stub_begin(&first, MSGQ_VERDICT_SENT);
-  stub_begin(&second, MSGQ_VERDICT_SENT);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &first, stub_release));
-  CHECK_NUMBER(0, atomic_load(&first.released));
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &second, stub_release));
-  AWAIT(atomic_load(&first.released) == 1);
-  scene_close(&scene);
-  CHECK_NUMBER(1, atomic_load(&first.released));
-  CHECK_NUMBER(1, atomic_load(&second.released));
-  CHECK_NUMBER(1, atomic_load(&scene.journal.released));
-  scene_end(&scene);
-}
-
-TEST(lifecycle_a_transport_can_be_taken_away) {
+TEST(lifecycle_a_transport_can_be_removed) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
@@ -190,7 +89,7 @@ TEST(lifecycle_a_transport_can_be_taken_away) {
   scene_end(&scene);
 }
 
-/* Whether any column of any table of the store holds the text. */
+/* Returns whether a column of any table has exactly this value. */
 static bool store_holds(sqlite3 *store, const char *text) {
   sqlite3_stmt *tables = NULL;
   bool found = false;
@@ -227,31 +126,5 @@ TEST(X12_the_store_is_an_ordinary_sqlite_file) {
   CHECK(store_holds(store, "readable-id"));
   CHECK(store_holds(store, "a body for everybody"));
   CHECK(sqlite3_close(store) == SQLITE_OK);
-  scene_end(&scene);
-}
-
-TEST(X12_a_backup_is_a_store_while_the_queue_goes_on) {
-  struct scene scene;
-  struct stat status;
-  msgq_queue *copy = NULL;
-  msgq_counts counts = MSGQ_COUNTS_INIT;
-  scene_begin_open(&scene);
-  const char *path = scene_file(&scene, "copy.db");
-  put(&scene, "a", "ana", "one");
-  put(&scene, "b", "ben", "two");
-  REQUIRE_OK(msgq_backup(scene.queue, path));
-  put(&scene, "c", "ana", "after the copy");
-  REQUIRE(stat(path, &status) == 0);
-  CHECK_NUMBER(0600, status.st_mode & 07777);
-  struct file_copy before = file_read(path);
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_backup(scene.queue, path));
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_backup(scene.queue, scene.path));
-  CHECK(file_is(path, &before));
-  file_copy_free(&before);
-  REQUIRE_OK(msgq_open(path, &scene.options, &copy));
-  CHECK_RESULT(MSGQ_OK, msgq_count(copy, NULL, &counts));
-  CHECK_NUMBER(2, counts.queued);
-  CHECK_RESULT(MSGQ_OK, msgq_close(copy, -1));
-  CHECK_NUMBER(3, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }

@@ -1,4 +1,4 @@
-/* Limits: at the limit all is well, one over it nothing has changed (X11). */
+/* Limits: a value at the limit is accepted; a value above it is refused and changes nothing (X11). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "scene.h"
 #include "stores.h"
 
-/* The result of enqueueing this many bytes. */
+/* Returns the result of enqueueing a body of `size` bytes. */
 static msgq_result put_bytes(struct scene *scene, const char *id, size_t size) {
   char *body = calloc(1, size + 1);
   REQUIRE(body != NULL);
@@ -70,7 +70,7 @@ TEST(X11_a_body_is_limited) {
   CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1048576));
   CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "empty", 0));
   CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, 1048577));
-  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, SIZE_MAX)); /* its size is looked at first */
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, SIZE_MAX)); /* the size is checked first */
   CHECK_NUMBER(1048576, counts_of(&scene, NULL).unsent_bytes);
   free(body);
   scene_end(&scene);
@@ -86,7 +86,7 @@ TEST(X11_a_body_limit_of_one_byte) {
   scene_end(&scene);
 }
 
-/* The result of enqueueing this many pairs "k0"…, each with this value. */
+/* Returns the result of enqueueing `count` pairs "k0", "k1" and so on, each with this value. */
 static msgq_result put_pairs(struct scene *scene, size_t count, const char *value) {
   char (*keys)[24] = calloc(count, sizeof *keys);
   msgq_pair *pairs = calloc(count, sizeof *pairs);
@@ -128,8 +128,7 @@ TEST(X11_metadata_is_limited_in_bytes) {
   scene_end(&scene);
 }
 
-/* What a large batch took of the disk besides the messages themselves is given back at once. */
-TEST(X11_the_log_of_a_large_batch_is_given_back) {
+TEST(X11_the_log_of_a_large_batch_is_truncated) {
   const size_t count = (size_t)check_times(100000, 2000);
   static const char body[300] = "a body";
   struct scene scene;

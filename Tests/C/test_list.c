@@ -1,4 +1,4 @@
-/* Many messages: pages, counts, clearing. */
+/* Pages of messages, counts, msgq_clear. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { many = 120 };
 
-/* 120 messages m000 to m119 in three conversations, turn by turn. */
+/* Enqueues 120 messages m000 to m119 in three conversations, in rotation. */
 static void put_many(struct scene *scene) {
   static const char *const names[] = { "ana", "ben", "cem" };
   for (int number = 0; number < many; number++) {
@@ -20,7 +20,7 @@ static void put_many(struct scene *scene) {
   }
 }
 
-/* Reads page after page and checks the numbers of the messages: first, first + step, and so on. */
+/* Reads all pages and checks the numbers of the messages: first, first + step, and so on. */
 static void read_pages(struct scene *scene, msgq_filter filter, int first, int step, int expected) {
   int seen = 0;
   for (;;) {
@@ -59,7 +59,7 @@ TEST(Q5_pages_go_through_all_messages_in_order) {
   scene_end(&scene);
 }
 
-TEST(Q5_the_first_page_has_fifty) {
+TEST(Q5_a_page_has_fifty_messages_by_default) {
   struct scene scene;
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
@@ -111,7 +111,7 @@ TEST(Q5_a_preview_is_cut_between_characters) {
   scene_end(&scene);
 }
 
-TEST(Q5_statuses_can_be_chosen) {
+TEST(Q5_statuses_can_be_filtered) {
   struct scene scene;
   struct stub stub;
   msgq_page *page = NULL;
@@ -161,7 +161,7 @@ TEST(M10_counts_follow_every_change) {
   CHECK_NUMBER(3, report.sent);
   msgq_counts counts = counts_of(&scene, NULL);
   CHECK(counts.queued == 0 && counts.sending == 0 && counts.sent == 3 && counts.failed == 0 && counts.unsent_bytes == 0);
-  /* The same is told by events. */
+  /* The summary event has the same counts. */
   struct entry entry;
   AWAIT(journal_last(&scene.journal, MSGQ_EVENT_SUMMARY, &entry) && entry.counts.sent == 3 && entry.counts.queued == 0);
   scene_end(&scene);
@@ -179,7 +179,7 @@ TEST(M10_the_queue_can_be_cleared) {
   scene_end(&scene);
 }
 
-/* Each in a conversation of its own, so that many can be sent at a time. */
+/* Enqueues each message in its own conversation, so that many can be in flight. */
 static void put_apart(struct scene *scene, size_t count) {
   static msgq_draft drafts[2000];
   static char ids[2000][8];
@@ -194,7 +194,7 @@ static void put_apart(struct scene *scene, size_t count) {
   REQUIRE_OK(msgq_enqueue_batch(scene->queue, drafts, count, NULL));
 }
 
-/* The attempts in flight, to be answered by hand. */
+/* The tokens of the attempts in flight. */
 struct pending {
   atomic_int count;
   _Atomic uint64_t tokens[128];
@@ -208,8 +208,8 @@ static msgq_verdict keep_pending(void *context, const msgq_delivery *delivery, m
   return MSGQ_VERDICT_PENDING;
 }
 
-TEST(D11_clear_removes_all_that_is_not_being_sent) {
-  enum { by_hand = 4, in_flight = 64 + by_hand };
+TEST(D11_clear_removes_all_messages_except_those_in_flight) {
+  enum { on_demand = 4, in_flight = 64 + on_demand };
   const int total = check_times(2000, 300);
   static struct pending pending;
   struct scene scene;
@@ -223,7 +223,7 @@ TEST(D11_clear_removes_all_that_is_not_being_sent) {
   REQUIRE_OK(msgq_set_transport(scene.queue, keep_pending, &pending, NULL));
   REQUIRE_OK(msgq_drain_async(scene.queue, NULL, NULL, NULL));
   AWAIT(atomic_load(&pending.count) == 64);
-  for (int index = 0; index < by_hand; index++) {
+  for (int index = 0; index < on_demand; index++) {
     snprintf(id, sizeof id, "m%04d", 200 + index);
     CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, id));
   }
@@ -231,7 +231,7 @@ TEST(D11_clear_removes_all_that_is_not_being_sent) {
   CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
   CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
   CHECK_NUMBER(in_flight, counts_of(&scene, NULL).sending);
-  /* What was being sent goes when its attempt ends without success, and nothing else is attempted. */
+  /* A message in flight is removed when its attempt fails; nothing else is attempted. */
   for (int index = 0; index < in_flight; index++) {
     msgq_outcome outcome = MSGQ_OUTCOME_INIT;
     outcome.verdict = MSGQ_VERDICT_RETRY;
@@ -275,7 +275,7 @@ TEST(Q17_clearing_a_conversation_drops_its_unsent_messages) {
   scene_end(&scene);
 }
 
-/* Two spellings of one word, equal to a reader and to Swift, but not the same bytes. */
+/* Two normal forms of one word: equal as Swift strings, but different bytes. */
 static const char composed[] = "caf\xc3\xa9", decomposed[] = "cafe\xcc\x81";
 
 TEST(names_are_compared_byte_by_byte) {

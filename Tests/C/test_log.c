@@ -1,4 +1,4 @@
-/* Log lines: where they go, and that they neither block, end nor mislead anybody. */
+/* Log lines: their destinations, and that logging never blocks, ends or misleads a process. */
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 /* ---------------------------------------------------------------- standard error */
 
-/* Runs the role in this way; its first line goes to `line`, and what it left in its store is looked at. */
+/* Runs the role, copies its first line to `line`, and checks its store. */
 static void run_role(const char *way, char *line, size_t size) {
   struct scene scene;
   char rest[2048];
@@ -52,7 +52,7 @@ TEST(D13_full_socket_or_terminal_as_standard_error_blocks_nothing) {
   CHECK_TEXT("done", line);
 }
 
-TEST(D13_variable_turns_the_default_off) {
+TEST(D13_MSGQUEUE_LOG_off_turns_the_default_log_off) {
   char line[2048];
   run_role("off", line, sizeof line);
   CHECK_TEXT("done", line);
@@ -64,7 +64,7 @@ TEST(D13_broken_standard_error_does_not_end_the_process) {
   CHECK_TEXT("done", line);
 }
 
-TEST(D13_closed_standard_error_does_no_harm) {
+TEST(D13_closed_standard_error_is_ignored) {
   char line[2048];
   run_role("closed", line, sizeof line);
   CHECK_TEXT("done", line);
@@ -96,7 +96,7 @@ TEST(D13_control_characters_are_escaped_on_standard_error) {
     shown++;
   }
   CHECK_TEXT("done", done);
-  CHECK_NUMBER(5, shown); /* also those of the last milliseconds before the process ended */
+  CHECK_NUMBER(5, shown); /* including the lines written just before the process ended */
   CHECK_NUMBER(0, child_wait(&child));
   scene_end(&scene);
 }
@@ -115,7 +115,7 @@ TEST(D13_lines_of_an_exit_handler_are_written) {
   scene_end(&scene);
 }
 
-/* ---------------------------------------------------------------- lines to order */
+/* ---------------------------------------------------------------- warnings on demand */
 
 static msgq_verdict refuse(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   (void)context;
@@ -130,7 +130,7 @@ static void begin(struct scene *scene) {
   REQUIRE_OK(msgq_set_transport(scene->queue, refuse, NULL, NULL));
 }
 
-/* A queue opened and closed in one go, whose transport refuses one message: one warning, on this thread. */
+/* Opens and closes a queue whose transport refuses one message, which writes one warning on this thread. */
 static void warn_once(const char *path, const char *body) {
   msgq_options options = MSGQ_OPTIONS_INIT;
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -157,7 +157,7 @@ static void warn(struct scene *scene, int count) {
   drain(scene);
 }
 
-/* ---------------------------------------------------------------- a host's function */
+/* ---------------------------------------------------------------- msgq_set_log */
 
 struct sink {
   atomic_int lines;
@@ -178,13 +178,13 @@ static void release_sink(void *context) {
   atomic_fetch_add(&sink->released, 1);
 }
 
-static void take(void *context, msgq_log_level level, const char *text) {
+static void on_line(void *context, msgq_log_level level, const char *text) {
   struct sink *sink = context;
   if (atomic_fetch_add(&sink->inside, 1) > 0) atomic_fetch_add(&sink->overlaps, 1);
   sink->level = level;
   sink->thread = pthread_self();
   snprintf(sink->text, sizeof sink->text, "%s", text);
-  if (atomic_load(&sink->calls_in)) warn_once(sink->path, "inside"); /* which logs, in turn */
+  if (atomic_load(&sink->calls_in)) warn_once(sink->path, "inside"); /* writes log lines, too */
   atomic_fetch_add(&sink->lines, 1);
   while (atomic_load(&sink->held)) pause_ms(1);
   atomic_fetch_sub(&sink->inside, 1);
@@ -199,37 +199,37 @@ TEST(D13_log_function_receives_level_and_text_and_is_released_once) {
   static struct sink sink;
   struct scene scene;
   begin(&scene);
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &sink, release_sink));
   warn(&scene, 3);
   AWAIT(atomic_load(&sink.lines) == 3);
   CHECK(sink.level == MSGQ_LOG_WARNING && !pthread_equal(sink.thread, pthread_self()));
   CHECK(ends_with(sink.text, " 1 attempt (unknown, code 0): r\xc3\xa9""fus\xc3\xa9 2"));
   CHECK(strstr(sink.text, scene.path) == sink.text);
   CHECK_NUMBER(0, atomic_load(&sink.released));
-  /* The same again is another registration. */
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
+  /* Setting the same function again is another registration. */
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &sink, release_sink));
   AWAIT(atomic_load(&sink.released) == 1);
   CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, &sink, release_sink));
-  AWAIT(atomic_load(&sink.released) == 3); /* its own, and the one that came with NULL */
+  AWAIT(atomic_load(&sink.released) == 3); /* that of the function, and the context set with NULL */
   CHECK_NUMBER(3, atomic_load(&sink.lines));
   CHECK_NUMBER(0, atomic_load(&sink.overlaps));
   scene_end(&scene);
 }
 
-TEST(D13_log_function_that_hangs_holds_up_nobody) {
+TEST(D13_log_function_that_hangs_blocks_no_call) {
   static struct sink stuck, next;
   struct scene scene;
   begin(&scene);
   atomic_store(&stuck.held, true);
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &stuck, release_sink));
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &stuck, release_sink));
   int64_t start = steady_ms();
   warn(&scene, 5);
   AWAIT(atomic_load(&stuck.inside) == 1);
   put(&scene, "a", "ana", "hello");
   scene_close(&scene);
-  CHECK(steady_ms() - start < check_patience_ms() / 2);
-  /* Its successor has the lines that wait. */
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &next, release_sink));
+  CHECK(steady_ms() - start < check_timeout_ms() / 2);
+  /* The next function gets the waiting lines. */
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &next, release_sink));
   AWAIT(atomic_load(&next.lines) == 4);
   CHECK(ends_with(next.text, " 4"));
   CHECK_NUMBER(0, atomic_load(&stuck.released));
@@ -241,13 +241,13 @@ TEST(D13_log_function_that_hangs_holds_up_nobody) {
   scene_end(&scene);
 }
 
-TEST(D13_log_function_may_call_everything_and_does_not_hear_itself) {
+TEST(D13_log_function_may_use_queues_and_gets_no_lines_from_them) {
   static struct sink sink;
   struct scene scene;
   begin(&scene);
   sink.path = scene_file(&scene, "other.db");
   atomic_store(&sink.calls_in, true);
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &sink, release_sink));
   warn(&scene, 2);
   AWAIT(atomic_load(&sink.lines) == 2);
   pause_ms(100);
@@ -276,10 +276,10 @@ TEST(D13_log_function_may_replace_itself) {
   scene_end(&scene);
 }
 
-TEST(D13_log_thread_ends_when_there_is_nothing_to_tell) {
+TEST(D13_log_thread_ends_when_there_are_no_lines) {
   static struct sink sink;
   struct scene scene;
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &sink, release_sink));
   begin(&scene);
   warn(&scene, 1);
   AWAIT(atomic_load(&sink.lines) == 1);
@@ -289,7 +289,7 @@ TEST(D13_log_thread_ends_when_there_is_nothing_to_tell) {
   scene_end(&scene);
 }
 
-/* ---------------------------------------------------------------- a host that reads */
+/* ---------------------------------------------------------------- msgq_log_next */
 
 static bool is_readable(int descriptor) {
   struct pollfd watched = { descriptor, POLLIN, 0 };
@@ -323,20 +323,20 @@ TEST(D13_lines_are_read_and_lost_ones_counted) {
   scene_end(&scene);
 }
 
-TEST(D13_lines_are_cut_to_the_room_there_is_never_inside_a_character) {
+TEST(D13_lines_are_truncated_to_the_buffer_between_characters) {
   struct scene scene;
   char text[MSGQ_LOG_SIZE], all[MSGQ_LOG_SIZE];
   begin(&scene);
-  CHECK_NUMBER(0, msgq_log_next(NULL, NULL, 0)); /* from here on lines are kept */
+  CHECK_NUMBER(0, msgq_log_next(NULL, NULL, 0)); /* from now on lines are kept */
   warn(&scene, 3);
   CHECK_NUMBER(0, msgq_log_next(NULL, NULL, sizeof text));
   CHECK_NUMBER(0, msgq_log_next(NULL, text, 0));
   text[0] = 'x';
   CHECK_NUMBER(0, msgq_log_next(NULL, text, 1));
   CHECK_TEXT("", text);
-  size_t length = msgq_log_next(NULL, all, sizeof all); /* still the first one */
+  size_t length = msgq_log_next(NULL, all, sizeof all); /* still the first line */
   CHECK(ends_with(all, " r\xc3\xa9""fus\xc3\xa9 0"));
-  /* The room ends inside the last "é", two bytes before " 1". */
+  /* The buffer ends inside the last "é", two bytes before " 1". */
   memset(text, 'x', sizeof text);
   CHECK_NUMBER(length - 4, msgq_log_next(NULL, text, length - 2));
   CHECK(ends_with(text, " r\xc3\xa9""fus"));
@@ -347,12 +347,12 @@ TEST(D13_lines_are_cut_to_the_room_there_is_never_inside_a_character) {
   scene_end(&scene);
 }
 
-TEST(D13_nothing_is_read_while_a_function_is_set) {
+TEST(D13_msgq_log_next_returns_nothing_while_a_function_is_set) {
   static struct sink sink;
   struct scene scene;
   char text[MSGQ_LOG_SIZE];
   begin(&scene);
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &sink, release_sink));
   CHECK_NUMBER(0, msgq_log_next(NULL, text, sizeof text));
   warn(&scene, 1);
   AWAIT(atomic_load(&sink.lines) == 1);
@@ -364,7 +364,7 @@ TEST(D13_nothing_is_read_while_a_function_is_set) {
 
 /* ---------------------------------------------------------------- forks */
 
-TEST(D13_forked_child_has_lines_of_its_own_only) {
+TEST(D13_forked_child_reads_only_its_own_lines) {
   struct scene scene;
   char text[MSGQ_LOG_SIZE];
   begin(&scene);
@@ -391,14 +391,15 @@ TEST(D13_forked_child_has_lines_of_its_own_only) {
   scene_end(&scene);
 }
 
-/* The parent's function hangs at the fork; in the child it is called anew, and released without waiting for the parent's call. */
+/* The function hanging_send in the parent during the fork. In the child it is called again, and released without waiting for the call in the
+   parent. */
 TEST(D13_forked_child_keeps_the_function) {
   static struct sink sink;
   struct scene scene;
   begin(&scene);
   const char *own = scene_file(&scene, "own.db");
   atomic_store(&sink.held, true);
-  CHECK_RESULT(MSGQ_OK, msgq_set_log(take, &sink, release_sink));
+  CHECK_RESULT(MSGQ_OK, msgq_set_log(on_line, &sink, release_sink));
   warn(&scene, 3);
   AWAIT(atomic_load(&sink.inside) == 1);
   pid_t child = child_fork();
@@ -430,10 +431,10 @@ static void count_release(void *context) { atomic_fetch_add((atomic_int *)contex
 
 static void ignore(void *context, msgq_log_level level, const char *text) { (void)context, (void)level, (void)text; }
 
-static int turns(void) { return check_times(500, 100); }
+static int rounds(void) { return check_times(500, 100); }
 
 static void *set_and_count(void *context) {
-  for (int turn = 0; turn < turns(); turn++) msgq_set_log(ignore, context, count_release);
+  for (int round = 0; round < rounds(); round++) msgq_set_log(ignore, context, count_release);
   return NULL;
 }
 
@@ -446,7 +447,7 @@ static void *read_and_reset(void *context) {
   return context;
 }
 
-TEST(D13_functions_are_replaced_while_lines_come) {
+TEST(D13_functions_are_replaced_while_lines_are_logged) {
   static atomic_int released;
   struct scene scene;
   pthread_t reading, counting[2];
@@ -460,6 +461,6 @@ TEST(D13_functions_are_replaced_while_lines_come) {
   atomic_store(&stop, true);
   pthread_join(reading, NULL);
   CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, NULL, NULL));
-  AWAIT(atomic_load(&released) == 2 * turns());
+  AWAIT(atomic_load(&released) == 2 * rounds());
   scene_end(&scene);
 }

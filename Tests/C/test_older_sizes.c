@@ -1,4 +1,4 @@
-/* Structs of an older, smaller version: they lie at the end of a page behind which nothing may be read or written. */
+/* Structs of an older, smaller version. They end at the end of a page, and the next page permits no access. */
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ static void edge_begin(struct edge *edge) {
 
 static void edge_end(struct edge *edge) { munmap(edge->pages, 2 * edge->page); }
 
-/* The first `size` bytes of a struct, with that size in it, before the edge. */
+/* Copies the first `size` bytes of a struct to the end of the page and sets its struct_size. */
 static void *cut(struct edge *edge, const void *whole, size_t size) {
   uint32_t known = (uint32_t)size;
   char *place = edge->pages + edge->page - size;
@@ -31,7 +31,7 @@ static void *cut(struct edge *edge, const void *whole, size_t size) {
   return place;
 }
 
-TEST(older_options_have_the_defaults_for_what_they_lack) {
+TEST(older_options_use_the_defaults_for_missing_fields) {
   struct edge edge;
   struct scene scene;
   msgq_queue *queue = NULL;
@@ -49,10 +49,10 @@ TEST(older_options_have_the_defaults_for_what_they_lack) {
     msgq_draft draft = MSGQ_DRAFT_INIT;
     draft.body = large;
     draft.body_size = sizeof large;
-    CHECK_RESULT(MSGQ_OK, msgq_enqueue(queue, &draft, NULL)); /* limit_body, which it may lack, is 1 MiB */
+    CHECK_RESULT(MSGQ_OK, msgq_enqueue(queue, &draft, NULL)); /* limit_body, which may be missing, is 1 MiB by default */
     CHECK_RESULT(MSGQ_OK, msgq_close(queue, 0));
   }
-  CHECK_RESULT(MSGQ_INVALID, msgq_open(scene.path, cut(&edge, &options, 12), &queue)); /* no field ends there */
+  CHECK_RESULT(MSGQ_INVALID, msgq_open(scene.path, cut(&edge, &options, 12), &queue)); /* no field ends at this size */
   scene_end(&scene);
   edge_end(&edge);
 }
@@ -83,13 +83,13 @@ TEST(older_drafts_filters_and_drain_options_are_accepted) {
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   options.batch = 1;
   msgq_report report = MSGQ_REPORT_INIT;
-  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, cut(&edge, &options, 8), &report)); /* without an end, and of all */
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, cut(&edge, &options, 8), &report)); /* no timeout, all conversations */
   CHECK_NUMBER(1, report.sent);
   scene_end(&scene);
   edge_end(&edge);
 }
 
-TEST(older_outputs_are_written_as_far_as_they_go) {
+TEST(older_output_structs_are_written_up_to_their_size) {
   struct edge edge;
   struct scene scene;
   edge_begin(&edge);

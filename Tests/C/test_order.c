@@ -1,4 +1,4 @@
-/* Order, conversation by conversation, and one drain at a time. */
+/* Order within conversations, and drains that run at the same time. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,11 +9,11 @@
 #include "post.h"
 #include "stub.h"
 
-/* A ladder so long that no test waits for it. */
+/* A retry delay that no test waits for. */
 static const int64_t one_hour[] = { 3600000 };
 
-/* Messages m0, m1, … in as many conversations c0, c1, …, turn by turn. */
-static void put_turns(struct scene *scene, int messages, int conversations) {
+/* Enqueues messages m0, m1 and so on in conversations c0, c1 and so on, in rotation. */
+static void put_rotating(struct scene *scene, int messages, int conversations) {
   char id[16], conversation[16];
   for (int number = 0; number < messages; number++) {
     snprintf(id, sizeof id, "m%d", number);
@@ -26,18 +26,18 @@ TEST(Q7_send_all_sends_in_order) {
   struct post post;
   char order[256];
   post_begin_open(&post);
-  put_turns(&post.scene, 12, 3);
+  put_rotating(&post.scene, 12, 3);
   CHECK_NUMBER(12, drain(&post.scene).sent);
   receiver_order(post.receiver, NULL, order, sizeof order);
   CHECK_TEXT("m0 m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11", order);
   post_end(&post);
 }
 
-TEST(M3_order_holds_over_a_restart) {
+TEST(M3_order_is_kept_over_a_restart) {
   struct post post;
   char order[256];
   post_begin_open(&post);
-  put_turns(&post.scene, 6, 1);
+  put_rotating(&post.scene, 6, 1);
   CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m1", "edited", 6));
   scene_close(&post.scene);
   post_open(&post);
@@ -51,20 +51,20 @@ TEST(M3_order_holds_over_a_restart) {
 TEST(Q8_one_after_the_other_by_default) {
   struct post post;
   post_begin_open(&post);
-  put_turns(&post.scene, 15, 3);
+  put_rotating(&post.scene, 15, 3);
   CHECK_NUMBER(15, drain(&post.scene).sent);
   CHECK_NUMBER(1, atomic_load(&post.sender.most_in_flight));
   CHECK_NUMBER(0, atomic_load(&post.sender.overlaps));
   post_end(&post);
 }
 
-TEST(Q8_never_two_of_one_conversation) {
+TEST(Q8_never_two_attempts_of_one_conversation) {
   struct post post;
   char order[256];
   post_begin(&post);
   post.scene.options.max_in_flight = 8;
   post_open(&post);
-  put_turns(&post.scene, 40, 4);
+  put_rotating(&post.scene, 40, 4);
   CHECK_NUMBER(40, drain(&post.scene).sent);
   CHECK_NUMBER(0, atomic_load(&post.sender.overlaps));
   CHECK(atomic_load(&post.sender.most_in_flight) <= 4);
@@ -73,25 +73,7 @@ TEST(Q8_never_two_of_one_conversation) {
   post_end(&post);
 }
 
-TEST(A10_conversations_are_sent_side_by_side) {
-  struct scene scene;
-  struct stub stub;
-  scene_begin(&scene);
-  scene.options.max_in_flight = 3;
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
-  stub_begin(&stub, MSGQ_VERDICT_SENT);
-  atomic_store(&stub.held, true);
-  put_turns(&scene, 8, 4);
-  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
-  AWAIT(atomic_load(&stub.inside) == 3);
-  CHECK_NUMBER(3, counts_of(&scene, NULL).sending);
-  atomic_store(&stub.held, false);
-  AWAIT(counts_of(&scene, NULL).sent == 8);
-  scene_end(&scene);
-}
-
-TEST(A2_a_waiting_message_holds_its_own_conversation_only) {
+TEST(A2_a_message_waiting_for_its_retry_blocks_only_its_conversation) {
   struct post post;
   char order[64];
   post_begin(&post);
@@ -109,12 +91,12 @@ TEST(A2_a_waiting_message_holds_its_own_conversation_only) {
   receiver_order(post.receiver, NULL, order, sizeof order);
   CHECK_TEXT("b1 b2", order);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "a2"));
-  /* Over a restart, too. */
+  /* The same after a restart. */
   scene_close(&post.scene);
   post_open(&post);
   CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&post.scene).stop);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "a2"));
-  /* By hand whatever the delay says; then the one behind it is free. */
+  /* msgq_send_now ignores the delay; then the next message is not blocked any more. */
   CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "a1"));
   AWAIT(status_of(&post.scene, "a1") == MSGQ_STATUS_SENT);
   drain(&post.scene);
@@ -123,11 +105,11 @@ TEST(A2_a_waiting_message_holds_its_own_conversation_only) {
   post_end(&post);
 }
 
-TEST(Q6_send_now_passes_what_stands_before_it) {
+TEST(Q6_send_now_overtakes_earlier_messages) {
   struct post post;
   char order[64];
   post_begin_open(&post);
-  put_turns(&post.scene, 4, 1);
+  put_rotating(&post.scene, 4, 1);
   CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m2"));
   AWAIT(status_of(&post.scene, "m2") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(3, counts_of(&post.scene, NULL).queued);
@@ -139,7 +121,7 @@ TEST(Q6_send_now_passes_what_stands_before_it) {
   post_end(&post);
 }
 
-TEST(A3_successes_and_failures_end_where_they_belong) {
+TEST(A3_a_mixed_drain_ends_each_message_in_its_status) {
   struct post post;
   char order[128];
   post_begin(&post);
@@ -148,7 +130,7 @@ TEST(A3_successes_and_failures_end_where_they_belong) {
   receiver_answer(post.receiver, "m2", 400, 1, NULL);
   receiver_answer(post.receiver, "m4", 503, 1, NULL);
   receiver_answer(post.receiver, "m6", 404, 1, NULL);
-  put_turns(&post.scene, 9, 3);
+  put_rotating(&post.scene, 9, 3);
   msgq_report report = drain(&post.scene);
   CHECK(report.sent == 5 && report.failed == 2 && report.remaining == 2);
   static const msgq_status expected[] = {
@@ -172,7 +154,7 @@ TEST(M8_a_drain_can_be_limited) {
   post_begin(&post);
   post.scene.options.drain_batch = 3;
   post_open(&post);
-  put_turns(&post.scene, 10, 2);
+  put_rotating(&post.scene, 10, 2);
   options.batch = 2;
   CHECK_RESULT(MSGQ_OK, msgq_drain(post.scene.queue, &options, &report));
   CHECK(report.stop == MSGQ_STOP_BATCH && report.sent == 2 && report.remaining == 8);
@@ -190,14 +172,14 @@ TEST(A6_a_second_drain_joins_the_first) {
   pthread_t threads[2];
   post_begin_open(&post);
   receiver_hold(post.receiver, true);
-  put_turns(&post.scene, 5, 1);
+  put_rotating(&post.scene, 5, 1);
   for (int index = 0; index < 2; index++) {
     drainers[index].queue = post.scene.queue;
     REQUIRE(pthread_create(&threads[index], NULL, drainer_run, &drainers[index]) == 0);
-    /* The second comes when the first is in the middle of its first attempt, and cannot end before it. */
+    /* The second drain starts while the first attempt of the first drain is in flight. */
     AWAIT(receiver_requests(post.receiver, NULL) == 1);
   }
-  pause_ms(50); /* lets the second come in; coming late, it would find an empty queue and this test fails */
+  pause_ms(50); /* the second drain joins meanwhile; if it came later, its report would be empty and the test would fail */
   CHECK(!atomic_load(&drainers[0].done) && !atomic_load(&drainers[1].done));
   receiver_hold(post.receiver, false);
   for (int index = 0; index < 2; index++) {
@@ -211,7 +193,7 @@ TEST(A6_a_second_drain_joins_the_first) {
   post_end(&post);
 }
 
-TEST(A6_a_drain_of_nothing_is_over_at_once) {
+TEST(A6_a_drain_of_an_empty_queue_ends_at_once) {
   struct post post;
   post_begin_open(&post);
   msgq_report report = drain(&post.scene);

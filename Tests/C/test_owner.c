@@ -1,4 +1,4 @@
-/* One owner, whatever the owner's process does with the file. */
+/* A store has one owner, whatever the process of the owner does with the file. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -18,7 +18,7 @@ static void begin_owner(struct scene *scene) {
   put_numbered(scene, 1, 3);
 }
 
-/* Another process is refused, and told whose it is. */
+/* Checks that another process is refused with the process id of the owner. */
 static void check_locked(const struct scene *scene) {
   char detail[512], owner[32];
   CHECK_NUMBER(MSGQ_LOCKED, open_elsewhere(scene->path, detail));
@@ -28,7 +28,7 @@ static void check_locked(const struct scene *scene) {
   if (!CHECK(is_named || strstr(detail, owner) != NULL)) fprintf(stderr, "  %s\n", detail);
 }
 
-/* Still the owner's, which goes on, and nothing is lost. */
+/* Checks that the store is still locked, that the owner can continue, and that nothing is lost. */
 static void end_owner(struct scene *scene) {
   check_locked(scene);
   put_numbered(scene, 4, 6);
@@ -62,7 +62,7 @@ TEST(D1_sqlite_in_the_process_keeps_the_lock) {
   end_owner(&scene);
 }
 
-/* A library of its own for a plug-in, a language, a framework: it knows nothing of the first one's files. */
+/* A second copy of the SQLite library, as a plug-in or a framework may load it. The copies do not share their lock tables. */
 struct other_sqlite {
   void *library;
   int (*open)(const char *, sqlite3 **);
@@ -105,7 +105,7 @@ TEST_ALONE(D1_a_second_copy_of_sqlite_in_the_process_can_neither_read_nor_write)
   dlclose(other.library);
 }
 
-TEST(D1_sqlite_in_another_process_finds_it_locked) {
+TEST(D1_sqlite_in_another_process_is_locked_out) {
   struct scene scene;
   begin_owner(&scene);
   struct child child = child_start("read-by-sqlite", scene.path, "SELECT count(*) FROM message");
@@ -115,13 +115,15 @@ TEST(D1_sqlite_in_another_process_finds_it_locked) {
   end_owner(&scene);
 }
 
-/* With locks of this process and not of its descriptors, the first of two queues would go when the second is closed. */
-TEST(D1_a_second_opening_in_the_process_is_refused_and_keeps_the_lock) {
+/* With POSIX locks, which belong to the process, closing the second descriptor would release the lock of the first. */
+TEST(D1_a_second_open_in_the_process_is_refused_and_keeps_the_lock) {
   struct scene scene;
   msgq_queue *second = NULL;
   begin_owner(&scene);
-  CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &second));
-  CHECK(second == NULL);
+  for (int time = 0; time < 2; time++) {
+    CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, NULL, &second));
+    CHECK(second == NULL);
+  }
   end_owner(&scene);
 }
 
@@ -143,7 +145,7 @@ TEST(D1_a_forked_child_does_not_drop_the_lock) {
   end_owner(&scene);
 }
 
-TEST(D1_a_forked_child_that_lives_on_does_not_keep_the_lock) {
+TEST(D1_a_forked_child_that_outlives_its_parent_does_not_keep_the_lock) {
   struct scene scene;
   char line[32];
   scene_begin(&scene);
@@ -166,7 +168,9 @@ TEST(D1_a_killed_owner_leaves_no_lock) {
   scene_begin(&scene);
   struct child owner = child_start("hold", scene.path, "");
   child_line(&owner, line, sizeof line);
+  CHECK_TEXT("open", line);
   CHECK_RESULT(MSGQ_LOCKED, msgq_open(scene.path, &scene.options, &scene.queue));
+  CHECK(scene.queue == NULL);
   snprintf(line, sizeof line, "process %ld", (long)owner.pid);
   if (!CHECK(strstr(msgq_error_detail(), line) != NULL)) fprintf(stderr, "  %s\n", msgq_error_detail());
   child_kill(&owner);

@@ -1,6 +1,4 @@
-/* Callbacks on the caller's own thread, and a descriptor for its event loop (X7). */
-#include <fcntl.h>
-#include <poll.h>
+/* Callbacks on the thread of the caller (X7). */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,20 +28,15 @@ static void poll_all(struct scene *scene) {
   while (poll_queue(scene, 0) > 0) continue;
 }
 
-static bool readable(struct scene *scene, int timeout_ms) {
-  struct pollfd descriptor = { msgq_fd(scene->queue), POLLIN, 0 };
-  return poll(&descriptor, 1, timeout_ms) == 1 && (descriptor.revents & POLLIN) != 0;
-}
-
 TEST(X7_callbacks_run_on_the_thread_that_polls) {
   struct scene scene;
   struct stub stub;
   begin_polling(&scene, &stub, MSGQ_MODE_AUTO);
   put(&scene, "a", "ana", "hello");
-  pause_ms(20); /* nothing may happen meanwhile */
+  pause_ms(20); /* no callback may run meanwhile */
   CHECK_NUMBER(0, atomic_load(&stub.calls));
   CHECK_NUMBER(0, scene.journal.count);
-  int64_t end = steady_ms() + check_patience_ms();
+  int64_t end = steady_ms() + check_timeout_ms();
   while (status_of(&scene, "a") != MSGQ_STATUS_SENT && steady_ms() < end) poll_queue(&scene, 100);
   poll_all(&scene);
   CHECK_NUMBER(1, atomic_load(&stub.calls));
@@ -55,29 +48,7 @@ TEST(X7_callbacks_run_on_the_thread_that_polls) {
   scene_end(&scene);
 }
 
-TEST(X7_the_descriptor_is_readable_while_there_is_work) {
-  struct scene scene;
-  struct stub stub;
-  begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
-  poll_all(&scene);
-  CHECK(msgq_fd(scene.queue) >= 0);
-  CHECK((fcntl(msgq_fd(scene.queue), F_GETFD) & FD_CLOEXEC) != 0);
-  CHECK(!readable(&scene, 0));
-  put(&scene, "a", "ana", "hello");
-  CHECK(readable(&scene, (int)check_patience_ms()));
-  CHECK(readable(&scene, 0)); /* and stays so until the work is done */
-  poll_all(&scene);
-  CHECK(!readable(&scene, 0));
-  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
-  int64_t end = steady_ms() + check_patience_ms();
-  while (!journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT) && steady_ms() < end) {
-    if (readable(&scene, 100)) poll_queue(&scene, 0);
-  }
-  CHECK(journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT));
-  scene_end(&scene);
-}
-
-TEST(X7_poll_without_work_waits_as_long_as_told) {
+TEST(X7_poll_without_work_waits_for_its_timeout) {
   struct scene scene;
   struct stub stub;
   begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
@@ -90,7 +61,7 @@ TEST(X7_poll_without_work_waits_as_long_as_told) {
   scene_end(&scene);
 }
 
-TEST(X7_a_drain_serves_itself_when_nobody_polls) {
+TEST(X7_a_drain_runs_the_callbacks_when_no_thread_polls) {
   struct post post;
   post_begin(&post);
   post.scene.options.callbacks = MSGQ_CALLBACKS_POLL;
@@ -103,7 +74,7 @@ TEST(X7_a_drain_serves_itself_when_nobody_polls) {
   post_end(&post);
 }
 
-/* Answers a moment later, from another thread. */
+/* A transport that is answered by another thread after 200 µs. */
 struct echo {
   msgq_queue *queue;
   int tokens[2]; /* a pipe */
@@ -129,7 +100,7 @@ static void *echo_run(void *context) {
   return NULL;
 }
 
-TEST(X8_a_drain_that_polls_hears_of_answers_at_once) {
+TEST(X8_a_drain_that_runs_callbacks_is_woken_by_answers) {
   enum { many = 200 };
   struct scene scene;
   struct echo echo;
@@ -145,7 +116,7 @@ TEST(X8_a_drain_that_polls_hears_of_answers_at_once) {
   int64_t start = steady_ms();
   CHECK_NUMBER(many, drain(&scene).sent);
   int64_t taken = steady_ms() - start;
-  if (!CHECK(taken < 1500 * check_patience_ms() / 10000)) fprintf(stderr, "  %lld ms\n", (long long)taken);
+  if (!CHECK(taken < 1500 * check_timeout_ms() / 10000)) fprintf(stderr, "  %lld ms\n", (long long)taken);
   close(echo.tokens[1]);
   pthread_join(echo.thread, NULL);
   close(echo.tokens[0]);
@@ -175,7 +146,7 @@ static void poller_start(struct poller *poller, msgq_queue *queue) {
   AWAIT(atomic_load(&poller->started));
 }
 
-TEST(X7_closing_wakes_whoever_polls) {
+TEST(X7_close_wakes_polling_threads) {
   struct scene scene;
   struct stub stub;
   struct poller pollers[2];
@@ -193,7 +164,7 @@ TEST(X7_closing_wakes_whoever_polls) {
   scene_end(&scene);
 }
 
-TEST(X7_two_threads_send_two_conversations_side_by_side) {
+TEST(X7_two_polling_threads_send_two_conversations_at_once) {
   struct scene scene;
   struct stub stub;
   struct poller pollers[2];
@@ -216,7 +187,7 @@ TEST(X7_two_threads_send_two_conversations_side_by_side) {
   scene_end(&scene);
 }
 
-static msgq_verdict polls_inside(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict polling_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   struct poller *poller = context;
   size_t ran = 4711;
   (void)delivery, (void)out;
@@ -230,7 +201,7 @@ TEST(X7_poll_inside_a_callback_runs_nothing) {
   struct stub stub;
   begin_polling(&scene, &stub, MSGQ_MODE_MANUAL);
   struct poller poller = { .queue = scene.queue, .result = MSGQ_INTERNAL };
-  REQUIRE_OK(msgq_set_transport(scene.queue, polls_inside, &poller, NULL));
+  REQUIRE_OK(msgq_set_transport(scene.queue, polling_send, &poller, NULL));
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).sent);
   CHECK_RESULT(MSGQ_OK, poller.result);
@@ -238,7 +209,7 @@ TEST(X7_poll_inside_a_callback_runs_nothing) {
   scene_end(&scene);
 }
 
-TEST(X7_with_callbacks_on_threads_there_is_nothing_to_poll) {
+TEST(X7_poll_is_refused_with_callbacks_on_threads) {
   struct scene scene;
   size_t ran = 4711;
   scene_begin_open(&scene);

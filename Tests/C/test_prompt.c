@@ -1,11 +1,11 @@
-/* Mode ask: one question, and who answers it or takes it back. */
+/* Mode ask: when the prompt is raised, confirmed and withdrawn. */
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
 #include "post.h"
 
-/* Offline, in mode ask, with `messages` queued: m1, m2, … of one byte, two bytes and so on, in turn for ana and ben. */
+/* Opens a queue in mode ask, offline, with `messages` queued: m1 of 1 byte, m2 of 2 bytes and so on, alternating between ana and ben. */
 static void begin_asking(struct post *post, int messages, int64_t prompt_timeout_ms, int64_t online_debounce_ms) {
   post_begin(post);
   post->scene.options.mode = MSGQ_MODE_ASK;
@@ -25,7 +25,7 @@ static size_t prompts(struct post *post) { return journal_count(&post->scene.jou
 
 static size_t withdrawn(struct post *post) { return journal_count(&post->scene.journal, MSGQ_EVENT_PROMPT_WITHDRAWN); }
 
-TEST(Q4_the_prompt_asks_with_a_digest_and_yes_is_a_drain) {
+TEST(Q4_the_prompt_has_a_digest_and_a_drain_confirms_it) {
   struct post post;
   struct entry entry;
   char order[64], unsent[64];
@@ -39,7 +39,7 @@ TEST(Q4_the_prompt_asks_with_a_digest_and_yes_is_a_drain) {
   CHECK(entry.prompt.messages == 5 && entry.prompt.bytes == 15 && entry.prompt.conversations == 2 && entry.prompt.timeout_ms == 10000);
   CHECK(entry.prompt.oldest_ms >= before && entry.prompt.oldest_ms <= after);
   CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "m1"));
-  /* "Review first" is the list. */
+  /* The answer "Review first" shows the list. */
   unsent_of(&post.scene, unsent, sizeof unsent);
   CHECK_TEXT("m1 m2 m3 m4 m5", unsent);
   CHECK_NUMBER(0, receiver_requests(post.receiver, NULL));
@@ -50,7 +50,7 @@ TEST(Q4_the_prompt_asks_with_a_digest_and_yes_is_a_drain) {
   post_end(&post);
 }
 
-TEST(Q4_one_message_is_asked_for_in_singular) {
+TEST(Q4_the_prompt_for_one_message_is_singular) {
   struct post post;
   struct entry entry;
   begin_asking(&post, 1, 10000, 0);
@@ -60,7 +60,7 @@ TEST(Q4_one_message_is_asked_for_in_singular) {
   post_end(&post);
 }
 
-TEST(Q4_without_an_answer_the_prompt_expires_and_is_asked_again_only_after_the_next_outage) {
+TEST(Q4_an_expired_prompt_is_repeated_only_after_the_next_outage) {
   struct post post;
   begin_asking(&post, 2, 100, 0);
   int64_t start = steady_ms();
@@ -98,7 +98,7 @@ TEST(Q4_an_empty_queue_withdraws_the_prompt) {
   CHECK_NUMBER(0, withdrawn(&post));
   CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "m2"));
   AWAIT(withdrawn(&post) == 1);
-  /* With nothing queued there is nothing to ask. */
+  /* An empty queue raises no prompt. */
   set_offline(&post.scene);
   set_online(&post.scene);
   pause_ms(50);
@@ -106,7 +106,7 @@ TEST(Q4_an_empty_queue_withdraws_the_prompt) {
   post_end(&post);
 }
 
-TEST(Q4_a_link_that_does_not_stay_asks_nothing) {
+TEST(Q4_a_short_connection_raises_no_prompt) {
   struct post post;
   begin_asking(&post, 1, 10000, 60000);
   set_online(&post.scene);
@@ -119,7 +119,7 @@ TEST(Q4_a_link_that_does_not_stay_asks_nothing) {
   post_end(&post);
 }
 
-TEST(Q4_A5_a_hundred_changes_in_a_second_leave_one_prompt) {
+TEST(Q4_A5_a_hundred_changes_in_a_second_raise_one_prompt) {
   struct post post;
   begin_asking(&post, 3, 60000, 300);
   for (int change = 0; change < 100; change++) {
@@ -139,7 +139,7 @@ TEST(Q4_A5_a_hundred_changes_in_a_second_leave_one_prompt) {
   post_end(&post);
 }
 
-TEST(Q4_a_drain_before_the_question_is_its_answer) {
+TEST(Q4_a_drain_before_the_prompt_replaces_it) {
   struct post post;
   begin_asking(&post, 3, 60000, 100);
   set_online(&post.scene);

@@ -1,4 +1,4 @@
-/* Stores that are opened for reading only. */
+/* Read-only opens. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -11,7 +11,7 @@
 #include "scene.h"
 #include "stub.h"
 
-/* A closed store with three messages, opened again for reading only. */
+/* Makes a store with three messages and opens it for reading only. */
 static struct file_copy begin(struct scene *scene) {
   scene_begin_open(scene);
   put(scene, "a", "ana", "one");
@@ -23,7 +23,7 @@ static struct file_copy begin(struct scene *scene) {
   return file_read(scene->path);
 }
 
-/* Nothing was written, and nothing made. */
+/* Checks that the file is unchanged and no other file was created. */
 static void end(struct scene *scene, struct file_copy *before) {
   if (scene->queue != NULL) scene_close(scene);
   CHECK(file_is(scene->path, before));
@@ -102,7 +102,7 @@ TEST(D16_every_change_is_refused_and_changes_nothing) {
   end(&scene, &before);
 }
 
-TEST(D16_readers_share_and_an_owner_excludes) {
+TEST(D16_readers_share_a_store_and_an_owner_excludes_them) {
   struct scene scene;
   char line[32];
   msgq_queue *second = NULL, *owner = NULL;
@@ -123,7 +123,7 @@ TEST(D16_readers_share_and_an_owner_excludes) {
   end(&scene, &before);
 }
 
-TEST(D16_where_there_is_no_store_none_is_made) {
+TEST(D16_a_read_only_open_of_a_missing_store_creates_nothing) {
   struct scene scene;
   msgq_queue *queue = NULL;
   scene_begin(&scene);
@@ -133,7 +133,7 @@ TEST(D16_where_there_is_no_store_none_is_made) {
   scene_end(&scene);
 }
 
-TEST(D16_a_crashed_store_is_read_with_its_log_and_left_as_it_is) {
+TEST(D16_a_crashed_store_is_read_with_its_log_and_left_unchanged) {
   struct scene scene;
   char id[MSGQ_ID_SIZE];
   scene_begin(&scene);
@@ -155,10 +155,10 @@ TEST(D16_a_crashed_store_is_read_with_its_log_and_left_as_it_is) {
   scene_end(&scene);
 }
 
-TEST(D16_a_file_that_may_only_be_read_in_a_directory_that_may_only_be_read) {
+TEST(D16_a_read_only_file_in_a_read_only_directory_can_be_read) {
   struct scene scene;
   char line[32];
-  if (geteuid() != 0) SKIP("only root can give files away");
+  if (geteuid() != 0) SKIP("only root can change the owner of a file");
   struct file_copy before = begin(&scene);
   scene_close(&scene);
   enum { nobody = 65534 };
@@ -172,12 +172,12 @@ TEST(D16_a_file_that_may_only_be_read_in_a_directory_that_may_only_be_read) {
   end(&scene, &before);
 }
 
-TEST(D16_a_store_on_a_file_system_that_may_only_be_read) {
+TEST(D16_a_store_on_a_read_only_file_system_can_be_read) {
   struct scene scene;
   scene_begin(&scene);
   if (mount("tmpfs", scene.directory, "tmpfs", 0, "size=4m,mode=700") != 0) {
     scene_end(&scene);
-    SKIP("tmpfs cannot be mounted here");
+    SKIP("the system does not permit mounting tmpfs");
   }
   scene_open(&scene);
   put(&scene, "a", "ana", "one");

@@ -1,4 +1,4 @@
-/* H9: history without a limit, unread messages that stay, the times of receipts, and the retries that are used up. */
+/* H9: history without a limit, unread messages, times of receipts, and the number of used retries. */
 #include <string.h>
 
 #include "check.h"
@@ -55,7 +55,7 @@ static void open_sending(struct scene *scene, struct stub *stub) {
   stub_open(stub, scene);
 }
 
-/* Sends so many, by batches. */
+/* Enqueues `count` messages in batches and sends them. */
 static void send_many(struct scene *scene, int count) {
   enum { batch = 1000 };
   static msgq_draft drafts[batch];
@@ -67,7 +67,7 @@ static void send_many(struct scene *scene, int count) {
   CHECK_NUMBER(count, drain(scene).sent);
 }
 
-TEST(H9_history_has_no_limit_where_asked_for) {
+TEST(H9_history_can_be_kept_without_limit) {
   struct scene scene;
   struct stub stub;
   msgq_options defaults = MSGQ_OPTIONS_INIT;
@@ -78,22 +78,22 @@ TEST(H9_history_has_no_limit_where_asked_for) {
   open_sending(&scene, &stub);
   send_many(&scene, count);
   scene_close(&scene);
-  open_sending(&scene, &stub); /* an opening looks at the history, too */
+  open_sending(&scene, &stub); /* an open may prune the history, too */
   pause_ms(50);
   CHECK_NUMBER(count, counts_of(&scene, NULL).sent);
   scene_close(&scene);
-  scene.options.keep_sent = (uint64_t)most; /* what happens with a limit */
+  scene.options.keep_sent = (uint64_t)most; /* with a limit the history is pruned */
   open_sending(&scene, &stub);
   AWAIT(counts_of(&scene, NULL).sent == (uint64_t)most);
   scene_end(&scene);
 }
 
-TEST(H9_what_is_received_and_unread_is_never_pruned) {
+TEST(H9_unread_received_messages_are_never_pruned) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
-  scene.options.keep_sent = 0; /* neither by number ... */
-  scene.options.keep_sent_ms = 0; /* ... nor by age */
+  scene.options.keep_sent = 0;
+  scene.options.keep_sent_ms = 0;
   open_sending(&scene, &stub);
   record(&scene, "r1");
   record(&scene, "r2");
@@ -105,16 +105,16 @@ TEST(H9_what_is_received_and_unread_is_never_pruned) {
   open_sending(&scene, &stub);
   put(&scene, "mine-2", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).sent);
-  AWAIT(all_are(&scene, "r1 r2 r3")); /* it was looked at again */
+  AWAIT(all_are(&scene, "r1 r2 r3")); /* the history was pruned again */
   mark(&scene, "r2", MSGQ_STATUS_READ);
   AWAIT(all_are(&scene, "r1 r3"));
   CHECK_NUMBER(2, counts_of(&scene, NULL).unread);
-  record(&scene, "r2"); /* known: it comes not back */
+  record(&scene, "r2"); /* the id is remembered: the message is not stored again */
   CHECK(all_are(&scene, "r1 r3"));
   scene_end(&scene);
 }
 
-TEST(H9_what_is_unread_counts_against_no_limit) {
+TEST(H9_unread_messages_do_not_count_against_keep_sent) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -128,18 +128,18 @@ TEST(H9_what_is_unread_counts_against_no_limit) {
   put(&scene, "m3", "ana", "3");
   CHECK_NUMBER(3, drain(&scene).sent);
   AWAIT(all_are(&scene, "r1 r2 r3 m2 m3"));
-  mark(&scene, "r2", MSGQ_STATUS_READ); /* now it is history like others, and the oldest of it */
+  mark(&scene, "r2", MSGQ_STATUS_READ); /* now it counts, and it is the oldest */
   AWAIT(all_are(&scene, "r1 r3 m2 m3"));
   scene_end(&scene);
 }
 
-TEST(H9_receipts_keep_their_times) {
+TEST(H9_times_of_receipts_are_kept) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
   open_sending(&scene, &stub);
   put(&scene, "a", "ana", "hello");
-  /* Too early: nothing is kept of it. */
+  /* An early receipt is refused, and its time is not stored. */
   CHECK_RESULT(MSGQ_CONFLICT, msgq_mark(scene.queue, "a", MSGQ_STATUS_DELIVERED));
   CHECK_RESULT(MSGQ_CONFLICT, msgq_mark(scene.queue, "a", MSGQ_STATUS_READ));
   drain(&scene);
@@ -151,18 +151,18 @@ TEST(H9_receipts_keep_their_times) {
   struct times delivered = times_of(&scene, "a");
   CHECK(delivered.sent == sent.sent && delivered.delivered >= before && delivered.delivered <= wall_ms() && delivered.read == 0);
   next_millisecond();
-  mark(&scene, "a", MSGQ_STATUS_DELIVERED); /* once more */
+  mark(&scene, "a", MSGQ_STATUS_DELIVERED); /* again */
   CHECK(same_times(delivered, times_of(&scene, "a")));
   before = wall_ms();
   mark(&scene, "a", MSGQ_STATUS_READ);
   struct times read = times_of(&scene, "a");
   CHECK(read.sent == sent.sent && read.delivered == delivered.delivered && read.read >= before && read.read <= wall_ms());
   next_millisecond();
-  mark(&scene, "a", MSGQ_STATUS_READ); /* once more */
+  mark(&scene, "a", MSGQ_STATUS_READ); /* again */
   mark(&scene, "a", MSGQ_STATUS_DELIVERED); /* late */
   CHECK(same_times(read, times_of(&scene, "a")));
   CHECK_NUMBER(MSGQ_STATUS_READ, status_of(&scene, "a"));
-  /* Lists and conversations tell the same. */
+  /* msgq_list returns the same times. */
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.statuses = MSGQ_STATUSES_ALL;
@@ -172,7 +172,7 @@ TEST(H9_receipts_keep_their_times) {
   scene_end(&scene);
 }
 
-TEST(H9_read_without_delivered_has_one_time) {
+TEST(H9_read_without_delivered_has_only_a_read_time) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -183,9 +183,9 @@ TEST(H9_read_without_delivered_has_one_time) {
   struct times read = times_of(&scene, "a");
   CHECK(read.delivered == 0 && read.read >= read.sent);
   next_millisecond();
-  mark(&scene, "a", MSGQ_STATUS_DELIVERED); /* late: when it was delivered is not known */
+  mark(&scene, "a", MSGQ_STATUS_DELIVERED); /* late: the time of delivery is unknown */
   CHECK(same_times(read, times_of(&scene, "a")));
-  /* Of a recorded message: when it was recorded, and when it was read. */
+  /* A recorded message has the time of recording as delivered_ms, and the time of reading. */
   int64_t before = wall_ms();
   record(&scene, "hers");
   struct times recorded = times_of(&scene, "hers");
@@ -198,7 +198,7 @@ TEST(H9_read_without_delivered_has_one_time) {
   scene_end(&scene);
 }
 
-/* Opens a copy and compares. */
+/* Opens a copy of the store and compares the times. */
 static void check_copy(const char *path, struct times expected) {
   msgq_options options = MSGQ_OPTIONS_INIT;
   msgq_queue *queue = NULL;
@@ -208,7 +208,7 @@ static void check_copy(const char *path, struct times expected) {
   CHECK_RESULT(MSGQ_OK, msgq_close(queue, -1));
 }
 
-TEST(H9_the_times_survive_a_restart_a_backup_and_a_salvage) {
+TEST(H9_receipt_times_survive_restart_backup_and_salvage) {
   struct scene scene;
   struct stub stub;
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
@@ -243,7 +243,7 @@ static uint32_t retries_of(struct scene *scene, const char *id) {
   return retries;
 }
 
-TEST(H9_M11_retries_used_tells_what_counts_against_max_retries) {
+TEST(H9_M11_retries_used_counts_the_retries_against_max_retries) {
   static const int64_t ladder[] = { 600000, 600000 };
   struct scene scene;
   struct stub stub;
@@ -252,7 +252,7 @@ TEST(H9_M11_retries_used_tells_what_counts_against_max_retries) {
   open_sending(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(0, retries_of(&scene, "a"));
-  stub.verdict = MSGQ_VERDICT_OFFLINE; /* it never left: that counts not */
+  stub.verdict = MSGQ_VERDICT_OFFLINE; /* the message never left: this uses up no retry */
   drain(&scene);
   CHECK_NUMBER(0, retries_of(&scene, "a"));
   stub.verdict = MSGQ_VERDICT_RETRY;
@@ -268,7 +268,7 @@ TEST(H9_M11_retries_used_tells_what_counts_against_max_retries) {
   open_sending(&scene, &stub);
   CHECK_NUMBER(2, retries_of(&scene, "a"));
   stub.verdict = MSGQ_VERDICT_RETRY;
-  REQUIRE_OK(msgq_retry(scene.queue, "a")); /* by hand: it begins anew */
+  REQUIRE_OK(msgq_retry(scene.queue, "a")); /* a manual retry resets the count */
   AWAIT(attempts_of(&scene, "a") == 4 && status_of(&scene, "a") == MSGQ_STATUS_FAILED);
   CHECK_NUMBER(0, retries_of(&scene, "a"));
   scene_end(&scene);

@@ -1,4 +1,4 @@
-/* A refused opening changes no byte of any file, and says what to do. */
+/* A refused open changes no byte of any file, and the error detail names a remedy. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include "check.h"
 #include "stores.h"
 
-/* A store that was closed once and then crashed: database, log and side record, all with something in them. */
+/* Makes a store that was closed once and then crashed: database, log and file "-tail" all have content. */
 static void begin_crashed(struct scene *scene) {
   scene_begin(scene);
   close_after(scene, 1, 3);
@@ -14,7 +14,7 @@ static void begin_crashed(struct scene *scene) {
   REQUIRE(file_size(log_of(scene)) > 0);
 }
 
-/* The same store opens with everything when what was wrong is put right again. */
+/* Checks that the restored store opens with everything. */
 static void end_crashed(struct scene *scene) {
   scene_open(scene);
   check_numbered(scene, 1, 12);
@@ -32,7 +32,7 @@ TEST(D2_a_damaged_store_that_crashed_is_refused_untouched) {
   struct scene scene;
   begin_crashed(&scene);
   copy_aside(&scene);
-  /* The tables of the messages' indexes, which are not in the log, are gone. */
+  /* Overwrites pages of the indexes that are not in the log. */
   int64_t pages = file_size(scene.path) / 4096;
   struct file_copy whole = file_read(scene.path);
   for (int64_t page = 4; page < pages; page++) memset(whole.bytes + page * 4096, 0x55, 4096);
@@ -48,7 +48,7 @@ TEST(D2_a_store_without_its_header_is_refused_untouched) {
   begin_crashed(&scene);
   struct snapshot whole;
   snapshot_take(&whole, scene.directory);
-  file_write(scene.path, "Dear diary, this file is no database.", 37);
+  file_write(scene.path, "This file is not a database of SQLite", 37);
   check_refused(&scene, MSGQ_CORRUPT, NULL);
   file_write(scene.path, "", 0);
   check_refused(&scene, MSGQ_CORRUPT, NULL);
@@ -66,7 +66,7 @@ static void write_number(const char *path, size_t offset, uint32_t number) {
   file_copy_free(&copy);
 }
 
-TEST(D2_another_programs_database_is_refused_untouched) {
+TEST(D2_a_database_of_another_program_is_refused_untouched) {
   struct scene scene;
   begin_crashed(&scene);
   copy_aside(&scene);
@@ -84,15 +84,6 @@ TEST(D2_a_store_of_a_later_layout_is_refused_untouched) {
   check_refused(&scene, MSGQ_TOO_NEW, "layout 3");
   put_back(&scene);
   end_crashed(&scene);
-}
-
-TEST(D2_a_closed_store_of_a_later_layout_is_refused_untouched) {
-  struct scene scene;
-  scene_begin(&scene);
-  close_after(&scene, 1, 3);
-  sql_run(scene.path, "PRAGMA user_version = 3");
-  check_refused(&scene, MSGQ_TOO_NEW, "layout 3");
-  scene_end(&scene);
 }
 
 TEST(D2_a_rollback_journal_is_refused_untouched) {
@@ -130,21 +121,6 @@ TEST(D2_garbage_as_the_log_of_a_closed_store_is_refused_untouched) {
   scene_end(&scene);
 }
 
-TEST(D2_a_lost_tail_is_refused_untouched_where_the_host_wants_it) {
-  struct scene scene;
-  begin_crashed(&scene);
-  struct file_copy log = file_read(log_of(&scene));
-  REQUIRE(truncate(log_of(&scene), (off_t)log.size / 2) == 0);
-  scene.options.refuse_lost_tail = true;
-  check_refused(&scene, MSGQ_CORRUPT, "are missing");
-  CHECK(unlink(log_of(&scene)) == 0);
-  check_refused(&scene, MSGQ_CORRUPT, "is missing");
-  file_write(log_of(&scene), log.bytes, log.size);
-  file_copy_free(&log);
-  CHECK(truncate(log_of(&scene), file_size(log_of(&scene))) == 0);
-  end_crashed(&scene);
-}
-
 TEST(D2_a_locked_store_is_refused_untouched) {
   struct scene scene;
   struct snapshot before;
@@ -158,7 +134,7 @@ TEST(D2_a_locked_store_is_refused_untouched) {
   scene_end(&scene);
 }
 
-TEST(D4_a_later_layout_that_only_the_log_tells_is_refused_untouched) {
+TEST(D4_a_later_layout_only_in_the_log_is_refused_untouched) {
   struct scene scene;
   begin_crashed(&scene);
   struct snapshot whole;
@@ -172,7 +148,7 @@ TEST(D4_a_later_layout_that_only_the_log_tells_is_refused_untouched) {
   end_crashed(&scene);
 }
 
-TEST(D4_another_programs_database_that_only_the_log_tells_is_refused_untouched) {
+TEST(D4_an_application_id_of_another_program_only_in_the_log_is_refused_untouched) {
   struct scene scene;
   begin_crashed(&scene);
   sql_run_in_log(scene.path, "PRAGMA application_id = 4711");
@@ -180,8 +156,7 @@ TEST(D4_another_programs_database_that_only_the_log_tells_is_refused_untouched) 
   scene_end(&scene);
 }
 
-/* Opening a closed store that nobody changes writes nothing either. */
-TEST(D2_opening_and_closing_a_store_without_a_change_writes_nothing_into_it) {
+TEST(D2_opening_and_closing_an_unchanged_store_writes_nothing) {
   struct scene scene;
   struct snapshot before;
   scene_begin(&scene);

@@ -1,4 +1,4 @@
-/* Backup, copy, restore and downgrade: each step that the README describes. */
+/* Backup, copy, restore and downgrade, as the README describes them. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,8 +8,7 @@
 #include "stores.h"
 #include "stub.h"
 
-/* msgq_backup while messages are enqueued: a closed store of its own, in one file. */
-TEST(D17_backup_while_the_queue_runs_is_a_store_of_its_own) {
+TEST(X12_D17_a_backup_of_an_open_queue_is_a_store) {
   struct scene scene, restored;
   struct stat status;
   scene_begin_open(&scene);
@@ -20,10 +19,14 @@ TEST(D17_backup_while_the_queue_runs_is_a_store_of_its_own) {
   put_numbered(&scene, 21, 22);
   REQUIRE(lstat(backup, &status) == 0);
   CHECK_NUMBER(0600, status.st_mode & 07777);
+  struct file_copy before = file_read(backup);
   CHECK_RESULT(MSGQ_CONFLICT, msgq_backup(scene.queue, backup));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_backup(scene.queue, scene.path));
+  CHECK(file_is(backup, &before));
+  file_copy_free(&before);
   REQUIRE(rename(backup, restored.path) == 0);
   CHECK_NUMBER(1, directory_entries(restored.directory));
-  scene_open(&restored); /* beside the original, which still runs */
+  scene_open(&restored); /* while the original is open */
   check_numbered(&restored, 1, 20);
   put_numbered(&restored, 21, 21);
   check_numbered(&scene, 1, 22);
@@ -36,7 +39,7 @@ TEST(D17_copy_of_a_closed_store_is_one_file) {
   scene_begin(&scene);
   scene_begin(&copy);
   close_after(&scene, 1, 5);
-  CHECK_NUMBER(1, directory_entries(scene.directory)); /* no log, no side record */
+  CHECK_NUMBER(1, directory_entries(scene.directory)); /* no log, no file "-tail" */
   file_copy_to(scene.path, copy.path);
   REQUIRE(chmod(copy.path, 0600) == 0);
   scene_open(&copy);
@@ -46,7 +49,6 @@ TEST(D17_copy_of_a_closed_store_is_one_file) {
   scene_end(&scene);
 }
 
-/* After a crash all three files belong together. */
 TEST(D17_copy_of_a_crashed_store_takes_all_three_files) {
   struct scene scene, copy;
   scene_begin(&scene);
@@ -64,7 +66,7 @@ TEST(D17_copy_of_a_crashed_store_takes_all_three_files) {
   scene_end(&scene);
 }
 
-/* Close (or find it crashed), move all three files away, copy the backup to the name, open. */
+/* Closes or crashes the store, moves all its files away, copies the backup to its path and opens it. */
 static void restore(bool crashed) {
   struct scene scene;
   scene_begin_open(&scene);
@@ -84,7 +86,7 @@ static void restore(bool crashed) {
   check_numbered(&scene, 1, 5);
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   scene_close(&scene);
-  /* What was moved away is whole, too. */
+  /* The store that was moved away opens, too. */
   REQUIRE_OK(msgq_open(scene_file(&scene, "away.db"), &scene.options, &scene.queue));
   check_numbered(&scene, 1, 9);
   scene_end(&scene);
@@ -93,8 +95,7 @@ static void restore(bool crashed) {
 TEST(D17_restore_after_closing) { restore(false); }
 TEST(D17_restore_after_a_crash) { restore(true); }
 
-/* What was sent after the backup is queued in it: it is sent again under the same id. */
-TEST(D17_restore_sends_again_what_was_sent_since_the_backup_under_the_same_id) {
+TEST(D17_restore_sends_messages_sent_since_the_backup_again_with_the_same_id) {
   struct scene scene;
   struct stub stub;
   scene_begin_open(&scene);
@@ -113,7 +114,7 @@ TEST(D17_restore_sends_again_what_was_sent_since_the_backup_under_the_same_id) {
   scene_end(&scene);
 }
 
-TEST(D17_a_store_without_its_database_is_refused_and_found_again) {
+TEST(D17_a_store_without_its_database_file_is_refused_until_it_is_back) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -129,8 +130,8 @@ TEST(D17_a_store_without_its_database_is_refused_and_found_again) {
   scene_end(&scene);
 }
 
-/* This library stands for an older one: a store of the next layout. */
-TEST(D17_downgrade_is_refused_and_the_copy_from_before_opens) {
+/* The store has the next layout, so that this library is the older one. */
+TEST(D17_downgrade_is_refused_and_the_earlier_copy_opens) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -143,8 +144,7 @@ TEST(D17_downgrade_is_refused_and_the_copy_from_before_opens) {
   scene_end(&scene);
 }
 
-/* Anybody may read a closed store with the sqlite3 shell. */
-TEST(D17_a_closed_store_is_readable_by_sqlite_and_takes_no_harm) {
+TEST(D17_a_closed_store_can_be_read_with_sqlite_and_opens_afterwards) {
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);

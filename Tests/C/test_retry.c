@@ -1,4 +1,4 @@
-/* Failures: the ladder, its end, and trying again by hand. */
+/* Retries: delays, exhausted retries, manual retries. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "post.h"
 #include "stub.h"
 
-/* A scene with a stub that fails in a way that may pass. */
+/* Begins a scene and a stub with a retryable failure. */
 static void begin_failing(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   stub_begin(stub, MSGQ_VERDICT_RETRY);
@@ -14,9 +14,9 @@ static void begin_failing(struct scene *scene, struct stub *stub) {
   stub->code = 503;
 }
 
-/* Drains until nothing is queued any more: each drain takes what is due by then. */
+/* Drains until nothing is queued. Each drain sends what is due. */
 static void drain_to_the_end(struct scene *scene) {
-  int64_t end = steady_ms() + check_patience_ms();
+  int64_t end = steady_ms() + check_timeout_ms();
   while (drain(scene).remaining > 0 && steady_ms() < end) pause_ms(1);
   CHECK_NUMBER(0, counts_of(scene, NULL).queued);
 }
@@ -37,7 +37,7 @@ TEST(R3_a_retry_is_a_new_attempt_with_the_same_id) {
   post_end(&post);
 }
 
-TEST(R11_retrying_what_has_not_failed_is_a_clear_error) {
+TEST(R11_retrying_a_message_that_has_not_failed_is_refused) {
   struct post post;
   post_begin_open(&post);
   put(&post.scene, "queued", "ana", "hello");
@@ -69,7 +69,7 @@ TEST(R11_ten_quick_retries_make_one_attempt) {
   post_end(&post);
 }
 
-TEST(R8_a_retry_by_hand_ends_in_its_time) {
+TEST(R8_a_manual_retry_ends_at_its_timeout) {
   struct scene scene;
   struct stub stub;
   begin_failing(&scene, &stub);
@@ -77,7 +77,7 @@ TEST(R8_a_retry_by_hand_ends_in_its_time) {
   stub_open(&stub, &scene);
   put(&scene, "a", "ana", "hello");
   CHECK_NUMBER(1, drain(&scene).failed);
-  stub.verdict = MSGQ_VERDICT_PENDING; /* and never a word more */
+  stub.verdict = MSGQ_VERDICT_PENDING; /* without an answer */
   int64_t start = steady_ms();
   CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED && failure_of(&scene, "a") == MSGQ_FAILURE_TIMEOUT);
@@ -86,11 +86,11 @@ TEST(R8_a_retry_by_hand_ends_in_its_time) {
   scene_end(&scene);
 }
 
-TEST(M4_the_ladder_begins_at_its_first_step) {
+TEST(M4_each_retry_uses_the_next_step_of_the_ladder) {
   static const int64_t ladder[] = { 600000, 1200000, 2400000 };
   struct scene scene;
   struct stub stub;
-  int64_t slack = check_patience_ms();
+  int64_t slack = check_timeout_ms();
   begin_failing(&scene, &stub);
   set_ladder(&scene, ladder, 3);
   stub_open(&stub, &scene);
@@ -106,11 +106,11 @@ TEST(M4_the_ladder_begins_at_its_first_step) {
   scene_end(&scene);
 }
 
-TEST(M4_delays_can_grow_by_a_factor_to_a_cap) {
+TEST(M4_exponential_delays_grow_by_a_factor_up_to_a_cap) {
   static const int64_t expected[] = { 600000, 1800000, 2000000, 2000000 };
   struct scene scene;
   struct stub stub;
-  int64_t slack = check_patience_ms();
+  int64_t slack = check_timeout_ms();
   begin_failing(&scene, &stub);
   scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
   scene.options.backoff_base_ms = 600000;
@@ -127,7 +127,7 @@ TEST(M4_delays_can_grow_by_a_factor_to_a_cap) {
   scene_end(&scene);
 }
 
-TEST(M4_each_step_is_waited_for) {
+TEST(M4_no_attempt_starts_before_its_delay_has_passed) {
   static const int64_t ladder[] = { 30, 60 };
   struct scene scene;
   struct stub stub;
@@ -142,13 +142,13 @@ TEST(M4_each_step_is_waited_for) {
   REQUIRE(msgq_ledger_size(ledger) == 3);
   for (size_t step = 0; step < 2; step++) {
     int64_t gap = msgq_ledger_at(ledger, step + 1)->started_ms - msgq_ledger_at(ledger, step)->started_ms;
-    CHECK(gap >= ladder[step] - 1); /* both ends are cut to whole milliseconds */
+    CHECK(gap >= ladder[step] - 1); /* both times are truncated to milliseconds */
   }
   msgq_ledger_free(ledger);
   scene_end(&scene);
 }
 
-TEST(M4_in_manual_mode_a_failure_is_told_at_once) {
+TEST(M4_in_manual_mode_a_message_fails_at_once) {
   struct scene scene;
   struct stub stub;
   begin_failing(&scene, &stub);
@@ -199,7 +199,7 @@ TEST(M5_exhausted_messages_can_be_discarded) {
   scene_end(&scene);
 }
 
-TEST(M11_what_never_left_uses_up_no_retry) {
+TEST(M11_attempts_that_never_left_use_up_no_retry) {
   struct scene scene;
   struct stub stub;
   begin_failing(&scene, &stub);

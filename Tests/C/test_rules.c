@@ -1,4 +1,4 @@
-/* Rules that are options: order, failures for good, jitter, pauses, and what a receiver asks for. */
+/* Rules with options: order, delays, Retry-After, final failures, pauses. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 
 static const int64_t one_hour[] = { 3600000 };
 
-/* m1 to m<messages>, all of conversation ana. */
+/* Enqueues m1 to m<messages> in conversation ana. */
 static void put_some(struct post *post, int messages) {
   for (int number = 1; number <= messages; number++) {
     char id[16];
@@ -27,7 +27,7 @@ static bool accepted_in_order(struct post *post, const char *expected) {
 
 /* ------------------------------------------------------------------ order */
 
-TEST(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry) {
+TEST(A2_relaxed_order_lets_others_overtake_a_message_waiting_for_its_retry) {
   struct post post;
   post_begin(&post);
   post.scene.options.strict_order = false;
@@ -39,7 +39,7 @@ TEST(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry) {
   CHECK(report.stop == MSGQ_STOP_WAITING && report.sent == 3 && report.remaining == 1);
   CHECK(accepted_in_order(&post, "m2 m3 m4"));
   CHECK_NUMBER(MSGQ_REASON_RETRYING, reason_of(&post.scene, "m1"));
-  /* It keeps its place: once it may go it goes before those behind it. */
+  /* The message keeps its place: when it is due, it is sent before later ones. */
   put(&post.scene, "m5", "ana", "hello");
   CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "m5"));
   CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "m1"));
@@ -49,7 +49,7 @@ TEST(A2_relaxed_order_lets_others_pass_who_waits_for_a_retry) {
   post_end(&post);
 }
 
-TEST(A2_relaxed_order_comes_back_to_the_one_that_was_passed) {
+TEST(A2_relaxed_order_sends_the_overtaken_message_when_it_is_due) {
   static const int64_t ladder[] = { 300 };
   struct post post;
   post_begin(&post);
@@ -79,7 +79,7 @@ TEST(Q6_an_edit_does_not_move_a_message_to_the_end) {
   }
   CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m3", "edited", 6));
   CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m3", "edited again", 12));
-  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m2", "better", 6)); /* a failed one, too */
+  CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m2", "better", 6)); /* a failed message, too */
   CHECK_RESULT(MSGQ_OK, msgq_edit(post.scene.queue, "m5", "edited", 6));
   char unsent[64];
   unsent_of(&post.scene, unsent, sizeof unsent);
@@ -97,11 +97,11 @@ TEST(Q6_an_edit_does_not_move_a_message_to_the_end) {
   post_end(&post);
 }
 
-/* ------------------------------------------------------------------ the ladder */
+/* ------------------------------------------------------------------ delays */
 
 TEST(M4_the_default_ladder_begins_with_five_seconds) {
   struct post post;
-  int64_t slack = check_patience_ms();
+  int64_t slack = check_timeout_ms();
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;
   post_open(&post);
@@ -130,9 +130,9 @@ TEST(M4_each_step_of_a_ladder_is_used_once_and_in_order) {
   REQUIRE(msgq_ledger_size(ledger) == 4);
   for (size_t step = 0; step < 3; step++) {
     int64_t gap = msgq_ledger_at(ledger, step + 1)->started_ms - msgq_ledger_at(ledger, step)->started_ms;
-    /* Not the step before, and (but for a very slow machine) not the one behind. */
+    /* The gap is not shorter than its step and, except under valgrind, shorter than the next step. */
     CHECK(gap >= ladder[step] - 1);
-    if (check_patience_ms() == 10000 && step < 2) CHECK(gap < ladder[step + 1]);
+    if (check_timeout_ms() == 10000 && step < 2) CHECK(gap < ladder[step + 1]);
   }
   msgq_ledger_free(ledger);
   post_end(&post);
@@ -141,7 +141,7 @@ TEST(M4_each_step_of_a_ladder_is_used_once_and_in_order) {
 TEST(M4_jitter_varies_each_delay_within_its_share) {
   struct scene scene;
   struct stub stub;
-  int64_t least = INT64_MAX, most = 0, slack = check_patience_ms();
+  int64_t least = INT64_MAX, most = 0, slack = check_timeout_ms();
   static const int64_t ladder[] = { 1000000 };
   scene_begin(&scene);
   set_ladder(&scene, ladder, 1);
@@ -167,7 +167,7 @@ TEST(M4_jitter_varies_each_delay_within_its_share) {
   scene_end(&scene);
 }
 
-TEST(M4_jitter_does_not_touch_what_a_receiver_asked_for) {
+TEST(M4_jitter_does_not_change_a_retry_after) {
   static const int64_t ladder[] = { 10 };
   struct scene scene;
   struct stub stub;
@@ -183,15 +183,15 @@ TEST(M4_jitter_does_not_touch_what_a_receiver_asked_for) {
     snprintf(id, sizeof id, "m%d", number);
     put(&scene, id, id, "hello");
     drain(&scene);
-    CHECK(delay_of(&scene, id) >= 500000 && delay_of(&scene, id) < 500000 + check_patience_ms());
+    CHECK(delay_of(&scene, id) >= 500000 && delay_of(&scene, id) < 500000 + check_timeout_ms());
   }
   scene_end(&scene);
 }
 
 /* ------------------------------------------------------------------ Retry-After */
 
-/* "a" gets this Retry-After; "a2" is behind it, "b" in another conversation. */
-static void begin_asked_to_wait(struct post *post, const char *retry_after, bool queue) {
+/* The receiver answers "a" with this Retry-After; "a2" is behind it, "b" in another conversation. */
+static void begin_with_retry_after(struct post *post, const char *retry_after, bool queue) {
   static const int64_t ladder[] = { 1 };
   post_begin(post);
   post->scene.options.mode = MSGQ_MODE_AUTO;
@@ -211,13 +211,13 @@ static void in_seconds(char text[64], int seconds) {
   strftime(text, 64, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &parts));
 }
 
-TEST(M6_retry_after_of_a_message_holds_its_conversation_alone) {
+TEST(M6_retry_after_of_a_message_delays_only_its_conversation) {
   for (int form = 0; form < 2; form++) {
     struct post post;
     char header[64] = "2";
-    if (form == 1) in_seconds(header, 3); /* a date has whole seconds: 2 to 3 of them */
+    if (form == 1) in_seconds(header, 3); /* a date has whole seconds: 2 s to 3 s */
     int64_t start = steady_ms();
-    begin_asked_to_wait(&post, header, false);
+    begin_with_retry_after(&post, header, false);
     AWAIT(status_of(&post.scene, "b") == MSGQ_STATUS_SENT);
     if (steady_ms() - start < 1500) {
       CHECK_NUMBER(MSGQ_REASON_RETRYING, reason_of(&post.scene, "a"));
@@ -230,19 +230,19 @@ TEST(M6_retry_after_of_a_message_holds_its_conversation_alone) {
   }
 }
 
-TEST(M6_retry_after_of_the_queue_holds_everything) {
+TEST(M6_retry_after_of_the_queue_delays_all_messages) {
   for (int form = 0; form < 2; form++) {
     struct post post;
     char header[64] = "2";
     if (form == 1) in_seconds(header, 3);
     int64_t start = steady_ms(), wall = wall_ms();
-    begin_asked_to_wait(&post, header, true);
+    begin_with_retry_after(&post, header, true);
     AWAIT(receiver_requests(post.receiver, "a") == 1 && status_of(&post.scene, "a") == MSGQ_STATUS_QUEUED);
     msgq_explanation explanation = explain(&post.scene, "b");
     if (steady_ms() - start < 1500) {
       CHECK_NUMBER(MSGQ_REASON_HOLDING, explanation.reason);
       CHECK(explanation.until_ms >= wall + 1900 && explanation.until_ms <= wall_ms() + 3100);
-      /* A drain does not press on, either; nor does a message that would go at once. */
+      /* A drain waits, too, and so does a message with direct sending. */
       CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&post.scene).stop);
       put(&post.scene, "c", "cem", "4");
     } else {
@@ -258,7 +258,7 @@ TEST(M6_retry_after_of_the_queue_holds_everything) {
   }
 }
 
-TEST(M6_retry_after_of_the_queue_in_the_transports_own_words) {
+TEST(M6_retry_after_of_the_queue_in_milliseconds_from_the_transport) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -274,15 +274,15 @@ TEST(M6_retry_after_of_the_queue_in_the_transports_own_words) {
   CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&scene).stop);
   CHECK_NUMBER(1, atomic_load(&stub.calls));
   stub.verdict = MSGQ_VERDICT_SENT;
-  int64_t end = steady_ms() + check_patience_ms();
+  int64_t end = steady_ms() + check_timeout_ms();
   while (counts_of(&scene, NULL).sent == 0 && steady_ms() < end) drain(&scene);
   CHECK(steady_ms() - start >= 199);
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "b"));
-  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a")); /* its own ladder is longer */
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a")); /* its retry delay is longer */
   scene_end(&scene);
 }
 
-/* ------------------------------------------------------------------ failures for good */
+/* ------------------------------------------------------------------ final failures */
 
 static void begin_blocking(struct post *post) {
   post_begin(post);
@@ -297,25 +297,25 @@ static void check_blocked(struct post *post, const char *id, const char *behind)
   CHECK(strlen(explanation.text) > 10);
 }
 
-TEST(X1_a_failure_for_good_can_block_its_conversation_and_is_named) {
+TEST(X1_a_final_failure_can_block_its_conversation_and_is_named) {
   struct post post;
   begin_blocking(&post);
   receiver_answer(post.receiver, "m1", 400, 1, NULL);
   put_some(&post, 3);
-  put(&post.scene, "b", "ben", "another conversation goes");
+  put(&post.scene, "b", "ben", "another conversation");
   msgq_report report = drain(&post.scene);
   CHECK(report.stop == MSGQ_STOP_WAITING && report.sent == 1 && report.failed == 1 && report.remaining == 2);
   CHECK(accepted_in_order(&post, "b"));
   CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
   CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, "m1"));
   check_blocked(&post, "m2", "m1");
-  /* A restart frees nobody. */
+  /* A restart does not unblock the conversation. */
   scene_close(&post.scene);
   post_open(&post);
   check_blocked(&post, "m2", "m1");
   CHECK_NUMBER(0, drain(&post.scene).sent);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
-  /* A retry that works does. */
+  /* A successful retry does. */
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m1"));
   AWAIT(status_of(&post.scene, "m1") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&post.scene, "m2"));
@@ -324,7 +324,7 @@ TEST(X1_a_failure_for_good_can_block_its_conversation_and_is_named) {
   post_end(&post);
 }
 
-TEST(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed) {
+TEST(X1_a_blocked_conversation_resumes_when_the_failed_message_is_sent_or_deleted) {
   for (int way = 0; way < 3; way++) {
     struct post post;
     post_begin(&post);
@@ -337,7 +337,7 @@ TEST(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed) {
     AWAIT(status_of(&post.scene, "m1") == MSGQ_STATUS_FAILED);
     pause_ms(50);
     CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
-    /* A retry that fails again frees nobody. */
+    /* A failed retry does not unblock the conversation. */
     CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m1"));
     AWAIT(receiver_requests(post.receiver, "m1") == 2 && status_of(&post.scene, "m1") == MSGQ_STATUS_FAILED);
     pause_ms(50);
@@ -345,7 +345,7 @@ TEST(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed) {
     check_blocked(&post, "m3", "m1");
     if (way == 0) CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "m1"));
     if (way == 1) CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "m1"));
-    if (way == 2) CHECK_RESULT(MSGQ_OK, msgq_clear(post.scene.queue, "ben")); /* another conversation: no help */
+    if (way == 2) CHECK_RESULT(MSGQ_OK, msgq_clear(post.scene.queue, "ben")); /* another conversation: no effect */
     if (way == 2) {
       pause_ms(50);
       check_blocked(&post, "m2", "m1");
@@ -357,7 +357,7 @@ TEST(X1_a_blocked_conversation_goes_on_by_itself_once_it_is_freed) {
   }
 }
 
-TEST(X1_retries_used_up_and_an_expiry_block_as_a_refusal_does) {
+TEST(X1_exhausted_and_expired_messages_block_like_refused_ones) {
   static const int64_t ladder[] = { 1 };
   struct post post;
   post_begin(&post);
@@ -382,25 +382,15 @@ TEST(X1_retries_used_up_and_an_expiry_block_as_a_refusal_does) {
   CHECK_NUMBER(2, receiver_requests(post.receiver, NULL));
   check_blocked(&post, "a2", "a1");
   check_blocked(&post, "b2", "b1");
-  /* By hand it passes: a person may want that. */
+  /* msgq_send_now ignores the block. */
   CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "b2"));
   AWAIT(status_of(&post.scene, "b2") == MSGQ_STATUS_SENT);
   post_end(&post);
 }
 
-TEST(Q10_by_default_a_failure_for_good_steps_aside) {
-  struct post post;
-  post_begin_open(&post);
-  receiver_answer(post.receiver, "m1", 400, 1, NULL);
-  put_some(&post, 3);
-  CHECK_NUMBER(2, drain(&post.scene).sent);
-  CHECK(accepted_in_order(&post, "m2 m3"));
-  post_end(&post);
-}
-
 /* ------------------------------------------------------------------ pauses */
 
-TEST(M7_a_storm_of_401_turns_no_queue_into_failures) {
+TEST(M7_repeated_401_and_403_pause_the_queue_and_fail_no_message) {
   static const int statuses[] = { 401, 403 };
   for (size_t index = 0; index < 2; index++) {
     struct post post;
@@ -415,7 +405,7 @@ TEST(M7_a_storm_of_401_turns_no_queue_into_failures) {
     for (int time = 1; time <= 3; time++) {
       msgq_report report = drain(&post.scene);
       CHECK(report.stop == MSGQ_STOP_PAUSED && report.failed == 0 && report.sent == 0 && report.remaining == 12);
-      CHECK_NUMBER(MSGQ_STOP_PAUSED, drain(&post.scene).stop); /* until somebody resumes, nothing is tried */
+      CHECK_NUMBER(MSGQ_STOP_PAUSED, drain(&post.scene).stop); /* nothing is tried until msgq_resume */
       CHECK_NUMBER(time, receiver_requests(post.receiver, NULL));
       CHECK(counts_of(&post.scene, NULL).queued == 12 && counts_of(&post.scene, NULL).failed == 0);
       REQUIRE(journal_last(&post.scene.journal, MSGQ_EVENT_PAUSED, &entry));
@@ -435,7 +425,7 @@ TEST(M7_a_storm_of_401_turns_no_queue_into_failures) {
   }
 }
 
-TEST(M7_after_resume_the_engine_goes_on_by_itself_in_the_old_order) {
+TEST(M7_after_resume_sending_continues_in_the_old_order) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;
@@ -450,7 +440,7 @@ TEST(M7_after_resume_the_engine_goes_on_by_itself_in_the_old_order) {
   put(&post.scene, "b1", "ben", "hello");
   AWAIT(journal_count(&post.scene.journal, MSGQ_EVENT_PAUSED) == 1);
   put(&post.scene, "m4", "ana", "hello");
-  set_offline(&post.scene); /* the world may turn: paused is paused */
+  set_offline(&post.scene); /* a change of connectivity does not end the pause */
   set_online(&post.scene);
   pause_ms(50);
   size_t before = receiver_requests(post.receiver, NULL);
@@ -465,7 +455,7 @@ TEST(M7_after_resume_the_engine_goes_on_by_itself_in_the_old_order) {
   post_end(&post);
 }
 
-TEST(M7_without_the_option_each_fails_for_itself) {
+TEST(M7_without_the_option_each_message_fails) {
   struct post post;
   post_begin_open(&post);
   receiver_answer(post.receiver, NULL, 401, 3, NULL);
@@ -475,7 +465,7 @@ TEST(M7_without_the_option_each_fails_for_itself) {
   post_end(&post);
 }
 
-TEST(X1_a_pause_holds_one_conversation_or_all) {
+TEST(X1_a_pause_stops_one_conversation_or_all) {
   struct post post;
   struct entry entry;
   post_begin_open(&post);
@@ -491,7 +481,6 @@ TEST(X1_a_pause_holds_one_conversation_or_all) {
   msgq_report report = drain(&post.scene);
   CHECK_NUMBER(1, report.sent);
   CHECK_NUMBER(MSGQ_STOP_PAUSED, report.stop);
-  /* Whoever asks: a person, too. */
   CHECK_RESULT(MSGQ_CONFLICT, msgq_send_now(post.scene.queue, "m2"));
   pause_ms(50);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "m2"));
@@ -503,14 +492,14 @@ TEST(X1_a_pause_holds_one_conversation_or_all) {
   CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
   CHECK_NUMBER(MSGQ_STOP_PAUSED, drain(&post.scene).stop);
   CHECK_NUMBER(0, receiver_requests(post.receiver, "m1"));
-  scene_close(&post.scene); /* not kept over a restart */
+  scene_close(&post.scene); /* a pause ends with the queue */
   post_open(&post);
   CHECK_NUMBER(1, drain(&post.scene).sent);
   CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
 
-TEST(X1_what_is_under_way_when_a_pause_comes_ends) {
+TEST(X1_an_attempt_in_flight_ends_during_a_pause) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;

@@ -1,4 +1,4 @@
-/* Stores that are checked and salvaged: whole, crashed, damaged at random, and files that are no store. */
+/* msgq_check and msgq_salvage: sound, crashed and randomly damaged stores, and files that are not stores. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { messages = 150, page_size = 4096 };
 
-/* The body of message `number`; some are long. */
+/* Writes the body of message `number`; some bodies are long. Returns its size. */
 static size_t body_of(unsigned number, char body[4096]) {
   size_t size = number % 9 == 0 ? 3000 : 20 + number % 200;
   for (size_t index = 0; index < size; index++) body[index] = (char)('a' + (number * 7 + index) % 26);
@@ -20,7 +20,7 @@ static size_t body_of(unsigned number, char body[4096]) {
 
 static void name_of(unsigned number, char id[32]) { snprintf(id, 32, "message-%u", number); }
 
-/* A closed store of many messages. */
+/* Makes a closed store with many messages. */
 static void fill(struct scene *scene) {
   scene_begin_open(scene);
   for (unsigned number = 0; number < messages; number++) {
@@ -36,7 +36,8 @@ static void fill(struct scene *scene) {
   scene_close(scene);
 }
 
-/* Which messages a store that is opened for reading only still gives, by id; their bodies must be right. False: it does not open. */
+/* Opens the store for reading only and finds out which messages it returns; their bodies must be correct. Returns false when the open
+   fails. */
 static bool readable(const char *path, bool found[messages]) {
   msgq_options options = MSGQ_OPTIONS_INIT;
   msgq_queue *queue = NULL;
@@ -80,7 +81,7 @@ TEST(D15_check_reports_a_sound_store_and_salvage_copies_it) {
   scene_end(&scene);
 }
 
-static uint64_t dice(uint64_t *state) {
+static uint64_t random_next(uint64_t *state) {
   *state ^= *state << 13;
   *state ^= *state >> 7;
   *state ^= *state << 17;
@@ -88,19 +89,19 @@ static uint64_t dice(uint64_t *state) {
 }
 
 static void damage(struct file_copy *copy, uint64_t *seed) {
-  for (uint64_t left = 1 + dice(seed) % 3; left > 0; left--) {
-    size_t page = dice(seed) % (copy->size / page_size) * page_size;
-    switch (dice(seed) % 3) {
+  for (uint64_t left = 1 + random_next(seed) % 3; left > 0; left--) {
+    size_t page = random_next(seed) % (copy->size / page_size) * page_size;
+    switch (random_next(seed) % 3) {
       case 0: memset(copy->bytes + page, 0, page_size); break;
       case 1:
-        for (size_t index = 0; index < page_size; index++) copy->bytes[page + index] = (char)dice(seed);
+        for (size_t index = 0; index < page_size; index++) copy->bytes[page + index] = (char)random_next(seed);
         break;
-      default: copy->bytes[page + dice(seed) % page_size] ^= (char)(1u << dice(seed) % 8);
+      default: copy->bytes[page + random_next(seed) % page_size] ^= (char)(1u << random_next(seed) % 8);
     }
   }
 }
 
-TEST(D15_random_damage_costs_only_the_messages_that_it_hit) {
+TEST(D15_random_damage_loses_only_the_damaged_messages) {
   struct scene scene;
   const char *given = getenv("MSGQ_SEED");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 10) | 1 : (uint64_t)wall_ms() | 1;
@@ -141,7 +142,7 @@ TEST(D15_random_damage_costs_only_the_messages_that_it_hit) {
   scene_end(&scene);
 }
 
-TEST(D15_a_store_that_a_process_left_is_checked_with_its_log_and_one_in_use_is_locked) {
+TEST(D15_a_crashed_store_is_checked_with_its_log_and_an_open_one_is_locked) {
   struct scene scene;
   char id[MSGQ_ID_SIZE];
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
@@ -164,7 +165,7 @@ TEST(D15_a_store_that_a_process_left_is_checked_with_its_log_and_one_in_use_is_l
   scene_end(&scene);
 }
 
-TEST(D15_wrong_arguments_and_files_that_are_no_store) {
+TEST(D15_invalid_arguments_and_files_that_are_not_stores) {
   struct scene scene;
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT, small = MSGQ_CHECK_REPORT_INIT;
   fill(&scene);

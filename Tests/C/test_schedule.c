@@ -1,4 +1,4 @@
-/* Not before, not after, not over this link; and the ledger of what was tried. */
+/* Expiry, not-before times, metered links, and the ledger of attempts. */
 #include <string.h>
 
 #include "check.h"
@@ -15,7 +15,7 @@ static void put_draft(struct scene *scene, const char *id, int64_t not_before_ms
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
-TEST(X4_past_its_expiry_a_message_is_not_sent) {
+TEST(X4_an_expired_message_is_not_sent) {
   struct post post;
   post_begin_open(&post);
   int64_t expiry = wall_ms() + 20;
@@ -27,12 +27,12 @@ TEST(X4_past_its_expiry_a_message_is_not_sent) {
   CHECK_NUMBER(0, receiver_requests(post.receiver, NULL));
   put_draft(&post.scene, "in-time", 0, wall_ms() + 3600000, false);
   CHECK_NUMBER(1, drain(&post.scene).sent);
-  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "late")); /* a person may want it all the same */
+  CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "late")); /* a manual retry is possible */
   AWAIT(status_of(&post.scene, "late") == MSGQ_STATUS_SENT);
   post_end(&post);
 }
 
-TEST(X5_not_before_its_time) {
+TEST(X5_a_message_is_not_sent_before_its_time) {
   struct post post;
   post_begin_open(&post);
   put_draft(&post.scene, "tomorrow", wall_ms() + 86400000, 0, false);
@@ -44,7 +44,7 @@ TEST(X5_not_before_its_time) {
   post_end(&post);
 }
 
-TEST(X5_only_while_the_link_is_not_metered) {
+TEST(X5_an_unmetered_only_message_is_not_sent_over_a_metered_link) {
   struct post post;
   post_begin_open(&post);
   REQUIRE_OK(msgq_set_connectivity(post.scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
@@ -107,7 +107,7 @@ TEST(X2_the_ledger_survives_a_restart) {
   post_end(&post);
 }
 
-TEST(X2_a_time_out_arrived_perhaps) {
+TEST(X2_a_message_that_timed_out_may_have_arrived) {
   struct scene scene;
   struct stub stub;
   msgq_ledger *ledger = NULL;
@@ -120,7 +120,7 @@ TEST(X2_a_time_out_arrived_perhaps) {
   REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
   REQUIRE(msgq_ledger_size(ledger) == 1);
   check_attempt(ledger, 0, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_TIMEOUT, 0, MSGQ_ARRIVAL_PERHAPS);
-  /* Whole milliseconds of two clocks. */
+  /* Both times are truncated to milliseconds. */
   CHECK(msgq_ledger_at(ledger, 0)->duration_ms >= 49);
   msgq_ledger_free(ledger);
   scene_end(&scene);

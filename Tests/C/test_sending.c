@@ -1,11 +1,11 @@
-/* Sending to a real receiver over HTTP. */
+/* Sending to a receiver over HTTP. */
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
 #include "post.h"
 
-TEST(Q15_five_composed_offline_arrive_in_order) {
+TEST(Q15_five_messages_enqueued_offline_arrive_in_order) {
   struct post post;
   char order[128], id[8];
   post_begin_open(&post);
@@ -38,7 +38,7 @@ TEST(Q9_a_sent_message_leaves_the_queue) {
   put(&post.scene, "a", "ana", "hello receiver");
   int64_t before = wall_ms();
   CHECK_NUMBER(1, drain(&post.scene).sent);
-  /* When a drain returns, the events of what it did have been told. */
+  /* The event handler has run for all events of a drain when the drain returns. */
   journal_path(&post.scene.journal, "a", path, sizeof path);
   CHECK_TEXT("none>queued>sending>sent", path);
   receiver_body(post.receiver, "a", body, sizeof body);
@@ -53,7 +53,7 @@ TEST(Q9_a_sent_message_leaves_the_queue) {
   post_end(&post);
 }
 
-TEST(Q10_a_failure_for_good_is_listed_with_its_reason) {
+TEST(Q10_a_final_failure_is_listed_with_its_reason) {
   struct post post;
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
@@ -101,19 +101,7 @@ TEST(Q18_send_all_counts_sent_and_failed) {
   post_end(&post);
 }
 
-TEST(Q16_always_online_a_message_goes_out_at_once) {
-  struct post post;
-  post_begin(&post);
-  post.scene.options.mode = MSGQ_MODE_AUTO;
-  post.scene.options.direct = true;
-  post_open(&post);
-  put(&post.scene, "a", "ana", "hello");
-  AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
-  CHECK_NUMBER(1, receiver_accepted(post.receiver, "a"));
-  post_end(&post);
-}
-
-TEST(M2_direct_goes_out_at_once_in_manual_mode_too) {
+TEST(M2_direct_sends_at_once_in_manual_mode_too) {
   struct post post;
   post_begin(&post);
   post.scene.options.direct = true;
@@ -126,7 +114,7 @@ TEST(M2_direct_goes_out_at_once_in_manual_mode_too) {
   post_end(&post);
 }
 
-TEST(R13_ten_messages_report_sent_each) {
+TEST(Q16_R13_ten_messages_are_sent_at_once_and_reported_each) {
   struct post post;
   char path[64], id[8], order[128];
   post_begin(&post);
@@ -149,7 +137,7 @@ TEST(R13_ten_messages_report_sent_each) {
   post_end(&post);
 }
 
-TEST(R12_refused_then_retried_when_the_receiver_is_up) {
+TEST(R12_a_refused_connection_fails_and_a_retry_sends) {
   struct post post;
   char path[128];
   post_begin_open(&post);
@@ -169,7 +157,7 @@ TEST(R12_refused_then_retried_when_the_receiver_is_up) {
   post_end(&post);
 }
 
-TEST(R1_a_failed_message_tells_its_failure) {
+TEST(R1_a_failed_message_has_its_failure) {
   struct post post;
   msgq_message *message = NULL;
   post_begin_open(&post);
@@ -191,7 +179,7 @@ TEST(R1_a_failed_message_tells_its_failure) {
   post_end(&post);
 }
 
-TEST(R5_fifty_failed_messages_are_there_after_a_restart) {
+TEST(R5_fifty_failed_messages_survive_a_restart) {
   struct post post;
   char id[8];
   post_begin_open(&post);

@@ -1,4 +1,4 @@
-/* The state of the queue, and words that say only what happens. */
+/* msgq_get_state, banners and explanations. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static const int64_t one_hour[] = { 3600000 };
 
-/* The state has this reason, and a sentence. */
+/* Checks the reason of the state, and that its text is a sentence. */
 static msgq_state check_state(struct scene *scene, msgq_reason expected) {
   msgq_state state = state_of(scene);
   size_t length = strlen(state.text);
@@ -23,10 +23,10 @@ static msgq_state check_state(struct scene *scene, msgq_reason expected) {
 }
 
 static bool is_close(int64_t expected_ms, int64_t actual_ms) {
-  return actual_ms <= expected_ms && actual_ms > expected_ms - 6 * check_patience_ms();
+  return actual_ms <= expected_ms && actual_ms > expected_ms - 6 * check_timeout_ms();
 }
 
-TEST(Q20_the_world_as_it_was_told) {
+TEST(Q20_the_state_reports_connectivity_lifecycle_and_pauses) {
   struct scene scene;
   struct stub stub;
   scene_begin_open(&scene);
@@ -63,7 +63,7 @@ TEST(Q20_the_world_as_it_was_told) {
   scene_end(&scene);
 }
 
-TEST(Q20_the_prompt_that_stands_is_the_one_of_its_event) {
+TEST(Q20_the_prompt_in_the_state_equals_the_prompt_event) {
   struct post post;
   struct entry entry;
   post_begin(&post);
@@ -86,7 +86,7 @@ TEST(Q20_the_prompt_that_stands_is_the_one_of_its_event) {
   CHECK_TEXT(entry.prompt_text, state.prompt.text);
   CHECK_TEXT("Waiting for your confirmation.", state.text);
   CHECK_TEXT("Waiting for your confirmation.", explain(&post.scene, "m1").text);
-  /* It stays what was asked, whatever is enqueued meanwhile. */
+  /* The prompt does not change when a message is enqueued. */
   put(&post.scene, "m3", "ana", "333");
   CHECK_NUMBER(2, state_of(&post.scene).prompt.messages);
   CHECK_NUMBER(3, drain(&post.scene).sent);
@@ -95,7 +95,7 @@ TEST(Q20_the_prompt_that_stands_is_the_one_of_its_event) {
   post_end(&post);
 }
 
-TEST(Q20_a_prompt_that_expired_or_was_withdrawn_stands_no_more) {
+TEST(Q20_an_expired_or_withdrawn_prompt_is_not_in_the_state) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_ASK;
@@ -114,7 +114,7 @@ TEST(Q20_a_prompt_that_expired_or_was_withdrawn_stands_no_more) {
   post_end(&post);
 }
 
-TEST(Q20_A7_a_drain_and_what_is_in_flight) {
+TEST(Q20_A7_the_state_during_a_drain) {
   struct post post;
   pthread_t thread;
   post_begin_open(&post);
@@ -138,7 +138,7 @@ TEST(Q20_A7_a_drain_and_what_is_in_flight) {
   post_end(&post);
 }
 
-TEST(Q20_until_when_it_waits) {
+TEST(Q20_the_state_reports_until_when_the_queue_waits) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -156,28 +156,28 @@ TEST(Q20_until_when_it_waits) {
   CHECK_TEXT("The next message is scheduled to be sent in 24 h.", state.text);
   put(&scene, "a", "ana", "1");
   AWAIT(attempts_of(&scene, "a") == 1 && status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
-  /* The first that is due, which is more than a minute away: no timer is set for it yet. */
+  /* The message that is due first, in more than a minute, so that no timer is set yet. */
   state = check_state(&scene, MSGQ_REASON_RETRYING);
   CHECK(is_close(wall_ms() + 3600000, state.until_ms));
   CHECK(strncmp(state.text, "The last attempt failed. The next one is in ", 44) == 0);
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
   check_state(&scene, MSGQ_REASON_SCHEDULED);
   CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
-  /* What is due is told first; and that nothing goes by itself then. */
+  /* In the background the text says that nothing is sent until the queue runs. */
   CHECK(strncmp(check_state(&scene, MSGQ_REASON_SCHEDULED).text, "Sending resumes the next time the queue runs, in ", 48) == 0);
   CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_FOREGROUND));
   CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, "ben"));
   CHECK_TEXT("Sending is paused in 1 conversation.", check_state(&scene, MSGQ_REASON_PAUSED).text);
   CHECK_RESULT(MSGQ_OK, msgq_resume(scene.queue, "ben"));
   check_state(&scene, MSGQ_REASON_SCHEDULED);
-  /* The receiver asks everybody to wait. */
+  /* The receiver sends a Retry-After for the whole queue. */
   stub.retry_after_ms = 1800000;
   stub.retry_after_queue = true;
   put(&scene, "b", "cem", "2");
   AWAIT(attempts_of(&scene, "b") == 1 && status_of(&scene, "b") == MSGQ_STATUS_QUEUED);
   state = check_state(&scene, MSGQ_REASON_RETRYING);
   CHECK(is_close(wall_ms() + 3600000, state.until_ms));
-  /* One that would go now waits for the receiver's time. */
+  /* A new message waits for that time. */
   put(&scene, "c", "dana", "3");
   state = check_state(&scene, MSGQ_REASON_HOLDING);
   CHECK(is_close(wall_ms() + 1800000, state.until_ms));
@@ -185,7 +185,7 @@ TEST(Q20_until_when_it_waits) {
   scene_end(&scene);
 }
 
-TEST(Q20_metered_and_settling_links) {
+TEST(Q20_the_state_on_metered_and_new_links) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -206,7 +206,7 @@ TEST(Q20_metered_and_settling_links) {
   scene_end(&scene);
 }
 
-TEST(Q20_a_failed_message_that_holds_those_behind_it) {
+TEST(Q20_the_state_with_a_failed_message_that_blocks_others) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -224,7 +224,7 @@ TEST(Q20_a_failed_message_that_holds_those_behind_it) {
   scene_end(&scene);
 }
 
-TEST_ALONE(Q20_storage_trouble_comes_and_goes) {
+TEST_ALONE(Q20_storage_trouble_is_set_and_cleared) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
@@ -250,8 +250,7 @@ TEST_ALONE(Q20_storage_trouble_comes_and_goes) {
   scene_end(&scene);
 }
 
-/* The attempt was answered, and the answer cannot be written yet. */
-TEST_ALONE(Q20_an_outcome_that_waits_for_the_store_reads_as_being_sent) {
+TEST_ALONE(Q20_a_message_whose_outcome_cannot_be_written_is_sending) {
   struct scene scene;
   struct stub stub;
   scene_begin_open(&scene);
@@ -286,7 +285,7 @@ TEST_ALONE(Q20_an_outcome_that_waits_for_the_store_reads_as_being_sent) {
   scene_end(&scene);
 }
 
-TEST(Q20_a_queue_that_is_read_only_has_a_state) {
+TEST(Q20_a_read_only_queue_has_a_state) {
   struct scene scene;
   scene_begin_open(&scene);
   put(&scene, "a", "ana", "1");
@@ -305,7 +304,7 @@ TEST(Q20_a_queue_that_is_read_only_has_a_state) {
   scene_end(&scene);
 }
 
-TEST(Q2_Q19_the_banner_of_one_conversation_counts_its_own) {
+TEST(Q2_Q19_the_banner_of_one_conversation_counts_its_messages) {
   struct post post;
   post_begin_open(&post);
   receiver_answer(post.receiver, "b1", 400, 1, NULL);
@@ -330,7 +329,7 @@ TEST(Q2_Q19_the_banner_of_one_conversation_counts_its_own) {
   post_end(&post);
 }
 
-TEST(H7_Q2_the_words_promise_sending_only_where_it_happens) {
+TEST(H7_Q2_texts_promise_sending_only_if_it_happens) {
   static const struct {
     msgq_mode mode;
     const char *banner, *explanation;
@@ -366,7 +365,7 @@ TEST(H7_Q2_the_words_promise_sending_only_where_it_happens) {
   }
 }
 
-TEST(X1_offline_explanations_tell_what_connecting_changes) {
+TEST(X1_offline_explanations_say_what_happens_when_connected) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -389,7 +388,7 @@ TEST(X1_offline_explanations_tell_what_connecting_changes) {
   scene_end(&scene);
 }
 
-TEST(A7_connectivity_has_its_words) {
+TEST(A7_connectivity_labels) {
   CHECK_TEXT("Unknown", msgq_connectivity_label(MSGQ_CONNECTIVITY_UNKNOWN));
   CHECK_TEXT("Offline", msgq_connectivity_label(MSGQ_CONNECTIVITY_OFFLINE));
   CHECK_TEXT("Online", msgq_connectivity_label(MSGQ_CONNECTIVITY_ONLINE));
@@ -400,7 +399,7 @@ TEST(A7_connectivity_has_its_words) {
   }
 }
 
-TEST(A7_what_is_sent_by_hand_takes_no_backlog_along_in_the_banner) {
+TEST(A7_the_banner_counts_a_manual_send_without_the_backlog) {
   struct post post;
   post_begin_open(&post);
   put(&post.scene, "a1", "ana", "1");

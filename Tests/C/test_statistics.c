@@ -1,4 +1,4 @@
-/* What a queue has done, in numbers: as a struct, and as Prometheus reads it. */
+/* Statistics as a struct and as Prometheus text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static msgq_statistics statistics_of(struct scene *scene) {
   return statistics;
 }
 
-/* Ten sent, one of them at its second attempt, one refused, one discarded, one expired, one queued, one recorded. */
+/* Makes a queue with ten sent messages, one of them at its second attempt, one refused, one discarded, one expired, one queued, one
+   recorded. */
 static void begin_busy(struct post *post) {
   static const int64_t ladder[] = { 1 };
   post_begin(post);
@@ -45,14 +46,14 @@ static void begin_busy(struct post *post) {
   REQUIRE_OK(msgq_record(post->scene.queue, &draft, "ben", NULL));
 }
 
-TEST(X9_statistics_count_what_was_done) {
+TEST(X9_statistics_count_messages_and_attempts) {
   struct post post;
   int64_t before = wall_ms();
   begin_busy(&post);
   msgq_statistics statistics = statistics_of(&post.scene);
   CHECK_NUMBER(sizeof statistics, statistics.struct_size);
   CHECK(statistics.opened_ms >= before && statistics.opened_ms <= wall_ms());
-  CHECK_NUMBER(14, statistics.enqueued); /* what was recorded was not enqueued */
+  CHECK_NUMBER(14, statistics.enqueued); /* recorded messages do not count */
   CHECK_NUMBER(10 + 1 + 1 + 2, statistics.attempts);
   CHECK_NUMBER(10, statistics.sent);
   CHECK_NUMBER(50, statistics.sent_bytes);
@@ -71,12 +72,12 @@ TEST(X9_statistics_count_what_was_done) {
   CHECK(statistics.latency_max_ms <= statistics.latency_sum_ms && statistics.latency_sum_ms <= 10 * statistics.latency_max_ms);
   CHECK((int64_t)statistics.latency_max_ms <= wall_ms() - before + 1);
   if (wall_ms() - before < 55000) CHECK(statistics.sent_per_minute == 10 && statistics.enqueued_per_minute == 14);
-  /* Of this run alone. */
+  /* The statistics begin with the open. */
   scene_close(&post.scene);
   post_open(&post);
   set_offline(&post.scene);
   statistics = statistics_of(&post.scene);
-  CHECK(statistics.sent == 0 || statistics.sent == 1); /* (what was queued may have gone with the launch) */
+  CHECK(statistics.sent == 0 || statistics.sent == 1); /* the queued message may have been sent on launch */
   CHECK(statistics.enqueued == 0 && statistics.enqueued_per_minute == 0 && statistics.failed == 0);
   post_end(&post);
 }
@@ -96,7 +97,7 @@ TEST(contract_statistics_have_room_for_later_kinds_and_classes) {
   scene_end(&scene);
 }
 
-TEST(X9_latencies_fall_into_their_classes) {
+TEST(X9_latencies_are_counted_in_classes) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
@@ -112,7 +113,7 @@ TEST(X9_latencies_fall_into_their_classes) {
   scene_end(&scene);
 }
 
-/* The value of a sample, by its name with the labels; -1 when there is none. */
+/* Returns the value of a sample by its name with labels; -1 when there is none. */
 static double sample(const char *text, const char *name) {
   size_t length = strlen(name);
   for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
@@ -122,7 +123,7 @@ static double sample(const char *text, const char *name) {
   return -1;
 }
 
-/* Every line as the format has it: help, type, and samples of the metric that was announced last. */
+/* Checks that every line has the format: help, type, and samples of the metric declared last. */
 static void check_lines(const char *text) {
   char metric[128] = "", line[512];
   size_t announced = 0, samples = 0;
@@ -155,7 +156,7 @@ static void check_lines(const char *text) {
   CHECK(announced >= 10 && samples >= 30);
 }
 
-TEST(X9_the_same_for_prometheus) {
+TEST(X9_statistics_as_prometheus_text) {
   struct post post;
   char *text = NULL;
   begin_busy(&post);

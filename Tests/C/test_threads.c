@@ -1,4 +1,4 @@
-/* Many conversations side by side, answers from many threads, and how few threads that takes (A10, X8). */
+/* Many conversations in parallel, answers from many threads, and the number of threads (A10, X8). */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void open_with_answers(struct scene *scene, struct answers *answers, uint
   REQUIRE_OK(msgq_set_transport(scene->queue, answers_send, answers, NULL));
 }
 
-TEST_ALONE(A10_sixty_four_in_flight_take_no_thread_each) {
+TEST_ALONE(A10_sixty_four_attempts_in_flight_use_few_threads) {
   struct scene scene;
   struct answers answers;
   size_t base = process_threads();
@@ -62,14 +62,14 @@ TEST(X8_answers_from_many_threads_at_once) {
   open_with_answers(&scene, &answers, 32);
   put_rounds(&scene, 40, rounds);
   set_online(&scene);
-  /* Each token is answered twice at once: one of the two counts. */
+  /* Two threads answer each token: one answer is accepted. */
   answers.twice = true;
   answers_serve(&answers, 8, (unsigned)total);
   AWAIT(counts_of(&scene, NULL).sent == (uint64_t)total);
   CHECK_NUMBER(total, answers.calls);
   CHECK_NUMBER(total, answers.accepted);
   CHECK_NUMBER(total, answers.refused);
-  CHECK_NUMBER(0, answers.odd);
+  CHECK_NUMBER(0, answers.unexpected);
   CHECK_NUMBER(0, answers.disorder);
   scene_end(&scene);
   answers_end(&answers);
@@ -80,7 +80,7 @@ struct early {
   msgq_result first, second;
 };
 
-static msgq_verdict answers_inside(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict answering_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   struct early *early = context;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
   (void)out;
@@ -98,7 +98,7 @@ TEST(X8_an_answer_inside_the_transport) {
     scene.options.callbacks = polled == 1 ? MSGQ_CALLBACKS_POLL : MSGQ_CALLBACKS_THREAD;
     scene_open(&scene);
     struct early early = { scene.queue, MSGQ_INTERNAL, MSGQ_INTERNAL };
-    REQUIRE_OK(msgq_set_transport(scene.queue, answers_inside, &early, NULL));
+    REQUIRE_OK(msgq_set_transport(scene.queue, answering_send, &early, NULL));
     for (int number = 0; number < 3; number++) put(&scene, NULL, "ana", "hello");
     CHECK_NUMBER(3, drain(&scene).sent);
     CHECK_RESULT(MSGQ_OK, early.first);
@@ -108,7 +108,7 @@ TEST(X8_an_answer_inside_the_transport) {
   }
 }
 
-TEST(X8_a_token_that_never_was_is_not_found) {
+TEST(X8_an_unknown_token_is_not_found) {
   struct scene scene;
   struct stub stub;
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
@@ -124,7 +124,7 @@ TEST(X8_a_token_that_never_was_is_not_found) {
   CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, token, &outcome));
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, token + 1, &outcome));
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, UINT64_MAX, &outcome));
-  /* A token of an earlier opening means nothing to the next one. */
+  /* A token is not valid after another open. */
   scene_close(&scene);
   scene_open(&scene);
   CHECK_RESULT(MSGQ_NOT_FOUND, msgq_complete(scene.queue, token, &outcome));
@@ -140,7 +140,7 @@ static void open_held(struct scene *scene, struct stub *stub, uint32_t in_flight
   stub_open(stub, scene);
 }
 
-TEST(A10_sixteen_that_block_are_sent_side_by_side) {
+TEST(A10_sixteen_blocking_calls_run_side_by_side) {
   struct scene scene;
   struct stub stub;
   open_held(&scene, &stub, 16);
@@ -154,18 +154,18 @@ TEST(A10_sixteen_that_block_are_sent_side_by_side) {
   scene_end(&scene);
 }
 
-TEST_ALONE(A10_threads_that_are_not_needed_leave) {
+TEST_ALONE(A10_idle_threads_end) {
   struct scene scene;
   struct stub stub;
   open_held(&scene, &stub, 16);
   put_rounds(&scene, 16, 1);
   AWAIT(atomic_load(&stub.inside) == 16);
-  CHECK(process_library_threads() >= 18); /* a timer, a teller, and one for each that blocks */
+  CHECK(process_library_threads() >= 18); /* one for timers, one for events, and one for each blocking call */
   atomic_store(&stub.held, false);
   AWAIT(counts_of(&scene, NULL).sent == 16);
   for (int64_t end = steady_ms() + 15000; process_library_threads() > 3 && steady_ms() < end;) pause_ms(50);
   CHECK(process_library_threads() <= 3);
-  /* And the next ones find their threads again. */
+  /* New threads start for the next calls. */
   atomic_store(&stub.held, true);
   char name[16];
   for (int number = 0; number < 4; number++) {

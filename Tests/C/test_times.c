@@ -1,4 +1,4 @@
-/* Expiry, not-before and metered links, with short real delays. */
+/* Expiry, not-before times and metered links, with short delays in real time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void begin(struct post *post, msgq_mode mode) {
   post->scene.options.mode = mode;
 }
 
-TEST(X4_at_the_head_behind_others_and_offline_a_message_expires_in_time) {
+TEST(X4_a_message_expires_on_time_first_in_line_behind_others_and_offline) {
   struct post post;
   char path[64];
   begin(&post, MSGQ_MODE_AUTO);
@@ -53,26 +53,26 @@ TEST(X4_at_the_head_behind_others_and_offline_a_message_expires_in_time) {
   CHECK(counts_of(&post.scene, NULL).queued == 2 && counts_of(&post.scene, NULL).failed == 3);
   set_online(&post.scene);
   AWAIT(status_of(&post.scene, "b3") == MSGQ_STATUS_SENT);
-  CHECK_NUMBER(2, receiver_requests(post.receiver, NULL)); /* a1 once, b3 once: nothing past its time */
+  CHECK_NUMBER(2, receiver_requests(post.receiver, NULL)); /* a1 once, b3 once, no expired message */
   post_end(&post);
 }
 
-TEST(X4_paused_or_without_a_transport_it_expires_as_well) {
+TEST(X4_a_message_expires_while_the_queue_is_paused_or_closed) {
   struct scene scene;
   scene_begin_open(&scene);
   put_timed(&scene, "a", "ana", 0, wall_ms() + 20);
   CHECK_RESULT(MSGQ_OK, msgq_pause(scene.queue, NULL));
   AWAIT(has_expired(&scene, "a"));
-  /* Its time ran out while nobody was there: so it is found at the next start. */
+  /* A message that expires while the store is closed fails after the next open. */
   put_timed(&scene, "b", "ana", 0, wall_ms() + 50);
   scene_close(&scene);
   pause_ms(100);
   scene_open(&scene);
-  AWAIT(has_expired(&scene, "b")); /* (its event may have come before there was a handler) */
+  AWAIT(has_expired(&scene, "b")); /* its event may come before the handler is set */
   scene_end(&scene);
 }
 
-TEST(X4_a_retry_by_hand_is_possible_afterwards) {
+TEST(X4_an_expired_message_can_be_retried) {
   struct post post;
   msgq_ledger *ledger = NULL;
   begin(&post, MSGQ_MODE_MANUAL);
@@ -85,7 +85,7 @@ TEST(X4_a_retry_by_hand_is_possible_afterwards) {
   REQUIRE(msgq_ledger_size(ledger) == 1);
   CHECK(msgq_ledger_at(ledger, 0)->kind == MSGQ_FAILURE_EXPIRED && msgq_ledger_at(ledger, 0)->arrival == MSGQ_ARRIVAL_NO);
   msgq_ledger_free(ledger);
-  CHECK_NUMBER(0, drain(&post.scene).sent); /* never silently */
+  CHECK_NUMBER(0, drain(&post.scene).sent); /* an expired message is never sent by a drain */
   receiver_answer(post.receiver, "late", 503, 1, NULL);
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "late"));
   AWAIT(receiver_requests(post.receiver, "late") == 1 && status_of(&post.scene, "late") == MSGQ_STATUS_FAILED);
@@ -96,15 +96,15 @@ TEST(X4_a_retry_by_hand_is_possible_afterwards) {
   post_end(&post);
 }
 
-TEST(X4_the_queue_may_say_it_for_all) {
+TEST(X4_expiry_ms_applies_to_messages_without_an_expiry) {
   struct post post;
   msgq_message *message = NULL;
   begin(&post, MSGQ_MODE_MANUAL);
   post.scene.options.expiry_ms = 150;
   post_open(&post);
   int64_t before = wall_ms();
-  put(&post.scene, "short", "ana", "says nothing");
-  put_timed(&post.scene, "long", "ana", 0, wall_ms() + 3600000); /* its own word counts more */
+  put(&post.scene, "short", "ana", "no expiry of its own");
+  put_timed(&post.scene, "long", "ana", 0, wall_ms() + 3600000); /* its own expiry has priority */
   REQUIRE_OK(msgq_get(post.scene.queue, "short", &message));
   CHECK(message->expires_at_ms >= before + 150 && message->expires_at_ms <= wall_ms() + 150);
   msgq_message_free(message);
@@ -115,7 +115,7 @@ TEST(X4_the_queue_may_say_it_for_all) {
   post_end(&post);
 }
 
-TEST(X4_what_is_being_sent_does_not_expire) {
+TEST(X4_a_message_in_flight_does_not_expire) {
   struct post post;
   begin(&post, MSGQ_MODE_AUTO);
   post_open(&post);
@@ -124,7 +124,7 @@ TEST(X4_what_is_being_sent_does_not_expire) {
   put_timed(&post.scene, "a", "ana", 0, expiry);
   AWAIT(receiver_requests(post.receiver, "a") == 1 || wall_ms() > expiry + 1000);
   while (wall_ms() <= expiry + 50) pause_ms(5);
-  if (receiver_requests(post.receiver, "a") == 1) { /* unless the machine was too slow to begin in time */
+  if (receiver_requests(post.receiver, "a") == 1) { /* unless the machine was too slow to start the attempt in time */
     CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&post.scene, "a"));
     receiver_hold(post.receiver, false);
     AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
@@ -132,7 +132,7 @@ TEST(X4_what_is_being_sent_does_not_expire) {
   post_end(&post);
 }
 
-TEST(X4_many_that_expire_at_once_all_do) {
+TEST(X4_many_messages_expire_at_the_same_time) {
   struct scene scene;
   enum { many = 500 };
   scene_begin_open(&scene);
@@ -150,7 +150,7 @@ TEST(X4_many_that_expire_at_once_all_do) {
   scene_end(&scene);
 }
 
-TEST(X5_not_before_its_time_and_nobody_waits_for_it) {
+TEST(X5_a_scheduled_message_is_sent_on_time_and_blocks_no_other) {
   struct post post;
   char order[64];
   begin(&post, MSGQ_MODE_AUTO);
@@ -177,7 +177,7 @@ TEST(X5_not_before_its_time_and_nobody_waits_for_it) {
   post_end(&post);
 }
 
-TEST(X5_many_that_wait_for_a_time_hold_nobody_up) {
+TEST(X5_many_scheduled_messages_block_no_other) {
   struct post post;
   begin(&post, MSGQ_MODE_AUTO);
   post_open(&post);
@@ -189,18 +189,18 @@ TEST(X5_many_that_wait_for_a_time_hold_nobody_up) {
   put(&post.scene, "now", "ana", "hello");
   AWAIT(status_of(&post.scene, "now") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
-  /* A restart changes nothing of that. */
+  /* The same after a restart. */
   scene_close(&post.scene);
   post_open(&post);
   put(&post.scene, "now-2", "ana", "hello");
   AWAIT(status_of(&post.scene, "now-2") == MSGQ_STATUS_SENT);
-  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "later-7")); /* by hand at any time */
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(post.scene.queue, "later-7")); /* msgq_send_now ignores the time */
   AWAIT(status_of(&post.scene, "later-7") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
 
-TEST(X5_a_message_for_an_unmetered_link_waits_for_one_and_nobody_for_it) {
+TEST(X5_a_message_waiting_for_an_unmetered_link_blocks_no_other) {
   struct post post;
   char order[64];
   begin(&post, MSGQ_MODE_AUTO);
@@ -220,7 +220,7 @@ TEST(X5_a_message_for_an_unmetered_link_waits_for_one_and_nobody_for_it) {
   post_end(&post);
 }
 
-TEST(X5_a_whole_queue_may_wait_for_an_unmetered_link) {
+TEST(X5_a_queue_can_be_unmetered_only) {
   struct post post;
   begin(&post, MSGQ_MODE_AUTO);
   post.scene.options.direct = true;

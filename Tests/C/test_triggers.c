@@ -1,4 +1,4 @@
-/* What starts automatic sending, and what must not. */
+/* The triggers of automatic sending. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void begin_auto(struct post *post) {
   post->scene.options.mode = MSGQ_MODE_AUTO;
 }
 
-/* m<first> to m<last>, all of one conversation. */
+/* Enqueues m<first> to m<last> in one conversation. */
 static void put_some(struct post *post, int first, int last) {
   for (int number = first; number <= last; number++) {
     char id[16];
@@ -30,40 +30,40 @@ static void put_until(struct scene *scene, const char *id, int64_t not_before_ms
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
-static void go_to_the(struct post *post, msgq_lifecycle lifecycle) { CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(post->scene.queue, lifecycle)); }
+static void set_lifecycle(struct post *post, msgq_lifecycle lifecycle) { CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(post->scene.queue, lifecycle)); }
 
 TEST(A1_M9_the_foreground_is_a_trigger) {
   struct post post;
   begin_auto(&post);
   post_open(&post);
-  go_to_the(&post, MSGQ_LIFECYCLE_BACKGROUND);
+  set_lifecycle(&post, MSGQ_LIFECYCLE_BACKGROUND);
   put_some(&post, 1, 3);
   pause_ms(100);
   CHECK_NUMBER(0, receiver_requests(post.receiver, NULL));
   CHECK_NUMBER(MSGQ_REASON_TRIGGER, reason_of(&post.scene, "m1"));
   CHECK_NUMBER(MSGQ_REASON_BEHIND, reason_of(&post.scene, "m2"));
-  go_to_the(&post, MSGQ_LIFECYCLE_FOREGROUND);
+  set_lifecycle(&post, MSGQ_LIFECYCLE_FOREGROUND);
   AWAIT(counts_of(&post.scene, NULL).sent == 3);
   CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
 
-TEST(M9_the_launch_the_link_the_timer_and_the_hand_are_triggers) {
+TEST(M9_launch_connectivity_timer_and_drain_are_triggers) {
   struct post post;
   begin_auto(&post);
   post.scene.options.drain_batch = 1;
   scene_open(&post.scene);
   put_some(&post, 1, 5);
   scene_close(&post.scene);
-  post_open(&post); /* the launch */
+  post_open(&post); /* trigger: launch */
   AWAIT(counts_of(&post.scene, NULL).sent == 1);
   pause_ms(50);
   CHECK_NUMBER(1, receiver_requests(post.receiver, NULL));
   CHECK_NUMBER(MSGQ_REASON_TRIGGER, reason_of(&post.scene, "m2"));
   set_offline(&post.scene);
-  set_online(&post.scene); /* the link */
+  set_online(&post.scene); /* trigger: connectivity */
   AWAIT(counts_of(&post.scene, NULL).sent == 2);
-  CHECK_NUMBER(1, drain(&post.scene).sent); /* the hand */
+  CHECK_NUMBER(1, drain(&post.scene).sent); /* trigger: drain */
   pause_ms(50);
   CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
   scene_close(&post.scene);
@@ -71,13 +71,13 @@ TEST(M9_the_launch_the_link_the_timer_and_the_hand_are_triggers) {
   post_open(&post);
   AWAIT(counts_of(&post.scene, NULL).sent == 4);
   int64_t start = steady_ms();
-  AWAIT(counts_of(&post.scene, NULL).sent == 5); /* the timer */
+  AWAIT(counts_of(&post.scene, NULL).sent == 5); /* trigger: timer */
   CHECK(steady_ms() - start >= 50);
   CHECK_NUMBER(5, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
 
-TEST(M9_no_trigger_blocks_the_hosts_start) {
+TEST(M9_no_trigger_blocks_the_start_of_the_host) {
   struct post post;
   begin_auto(&post);
   scene_open(&post.scene);
@@ -88,17 +88,17 @@ TEST(M9_no_trigger_blocks_the_hosts_start) {
   post_open(&post);
   set_offline(&post.scene);
   set_online(&post.scene);
-  go_to_the(&post, MSGQ_LIFECYCLE_BACKGROUND);
-  go_to_the(&post, MSGQ_LIFECYCLE_FOREGROUND);
+  set_lifecycle(&post, MSGQ_LIFECYCLE_BACKGROUND);
+  set_lifecycle(&post, MSGQ_LIFECYCLE_FOREGROUND);
   put_some(&post, 4, 4);
-  CHECK(steady_ms() - start < 2000 * (check_patience_ms() / 10000)); /* the attempt takes 30 s */
+  CHECK(steady_ms() - start < 2000 * (check_timeout_ms() / 10000)); /* the attempt takes 30 s */
   receiver_hold(post.receiver, false);
   AWAIT(counts_of(&post.scene, NULL).sent == 4);
   CHECK_NUMBER(4, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
 
-TEST(M8_a_batch_goes_on_at_the_next_trigger) {
+TEST(M8_a_batch_continues_at_the_next_trigger) {
   struct post post;
   char order[128];
   begin_auto(&post);
@@ -114,8 +114,8 @@ TEST(M8_a_batch_goes_on_at_the_next_trigger) {
     CHECK_NUMBER(sent[trigger], receiver_requests(post.receiver, NULL));
     if (trigger == 0) {
       CHECK_NUMBER(MSGQ_REASON_TRIGGER, reason_of(&post.scene, "m6"));
-      go_to_the(&post, MSGQ_LIFECYCLE_BACKGROUND);
-      go_to_the(&post, MSGQ_LIFECYCLE_FOREGROUND);
+      set_lifecycle(&post, MSGQ_LIFECYCLE_BACKGROUND);
+      set_lifecycle(&post, MSGQ_LIFECYCLE_FOREGROUND);
     } else if (trigger == 1) {
       CHECK_RESULT(MSGQ_OK, msgq_pause(post.scene.queue, NULL));
       CHECK_RESULT(MSGQ_OK, msgq_resume(post.scene.queue, NULL));
@@ -126,7 +126,7 @@ TEST(M8_a_batch_goes_on_at_the_next_trigger) {
   post_end(&post);
 }
 
-TEST(A11_in_the_background_no_timer_fires) {
+TEST(A11_no_timer_fires_in_the_background_unless_asked_to) {
   static const int64_t ladder[] = { 100 };
   for (int asked = 0; asked < 2; asked++) {
     struct post post;
@@ -139,15 +139,15 @@ TEST(A11_in_the_background_no_timer_fires) {
     put(&post.scene, "retried", "ana", "hello");
     AWAIT(receiver_requests(post.receiver, "retried") == 1 && status_of(&post.scene, "retried") == MSGQ_STATUS_QUEUED);
     put_until(&post.scene, "later", wall_ms() + 100);
-    go_to_the(&post, MSGQ_LIFECYCLE_BACKGROUND);
+    set_lifecycle(&post, MSGQ_LIFECYCLE_BACKGROUND);
     if (asked == 1) {
       AWAIT(counts_of(&post.scene, NULL).sent == 2);
     } else {
-      /* (Under a debugger's pace the retry may have come before the background.) */
+      /* On a slow machine the retry may have been sent before the change to the background. */
       pause_ms(400);
       CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, "later"));
       CHECK_NUMBER(MSGQ_REASON_TRIGGER, reason_of(&post.scene, "later"));
-      go_to_the(&post, MSGQ_LIFECYCLE_FOREGROUND);
+      set_lifecycle(&post, MSGQ_LIFECYCLE_FOREGROUND);
       AWAIT(counts_of(&post.scene, NULL).sent == 2);
     }
     CHECK_NUMBER(2, receiver_requests(post.receiver, "retried"));
@@ -156,7 +156,7 @@ TEST(A11_in_the_background_no_timer_fires) {
   }
 }
 
-TEST(A11_in_the_background_a_person_and_a_new_message_still_go) {
+TEST(A11_in_the_background_new_messages_retries_and_drains_are_sent) {
   struct post post;
   begin_auto(&post);
   post.scene.options.direct = true;
@@ -164,7 +164,7 @@ TEST(A11_in_the_background_a_person_and_a_new_message_still_go) {
   set_offline(&post.scene);
   put(&post.scene, "backlog", "ana", "hello");
   receiver_answer(post.receiver, "failed", 400, 1, NULL);
-  go_to_the(&post, MSGQ_LIFECYCLE_BACKGROUND);
+  set_lifecycle(&post, MSGQ_LIFECYCLE_BACKGROUND);
   set_online(&post.scene);
   put(&post.scene, "new", "ben", "hello");
   AWAIT(status_of(&post.scene, "new") == MSGQ_STATUS_SENT);
@@ -178,7 +178,7 @@ TEST(A11_in_the_background_a_person_and_a_new_message_still_go) {
   post_end(&post);
 }
 
-/* 100 changes in a second, beginning online and ending offline; after every tenth a message more is enqueued: f5, f15, and so on. */
+/* Changes the connectivity 100 times in a second, from online to offline. Enqueues a message after every tenth change: f5, f15 and so on. */
 static void flap(struct post *post, const char *prefix) {
   for (int change = 0; change < 100; change++) {
     if (change % 2 == 0) set_online(&post->scene);
@@ -202,7 +202,7 @@ TEST(A5_flapping_loses_nothing_and_sends_nothing_twice) {
   set_offline(&post.scene);
   put_some(&post, 1, 20);
   flap(&post, "f");
-  CHECK_NUMBER(0, receiver_requests(post.receiver, "m1")); /* the link never stayed */
+  CHECK_NUMBER(0, receiver_requests(post.receiver, "m1")); /* the link was never online for long enough */
   set_online(&post.scene);
   AWAIT(counts_of(&post.scene, NULL).sent == 30);
   CHECK_NUMBER(30, receiver_requests(post.receiver, NULL));
@@ -214,7 +214,7 @@ TEST(A5_flapping_loses_nothing_and_sends_nothing_twice) {
   post_end(&post);
 }
 
-TEST(A5_flapping_makes_no_storm_of_attempts) {
+TEST(A5_flapping_causes_few_attempts) {
   struct post post;
   begin_auto(&post);
   post.scene.options.online_debounce_ms = 200;
@@ -228,14 +228,14 @@ TEST(A5_flapping_makes_no_storm_of_attempts) {
   AWAIT(receiver_requests(post.receiver, "m1") == 1);
   flap(&post, "g");
   pause_ms(300);
-  /* One attempt each of the two that stand first: what waits for its retry waits, whatever the link does. */
+  /* One attempt for the first message of each conversation; changes of the link do not shorten the retry delay. */
   CHECK_NUMBER(1, receiver_requests(post.receiver, "m1"));
   CHECK(receiver_requests(post.receiver, NULL) <= 2);
   CHECK_NUMBER(5 + 20, counts_of(&post.scene, NULL).queued);
   post_end(&post);
 }
 
-TEST(A5_a_transport_that_says_offline_is_not_asked_a_hundred_times) {
+TEST(A5_a_transport_that_reports_offline_is_called_at_most_three_times) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -257,7 +257,7 @@ TEST(A5_a_transport_that_says_offline_is_not_asked_a_hundred_times) {
   scene_end(&scene);
 }
 
-TEST(A10_side_by_side_each_conversation_keeps_its_order) {
+TEST(A10_conversations_in_parallel_keep_their_order) {
   struct post post;
   begin_auto(&post);
   post.scene.options.max_in_flight = 3;

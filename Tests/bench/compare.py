@@ -1,4 +1,4 @@
-"""Runs the workers in pairs, one after the other in alternating order, and prints medians and ratios."""
+"""Runs the workers in pairs, in alternating order, and prints medians and ratios."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORKS = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What one worker measured."""
+    """The measurements of one worker."""
 
     rate: float
     bytes_each: float
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Side:
-    """A library with the worker that was built for its header, or bare SQLite."""
+    """A library with the worker built for its header, or bare SQLite."""
 
     name: str
     worker: Path
@@ -40,7 +40,7 @@ class Side:
 
 
 def run(side: Side, work: str, count: int, base: Path) -> Sample:
-    """Runs one worker in a directory of its own."""
+    """Runs one worker in a temporary directory."""
     directory = Path(tempfile.mkdtemp(prefix="bench-", dir=base))
     try:
         command = [str(side.worker), work, side.library, str(directory), str(count)]
@@ -54,7 +54,7 @@ def run(side: Side, work: str, count: int, base: Path) -> Sample:
 
 
 def calibrate(bare: Side, work: str, seconds: float, base: Path) -> int:
-    """So many operations that bare SQLite takes about `seconds`."""
+    """Returns the number of operations for which bare SQLite takes about `seconds`."""
     trial = {"W3": 20000}.get(work, 2000)
     rate = run(bare, work, trial, base).rate
     step = 1000
@@ -62,13 +62,13 @@ def calibrate(bare: Side, work: str, seconds: float, base: Path) -> int:
 
 
 def ratio(samples: dict[str, list[Sample]], over: str, under: str) -> float:
-    """The median of the ratios of the pairs."""
+    """Returns the median of the ratios of the pairs."""
     pairs = zip(samples[over], samples[under], strict=True)
     return statistics.median(first.rate / second.rate for first, second in pairs)
 
 
 def measure(work: str, sides: list[Side], pairs: int, seconds: float, base: Path) -> None:
-    """Runs one kind of work on all sides and prints a line for each."""
+    """Runs one workload on all sides and prints a line for each."""
     count = calibrate(sides[-1], work, seconds, base)
     samples: dict[str, list[Sample]] = {side.name: [] for side in sides}
     for pair in range(pairs):
@@ -95,7 +95,7 @@ def measure(work: str, sides: list[Side], pairs: int, seconds: float, base: Path
 
 
 def main() -> None:
-    """Reads the command line that Tests/bench/run gives."""
+    """Reads the command line from Tests/bench/run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--side", nargs=3, action="append", required=True, metavar=("NAME", "WORKER", "LIBRARY"))
     parser.add_argument("--pairs", type=int, default=30)

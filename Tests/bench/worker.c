@@ -1,5 +1,5 @@
 /*
- * One measured piece of work in a process of its own: with a libmsgqueue.so that is loaded by name, or with bare SQLite.
+ * Measures one workload in a process of its own: with a libmsgqueue.so that is loaded by name, or with bare SQLite.
  *
  *     worker WORK LIBRARY|bare DIRECTORY COUNT
  *
@@ -23,7 +23,7 @@ enum { body_size = 256, threads_count = 8, batch_size = 1000 };
 
 static atomic_long flushes;
 
-/* In the place of the C library's: the program's own functions come first. */
+/* These replace the functions of the C library, because the linker finds the symbols of the program first. */
 int fdatasync(int descriptor) {
   atomic_fetch_add(&flushes, 1);
   return (int)syscall(SYS_fdatasync, descriptor);
@@ -45,7 +45,7 @@ static double cpu_seconds(void) {
   return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* What the process gave to write calls, whatever the disk made of it. */
+/* Returns the number of bytes that the process passed to write calls. */
 static long long written(void) {
   char line[128];
   long long bytes = -1;
@@ -207,7 +207,7 @@ static void library_drain(void) {
   if (atomic_load(&sent) != count) fail("drain", "not everything was sent");
 }
 
-/* ------------------------------------------------------------------ the work */
+/* ------------------------------------------------------------------ workloads */
 
 static void (*insert_one)(void), (*insert_batch)(void), (*drain_all)(void);
 
@@ -262,5 +262,5 @@ int main(int arguments, char **argument) {
   stop();
   printf("%.6f %ld %lld %ld %.6f\n", measured.seconds, count, measured.bytes, measured.flushes, measured.cpu);
   fflush(stdout);
-  _exit(0); /* closing is not what is measured */
+  _exit(0); /* closing is not measured */
 }

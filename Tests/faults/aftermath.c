@@ -23,7 +23,7 @@ static bool send_all(struct driver *driver) {
   return false;
 }
 
-/* The journal's `odd` says what is wrong. */
+/* Problems are recorded in the journal. */
 static int play(void *context) {
   struct aftermath *run = context;
   struct driver driver;
@@ -38,7 +38,7 @@ static int play(void *context) {
   driver.options.keep_sent = 1000000;
   if (driver_open(&driver) != MSGQ_OK) return 1;
   if (!check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why)) {
-    journal_odd(run->journal, "%s", why);
+    journal_problem(run->journal, "%s", why);
     return 1;
   }
   for (uint32_t number = 0, end = driver.next; number < end; number++) {
@@ -48,13 +48,13 @@ static int play(void *context) {
     }
   }
   for (uint32_t index = 0; index < 5; index++) driver_enqueue(&driver, index, 100);
-  if (!send_all(&driver)) journal_odd(run->journal, "not everything was sent afterwards");
+  if (!send_all(&driver)) journal_problem(run->journal, "some messages were not sent afterwards");
   driver_close(&driver);
   return 0;
 }
 
-/* The last look, in a process of its own: the caller never uses the library. */
-static int look(void *context) {
+/* The last check. It runs in another child process, because the calling process must not use the library. */
+static int check_again(void *context) {
   struct aftermath *run = context;
   struct ledger ledger;
   char why[240] = "";
@@ -62,21 +62,21 @@ static int look(void *context) {
   journal_replay(run->journal, &ledger);
   for (uint32_t number = 0; number < ledger.count && ledger.resent; number++) {
     if (!ledger.messages[number].resent) continue;
-    journal_odd(run->journal, "message m%06u was sent again after it was sent", number);
+    journal_problem(run->journal, "message m%06u was sent again after it was sent", number);
     return 1;
   }
   ledger_without_power_cut(&ledger);
   if (check_store(run->path, &ledger, 0, why, sizeof why)) return 0;
-  journal_odd(run->journal, "%s", why);
+  journal_problem(run->journal, "%s", why);
   return 1;
 }
 
 bool aftermath(enum scene scene, const char *path, struct journal *journal, char *why, size_t room) {
   struct aftermath run = { scene, path, journal };
-  atomic_store(&journal->odd_count, 0);
+  atomic_store(&journal->problem_count, 0);
   int code = child_run(play, &run, 20);
-  if (code == 0 && atomic_load(&journal->odd_count) == 0) code = child_run(look, &run, 20);
-  if (code == 0 && atomic_load(&journal->odd_count) == 0) return true;
-  snprintf(why, room, "afterwards (%d): %s", code, journal->odd);
+  if (code == 0 && atomic_load(&journal->problem_count) == 0) code = child_run(check_again, &run, 20);
+  if (code == 0 && atomic_load(&journal->problem_count) == 0) return true;
+  snprintf(why, room, "afterwards (%d): %s", code, journal->problem);
   return false;
 }

@@ -31,17 +31,17 @@ msgq_options check_options(const struct promises *promises) {
   return options;
 }
 
-/* Statuses that the message may have, as bits. */
+/* Returns the statuses that the message may have, as bits. */
 static uint32_t allowed_statuses(const struct ledger *ledger, const struct message *message) {
   uint32_t final = 0, sent = MSGQ_STATUS_BIT(MSGQ_STATUS_SENT) | MSGQ_STATUS_BIT(MSGQ_STATUS_DELIVERED) | MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
   uint32_t queued = MSGQ_STATUS_BIT(MSGQ_STATUS_QUEUED), failed = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
   if (message->is_received) return message->read_done ? MSGQ_STATUS_BIT(MSGQ_STATUS_READ) : sent & ~MSGQ_STATUS_BIT(MSGQ_STATUS_SENT);
   if (message->read_done) return MSGQ_STATUS_BIT(MSGQ_STATUS_READ);
-  /* The engine writes the beginning before it calls the transport, which then tells this program. */
+  /* The engine writes the beginning of an attempt before it calls the transport, which records the start. */
   if (message->starts == 0) return queued | (ledger->promises.holds ? failed : 0);
   if (message->stops > 0) final = message->verdict == MSGQ_VERDICT_SENT ? sent : message->verdict == MSGQ_VERDICT_OFFLINE ? queued : failed;
   if (message->starts == message->stops && message->durable) return final | (message->asked ? queued : 0);
-  /* The outcome, or only the beginning, or neither. */
+  /* The store may have the outcome, only the beginning, or neither. */
   if (ledger->promises.holds && ledger->promises.begins_durable) return final | failed;
   return final | queued | (ledger->promises.holds || message->starts > 1 ? failed : 0);
 }
@@ -51,9 +51,9 @@ static bool check_message(const struct ledger *ledger, const msgq_message *item,
   char conversation[16];
   if (number >= (long)ledger->count || !message->is_tried) FAIL("message %s was never enqueued", item->id);
   if (message->refusal != MSGQ_OK && !message->is_done) {
-    FAIL("message %s is stored though enqueue answered %s", item->id, msgq_result_name((msgq_result)message->refusal));
+    FAIL("message %s is stored although enqueue returned %s", item->id, msgq_result_name((msgq_result)message->refusal));
   }
-  if (message->delete_done) FAIL("message %s is there though it was deleted", item->id);
+  if (message->delete_done) FAIL("message %s exists although it was deleted", item->id);
   snprintf(conversation, sizeof conversation, "c%u", message->conversation);
   if (strcmp(item->conversation, conversation) != 0) FAIL("message %s is in conversation %s", item->id, item->conversation);
   bool known_body = false;
@@ -74,26 +74,26 @@ static bool check_message(const struct ledger *ledger, const msgq_message *item,
   }
   if (item->status == MSGQ_STATUS_FAILED && message->starts > message->stops && message->stops == 0 && item->failure != NULL &&
       item->failure->kind != MSGQ_FAILURE_UNKNOWN) {
-    FAIL("message %s failed with kind %d; nobody knows how its attempt ended", item->id, item->failure->kind);
+    FAIL("message %s failed with kind %d although the outcome of its attempt is unknown", item->id, item->failure->kind);
   }
   return true;
 }
 
-/* An attempt whose transport was called has its line in the ledger of attempts. */
+/* Checks that a message for which the transport was called has an attempt. */
 static bool check_begin(msgq_queue *queue, const char *id, char *why, size_t room) {
   msgq_ledger *attempts = NULL;
   msgq_result result = msgq_attempts(queue, id, &attempts);
   if (result != MSGQ_OK) FAIL("attempts of %s: %s", id, msgq_result_name(result));
   size_t count = msgq_ledger_size(attempts);
   msgq_ledger_free(attempts);
-  if (count == 0) FAIL("message %s was given to the transport and has no attempt", id);
+  if (count == 0) FAIL("the transport was called for message %s, which has no attempt", id);
   return true;
 }
 
 struct seen {
   unsigned char *numbers;
   uint64_t sequence, bytes, total[6];
-  uint32_t last[256]; /* the last number in each conversation, plus one */
+  uint32_t last[256]; /* the last number of each conversation plus 1 */
 };
 
 static bool see(msgq_queue *queue, const struct ledger *ledger, struct seen *seen, const msgq_message *item, unsigned flags, char *why,
@@ -104,14 +104,14 @@ static bool see(msgq_queue *queue, const struct ledger *ledger, struct seen *see
   if (item->status == MSGQ_STATUS_QUEUED || item->status == MSGQ_STATUS_SENDING || item->status == MSGQ_STATUS_FAILED) seen->bytes += item->body_size;
   if (strncmp(item->id, "new-", 4) == 0) return true;
   long number = number_of(item->id);
-  if (number < 0) FAIL("there is a message with the id %s", item->id);
+  if (number < 0) FAIL("unknown id %s", item->id);
   if (seen->numbers[number]) FAIL("message %s is listed twice", item->id);
   seen->numbers[number] = 1;
   if (!check_message(ledger, item, number, flags, why, room)) return false;
   const struct message *message = &ledger->messages[number];
   if (!message->reordered) {
     uint32_t *last = &seen->last[message->conversation % 256];
-    if ((uint32_t)number + 1 <= *last) FAIL("message %s is behind m%06u", item->id, *last - 1);
+    if ((uint32_t)number + 1 <= *last) FAIL("message %s is listed after m%06u", item->id, *last - 1);
     *last = (uint32_t)number + 1;
   }
   bool began = message->starts > 0 && (message->starts > message->stops || !message->durable);
@@ -145,7 +145,7 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
     if (ledger->promises.prunes && (message->was_sent || message->is_received)) continue;
     FAIL("message m%06u was acknowledged and is missing", number);
   }
-  /* A batch is there as a whole or not at all. */
+  /* A batch is stored completely or not at all. */
   for (uint32_t number = 0, present = 0, absent = 0, batch = 0; number < ledger->count; number++) {
     const struct message *message = &ledger->messages[number];
     if (message->batch != batch) present = absent = 0;
@@ -153,7 +153,7 @@ static bool check_missing(const struct ledger *ledger, const struct seen *seen, 
     if (batch == 0 || message->is_done || message->delete_tried || message->was_sent || message->reordered) continue;
     if (seen->numbers[number]) present++;
     else absent++;
-    if (present > 0 && absent > 0) FAIL("batch %u is there in part", batch);
+    if (present > 0 && absent > 0) FAIL("batch %u is stored in part", batch);
   }
   return true;
 }
@@ -166,7 +166,7 @@ static bool check_counts(msgq_queue *queue, const struct seen *seen, char *why, 
   if (result != MSGQ_OK) FAIL("counts: %s", msgq_result_name(result));
   uint64_t listed = seen->total[2] + seen->total[3] + seen->total[4];
   uint64_t counted = counts.sent + counts.delivered + counts.read;
-  /* What was received from others has a count of its own. */
+  /* Received messages have their own count. */
   if (counts.queued != seen->total[0] || counts.failed != seen->total[5] || counts.sending != 0 ||
       (counted != listed && counted + counts.received != listed)) {
     FAIL("counts say %llu queued, %llu failed, %llu sent; the list has %llu, %llu, %llu", (unsigned long long)counts.queued,
@@ -217,7 +217,7 @@ bool check_store(const char *path, const struct ledger *ledger, unsigned flags, 
   msgq_message *message = NULL;
   result = msgq_get(queue, "new-1", &message);
   good = result == MSGQ_OK;
-  if (!good) snprintf(why, room, "what was enqueued afterwards: %s", msgq_result_name(result));
+  if (!good) snprintf(why, room, "message enqueued afterwards: %s", msgq_result_name(result));
   msgq_message_free(message);
   if (good) good = check_queue(queue, ledger, flags, why, room);
   msgq_close(queue, 5000);

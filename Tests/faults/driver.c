@@ -17,10 +17,10 @@ void driver_note(struct driver *driver, struct event event) {
   pthread_mutex_unlock(&driver->lock);
 }
 
-/* What must not be answered at all, or not where nothing fails. */
+/* Records results that are never allowed, or not allowed without faults. */
 static msgq_result expect(struct driver *driver, const char *call, msgq_result result, bool fine) {
   if (result == MSGQ_INTERNAL || result == MSGQ_CORRUPT || (driver->strict && result != MSGQ_OK && !fine)) {
-    journal_odd(driver->journal, "%s answered %s: %.150s", call, msgq_result_name(result), msgq_error_detail());
+    journal_problem(driver->journal, "%s returned %s: %.150s", call, msgq_result_name(result), msgq_error_detail());
   }
   return result;
 }
@@ -37,7 +37,7 @@ static msgq_verdict transport(void *context, const msgq_delivery *delivery, msgq
   for (uint8_t index = 0; index < message->versions_count && !known; index++) {
     known = body_is(delivery->body, delivery->body_size, (uint32_t)number, message->versions[index]);
   }
-  if (!known) journal_odd(driver->journal, "the transport was given a wrong body for %s", delivery->id);
+  if (!known) journal_problem(driver->journal, "the transport got a wrong body for %s", delivery->id);
   msgq_verdict verdict = MSGQ_VERDICT_SENT;
   if (message->starts == 1 && number % 7 == 3) verdict = MSGQ_VERDICT_RETRY;
   if (message->starts == 1 && number % 7 == 5) verdict = MSGQ_VERDICT_REJECT;
@@ -66,7 +66,7 @@ void driver_begin(struct driver *driver, enum scene scene, const char *path, uin
   ledger_begin(&driver->ledger, promises);
   pthread_mutex_init(&driver->lock, NULL);
   driver->journal = journal;
-  driver->dice = dice_of(seed, (uint64_t)scene, first);
+  driver->generator = generator_of(seed, (uint64_t)scene, first);
   driver->next = first;
   driver->options = check_options(&promises);
   if (promises.prunes) driver->options.keep_sent = 15;
@@ -145,7 +145,7 @@ void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
   driver->next += count;
   for (uint32_t index = 0; index < count; index++) {
     uint32_t number = first + index;
-    struct version version = { 0, size / 2 + dice_below(&driver->dice, size) };
+    struct version version = { 0, size / 2 + random_below(&driver->generator, size) };
     struct event event = { .kind = EVENT_ENQUEUE, .number = number, .conversation = (uint16_t)(number % 5), .size = version.size, .batch = batch };
     driver_note(driver, event);
     id_of(ids[index], number);
@@ -191,7 +191,7 @@ msgq_result driver_delete(struct driver *driver, uint32_t number) {
   char id[32];
   id_of(id, number);
   driver_note(driver, (struct event){ .kind = EVENT_DELETE, .number = number });
-  /* Pruned, perhaps, since it was chosen: another thread sends meanwhile. */
+  /* The message may have been pruned since it was chosen, because another thread sends. */
   bool may_be_gone = driver->ledger.promises.prunes;
   msgq_result result = expect(driver, "delete", msgq_delete(driver->queue, id), may_be_gone);
   driver_note(driver, (struct event){ .kind = EVENT_DELETED, .number = number, .result = (int32_t)result });
@@ -266,13 +266,13 @@ static bool is_failed(const struct message *message) {
 static bool is_sent(const struct message *message) {
   return message->is_done && !message->delete_tried && message->was_sent && message->starts == message->stops && !message->read_done;
 }
-static bool is_there(const struct message *message) { return message->is_done && !message->delete_tried && message->starts == message->stops; }
+static bool is_present(const struct message *message) { return message->is_done && !message->delete_tried && message->starts == message->stops; }
 
-/* A message for which `fits`; -1: there is none near a random place. */
+/* Returns a message near a random number for which `fits` is true; -1: none. */
 static long choose(struct driver *driver, bool (*fits)(const struct message *)) {
   uint32_t count = driver->ledger.count;
   if (count == 0) return -1;
-  uint32_t start = dice_below(&driver->dice, count);
+  uint32_t start = random_below(&driver->generator, count);
   for (uint32_t step = 0; step < count && step < 400; step++) {
     uint32_t number = (start + step) % count;
     if (fits(&driver->ledger.messages[number])) return (long)number;
@@ -281,9 +281,10 @@ static long choose(struct driver *driver, bool (*fits)(const struct message *)) 
 }
 
 static uint32_t size_of(struct driver *driver, bool big) {
-  uint32_t kind = dice_below(&driver->dice, 10);
-  if (big) return kind < 4 ? 1000 + dice_below(&driver->dice, 4000) : kind < 9 ? 4000 + dice_below(&driver->dice, 16000) : dice_below(&driver->dice, 100);
-  return kind < 8 ? 20 + dice_below(&driver->dice, 380) : kind < 9 ? 1024 + dice_below(&driver->dice, 2000) : 4096 + dice_below(&driver->dice, 5000);
+  struct generator *generator = &driver->generator;
+  uint32_t kind = random_below(generator, 10);
+  if (big) return kind < 4 ? 1000 + random_below(generator, 4000) : kind < 9 ? 4000 + random_below(generator, 16000) : random_below(generator, 100);
+  return kind < 8 ? 20 + random_below(generator, 380) : kind < 9 ? 1024 + random_below(generator, 2000) : 4096 + random_below(generator, 5000);
 }
 
 /* ------------------------------------------------------------------ scenes */
@@ -311,30 +312,30 @@ static void reopen(struct driver *driver) {
   driver_open(driver);
 }
 
-/* One call at random. */
+/* Makes one random call. */
 static void step(struct driver *driver, enum scene scene) {
   bool big = scene == SCENE_BODIES;
-  uint32_t die = dice_below(&driver->dice, 100);
+  uint32_t choice = random_below(&driver->generator, 100);
   long number;
   if (driver->queue == NULL && driver_open(driver) != MSGQ_OK) return;
-  if (die < 45) {
-    driver_enqueue(driver, dice_below(&driver->dice, 5), size_of(driver, big));
-  } else if (die < 52) {
-    driver_batch(driver, 2 + dice_below(&driver->dice, 12), big ? 3000 : 200);
-  } else if (die < 55) {
-    enqueue_new(driver, EVENT_RECORD, dice_below(&driver->dice, 5), size_of(driver, false));
-  } else if (die < 66) {
+  if (choice < 45) {
+    driver_enqueue(driver, random_below(&driver->generator, 5), size_of(driver, big));
+  } else if (choice < 52) {
+    driver_batch(driver, 2 + random_below(&driver->generator, 12), big ? 3000 : 200);
+  } else if (choice < 55) {
+    enqueue_new(driver, EVENT_RECORD, random_below(&driver->generator, 5), size_of(driver, false));
+  } else if (choice < 66) {
     if ((number = choose(driver, is_queued)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
-  } else if (die < 73) {
-    if ((number = choose(driver, is_there)) >= 0) driver_delete(driver, (uint32_t)number);
-  } else if (die < 87) {
-    driver_drain(driver, 1 + dice_below(&driver->dice, scene == SCENE_HISTORY ? 30 : 8));
-  } else if (die < 92) {
+  } else if (choice < 73) {
+    if ((number = choose(driver, is_present)) >= 0) driver_delete(driver, (uint32_t)number);
+  } else if (choice < 87) {
+    driver_drain(driver, 1 + random_below(&driver->generator, scene == SCENE_HISTORY ? 30 : 8));
+  } else if (choice < 92) {
     if ((number = choose(driver, is_failed)) >= 0) retry(driver, (uint32_t)number);
-  } else if (die < 95) {
+  } else if (choice < 95) {
     if ((number = choose(driver, is_sent)) >= 0) mark_read(driver, (uint32_t)number);
-  } else if (die < 97 || (scene == SCENE_CLEAR && die < 99)) {
-    driver_clear(driver, scene == SCENE_CLEAR && dice_below(&driver->dice, 4) == 0 ? all_conversations : dice_below(&driver->dice, 5));
+  } else if (choice < 97 || (scene == SCENE_CLEAR && choice < 99)) {
+    driver_clear(driver, scene == SCENE_CLEAR && random_below(&driver->generator, 4) == 0 ? all_conversations : random_below(&driver->generator, 5));
   } else {
     reopen(driver);
   }
@@ -349,9 +350,9 @@ struct enqueuer {
 
 static void *enqueue_many(void *context) {
   struct enqueuer *enqueuer = context;
-  struct dice dice = dice_of(7, enqueuer->conversation, 0);
+  struct generator generator = generator_of(7, enqueuer->conversation, 0);
   for (unsigned index = 0; index < enqueuer->length; index++) {
-    driver_enqueue(enqueuer->driver, enqueuer->conversation, 20 + dice_below(&dice, 500));
+    driver_enqueue(enqueuer->driver, enqueuer->conversation, 20 + random_below(&generator, 500));
   }
   return NULL;
 }

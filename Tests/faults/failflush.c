@@ -1,6 +1,6 @@
 /*
- * The kth flush fails, and the pages that were dirty are lost, as on Linux. The process goes on, closes or dies; the next one opens the
- * store, enqueues more, closes or dies; then the power is cut. Nothing that was acknowledged may be lost.
+ * The kth flush fails, and the dirty pages are lost, as on Linux. The process continues, and closes or exits; the next one opens the store,
+ * enqueues more, and closes or exits; then the power is cut. Nothing that was acknowledged may be lost.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 #include "pool.h"
 #include "tools.h"
 
-enum first_ending { DIES_AT_ONCE, GOES_ON_AND_DIES, GOES_ON_AND_CLOSES, first_endings };
-enum second_ending { DIES, CLOSES, second_endings };
+enum first_ending { EXITS_AT_ONCE, CONTINUES_AND_EXITS, CONTINUES_AND_CLOSES, first_endings };
+enum second_ending { EXITS, CLOSES, second_endings };
 
-static const char *const first_words[] = { "dies at once", "goes on and dies", "goes on and closes" };
-static const char *const second_words[] = { "dies", "closes" };
+static const char *const first_words[] = { "exits at once", "continues and exits", "continues and closes" };
+static const char *const second_words[] = { "exits", "closes" };
 
 struct failflush {
   enum scene scene;
@@ -31,7 +31,7 @@ struct failflush {
   struct journal *journal;
 };
 
-/* Two short processes that fill and use a store, as one scene would be that is opened twice. */
+/* Two short processes that use one store. */
 static int first_process(void *context) {
   struct failflush *run = context;
   struct driver driver;
@@ -39,12 +39,12 @@ static int first_process(void *context) {
   shim_record(run->trace);
   shim_fail(FAULT_SYNC, run->nth, EIO, FAULT_ONCE);
   driver_begin(&driver, run->scene, run->path, settings.seed, run->journal, 0);
-  driver.remember_unknown = run->first != DIES_AT_ONCE;
-  if (run->first == GOES_ON_AND_CLOSES || run->nth == 0) {
+  driver.remember_unknown = run->first != EXITS_AT_ONCE;
+  if (run->first == CONTINUES_AND_CLOSES || run->nth == 0) {
     scene_play(&driver, run->scene, run->length);
     return run->nth == 0 ? (int)shim_count(FAULT_SYNC) : 0;
   }
-  scene_play_until(&driver, run->scene, run->length, run->first == DIES_AT_ONCE ? 0 : run->length);
+  scene_play_until(&driver, run->scene, run->length, run->first == EXITS_AT_ONCE ? 0 : run->length);
   return 0;
 }
 
@@ -83,10 +83,10 @@ static bool check_images(struct failflush *run, long index, char *why, size_t ro
   if (!trace_load(&trace, run->trace)) abort();
   for (size_t record = 0; record < trace.count; record++) model_apply(model, trace_at(&trace, record), &ledger);
   for (enum image_kind kind = IMAGE_CACHE_SYNCED; kind <= IMAGE_CACHE_RANDOM && good; kind++) {
-    model_image(model, kind, dice_of(settings.seed, 200, (uint64_t)index), directory);
+    model_image(model, kind, generator_of(settings.seed, 200, (uint64_t)index), directory);
     good = check_store(path, &ledger, CHECK_ENQUEUE | CHECK_REOPEN, why, room);
     size_t length = strlen(why);
-    if (!good) snprintf(why + length, room - length, " [%s, image %s]", "after the power cut", image_name(kind));
+    if (!good) snprintf(why + length, room - length, " [after the power cut, image %s]", image_name(kind));
   }
   directory_remove(directory);
   model_free(model);
@@ -104,13 +104,14 @@ static enum case_result run_case(struct failflush *run, long index, char *why, s
   if (code != 0) {
     snprintf(why, room, "the first process ended with %d", code);
   } else {
-    bool odd_before = run->journal->odd[0] != '\0';
-    char first_odd[256];
-    snprintf(first_odd, sizeof first_odd, "%s", run->journal->odd);
-    atomic_store(&run->journal->odd_count, 0);
+    bool problem_before = run->journal->problem[0] != '\0';
+    char first_problem[256];
+    snprintf(first_problem, sizeof first_problem, "%s", run->journal->problem);
+    atomic_store(&run->journal->problem_count, 0);
     code = child_run(second_process, run, 60);
-    if (odd_before) snprintf(why, room, "in the first process: %s", first_odd);
-    else if (code != 0 || atomic_load(&run->journal->odd_count) > 0) snprintf(why, room, "the next process ended with %d: %s", code, run->journal->odd);
+    if (problem_before) snprintf(why, room, "in the first process: %s", first_problem);
+    else if (code != 0 || atomic_load(&run->journal->problem_count) > 0)
+      snprintf(why, room, "the next process ended with %d: %s", code, run->journal->problem);
     else good = check_images(run, index, why, room);
   }
   size_t length = strlen(why);
@@ -159,13 +160,13 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
   return run_case(&worker->run, index, why, room);
 }
 
-/* How many flushes the scene makes when all is well; the child tells it through the trace. */
+/* Returns the number of flushes of the scene without faults, counted in the trace. */
 static unsigned long count_flushes(struct failflush_plan *plan) {
   struct failflush run;
   struct trace trace;
   unsigned long count = 0;
   prepare(&run, plan);
-  run.first = GOES_ON_AND_CLOSES;
+  run.first = CONTINUES_AND_CLOSES;
   int code = child_run(first_process, &run, 60);
   if (code >= 0 && trace_load(&trace, run.trace)) {
     for (size_t index = 0; index < trace.count; index++) {
@@ -189,10 +190,9 @@ int tool_failflush(void) {
     char name[64];
     if (settings.scene != NULL ? strcmp(settings.scene, scene_name(plan.scene)) != 0 : !settings.full && index > 1) continue;
     plan.flushes = count_flushes(&plan);
-    /* Beyond the flushes of the undisturbed scene there are a few more: what is done again after the failure. */
     long cases = (long)plan.flushes * first_endings * second_endings;
     plan.stride = settings.full || cases < 100 ? 1 : (cases / 100) | 1;
-    if (plan.stride % 3 == 0) plan.stride += 2; /* every ending has its turn */
+    if (plan.stride % 3 == 0) plan.stride += 2; /* so that every ending is tested */
     snprintf(name, sizeof name, "failflush --scene %s%s", scene_name(plan.scene), settings.full ? " --soak" : "");
     if (plan.flushes == 0) {
       printf("  FAILED %s: the scene makes no flush\n", name);

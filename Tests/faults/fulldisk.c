@@ -1,6 +1,6 @@
 /*
- * A disk that fills up under an open store: enqueue refuses, everything that sends or frees space works, nothing is sent twice, and all
- * is well when there is space again. Needs the right to mount a small tmpfs.
+ * The disk fills up while a store is open: enqueue is refused, everything that sends or frees space works, nothing is sent twice, and
+ * everything works when there is space again. Needs permission to mount a tmpfs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static bool fill(struct fulldisk *run, uint64_t leave) {
 #define MUST(condition, ...)                       \
   do {                                             \
     if (!(condition)) {                            \
-      journal_odd(run->journal, __VA_ARGS__);      \
+      journal_problem(run->journal, __VA_ARGS__);      \
       return 1;                                    \
     }                                              \
   } while (0)
@@ -63,7 +63,7 @@ static int drain_all(struct driver *driver, struct fulldisk *run, const char *wh
   options.struct_size = sizeof options;
   options.timeout_ms = 4000;
   msgq_result result = msgq_drain(driver->queue, &options, &report);
-  MUST(result == MSGQ_OK && report.remaining == 0, "%s: drain answered %s, stop %d, %llu sent, %llu remain", when, msgq_result_name(result),
+  MUST(result == MSGQ_OK && report.remaining == 0, "%s: drain returned %s, stop %d, %llu sent, %llu remain", when, msgq_result_name(result),
        (int)report.stop, (unsigned long long)report.sent, (unsigned long long)report.remaining);
   return 0;
 }
@@ -90,9 +90,9 @@ static int play(void *context) {
       result = driver_enqueue(&driver, index % 5, 400);
       if (result != MSGQ_OK) break;
     }
-    MUST(result == MSGQ_STORAGE, "enqueue on a full disk answered %s: %.100s", msgq_result_name(result), msgq_error_detail());
+    MUST(result == MSGQ_STORAGE, "enqueue on a full disk returned %s: %.100s", msgq_result_name(result), msgq_error_detail());
     result = driver_enqueue(&driver, 1, 400);
-    MUST(result == MSGQ_STORAGE || result == MSGQ_OK, "the second enqueue on a full disk answered %s", msgq_result_name(result));
+    MUST(result == MSGQ_STORAGE || result == MSGQ_OK, "the second enqueue on a full disk returned %s", msgq_result_name(result));
   }
   struct ledger ledger;
   ledger_copy(&ledger, &driver.ledger);
@@ -108,7 +108,7 @@ static int play(void *context) {
     result = driver_edit(&driver, (uint32_t)number, 16);
     MUST(result == MSGQ_OK, "edit to a shorter body on a full disk: %s", msgq_result_name(result));
   }
-  /* Whether it is OK or says that outcomes are not saved, what it says is compared afterwards. */
+  /* The close may fail because outcomes are not saved. The ledger records the result, and later checks use it. */
   driver_close(&driver);
 
   result = driver_open(&driver);
@@ -138,7 +138,7 @@ static void *begin_worker(void *context) {
   run->directory = directory_make("fulldisk");
   snprintf(options, sizeof options, "size=%d", disk_size);
   if (mount("faults", run->directory, "tmpfs", 0, options) != 0) abort();
-  /* It goes when the last process that uses it ends. */
+  /* The mount ends with the last process that uses it. */
   snprintf(run->path, sizeof run->path, "%s/store.db", run->directory);
   snprintf(run->filler, sizeof run->filler, "%s/filler", run->directory);
   run->journal = journal_make(100000);
@@ -153,8 +153,8 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
   directory_empty(run->directory);
   journal_clear(run->journal);
   int code = child_run(play, run, 30);
-  bool good = code == 0 && atomic_load(&run->journal->odd_count) == 0;
-  if (!good) snprintf(why, room, "it ended with %d: %s", code, run->journal->odd);
+  bool good = code == 0 && atomic_load(&run->journal->problem_count) == 0;
+  if (!good) snprintf(why, room, "the process ended with %d: %s", code, run->journal->problem);
   else good = aftermath(SCENE_MIX, run->path, run->journal, why, room);
   size_t length = strlen(why);
   if (!good) snprintf(why + length, room - length, " [%ld KiB free%s]", run->free_blocks * 4, run->deletes_first ? ", delete first" : "");

@@ -1,4 +1,4 @@
-/* Random calls with random arguments: each input is a program for the C ABI, run over a store of its own. For libFuzzer. */
+/* Random calls with random arguments, for libFuzzer: each input is decoded to calls of the C functions on an empty store. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <msgqueue.h>
@@ -26,7 +26,7 @@ static int64_t wide(void) {
   return kind < 200 ? INT64_MAX : kind < 210 ? INT64_MIN : (int64_t)((uint64_t)number() << 32 | number());
 }
 
-/* A string for one call: a short name out of few, bytes of the input, or nothing. */
+/* Returns a string for one call: one of a few short names, bytes of the input, or NULL. */
 static char texts[8][600];
 static int texts_next;
 static const char *text(void) {
@@ -112,7 +112,7 @@ static msgq_options some_options(void) {
   return options;
 }
 
-static void scribble(void) {
+static void overwrite_bytes(void) {
   char name[320];
   snprintf(name, sizeof name, "%s%s", path, byte() % 2 == 0 ? "" : "-wal");
   int handle = open(name, O_RDWR | O_CLOEXEC);
@@ -261,7 +261,7 @@ static void call(msgq_queue **queue) {
       break;
     default:
       msgq_close(*queue, 200);
-      scribble();
+      overwrite_bytes();
       *queue = open_queue();
       break;
   }
@@ -285,7 +285,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
   for (int index = 0; index < 60 && left > 0; index++) {
     call(&queue);
     if (queue == NULL) {
-      /* What was refused stays refused: a new store for the rest. */
+      /* A refused store stays refused: use a new one for the other calls. */
       empty();
       queue = open_queue();
     }

@@ -1,4 +1,4 @@
-/* The nth read, write, flush, open, truncate, rename or unlink fails, once, for good or in part. Nothing acknowledged may be lost. */
+/* The nth read, write, flush, open, truncate, rename or unlink fails once, permanently or in part. Nothing acknowledged may be lost. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,25 +18,25 @@ static const struct fault {
   const char *text;
 } faults[] = {
   { FAULT_READ, EIO, FAULT_ONCE, "read: EIO once" },
-  { FAULT_READ, EIO, FAULT_FOR_GOOD, "read: EIO for good" },
+  { FAULT_READ, EIO, FAULT_PERMANENT, "read: EIO permanently" },
   { FAULT_WRITE, EIO, FAULT_ONCE, "write: EIO once" },
   { FAULT_WRITE, ENOSPC, FAULT_ONCE, "write: ENOSPC once" },
   { FAULT_WRITE, ENOSPC, FAULT_SHORT, "write: short, then ENOSPC" },
-  { FAULT_WRITE, EIO, FAULT_FOR_GOOD, "write: EIO for good" },
-  { FAULT_WRITE, ENOSPC, FAULT_FOR_GOOD, "write: ENOSPC for good" },
+  { FAULT_WRITE, EIO, FAULT_PERMANENT, "write: EIO permanently" },
+  { FAULT_WRITE, ENOSPC, FAULT_PERMANENT, "write: ENOSPC permanently" },
   { FAULT_SYNC, EIO, FAULT_ONCE, "flush: EIO once" },
   { FAULT_SYNC, ENOSPC, FAULT_ONCE, "flush: ENOSPC once" },
-  { FAULT_SYNC, EIO, FAULT_FOR_GOOD, "flush: EIO for good" },
+  { FAULT_SYNC, EIO, FAULT_PERMANENT, "flush: EIO permanently" },
   { FAULT_OPEN, EIO, FAULT_ONCE, "open: EIO once" },
   { FAULT_OPEN, ENOSPC, FAULT_ONCE, "open: ENOSPC once" },
-  { FAULT_OPEN, EIO, FAULT_FOR_GOOD, "open: EIO for good" },
+  { FAULT_OPEN, EIO, FAULT_PERMANENT, "open: EIO permanently" },
   { FAULT_TRUNCATE, EIO, FAULT_ONCE, "truncate: EIO once" },
   { FAULT_TRUNCATE, ENOSPC, FAULT_ONCE, "truncate: ENOSPC once" },
-  { FAULT_TRUNCATE, ENOSPC, FAULT_FOR_GOOD, "truncate: ENOSPC for good" },
+  { FAULT_TRUNCATE, ENOSPC, FAULT_PERMANENT, "truncate: ENOSPC permanently" },
   { FAULT_RENAME, EIO, FAULT_ONCE, "rename: EIO once" },
-  { FAULT_RENAME, ENOSPC, FAULT_FOR_GOOD, "rename: ENOSPC for good" },
+  { FAULT_RENAME, ENOSPC, FAULT_PERMANENT, "rename: ENOSPC permanently" },
   { FAULT_UNLINK, EIO, FAULT_ONCE, "unlink: EIO once" },
-  { FAULT_UNLINK, EIO, FAULT_FOR_GOOD, "unlink: EIO for good" },
+  { FAULT_UNLINK, EIO, FAULT_PERMANENT, "unlink: EIO permanently" },
 };
 enum { faults_count = sizeof faults / sizeof faults[0] };
 
@@ -49,7 +49,7 @@ struct iofail {
   struct journal *journal;
   const struct fault *fault;
   unsigned long nth;
-  unsigned long *told; /* shared with the child: counts, then the number of calls that failed */
+  unsigned long *shared; /* with the child: counts of calls, then the number of calls that failed */
 };
 
 static int play(void *context) {
@@ -61,14 +61,14 @@ static int play(void *context) {
   driver_begin(&driver, run->scene, run->path, settings.seed, run->journal, 0);
   driver.strict = run->nth == 0;
   scene_play_until(&driver, run->scene, run->length, 12);
-  for (int class = 0; class < FAULT_CLASSES; class++) run->told[class] = shim_count((enum fault_class)class);
-  run->told[FAULT_CLASSES] = shim_fired();
+  for (int class = 0; class < FAULT_CLASSES; class++) run->shared[class] = shim_count((enum fault_class)class);
+  run->shared[FAULT_CLASSES] = shim_fired();
   if (run->fault->class == FAULT_READ && run->fault->mode == FAULT_ONCE && driver.queue != NULL) {
-    /* It has passed: everything must be as if it had not been. */
+    /* The fault is over and must have no effect. */
     struct ledger ledger;
     ledger_copy(&ledger, &driver.ledger);
     ledger_without_power_cut(&ledger);
-    if (!check_queue(driver.queue, &ledger, CHECK_NO_OUTCOMES, why, sizeof why)) journal_odd(run->journal, "after a read failed once: %s", why);
+    if (!check_queue(driver.queue, &ledger, CHECK_NO_OUTCOMES, why, sizeof why)) journal_problem(run->journal, "after a read failed once: %s", why);
     ledger_end(&ledger);
   }
   driver_close(&driver);
@@ -79,7 +79,7 @@ static void prepare(struct iofail *run) {
   run->directory = directory_make("iofail");
   snprintf(run->path, sizeof run->path, "%s/store.db", run->directory);
   run->journal = journal_make(100000);
-  run->told = (unsigned long *)(void *)journal_make(4)->events;
+  run->shared = (unsigned long *)(void *)journal_make(4)->events;
 }
 
 static void *begin_worker(void *context) {
@@ -92,15 +92,15 @@ static void *begin_worker(void *context) {
 static bool run_once(struct iofail *run, char *why, size_t room) {
   directory_empty(run->directory);
   journal_clear(run->journal);
-  memset(run->told, 0, (FAULT_CLASSES + 1) * sizeof *run->told);
+  memset(run->shared, 0, (FAULT_CLASSES + 1) * sizeof *run->shared);
   int code = child_run(play, run, 40);
-  bool for_good = run->fault->mode == FAULT_FOR_GOOD;
-  bool odd = atomic_load(&run->journal->odd_count) > 0;
-  /* A disk that fails for good may well be taken for a damaged one. */
-  if (odd && for_good && strstr(run->journal->odd, "MSGQ_CORRUPT") != NULL) odd = false;
+  bool permanent = run->fault->mode == FAULT_PERMANENT;
+  bool has_problem = atomic_load(&run->journal->problem_count) > 0;
+  /* A permanent failure of the disk may be reported as damage. */
+  if (has_problem && permanent && strstr(run->journal->problem, "MSGQ_CORRUPT") != NULL) has_problem = false;
   if (code != 0) snprintf(why, room, code == child_hung ? "the process hung" : "the process ended with %d", code);
-  else if (odd) snprintf(why, room, "%s", run->journal->odd);
-  return code == 0 && !odd && aftermath(run->scene, run->path, run->journal, why, room);
+  else if (has_problem) snprintf(why, room, "%s", run->journal->problem);
+  return code == 0 && !has_problem && aftermath(run->scene, run->path, run->journal, why, room);
 }
 
 static enum case_result one_case(void *context, long index, char *why, size_t room) {
@@ -108,7 +108,7 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
   long place = index;
   for (run->fault = faults; place >= (long)run->counts[run->fault->class]; run->fault++) place -= (long)run->counts[run->fault->class];
   run->nth = (unsigned long)place + 1;
-  /* In the short run a few of each. */
+  /* The short run has a few calls of each kind. */
   if (!settings.full && settings.only < 0 && run->counts[run->fault->class] > 12) {
     unsigned long stride = run->counts[run->fault->class] / 12;
     if ((run->nth + settings.seed) % stride != 0) return CASE_SKIPPED;
@@ -133,10 +133,10 @@ int tool_iofail(void) {
     prepare(&run);
     run.fault = faults;
     if (!run_once(&run, why, sizeof why)) {
-      printf("  FAILED iofail: the undisturbed scene: %s\n", why);
+      printf("  FAILED iofail: the scene without faults: %s\n", why);
       tally.failed++;
     }
-    memcpy(run.counts, run.told, sizeof run.counts);
+    memcpy(run.counts, run.shared, sizeof run.counts);
     directory_remove(run.directory);
     for (size_t fault = 0; fault < faults_count; fault++) cases += (long)run.counts[faults[fault].class];
     snprintf(name, sizeof name, "iofail --scene %s%s", scene_name(run.scene), settings.full ? " --soak" : "");

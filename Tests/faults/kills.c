@@ -1,4 +1,4 @@
-/* kill -9 at random while four threads enqueue and a drain runs, on one store that grows. */
+/* SIGKILL at random times while four threads enqueue and a drain runs, on one growing store. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +17,11 @@
 #include "tools.h"
 
 struct kills {
-  struct ledger ledger; /* of all cycles before */
+  struct ledger ledger; /* of the earlier cycles */
   struct journal *journal;
   const char *directory;
   char path[4200];
-  uint32_t first; /* message of the last cycle */
+  uint32_t first; /* the first message of the last cycle */
   bool whole;     /* compare everything */
 };
 
@@ -54,7 +54,7 @@ static bool check_one(struct driver *driver, uint32_t number, char *why, size_t 
   return good;
 }
 
-/* Opens, compares, and works until it is killed. */
+/* Opens and checks the store, then enqueues and sends until it is killed. */
 static int work(void *context) {
   struct kills *run = context;
   struct driver driver;
@@ -71,9 +71,11 @@ static int work(void *context) {
   bool good = true;
   if (run->whole) good = check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why);
   for (uint32_t number = run->first; number < driver.next && good; number++) good = check_one(&driver, number, why, sizeof why);
-  struct dice dice = dice_of(settings.seed, 300, driver.next);
-  for (int index = 0; index < 50 && good && driver.next > 0; index++) good = check_one(&driver, dice_below(&dice, driver.next), why, sizeof why);
-  if (!good) journal_odd(run->journal, "%s", why);
+  struct generator generator = generator_of(settings.seed, 300, driver.next);
+  for (int index = 0; index < 50 && good && driver.next > 0; index++) {
+    good = check_one(&driver, random_below(&generator, driver.next), why, sizeof why);
+  }
+  if (!good) journal_problem(run->journal, "%s", why);
   driver_note(&driver, (struct event){ .kind = EVENT_CALM }); /* ready */
   if (!good) return 1;
   for (uint32_t index = 0; index < 4; index++) {
@@ -91,7 +93,7 @@ static bool is_ready(const struct journal *journal) {
   return false;
 }
 
-static bool one_cycle(struct kills *run, struct dice *dice, char *why, size_t room) {
+static bool one_cycle(struct kills *run, struct generator *generator, char *why, size_t room) {
   pid_t parent = getpid(), pid = fork();
   int status = 0;
   if (pid < 0) abort();
@@ -106,18 +108,18 @@ static bool one_cycle(struct kills *run, struct dice *dice, char *why, size_t ro
     if (!ended) usleep(100);
   }
   if (!ended) {
-    usleep(1000 + dice_below(dice, 25000));
+    usleep(1000 + random_below(generator, 25000));
     ended = waitpid(pid, &status, WNOHANG) == pid;
   }
   if (!ended) {
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
-    if (is_ready(run->journal) && atomic_load(&run->journal->odd_count) == 0) return true;
-    snprintf(why, room, "opening and comparing: %s", run->journal->odd[0] != '\0' ? run->journal->odd : "it hung");
+    if (is_ready(run->journal) && atomic_load(&run->journal->problem_count) == 0) return true;
+    snprintf(why, room, "open and check: %s", run->journal->problem[0] != '\0' ? run->journal->problem : "hung");
     return false;
   }
   snprintf(why, room, "the process ended with %s %d: %s", WIFSIGNALED(status) ? "signal" : "code",
-           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), run->journal->odd);
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), run->journal->problem);
   return false;
 }
 
@@ -131,13 +133,13 @@ int tool_kills(void) {
   run.journal = journal_make(100000);
   ledger_begin(&run.ledger, scene_promises(SCENE_THREADS));
   for (long cycle = 0; cycle < cycles; cycle++) {
-    struct dice dice = dice_of(settings.seed, 301, (uint64_t)cycle);
+    struct generator generator = generator_of(settings.seed, 301, (uint64_t)cycle);
     char why[512] = "";
     run.whole = cycle % 50 == 49 || cycle == cycles - 1 || (cycle < 50 && cycle % 10 == 0);
     journal_clear(run.journal);
-    bool good = one_cycle(&run, &dice, why, sizeof why);
+    bool good = one_cycle(&run, &generator, why, sizeof why);
     uint32_t before = run.ledger.count;
-    /* An event whose bytes did not get there in time is one that nobody heard of. */
+    /* An event that was not completely written before the kill does not count. */
     journal_replay(run.journal, &run.ledger);
     memset(run.journal->events, 0, atomic_load(&run.journal->count) * sizeof(struct event));
     run.first = before;

@@ -9,7 +9,7 @@
 void ledger_begin(struct ledger *ledger, struct promises promises) {
   memset(ledger, 0, sizeof *ledger);
   ledger->promises = promises;
-  /* Pages that nobody touches cost nothing. */
+  /* Unused pages of the mapping take no memory. */
   ledger->messages = mmap(NULL, messages_room * sizeof(struct message), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (ledger->messages == MAP_FAILED) abort();
@@ -28,7 +28,7 @@ void ledger_copy(struct ledger *to, const struct ledger *from) {
   to->messages = messages;
 }
 
-/* Whether a call that ended so may have changed something. */
+/* Returns whether a call with this result may have changed something. */
 static bool may_have_happened(int32_t result) { return result == MSGQ_UNKNOWN; }
 
 static void forget_version(struct message *message, uint32_t version) {
@@ -41,7 +41,7 @@ static void forget_version(struct message *message, uint32_t version) {
   }
 }
 
-static bool surely_unsent(const struct message *message) {
+static bool is_certainly_unsent(const struct message *message) {
   return message->is_done && !message->is_received && !message->was_sent && message->starts == message->stops;
 }
 
@@ -52,7 +52,7 @@ static void clear(struct ledger *ledger, const struct event *event) {
     if (event->conversation != all_conversations && message->conversation != event->conversation) continue;
     if (event->kind == EVENT_CLEAR) {
       if (!(message->was_sent && message->durable)) message->delete_tried = true;
-    } else if (event->result == MSGQ_OK && surely_unsent(message)) {
+    } else if (event->result == MSGQ_OK && is_certainly_unsent(message)) {
       message->delete_done = true;
     }
   }
@@ -65,7 +65,7 @@ static void settle(struct ledger *ledger) {
   }
 }
 
-/* What the process before did not live to hear about. */
+/* Marks outcomes that the previous process did not report. */
 static void begin_process(struct ledger *ledger) {
   for (uint32_t number = 0; number < ledger->count; number++) {
     struct message *message = &ledger->messages[number];
@@ -103,7 +103,7 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
       break;
     case EVENT_ENQUEUED:
     case EVENT_RECORDED:
-      /* A duplicate is one that is taken care of. */
+      /* A duplicate is stored, too. */
       if (event->result == MSGQ_OK || event->result == MSGQ_DUPLICATE) message->is_done = true;
       else if (may_have_happened(event->result)) message->maybe = true;
       else if (!message->maybe && !message->is_done) message->refusal = event->result;
@@ -152,7 +152,7 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
     case EVENT_SETTLED: settle(ledger); break;
     case EVENT_CLOSED:
       if (event->result == MSGQ_OK) settle(ledger);
-      else begin_process(ledger); /* it says that outcomes are not saved */
+      else begin_process(ledger); /* the error means that outcomes are not saved */
       break;
     case EVENT_OPENED:
       begin_process(ledger);
@@ -181,8 +181,8 @@ void journal_free(struct journal *journal) {
 
 void journal_clear(struct journal *journal) {
   atomic_store(&journal->count, 0);
-  atomic_store(&journal->odd_count, 0);
-  journal->odd[0] = '\0';
+  atomic_store(&journal->problem_count, 0);
+  journal->problem[0] = '\0';
 }
 
 void journal_add(struct journal *journal, const struct event *event) {
@@ -192,11 +192,11 @@ void journal_add(struct journal *journal, const struct event *event) {
   journal->events[place] = *event;
 }
 
-void journal_odd(struct journal *journal, const char *format, ...) {
-  if (journal == NULL || atomic_fetch_add(&journal->odd_count, 1) > 0) return;
+void journal_problem(struct journal *journal, const char *format, ...) {
+  if (journal == NULL || atomic_fetch_add(&journal->problem_count, 1) > 0) return;
   va_list values;
   va_start(values, format);
-  vsnprintf(journal->odd, sizeof journal->odd, format, values);
+  vsnprintf(journal->problem, sizeof journal->problem, format, values);
   va_end(values);
 }
 
@@ -215,7 +215,7 @@ static uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-/* Text, so that previews and dumps can be read. */
+/* Bodies are text, so that previews and dumps are readable. */
 static char letter(uint32_t number, struct version version, uint32_t block, uint32_t place) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
   uint64_t value = mix(((uint64_t)number << 32) ^ ((uint64_t)version.version << 20) ^ version.size ^ ((uint64_t)block << 40) ^
@@ -237,15 +237,15 @@ bool body_is(const void *bytes, size_t size, uint32_t number, struct version ver
   return true;
 }
 
-/* ------------------------------------------------------------------ dice */
+/* ------------------------------------------------------------------ random numbers */
 
-struct dice dice_of(uint64_t seed, uint64_t stream, uint64_t number) {
-  return (struct dice){ mix(mix(mix(seed + 1) + stream + 1) + number + 1) };
+struct generator generator_of(uint64_t seed, uint64_t stream, uint64_t number) {
+  return (struct generator){ mix(mix(mix(seed + 1) + stream + 1) + number + 1) };
 }
 
-uint64_t dice_next(struct dice *dice) {
-  dice->state += 0x9e3779b97f4a7c15u;
-  return mix(dice->state);
+uint64_t random_next(struct generator *generator) {
+  generator->state += 0x9e3779b97f4a7c15u;
+  return mix(generator->state);
 }
 
-uint32_t dice_below(struct dice *dice, uint32_t end) { return end == 0 ? 0 : (uint32_t)(dice_next(dice) % end); }
+uint32_t random_below(struct generator *generator, uint32_t end) { return end == 0 ? 0 : (uint32_t)(random_next(generator) % end); }

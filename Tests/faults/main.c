@@ -62,7 +62,7 @@ int main(int count, char **arguments) {
     else return usage();
     if (strcmp(name, "--soak") != 0) index++;
   }
-  /* The short run is the same every time; the full one looks elsewhere each time. */
+  /* The short run has the same seed every time, the full run another one each time. */
   if (!has_seed) settings.seed = settings.full ? (uint64_t)now.tv_nsec % 1000000 : 1;
   if (settings.workers < 1 || settings.workers > 16) return usage();
   for (size_t index = 0; index < sizeof tools / sizeof tools[0]; index++) {

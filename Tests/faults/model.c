@@ -15,7 +15,7 @@
 
 enum { page = 4096, sector = 512, names_room = 64, handles_room = 65536, inodes_room = 4096 };
 
-/* What was done to a file since its last flush. */
+/* A change of a file since its last flush. */
 struct change {
   enum trace_kind kind;
   uint64_t offset, length;
@@ -33,9 +33,9 @@ struct inode {
   struct content visible, durable;
   struct change *changes;
   size_t changes_count, changes_room;
-  unsigned char *dirty; /* a flag for each page */
+  unsigned char *dirty; /* one flag for each page */
   size_t dirty_room;
-  size_t low; /* the smallest size since the last flush that succeeded */
+  size_t low; /* the smallest size since the last successful flush */
 };
 
 struct name {
@@ -64,7 +64,7 @@ struct model {
   struct name_change *changes;
   size_t changes_count, changes_room;
   uint64_t order;
-  unsigned lies, flushes;
+  unsigned lost_period, flushes;
 };
 
 /* ------------------------------------------------------------------ traces */
@@ -83,7 +83,7 @@ bool trace_load(struct trace *trace, const char *path) {
   for (size_t offset = 0; offset + sizeof(struct trace_record) <= trace->size;) {
     struct trace_record head;
     memcpy(&head, trace->bytes + offset, sizeof head);
-    if (offset + sizeof head + head.payload > trace->size) break; /* the process died while it wrote this */
+    if (offset + sizeof head + head.payload > trace->size) break; /* the process ended during this write */
     if (trace->count == room) trace->offsets = realloc(trace->offsets, (room = room * 2 + 1024) * sizeof(size_t));
     trace->offsets[trace->count++] = offset;
     offset += sizeof head + head.payload;
@@ -101,7 +101,7 @@ const struct trace_record *trace_at(const struct trace *trace, size_t index) {
   return (const struct trace_record *)(const void *)(trace->bytes + trace->offsets[index]);
 }
 
-/* Records may lie at any address. */
+/* Records may be unaligned. */
 static struct trace_record head_of(const struct trace_record *record) {
   struct trace_record head;
   memcpy(&head, record, sizeof head);
@@ -180,19 +180,19 @@ static void change_inode(struct model *model, struct inode *inode, struct change
   }
 }
 
-/* The durable content by pages: size and holes are the file system's, and follow; the pages are those chosen. */
-static void write_back(const struct inode *inode, struct content *to, bool (*choose)(struct dice *, size_t), struct dice *dice) {
+/* Writes the chosen dirty pages to the durable content. The size follows, because it is metadata of the file system. */
+static void write_back(const struct inode *inode, struct content *to, bool (*choose)(struct generator *, size_t), struct generator *generator) {
   if (inode->low < to->size) resize(to, inode->low);
   resize(to, inode->visible.size);
   for (size_t index = 0; index < inode->dirty_room && index * page < inode->visible.size; index++) {
-    if (!inode->dirty[index] || !choose(dice, index)) continue;
+    if (!inode->dirty[index] || !choose(generator, index)) continue;
     size_t start = index * page, size = inode->visible.size - start < page ? inode->visible.size - start : page;
     memcpy(to->bytes + start, inode->visible.bytes + start, size);
   }
 }
 
-static bool choose_all(struct dice *dice, size_t index) { return (void)dice, (void)index, true; }
-static bool choose_some(struct dice *dice, size_t index) { return (void)index, dice_below(dice, 2) == 0; }
+static bool choose_all(struct generator *generator, size_t index) { return (void)generator, (void)index, true; }
+static bool choose_some(struct generator *generator, size_t index) { return (void)index, random_below(generator, 2) == 0; }
 
 static void sync_inode(struct inode *inode) {
   write_back(inode, &inode->durable, choose_all, NULL);
@@ -263,9 +263,9 @@ static void change_name(struct model *model, struct name_change change) {
 
 /* ------------------------------------------------------------------ the model */
 
-struct model *model_make(unsigned lies) {
+struct model *model_make(unsigned lost_period) {
   struct model *model = calloc(1, sizeof *model);
-  model->lies = lies;
+  model->lost_period = lost_period;
   for (int index = 0; index < handles_room; index++) model->handles[index] = -2;
   return model;
 }
@@ -333,7 +333,7 @@ void model_apply(struct model *model, const struct trace_record *record, struct 
                                     head.flags, bytes, 0 });
       break;
     case TRACE_SYNC:
-      if (model->lies > 0 && ++model->flushes % model->lies == 0) break;
+      if (model->lost_period > 0 && ++model->flushes % model->lost_period == 0) break;
       if (inode != NULL) sync_inode(inode);
       if (number == -1) {
         model->durable = model->visible;
@@ -374,21 +374,21 @@ const char *image_name(enum image_kind kind) {
   return names[kind];
 }
 
-/* A write of which some pieces reached the disk; where the others should be is what was there, or noise. */
-static void put_pieces(struct content *content, const struct change *change, size_t piece, bool noise, struct dice *dice) {
+/* Writes some pieces of a write. The other pieces keep the old bytes or get random bytes. */
+static void put_pieces(struct content *content, const struct change *change, size_t piece, bool noise, struct generator *generator) {
   uint64_t end = change->offset + change->length;
   for (uint64_t start = change->offset; start < end;) {
     uint64_t next = (start / piece + 1) * piece;
     if (next > end) next = end;
-    uint32_t fate = dice_below(dice, noise ? 4 : 2);
-    if (fate == 0 || fate == 3) {
+    uint32_t choice = random_below(generator, noise ? 4 : 2);
+    if (choice == 0 || choice == 3) {
       put(content, start, change->bytes + (start - change->offset), next - start);
-    } else if (noise && fate == 1) {
+    } else if (noise && choice == 1) {
       char garbage[page];
-      uint64_t value = dice_next(dice);
-      bool uniform = dice_below(dice, 3) == 0;
+      uint64_t value = random_next(generator);
+      bool uniform = random_below(generator, 3) == 0;
       for (size_t index = 0; index < next - start; index++) {
-        if (!uniform && index % 8 == 0) value = dice_next(dice);
+        if (!uniform && index % 8 == 0) value = random_next(generator);
         garbage[index] = (char)(value >> (uniform ? 0 : index % 8 * 8));
       }
       put(content, start, garbage, next - start);
@@ -397,12 +397,12 @@ static void put_pieces(struct content *content, const struct change *change, siz
   }
 }
 
-static void build(const struct inode *inode, struct content *to, enum image_kind kind, uint64_t until, struct dice *dice) {
+static void build(const struct inode *inode, struct content *to, enum image_kind kind, uint64_t until, struct generator *generator) {
   resize(to, 0);
   put(to, 0, inode->durable.bytes, inode->durable.size);
   if (kind == IMAGE_CACHE_SYNCED) return;
   if (kind >= IMAGE_CACHE_DIRTY) {
-    write_back(inode, to, kind == IMAGE_CACHE_DIRTY ? choose_all : choose_some, dice);
+    write_back(inode, to, kind == IMAGE_CACHE_DIRTY ? choose_all : choose_some, generator);
     return;
   }
   for (size_t index = 0; index < inode->changes_count; index++) {
@@ -417,11 +417,11 @@ static void build(const struct inode *inode, struct content *to, enum image_kind
       case IMAGE_BLOCKS:
       case IMAGE_GARBAGE:
         if (is_write) {
-          put_pieces(to, change, kind == IMAGE_BLOCKS ? page : sector, kind == IMAGE_GARBAGE, dice);
+          put_pieces(to, change, kind == IMAGE_BLOCKS ? page : sector, kind == IMAGE_GARBAGE, generator);
           break;
         } /* fall through */
       case IMAGE_WRITES:
-        if (dice_below(dice, 2) == 0) apply_change(to, change);
+        if (random_below(generator, 2) == 0) apply_change(to, change);
         break;
       default: break;
     }
@@ -437,28 +437,28 @@ static uint64_t first_pending(const struct model *model) {
   return first;
 }
 
-void model_image(const struct model *model, enum image_kind kind, struct dice dice, const char *directory) {
+void model_image(const struct model *model, enum image_kind kind, struct generator generator, const char *directory) {
   static struct content scratch;
   struct names names = model->durable;
   uint64_t first = first_pending(model);
-  uint64_t until = first - 1 + dice_below(&dice, (uint32_t)(model->order - first + 2));
-  /* A journal keeps the order of names; now and then there is none. */
-  bool in_order = dice_below(&dice, 4) != 0;
+  uint64_t until = first - 1 + random_below(&generator, (uint32_t)(model->order - first + 2));
+  /* A journaling file system keeps the order of names; some cases model one that does not. */
+  bool in_order = random_below(&generator, 4) != 0;
   uint64_t names_until =
       model->changes_count == 0 ? 0
                                 : model->changes[0].order - 1 +
-                                      dice_below(&dice, (uint32_t)(model->order - model->changes[0].order + 2));
+                                      random_below(&generator, (uint32_t)(model->order - model->changes[0].order + 2));
   for (size_t index = 0; index < model->changes_count; index++) {
     const struct name_change *change = &model->changes[index];
     bool is_in = kind == IMAGE_ALL || kind == IMAGE_CACHE_DIRTY || (kind == IMAGE_PREFIX && change->order <= until);
     if (kind > IMAGE_PREFIX && kind != IMAGE_CACHE_SYNCED && kind != IMAGE_CACHE_DIRTY) {
-      is_in = in_order ? change->order <= names_until : dice_below(&dice, 2) == 0;
+      is_in = in_order ? change->order <= names_until : random_below(&generator, 2) == 0;
     }
     if (is_in) apply_name(&names, change);
   }
   directory_empty(directory);
   for (int index = 0; index < names.count; index++) {
-    build(model->inodes[names.entries[index].inode], &scratch, kind, until, &dice);
+    build(model->inodes[names.entries[index].inode], &scratch, kind, until, &generator);
     file_write(directory, names.entries[index].name, scratch.bytes, scratch.size);
   }
 }

@@ -1,4 +1,4 @@
-/* Open, use, close, many times: descriptors and threads stay as many, memory grows by less than a megabyte. */
+/* Open, use and close, many times: the numbers of descriptors and threads do not grow, memory grows by less than 1 MiB. */
 #include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static long entries_of(const char *directory) {
   return count;
 }
 
-/* Memory of the process alone, in KiB. */
+/* Returns the private memory of the process in KiB. */
 static long memory(void) {
   char line[256];
   long kilobytes = 0, value;
@@ -53,7 +53,7 @@ static bool use_once(struct openings *run, long number) {
   msgq_queue *queue = NULL;
   options.keep_sent = 20;
   msgq_result result = msgq_open(run->path, &options, &queue);
-  if (result != MSGQ_OK) return journal_odd(run->journal, "open %ld: %s: %s", number, msgq_result_name(result), msgq_error_detail()), false;
+  if (result != MSGQ_OK) return journal_problem(run->journal, "open %ld: %s: %s", number, msgq_result_name(result), msgq_error_detail()), false;
   msgq_draft draft;
   memset(&draft, 0, sizeof draft);
   draft.struct_size = sizeof draft;
@@ -65,12 +65,14 @@ static bool use_once(struct openings *run, long number) {
   bool good = msgq_enqueue(queue, &draft, NULL) == MSGQ_OK && msgq_drain(queue, NULL, NULL) == MSGQ_OK && msgq_list(queue, NULL, &list) == MSGQ_OK;
   msgq_list_free(list);
   result = msgq_close(queue, 2000);
-  if (!good || result != MSGQ_OK) journal_odd(run->journal, "use %ld: close answered %s, %s", number, msgq_result_name(result), msgq_error_detail());
+  if (!good || result != MSGQ_OK) {
+    journal_problem(run->journal, "use %ld: close returned %s, %s", number, msgq_result_name(result), msgq_error_detail());
+  }
   return good && result == MSGQ_OK;
 }
 
-/* Threads that were told to end are gone a moment later. */
-static long threads_settled(long expected) {
+/* Waits until threads that are ending have ended. Returns the number of threads. */
+static long wait_for_threads(long expected) {
   long threads = entries_of("/proc/self/task");
   for (int waited = 0; waited < 1000 && threads > expected; waited++) {
     usleep(1000);
@@ -86,15 +88,15 @@ static int play(void *context) {
   for (long number = 0; number < warm; number++) {
     if (!use_once(run, number)) return 1;
   }
-  threads_settled(0);
-  long descriptors = entries_of("/proc/self/fd"), threads = threads_settled(3), before = memory();
+  wait_for_threads(0);
+  long descriptors = entries_of("/proc/self/fd"), threads = wait_for_threads(3), before = memory();
   for (long number = warm; number < warm + run->count; number++) {
     if (!use_once(run, number)) return 1;
   }
-  long threads_after = threads_settled(threads), descriptors_after = entries_of("/proc/self/fd"), after = memory();
-  if (descriptors != descriptors_after) journal_odd(run->journal, "descriptors: %ld, then %ld", descriptors, descriptors_after);
-  if (threads != threads_after) journal_odd(run->journal, "threads: %ld, then %ld", threads, threads_after);
-  if (after - before >= 1024) journal_odd(run->journal, "memory: %ld KiB, then %ld KiB", before, after);
+  long threads_after = wait_for_threads(threads), descriptors_after = entries_of("/proc/self/fd"), after = memory();
+  if (descriptors != descriptors_after) journal_problem(run->journal, "descriptors: %ld, then %ld", descriptors, descriptors_after);
+  if (threads != threads_after) journal_problem(run->journal, "threads: %ld, then %ld", threads, threads_after);
+  if (after - before >= 1024) journal_problem(run->journal, "memory: %ld KiB, then %ld KiB", before, after);
   run->journal->events[0].number = (uint32_t)(after > before ? after - before : 0);
   return 0;
 }
@@ -108,9 +110,9 @@ int tool_openings(void) {
   snprintf(run.path, sizeof run.path, "%s/store.db", directory);
   run.journal = journal_make(10);
   int code = child_run(play, &run, settings.full ? 1200 : 60);
-  bool good = code == 0 && atomic_load(&run.journal->odd_count) == 0;
+  bool good = code == 0 && atomic_load(&run.journal->problem_count) == 0;
   if (good) tally.passed++;
-  else printf("  FAILED openings: it ended with %d: %s\n", code, run.journal->odd), tally.failed++;
+  else printf("  FAILED openings: the process ended with %d: %s\n", code, run.journal->problem), tally.failed++;
   printf("openings: %ld, memory grew by %u KiB\n", run.count, run.journal->events[0].number);
   directory_remove(directory);
   return tally_end("openings", tally);

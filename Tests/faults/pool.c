@@ -16,8 +16,8 @@
 enum { workers_room = 16, failures_printed = 10 };
 
 struct slot {
-  atomic_long current; /* the case under way, or the next */
-  atomic_long started; /* in seconds; 0: none is under way */
+  atomic_long current; /* the running case, or the next one */
+  atomic_long started; /* in seconds; 0: no case is running */
   atomic_long passed, failed, skipped;
   char log[4096];
 };
@@ -126,7 +126,7 @@ struct tally pool_run(const char *name, long count, int seconds, case_function r
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
       char why[512], errors[300];
       tail_of(slot->log, errors, sizeof errors);
-      if (hung) snprintf(why, sizeof why, "it hung for %d seconds", seconds);
+      if (hung) snprintf(why, sizeof why, "the case hung for %d s", seconds);
       else snprintf(why, sizeof why, "the process ended with %s %d: %s", WIFSIGNALED(status) ? "signal" : "code",
                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), errors);
       long index = atomic_load(&slot->current);

@@ -1,4 +1,4 @@
-/* Power cuts: what a scene wrote is recorded, and every state that a power cut may leave of it must open and hold what was acknowledged. */
+/* Power cuts: the writes of a scene are recorded; every image that a power cut may leave must open and have the acknowledged messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,8 @@ bool record_scene(enum scene scene, unsigned length, const char *trace, char *wh
   recording.journal = journal_make(1000000);
   unlink(trace);
   int code = child_run(play, &recording, 120);
-  bool good = code == 0 && atomic_load(&recording.journal->odd_count) == 0;
-  if (!good) snprintf(why, room, "the scene %s ended with %d; %s", scene_name(scene), code, recording.journal->odd);
+  bool good = code == 0 && atomic_load(&recording.journal->problem_count) == 0;
+  if (!good) snprintf(why, room, "the scene %s ended with %d; %s", scene_name(scene), code, recording.journal->problem);
   journal_free(recording.journal);
   directory_remove(recording.directory);
   return good;
@@ -52,8 +52,8 @@ struct images {
   enum scene scene;
   struct trace trace;
   long count;
-  unsigned lies;
-  /* In each worker: the model as it is after `done` records. */
+  unsigned lost_period;
+  /* In each worker: the model after `done` records. */
   struct model *model;
   struct ledger ledger;
   size_t done;
@@ -63,16 +63,16 @@ struct images {
 static void *begin_worker(void *context) {
   struct images *images = malloc(sizeof *images);
   *images = *(struct images *)context;
-  images->model = model_make(images->lies);
+  images->model = model_make(images->lost_period);
   ledger_begin(&images->ledger, scene_promises(images->scene));
   images->directory = directory_make("image");
   return images;
 }
 
-/* Cases are in the order of the trace, so that the model moves forward only; where exactly and how is up to dice. */
-static size_t cut_of(const struct images *images, long index, struct dice *dice) {
+/* Cases are in the order of the trace, so that the model only moves forward. The exact record is random. */
+static size_t cut_of(const struct images *images, long index, struct generator *generator) {
   double step = (double)images->trace.count / (double)images->count;
-  return (size_t)(step * (double)index + step * dice_below(dice, 1000) / 1000.0) + 1;
+  return (size_t)(step * (double)index + step * random_below(generator, 1000) / 1000.0) + 1;
 }
 
 static bool check_backups(const struct images *images, char *why, size_t room) {
@@ -81,7 +81,7 @@ static bool check_backups(const struct images *images, char *why, size_t room) {
     msgq_queue *queue = NULL;
     if (!(images->ledger.backups_done & 1u << number)) continue;
     snprintf(path, sizeof path, "%s/store.db-backup-%u", images->directory, number);
-    if (access(path, F_OK) != 0) return snprintf(why, room, "the finished backup %u is not there", number), false;
+    if (access(path, F_OK) != 0) return snprintf(why, room, "the finished backup %u is missing", number), false;
     msgq_options options = check_options(&images->ledger.promises);
     msgq_result result = msgq_open(path, &options, &queue);
     if (result != MSGQ_OK) return snprintf(why, room, "backup %u: %s: %s", number, msgq_result_name(result), msgq_error_detail()), false;
@@ -92,18 +92,18 @@ static bool check_backups(const struct images *images, char *why, size_t room) {
 
 static enum case_result check_image(void *context, long index, char *why, size_t room) {
   struct images *images = context;
-  struct dice dice = dice_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index);
-  size_t cut = cut_of(images, index, &dice);
+  struct generator generator = generator_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index);
+  size_t cut = cut_of(images, index, &generator);
   char path[4096];
   for (; images->done < cut && images->done < images->trace.count; images->done++) {
     model_apply(images->model, trace_at(&images->trace, images->done), &images->ledger);
   }
-  enum image_kind kind = (enum image_kind)dice_below(&dice, IMAGE_KINDS);
-  model_image(images->model, kind, dice, images->directory);
+  enum image_kind kind = (enum image_kind)random_below(&generator, IMAGE_KINDS);
+  model_image(images->model, kind, generator, images->directory);
   snprintf(path, sizeof path, "%s/store.db", images->directory);
-  /* Before the first open returned, there may be no store. */
+  /* Before the first open has returned, there may be no store. */
   if (images->ledger.count == 0 && access(path, F_OK) != 0) directory_empty(images->directory);
-  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | (dice_below(&dice, 8) == 0 ? CHECK_REOPEN : 0);
+  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | (random_below(&generator, 8) == 0 ? CHECK_REOPEN : 0);
   bool good = check_store(path, &images->ledger, flags, why, room) && check_backups(images, why, room);
   if (good) return CASE_PASSED;
   size_t length = strlen(why);
@@ -112,12 +112,12 @@ static enum case_result check_image(void *context, long index, char *why, size_t
   if (getenv("FAULTS_KEEP") != NULL) {
     char keep[4096];
     snprintf(keep, sizeof keep, "%s/%s-%ld", getenv("FAULTS_KEEP"), scene_name(images->scene), index);
-    model_image(images->model, kind, dice_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index), keep);
+    model_image(images->model, kind, generator_of(settings.seed, (uint64_t)images->scene + 100, (uint64_t)index), keep);
   }
   return CASE_FAILED;
 }
 
-/* Calls in each scene, and its share of the images. */
+/* The number of calls of each scene, and its share of the images. */
 static const struct {
   unsigned full, brief;
   unsigned share;
@@ -147,28 +147,30 @@ static struct tally run_scene(enum scene scene, long total) {
   }
   long failed = tally.failed;
   tally_add(&tally, pool_run(name, total, 30, check_image, begin_worker, &images));
-  if (tally.failed > failed) printf("  repeat with: --only powerloss --scene %s --seed %llu%s --trace %s\n", scene_name(scene), (unsigned long long)settings.seed, settings.full ? " --soak" : "", trace);
-  else if (settings.trace == NULL) unlink(trace);
+  if (tally.failed > failed) {
+    printf("  repeat with: --only powerloss --scene %s --seed %llu%s --trace %s\n", scene_name(scene), (unsigned long long)settings.seed,
+           settings.full ? " --soak" : "", trace);
+  } else if (settings.trace == NULL) unlink(trace);
   trace_free(&images.trace);
   return tally;
 }
 
-/* Whether the tools find what they are for: a disk that lies must be noticed. */
+/* Checks that the tools work: with a disk that ignores flushes, images must fail. */
 int tool_selftest(void) {
   struct tally tally = { 0, 0, 0 };
   char trace[4096], why[1024] = "";
-  unsigned truth[] = { 0, 2 };
+  unsigned periods[] = { 0, 2 };
   snprintf(trace, sizeof trace, "%s/selftest.trace", traces_directory());
   if (!record_scene(SCENE_MIX, 60, trace, why, sizeof why)) printf("  FAILED selftest: %s\n", why), tally.failed++;
   for (int index = 0; index < 2; index++) {
-    struct images images = { .scene = SCENE_MIX, .count = 60, .lies = truth[index] };
+    struct images images = { .scene = SCENE_MIX, .count = 60, .lost_period = periods[index] };
     if (!trace_load(&images.trace, trace)) abort();
     settings.is_quiet = true;
     struct tally images_tally = pool_run("selftest", images.count, 30, check_image, begin_worker, &images);
     settings.is_quiet = false;
-    bool good = truth[index] == 0 ? images_tally.failed < images_tally.passed : images_tally.failed > images.count / 4;
+    bool good = periods[index] == 0 ? images_tally.failed < images_tally.passed : images_tally.failed > images.count / 4;
     if (good) tally.passed++;
-    else printf("  FAILED selftest: one flush of %u lost: %ld images failed of %ld\n", truth[index], images_tally.failed, images.count), tally.failed++;
+    else printf("  FAILED selftest: one flush of %u lost: %ld images of %ld failed\n", periods[index], images_tally.failed, images.count), tally.failed++;
     trace_free(&images.trace);
   }
   unlink(trace);

@@ -1,4 +1,4 @@
-/* A second power cut while the store is opened after the first. */
+/* A second power cut, during the open after the first one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct recovery {
   bool closes;
 };
 
-static int open_it(void *context) {
+static int open_recorded(void *context) {
   struct recovery *run = context;
   char path[4200];
   msgq_options options = check_options(&run->ledger.promises);
@@ -52,27 +52,27 @@ static void *begin_worker(void *context) {
 
 static enum case_result one_case(void *context, long index, char *why, size_t room) {
   struct recovery *run = context;
-  struct dice dice = dice_of(settings.seed, 400 + (uint64_t)run->scene, (uint64_t)index);
+  struct generator generator = generator_of(settings.seed, 400 + (uint64_t)run->scene, (uint64_t)index);
   struct trace trace;
   char path[4200];
   size_t cut = run->trace.count * (size_t)(index + 1) / (size_t)run->count;
   for (; run->done < cut; run->done++) model_apply(run->model, trace_at(&run->trace, run->done), &run->ledger);
-  enum image_kind kind = (enum image_kind)dice_below(&dice, IMAGE_GARBAGE);
-  model_image(run->model, kind, dice, run->first);
+  enum image_kind kind = (enum image_kind)random_below(&generator, IMAGE_GARBAGE);
+  model_image(run->model, kind, generator, run->first);
   struct model *model = model_make(0);
   model_load(model, run->first);
   unlink(run->trace_path);
-  run->closes = dice_below(&dice, 2) == 0;
-  int code = child_run(open_it, run, 20);
+  run->closes = random_below(&generator, 2) == 0;
+  int code = child_run(open_recorded, run, 20);
   if (code != 0 || !trace_load(&trace, run->trace_path)) {
-    snprintf(why, room, "opening the image after the first power cut ended with %d [scene %s, image %s]", code, scene_name(run->scene), image_name(kind));
+    snprintf(why, room, "the open after the first power cut ended with %d [scene %s, image %s]", code, scene_name(run->scene), image_name(kind));
     model_free(model);
     return CASE_FAILED;
   }
-  size_t second_cut = trace.count == 0 ? 0 : dice_below(&dice, (uint32_t)trace.count + 1);
+  size_t second_cut = trace.count == 0 ? 0 : random_below(&generator, (uint32_t)trace.count + 1);
   for (size_t record = 0; record < second_cut; record++) model_apply(model, trace_at(&trace, record), NULL);
-  enum image_kind second_kind = (enum image_kind)dice_below(&dice, IMAGE_GARBAGE);
-  model_image(model, second_kind, dice, run->second);
+  enum image_kind second_kind = (enum image_kind)random_below(&generator, IMAGE_GARBAGE);
+  model_image(model, second_kind, generator, run->second);
   snprintf(path, sizeof path, "%s/store.db", run->second);
   bool good = check_store(path, &run->ledger, CHECK_ENQUEUE | (index % 8 == 0 ? CHECK_REOPEN : 0), why, room);
   size_t length = strlen(why);

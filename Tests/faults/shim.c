@@ -42,7 +42,7 @@ static void append(const void *bytes, size_t size) {
   const char *next = bytes;
   while (size > 0) {
     ssize_t written = syscall(SYS_write, trace, next, size);
-    if (written <= 0) abort(); /* a trace with a hole proves nothing */
+    if (written <= 0) abort(); /* an incomplete trace is useless */
     next += written;
     size -= (size_t)written;
   }
@@ -65,7 +65,7 @@ static void record_names(enum trace_kind kind, int handle, uint32_t flags, const
   record(kind, handle, 0, 0, flags, names, first + second);
 }
 
-/* ------------------------------------------------------------------ what shall fail; under the lock */
+/* ------------------------------------------------------------------ injected faults; call with the lock held */
 
 static bool fails(enum fault_class class) {
   unsigned long number = ++counts[class];
@@ -79,7 +79,7 @@ static bool fails(enum fault_class class) {
 
 /* ------------------------------------------------------------------ names */
 
-/* The name below the watched directory, "" for itself; NULL: the file is none of ours. */
+/* Returns the name below the watched directory, "" for the directory itself, NULL for other files. */
 static const char *name_below(int directory, const char *path, char out[PATH_MAX]) {
   if (path == NULL) return NULL;
   if (path[0] == '/') {
@@ -217,7 +217,7 @@ ssize_t read(int handle, void *bytes, size_t size) {
 PREAD(pread)
 PREAD(pread64)
 
-/* offset -1: where the descriptor stands. */
+/* offset -1: the current position of the descriptor. */
 static ssize_t write_tracked(int handle, const void *bytes, size_t size, off_t offset) {
   pthread_mutex_lock(&lock);
   unsigned long number = counts[FAULT_WRITE] + 1;
@@ -285,11 +285,11 @@ PWRITEV(pwritev)
 PWRITEV(pwritev64)
 
 ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, size_t size, unsigned flags) {
-  if (tracked(to)) return errno = ENOSYS, -1; /* the caller copies by read and write */
+  if (tracked(to)) return errno = ENOSYS, -1; /* callers then use read and write */
   return syscall(SYS_copy_file_range, from, from_offset, to, to_offset, size, flags);
 }
 
-/* SQLite's index of the log is made anew after a crash: it needs no record. */
+/* SQLite rebuilds the shared-memory index of the log after a crash, so it is not recorded. */
 static bool is_log_index(int handle) {
   char link[64], path[PATH_MAX];
   snprintf(link, sizeof link, "/proc/self/fd/%d", handle);
@@ -421,7 +421,7 @@ static int unlink_any(int directory, const char *path, int flags) {
   int result = -1;
   pthread_mutex_lock(&lock);
   struct stat there;
-  /* What is not there cannot fail to go. */
+  /* The unlink of a missing file is not made to fail. */
   if (fstatat(directory, path, &there, AT_SYMLINK_NOFOLLOW) != 0) result = (int)syscall(SYS_unlinkat, directory, path, flags);
   else if (!fails(FAULT_UNLINK)) result = (int)syscall(SYS_unlinkat, directory, path, flags);
   if (result == 0) record(TRACE_UNLINK, -1, 0, 0, 0, name, strlen(name));
@@ -435,7 +435,7 @@ int remove(const char *path) {
   return result == 0 || errno != EISDIR ? result : rmdir(path);
 }
 
-/* ------------------------------------------------------------------ for the tools */
+/* ------------------------------------------------------------------ interface of the tools */
 
 void shim_watch(const char *directory) {
   pthread_mutex_lock(&lock);
@@ -453,7 +453,7 @@ void shim_record(const char *path) {
   if (path != NULL) {
     int handle = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (handle < 0) abort();
-    /* Out of the way: a low number might be one that the program expects for its own. */
+    /* A high number, because the program may expect the lowest free number. */
     trace = (int)syscall(SYS_fcntl, handle, F_DUPFD_CLOEXEC, 900);
     syscall(SYS_close, handle);
     if (trace < 0) abort();

@@ -1,6 +1,6 @@
 /*
- * Interposes the C library's file functions for the files of one directory: records what is written and flushed, and makes chosen
- * calls fail. Linked before the C library, or preloaded (LD_PRELOAD) with
+ * Interposes the file functions of the C library for the files of one directory: records writes and flushes, and makes chosen calls
+ * fail. It is linked before the C library, or preloaded (LD_PRELOAD) with
  *
  *     FAULT_DIRECTORY=DIR [FAULT_TRACE=FILE] [FAULT_FAIL=CLASS:NTH:ERRNO:MODE]
  */
@@ -23,36 +23,36 @@ enum fault_class {
 
 enum fault_mode {
   FAULT_ONCE,
-  FAULT_FOR_GOOD,
-  FAULT_SHORT /* a write writes half of its bytes, and the next one fails; as FAULT_ONCE otherwise */
+  FAULT_PERMANENT,
+  FAULT_SHORT /* a write writes half of its bytes, and the next write fails; other calls as FAULT_ONCE */
 };
 
-/* Files below `directory` (absolute, links resolved) are tracked from now on; NULL: none. */
+/* Tracks files below `directory` (absolute, links resolved) from now on; NULL: none. */
 void shim_watch(const char *directory);
-/* Appends what happens to tracked files to the file `trace`; NULL ends that. */
+/* Appends the changes of tracked files to the file `trace`; NULL stops recording. */
 void shim_record(const char *trace);
-/* Appends bytes of the caller's own to the trace. */
+/* Appends bytes of the caller to the trace. */
 void shim_mark(const void *bytes, size_t size);
-/* The nth call of the class from now on (1: the next) fails; 0: none does. Sets the counts to 0. */
+/* Makes the nth call of the class from now on (1: the next) fail; 0: none. Resets the counts. */
 void shim_fail(enum fault_class class, unsigned long nth, int error, enum fault_mode mode);
-/* Calls of the class since shim_fail. */
+/* Returns the number of calls of the class since shim_fail. */
 unsigned long shim_count(enum fault_class class);
-/* Calls that were made to fail since shim_fail. */
+/* Returns the number of calls that were made to fail since shim_fail. */
 unsigned long shim_fired(void);
 
 /* The trace: records, each followed by `payload` bytes. A handle is a file descriptor. */
 enum trace_kind {
   TRACE_OPEN = 1,    /* payload: name below the directory ("": the directory itself) */
-  TRACE_DUPLICATE,   /* offset: the handle that it is a copy of */
+  TRACE_DUPLICATE,   /* offset: the original handle */
   TRACE_WRITE,       /* offset; payload: bytes */
   TRACE_TRUNCATE,    /* offset: the new size */
   TRACE_ALLOCATE,    /* offset, length; flags: the mode of fallocate */
   TRACE_SYNC,        /* of a file or the directory */
-  TRACE_SYNC_FAILED, /* the pages that were dirty are clean now, and not on disk */
+  TRACE_SYNC_FAILED, /* the dirty pages are marked clean, but not on disk */
   TRACE_RENAME,      /* payload: old name, NUL, new name; flags of renameat2 */
-  TRACE_LINK,        /* payload: old name or "" (the handle's file), NUL, new name */
+  TRACE_LINK,        /* payload: old name or "" (the file of the handle), NUL, new name */
   TRACE_UNLINK,      /* payload: name */
-  TRACE_MARK         /* payload: the caller's */
+  TRACE_MARK         /* payload: bytes of the caller */
 };
 
 enum { TRACE_OPEN_CREATED = 1, TRACE_OPEN_DIRECTORY = 2, TRACE_OPEN_NAMELESS = 4 };

@@ -1,4 +1,4 @@
-/* The tools: each prints its failures and one last line, and answers with its exit code. */
+/* The tools. Each prints its failures and a summary line, and returns its exit code. */
 #ifndef FAULTS_TOOLS_H
 #define FAULTS_TOOLS_H
 
@@ -18,9 +18,9 @@ int tool_alloc(void);
 int tool_openings(void);
 int tool_selftest(void);
 
-/* Where traces are kept that show a failure. */
+/* Returns the directory of traces that show a failure. */
 const char *traces_directory(void);
-/* Plays a scene in a child and records it. */
+/* Runs a scene in a child process and records it. */
 bool record_scene(enum scene scene, unsigned length, const char *trace, char *why, size_t room);
 
 #endif

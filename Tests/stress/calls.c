@@ -22,7 +22,7 @@ static void on_drained(void *context, const msgq_report *report) {
   atomic_fetch_add(&side->drained, 1);
 }
 
-/* Keeps the token for whoever answers; what does not fit is never answered and times out. */
+/* Stores the token for a later answer. Without room it is not stored, and the attempt times out. */
 static void keep_token(struct side *side, uint64_t token) {
   pthread_mutex_lock(&side->lock);
   if (side->token_count < tokens_room) side->tokens[side->token_count++] = token;
@@ -83,7 +83,7 @@ static void enqueue(struct side *side, const char *conversation, enum state stat
   draft.body = id;
   draft.body_size = strlen(id);
   msgq_result result = msgq_enqueue(atomic_load(&side->queue), &draft, NULL);
-  unsigned char before = unknown; /* somebody may have found and deleted it already */
+  unsigned char before = unknown; /* another thread may have deleted it already */
   if (result == MSGQ_OK) atomic_compare_exchange_strong(&side->states[number], &before, (unsigned char)state);
   else if (result != MSGQ_CLOSED) problem("enqueue", result, number);
 }
@@ -104,7 +104,7 @@ static void enqueue_somewhere(struct side *side, unsigned *seed) {
   }
 }
 
-/* A message of a conversation that anybody may touch; "" when the one found is not. */
+/* Finds a random message of a conversation that all threads may change; "" when the message belongs to another one. */
 static void find_message(struct side *side, unsigned *seed, char *id, size_t size, unsigned *number) {
   msgq_message *message = NULL;
   unsigned total = atomic_load(&side->next);
@@ -180,7 +180,7 @@ static void answer_one(struct side *side, msgq_queue *queue, unsigned *seed) {
   if (rand_r(seed) % 4 == 0) msgq_complete(queue, token, &outcome);
 }
 
-static void change_the_world(struct side *side, msgq_queue *queue, unsigned *seed) {
+static void change_state(struct side *side, msgq_queue *queue, unsigned *seed) {
   char name[8];
   snprintf(name, sizeof name, "f%d", rand_r(seed) % free_count);
   switch (rand_r(seed) % 12) {
@@ -220,7 +220,7 @@ void call_at_random(struct side *side, unsigned *seed) {
   else if (chance < 400) touch_message(side, queue, seed);
   else if (chance < 550) read_much(queue, seed);
   else if (chance < 650) answer_one(side, queue, seed);
-  else if (chance < 670) change_the_world(side, queue, seed);
+  else if (chance < 670) change_state(side, queue, seed);
   else if (chance < 680) drain_a_little(side, queue, seed);
   else if (chance < 681) back_up(side, queue, seed);
   else if (side->polled) msgq_poll(queue, rand_r(seed) % 50 == 0 ? 1 : 0, NULL);

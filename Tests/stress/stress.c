@@ -1,7 +1,7 @@
 /*
- * Everything at once: eight threads call all functions at random for some seconds, on a queue that stays open and on
- * one that is closed and opened again meanwhile. At the end every message must be where it belongs, every
- * conversation must have been sent in order, and every registration released once.
+ * Eight threads call random functions for some seconds, on a queue that stays open and on one that is closed and opened
+ * again meanwhile. At the end every message must be sent or failed, every conversation must have been sent in order, and
+ * every registration must have been released once.
  *
  *     stress DIRECTORY [SECONDS [SEED]]
  */
@@ -59,7 +59,7 @@ struct worker {
   bool reopens;
 };
 
-/* Closes the second queue under everybody's feet, and opens it again. */
+/* Closes the second queue while other threads use it, and opens it again. */
 static void reopen(struct side *side, unsigned *seed) {
   msgq_result result = msgq_close(atomic_load(&side->queue), rand_r(seed) % 20);
   if (result != MSGQ_OK && result != MSGQ_TIMEOUT) problem("close", result, 0);
@@ -68,19 +68,19 @@ static void reopen(struct side *side, unsigned *seed) {
 
 static void *work(void *context) {
   struct worker *worker = context;
-  int64_t turn = now_ms() + 50;
+  int64_t next_reopen = now_ms() + 50;
   while (now_ms() < worker->end) {
     struct side *side = &worker->sides[rand_r(&worker->seed) % 2];
-    if (worker->reopens && now_ms() >= turn) {
+    if (worker->reopens && now_ms() >= next_reopen) {
       reopen(&worker->sides[1], &worker->seed);
-      turn = now_ms() + 20 + rand_r(&worker->seed) % 300;
+      next_reopen = now_ms() + 20 + rand_r(&worker->seed) % 300;
     }
     call_at_random(side, &worker->seed);
   }
   return NULL;
 }
 
-/* Lets everything go out that can. */
+/* Sends all messages. */
 static void send_all(struct side *side) {
   msgq_queue *queue = atomic_load(&side->queue);
   msgq_report report = MSGQ_REPORT_INIT;
@@ -96,11 +96,11 @@ static void send_all(struct side *side) {
     if (report.stop == MSGQ_STOP_EMPTY) return;
     usleep(5000);
   }
-  problem("messages are left", (long long)report.remaining, report.stop);
+  problem("messages were not sent", (long long)report.remaining, report.stop);
 }
 
-/* Every message that nobody may have deleted has a status, and one that was sent in order or failed. */
-static void look_at_all(struct side *side) {
+/* Checks that every message that no thread may have deleted was sent or failed, and that no conversation was out of order. */
+static void check_messages(struct side *side) {
   msgq_queue *queue = atomic_load(&side->queue);
   long long statuses[6] = { 0 }, missing = 0;
   unsigned total = atomic_load(&side->next);
@@ -117,7 +117,7 @@ static void look_at_all(struct side *side) {
     msgq_message_free(message);
   }
   if (missing > 0) problem("messages are missing", missing, total);
-  if (statuses[MSGQ_STATUS_QUEUED] + statuses[MSGQ_STATUS_SENDING] > 0) problem("messages wait", statuses[0], statuses[1]);
+  if (statuses[MSGQ_STATUS_QUEUED] + statuses[MSGQ_STATUS_SENDING] > 0) problem("messages are queued or being sent", statuses[0], statuses[1]);
   if (atomic_load(&side->disorder) > 0) problem("out of order", atomic_load(&side->disorder), 0);
   printf("%s: %u enqueued, %lld sent, %lld failed, %d attempts, %d events, %d drains\n", side->polled ? "polled" : "threads", total,
          statuses[MSGQ_STATUS_SENT] + statuses[MSGQ_STATUS_DELIVERED] + statuses[MSGQ_STATUS_READ], statuses[MSGQ_STATUS_FAILED],
@@ -126,14 +126,14 @@ static void look_at_all(struct side *side) {
 
 static void end_side(struct side *side) {
   send_all(side);
-  look_at_all(side);
+  check_messages(side);
   if (msgq_close(atomic_load(&side->queue), 10000) != MSGQ_OK) problem("the last close", 0, 0);
   for (int64_t end = now_ms() + 5000; atomic_load(&side->released) < atomic_load(&side->registered) && now_ms() < end;) usleep(1000);
   if (atomic_load(&side->released) != atomic_load(&side->registered)) {
-    problem("registrations were not released once", atomic_load(&side->registered), atomic_load(&side->released));
+    problem("registrations were not released exactly once", atomic_load(&side->registered), atomic_load(&side->released));
   }
   if (atomic_load(&side->drains) != atomic_load(&side->drained)) {
-    problem("drains were not told once", atomic_load(&side->drains), atomic_load(&side->drained));
+    problem("drain callbacks were not called exactly once", atomic_load(&side->drains), atomic_load(&side->drained));
   }
 }
 

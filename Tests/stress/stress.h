@@ -1,4 +1,4 @@
-/* One of the two queues under stress, and what is known about its messages. */
+/* One of the two queues of the stress program, and what it knows about its messages. */
 #ifndef STRESS_H
 #define STRESS_H
 
@@ -10,17 +10,17 @@
 #include "msgqueue.h"
 
 enum { messages_room = 400000, ordered_count = 4, free_count = 6, tokens_room = 256 };
-/* Of a message's number. `doubtful`: somebody may have deleted it. */
+/* The state of a message. `doubtful`: a thread may have deleted it. */
 enum state { unknown, stored, doubtful };
 
 struct side {
   bool polled;
-  _Atomic bool calm; /* the transport only succeeds */
+  _Atomic bool calm; /* every attempt succeeds */
   char path[512];
   _Atomic(msgq_queue *) queue;
   atomic_uint next;
   atomic_uchar states[messages_room];
-  /* Conversations whose messages nobody touches: each has its numbers in the order of enqueueing. */
+  /* Conversations whose messages are not changed; their numbers are in the order of enqueueing. */
   pthread_mutex_t ordered[ordered_count];
   atomic_uint last_started[ordered_count];
   pthread_mutex_t lock;

@@ -65,10 +65,10 @@ static void *answer_second(void *context) {
 static void note(struct answers *answers, msgq_result result) {
   if (result == MSGQ_OK) answers->accepted++;
   else if (result == MSGQ_CONFLICT) answers->refused++;
-  else answers->odd++;
+  else answers->unexpected++;
 }
 
-/* Takes the token from the middle: answers come in another order than the questions. */
+/* Takes the token in the middle, so that the order of the answers differs from the order of the calls. */
 static uint64_t take(struct answers *answers) {
   size_t place = answers->open / 2;
   uint64_t token = answers->tokens[place];

@@ -31,13 +31,13 @@ void pause_ms(int64_t duration) {
   nanosleep(&rest, NULL);
 }
 
-int64_t check_patience_ms(void) {
-  const char *factor = getenv("MSGQ_TEST_PATIENCE");
+int64_t check_timeout_ms(void) {
+  const char *factor = getenv("MSGQ_TEST_TIMEOUT_FACTOR");
   int64_t times = factor != NULL ? strtoll(factor, NULL, 10) : 1;
   return 10000 * (times > 0 ? times : 1);
 }
 
-int check_times(int full, int reduced) { return check_patience_ms() > 10000 ? reduced : full; }
+int check_times(int full, int reduced) { return check_timeout_ms() > 10000 ? reduced : full; }
 
 unsigned check_failures(void) { return atomic_load(&failures); }
 
@@ -56,7 +56,7 @@ bool check_that(bool holds, const char *file, int line, const char *what) {
 bool check_result(msgq_result expected, msgq_result actual, const char *file, int line, const char *what) {
   if (expected == actual) return true;
   fail(file, line);
-  fprintf(stderr, "%s is %s (%s), not %s\n", what, msgq_result_name(actual), actual == MSGQ_OK ? "" : msgq_error_detail(),
+  fprintf(stderr, "%s is %s (%s), expected %s\n", what, msgq_result_name(actual), actual == MSGQ_OK ? "" : msgq_error_detail(),
           msgq_result_name(expected));
   return false;
 }
@@ -64,14 +64,14 @@ bool check_result(msgq_result expected, msgq_result actual, const char *file, in
 bool check_number(int64_t expected, int64_t actual, const char *file, int line, const char *what) {
   if (expected == actual) return true;
   fail(file, line);
-  fprintf(stderr, "%s is %lld, not %lld\n", what, (long long)actual, (long long)expected);
+  fprintf(stderr, "%s is %lld, expected %lld\n", what, (long long)actual, (long long)expected);
   return false;
 }
 
 bool check_text(const char *expected, const char *actual, const char *file, int line, const char *what) {
   if (actual != NULL && strcmp(expected, actual) == 0) return true;
   fail(file, line);
-  fprintf(stderr, "%s is \"%s\", not \"%s\"\n", what, actual != NULL ? actual : "(null)", expected);
+  fprintf(stderr, "%s is \"%s\", expected \"%s\"\n", what, actual != NULL ? actual : "(null)", expected);
   return false;
 }
 
@@ -83,10 +83,10 @@ _Noreturn void check_skip_test(const char *reason) {
   longjmp(end_of_test, 1);
 }
 
-/* A test that hangs must not hang the whole run silently. Only what a signal handler may call. */
+/* Ends the process when a test hanging_send. Calls only functions that are safe in a signal handler. */
 static void on_alarm(int signal_number) {
   (void)signal_number;
-  static const char message[] = "\nhangs: ";
+  static const char message[] = "\ntest hanging_send: ";
   ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
   written += write(STDERR_FILENO, running, strlen(running));
   written += write(STDERR_FILENO, "\n", 1);
@@ -106,7 +106,7 @@ static enum verdict run_here(const struct check_test *test) {
 static enum verdict run_elsewhere(const struct check_test *test) {
   int code = place_run(test->name, test->place);
   if (code == check_skipped_code) return SKIPPED;
-  if (code != 0) fprintf(stderr, "  its process ended with %d\n", code);
+  if (code != 0) fprintf(stderr, "  the process of the test ended with exit code %d\n", code);
   return code == 0 ? PASSED : FAILED;
 }
 
@@ -114,7 +114,7 @@ static enum verdict run_one(const struct check_test *test) {
   static const char *const words[VERDICTS] = { "ok  ", "FAIL", "SKIP" };
   running = test->name;
   int64_t start = steady_ms();
-  alarm((unsigned)(check_patience_ms() / 1000 * 6));
+  alarm((unsigned)(check_timeout_ms() / 1000 * 6));
   enum verdict verdict = test->place == CHECK_HERE ? run_here(test) : run_elsewhere(test);
   alarm(0);
   printf("%s %s (%lld ms)\n", words[verdict], test->name, (long long)(steady_ms() - start));
@@ -152,7 +152,7 @@ static bool is_chosen(const struct check_test *test, const struct check_choice *
   return choice->filter == NULL || strstr(test->name, choice->filter) != NULL;
 }
 
-/* All registered tests; NULL: a name occurs twice. */
+/* Returns all registered tests sorted by name, or NULL when a name occurs twice. */
 static struct suite *collect(void) {
   static struct suite suite;
   bool is_unique = true;
@@ -171,7 +171,7 @@ static struct suite *collect(void) {
   return is_unique ? &suite : NULL;
 }
 
-/* The chosen tests by file and line, as the linker may order constructors in any way; NULL: a name occurs twice. */
+/* Returns the chosen tests sorted by file and line, because the order of constructors is not defined; NULL when a name occurs twice. */
 static struct suite *choose(const struct check_choice *choice) {
   struct suite *suite = collect();
   size_t kept = 0;
@@ -209,7 +209,7 @@ int check_run_here(const char *name) {
     if (strcmp(test->name, name) != 0) continue;
     running = test->name;
     signal(SIGALRM, on_alarm);
-    alarm((unsigned)(check_patience_ms() / 1000 * 6));
+    alarm((unsigned)(check_timeout_ms() / 1000 * 6));
     return codes[run_here(test)];
   }
   return 126;

@@ -1,6 +1,6 @@
 /*
  * The test runner. A test is a function that registers itself. A failed CHECK is reported with its file and line, and
- * the test continues; a failed REQUIRE ends the test; SKIP ends a test that cannot show anything on this machine.
+ * the test continues; a failed REQUIRE ends the test; SKIP ends a test that cannot run on this machine.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -23,8 +23,8 @@ struct check_test {
   struct check_test *next;
 };
 
-/* Define a test. Its name begins with the ids of the rows it shows: TEST(Q4_...). Names are unique. Tests whose work
-   happens mostly in other processes are TEST_ALONE, too: valgrind, which sees only one process, leaves them out. */
+/* Define a test. Its name begins with the ids of the requirements it tests: TEST(Q4_...). Names are unique. A test that
+   works mostly in child processes is TEST_ALONE, too: the run under valgrind, which follows one process, leaves it out. */
 #define TEST(name) CHECK_DEFINE(name, CHECK_HERE)
 #define TEST_ALONE(name) CHECK_DEFINE(name, CHECK_ALONE)
 #define TEST_NETWORK(name) CHECK_DEFINE(name, CHECK_NETWORK)
@@ -39,11 +39,11 @@ struct check_test {
 
 void check_register(struct check_test *test);
 
-/* Which tests run. */
+/* Selects the tests that run. */
 struct check_choice {
-  const char *filter; /* part of the name; NULL: any */
-  bool here_only;     /* only those of the runner's own process */
-  unsigned part, parts; /* of those every one whose number modulo `parts` is `part` */
+  const char *filter;   /* part of the name; NULL: any */
+  bool here_only;       /* only tests that run in the process of the runner */
+  unsigned part, parts; /* of those only the tests whose number modulo `parts` is `part` */
 };
 
 /* Runs the chosen tests by file name and line. Returns the exit code of the program. */
@@ -52,22 +52,22 @@ int check_run(const struct check_choice *choice);
 /* Prints the names of the chosen tests. Returns the exit code of the program. */
 int check_list(const struct check_choice *choice);
 
-/* Runs the test of this name in this process, whatever its place. Returns the exit code of the process. */
+/* Runs the test of this name in this process, whatever its place is. Returns the exit code of the process. */
 int check_run_here(const char *name);
 
 /* The exit code of a process whose only test was skipped. */
 enum { check_skipped_code = 77 };
 
-/* Failed checks so far in the test that runs; a forked child reports its own in its exit code. */
+/* Returns the number of failed checks of the running test. A forked child reports its own in its exit code. */
 unsigned check_failures(void);
 
-/* How long a wait may last before it is a failure. Much longer than anything takes; MSGQ_TEST_PATIENCE multiplies it. */
-int64_t check_patience_ms(void);
+/* Returns the limit of every wait, much longer than any wait takes. MSGQ_TEST_TIMEOUT_FACTOR multiplies it. */
+int64_t check_timeout_ms(void);
 
-/* How often a test repeats something: `full`, or `reduced` under valgrind, where everything takes about 30 times as long. */
+/* Returns how often a test repeats something: `full`, or `reduced` under valgrind, where everything takes about 30 times as long. */
 int check_times(int full, int reduced);
 
-/* Milliseconds since 1970, as the library counts them, and since some start that no one can set. */
+/* Milliseconds of the wall clock since 1970, and of the monotonic clock. */
 int64_t wall_ms(void);
 int64_t steady_ms(void);
 void pause_ms(int64_t duration);
@@ -76,16 +76,16 @@ bool check_that(bool holds, const char *file, int line, const char *what);
 bool check_result(msgq_result expected, msgq_result actual, const char *file, int line, const char *what);
 bool check_number(int64_t expected, int64_t actual, const char *file, int line, const char *what);
 bool check_text(const char *expected, const char *actual, const char *file, int line, const char *what);
-/* Ends the running test; only on the thread that runs it. */
+/* Ends the running test. Call it only on the thread that runs the test. */
 _Noreturn void check_end_test(void);
-/* Ends it as one that could not show anything. */
+/* Ends the running test as skipped. */
 _Noreturn void check_skip_test(const char *reason);
 
 #define CHECK(condition) check_that((condition), __FILE__, __LINE__, #condition)
 #define CHECK_RESULT(expected, call) check_result((expected), (call), __FILE__, __LINE__, #call)
 #define CHECK_NUMBER(expected, actual) check_number((int64_t)(expected), (int64_t)(actual), __FILE__, __LINE__, #actual)
 #define CHECK_TEXT(expected, actual) check_text((expected), (actual), __FILE__, __LINE__, #actual)
-/* Not written with CHECK, so that the report shows the condition as it is written, not as its macros expand. */
+/* These do not use CHECK, so that the report shows the condition as written, not its macro expansion. */
 #define REQUIRE(condition) ((void)(check_that((condition), __FILE__, __LINE__, #condition) || (check_end_test(), false)))
 #define REQUIRE_OK(call) ((void)(check_result(MSGQ_OK, (call), __FILE__, __LINE__, #call) || (check_end_test(), false)))
 
@@ -94,7 +94,7 @@ _Noreturn void check_skip_test(const char *reason);
 /* Waits until the condition holds. */
 #define AWAIT(condition)                                                                          \
   do {                                                                                            \
-    int64_t await_end = steady_ms() + check_patience_ms();                                        \
+    int64_t await_end = steady_ms() + check_timeout_ms();                                        \
     while (!(condition) && steady_ms() < await_end) pause_ms(1);                                  \
     if (!check_that((condition), __FILE__, __LINE__, #condition)) check_end_test();               \
   } while (0)

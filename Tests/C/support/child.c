@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "faults.h"
-#include "role_ending.h"
+#include "role_exit.h"
 #include "role_log.h"
 #include "sender.h"
 
@@ -26,7 +26,7 @@ struct child child_start(const char *role, const char *first, const char *second
   struct child child = { fork(), ends[0] };
   REQUIRE(child.pid >= 0);
   if (child.pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlive a test that failed */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with the test */
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
@@ -59,7 +59,7 @@ pid_t child_fork(void) {
   pid_t pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm((unsigned)(check_patience_ms() / 1000));
+    alarm((unsigned)(check_timeout_ms() / 1000));
   }
   return pid;
 }
@@ -76,20 +76,20 @@ void child_await(pid_t child) {
   CHECK_NUMBER(0, status);
 }
 
-static _Noreturn void tell_and_wait(const char *line) {
+static _Noreturn void print_and_wait(const char *line) {
   printf("%s\n", line);
   fflush(stdout);
   for (;;) pause();
 }
 
-/* Opens the store and keeps it. */
+/* Opens the store and keeps it open. */
 static int role_hold(const char *path) {
   msgq_queue *queue = NULL;
   if (msgq_open(path, NULL, &queue) != MSGQ_OK) return 1;
-  tell_and_wait("open");
+  print_and_wait("open");
 }
 
-/* Opens the store and says what came of it. */
+/* Opens the store and prints the result. */
 static int role_open(const char *path) {
   msgq_queue *queue = NULL;
   msgq_result result = msgq_open(path, NULL, &queue);
@@ -99,7 +99,7 @@ static int role_open(const char *path) {
   return (int)result;
 }
 
-/* Enqueues "m<first>" to "m<last>", and keeps the store. */
+/* Enqueues "m<first>" to "m<last>" and keeps the store open. */
 static int role_write(const char *path, const char *range) {
   msgq_queue *queue = NULL;
   unsigned first = 0, last = 0;
@@ -108,7 +108,7 @@ static int role_write(const char *path, const char *range) {
   options.mode = MSGQ_MODE_MANUAL;
   options.direct = false;
   if (msgq_open(path, &options, &queue) != MSGQ_OK) {
-    tell_and_wait(msgq_error_detail());
+    print_and_wait(msgq_error_detail());
   }
   for (unsigned number = first; number <= last; number++) {
     char id[16], body[32];
@@ -119,12 +119,12 @@ static int role_write(const char *path, const char *range) {
     draft.conversation = "ana";
     draft.body = body;
     draft.body_size = strlen(body);
-    if (msgq_enqueue(queue, &draft, NULL) != MSGQ_OK) tell_and_wait(msgq_error_detail());
+    if (msgq_enqueue(queue, &draft, NULL) != MSGQ_OK) print_and_wait(msgq_error_detail());
   }
-  tell_and_wait("written");
+  print_and_wait("written");
 }
 
-/* Opens and closes the store, and is killed before the n-th change to its files; 0: it came to its end before. */
+/* Opens and closes the store, and is killed before the n-th change of its files. Returns 0 when there were fewer changes. */
 static int role_open_until(const char *path, const char *number) {
   msgq_queue *queue = NULL;
   msgq_options options = MSGQ_OPTIONS_INIT;
@@ -136,7 +136,7 @@ static int role_open_until(const char *path, const char *number) {
   return (int)msgq_close(queue, 1000);
 }
 
-/* Opens the store, and forks a child that lives on after its parent's end; tells its process id. */
+/* Opens the store, forks a child that outlives its parent, and prints the process id of the child. */
 static int role_fork_and_hold(const char *path) {
   char line[32];
   msgq_queue *queue = NULL;
@@ -150,10 +150,10 @@ static int role_fork_and_hold(const char *path) {
     for (;;) pause();
   }
   snprintf(line, sizeof line, "%ld", (long)child);
-  tell_and_wait(line);
+  print_and_wait(line);
 }
 
-/* Reads the store by SQLite itself; its exit code is SQLite's. */
+/* Reads the store with SQLite. The exit code is the result code of SQLite. */
 static int role_read_by_sqlite(const char *path, const char *sql) {
   sqlite3 *store = NULL;
   int code = sqlite3_open(path, &store);
@@ -162,7 +162,7 @@ static int role_read_by_sqlite(const char *path, const char *sql) {
   return code;
 }
 
-/* Composes without end; tells each id only after its enqueue said OK. */
+/* Enqueues without end. Prints each id only after msgq_enqueue returned MSGQ_OK. */
 static int role_compose(const char *path) {
   msgq_queue *queue = NULL;
   if (msgq_open(path, NULL, &queue) != MSGQ_OK) return 1;
@@ -178,7 +178,7 @@ static int role_compose(const char *path) {
   }
 }
 
-/* Drains everything to the receiver, by hand; then keeps the store. */
+/* Drains everything to the receiver in mode manual, then keeps the store open. */
 static int role_drain(const char *path, const char *port) {
   static struct sender sender;
   msgq_queue *queue = NULL;
@@ -188,7 +188,7 @@ static int role_drain(const char *path, const char *port) {
   if (msgq_open(path, &options, &queue) != MSGQ_OK) return 1;
   if (msgq_set_transport(queue, sender_send, &sender, NULL) != MSGQ_OK) return 2;
   if (msgq_drain(queue, NULL, NULL) != MSGQ_OK) return 3;
-  tell_and_wait("drained");
+  print_and_wait("drained");
 }
 
 static msgq_draft draft_of(const char *id, const char *body) {
@@ -200,7 +200,7 @@ static msgq_draft draft_of(const char *id, const char *body) {
   return draft;
 }
 
-/* A conversation of two, both ways: heard, answered, marked, and one more that waits. */
+/* A conversation in both directions: one message received and read, one sent and delivered, one received, one queued. */
 static int role_converse(const char *path, const char *port) {
   static struct sender sender;
   msgq_queue *queue = NULL;
@@ -208,18 +208,18 @@ static int role_converse(const char *path, const char *port) {
   options.mode = MSGQ_MODE_MANUAL;
   options.direct = false;
   sender_begin(&sender, (uint16_t)strtoul(port, NULL, 10));
-  msgq_draft heard = draft_of("theirs-1", "hello"), answer = draft_of("ours-1", "hi"), more = draft_of("theirs-2", "how are you?"),
+  msgq_draft received = draft_of("theirs-1", "hello"), answer = draft_of("ours-1", "hi"), more = draft_of("theirs-2", "how are you?"),
              last = draft_of("ours-2", "waits");
   bool done = msgq_open(path, &options, &queue) == MSGQ_OK && msgq_set_transport(queue, sender_send, &sender, NULL) == MSGQ_OK &&
-              msgq_record(queue, &heard, "Ana", NULL) == MSGQ_OK && msgq_mark(queue, "theirs-1", MSGQ_STATUS_READ) == MSGQ_OK &&
+              msgq_record(queue, &received, "Ana", NULL) == MSGQ_OK && msgq_mark(queue, "theirs-1", MSGQ_STATUS_READ) == MSGQ_OK &&
               msgq_enqueue(queue, &answer, NULL) == MSGQ_OK && msgq_drain(queue, NULL, NULL) == MSGQ_OK &&
               msgq_mark(queue, "ours-1", MSGQ_STATUS_DELIVERED) == MSGQ_OK && msgq_record(queue, &more, "Ana", NULL) == MSGQ_OK &&
               msgq_enqueue(queue, &last, NULL) == MSGQ_OK;
   if (!done) return 1;
-  tell_and_wait("conversed");
+  print_and_wait("conversed");
 }
 
-/* Opens as somebody who is not root, and says what came of it. */
+/* Opens the store as a user other than root and prints the result. */
 static int role_open_as_nobody(const char *path) {
   msgq_queue *queue = NULL;
   if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) return 125;
@@ -229,7 +229,7 @@ static int role_open_as_nobody(const char *path) {
   return (int)result;
 }
 
-/* Opens for reading only, as somebody who is not root when `user` says so; tells what is queued, and keeps the store. */
+/* Opens the store for reading only (as user nobody if `user` is "nobody"), prints the number of queued messages, and keeps the store open. */
 static int role_read(const char *path, const char *user) {
   msgq_queue *queue = NULL;
   msgq_counts counts = MSGQ_COUNTS_INIT;
@@ -239,10 +239,10 @@ static int role_read(const char *path, const char *user) {
   if (strcmp(user, "nobody") == 0 && geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0)) return 125;
   if (msgq_open(path, &options, &queue) != MSGQ_OK || msgq_count(queue, NULL, &counts) != MSGQ_OK) return 1;
   snprintf(line, sizeof line, "%u queued", (unsigned)counts.queued);
-  tell_and_wait(line);
+  print_and_wait(line);
 }
 
-/* Prints where its descriptors lead, but for input, output, errors and the list's own. */
+/* Prints the targets of the open descriptors, except the standard streams and the directory of the list. */
 static int role_descriptors(void) {
   DIR *directory = opendir("/proc/self/fd");
   if (directory == NULL) return 1;

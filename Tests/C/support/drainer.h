@@ -9,14 +9,14 @@
 
 struct drainer {
   msgq_queue *queue;
-  int64_t timeout_ms; /* 0: without end */
+  int64_t timeout_ms; /* 0: no timeout */
   atomic_bool done;
   int64_t took_ms;
   msgq_result result;
   msgq_report report;
 };
 
-/* The thread's function; `context` is its struct drainer. */
+/* The function of the thread; `context` is its struct drainer. */
 void *drainer_run(void *context);
 
 #endif

@@ -13,12 +13,12 @@ static void count_release(void *context) {
   atomic_fetch_add(&releases, 1);
 }
 
-static msgq_verdict never_called(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict unexpected_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   (void)context, (void)delivery, (void)out;
   abort();
 }
 
-static void never_told(void *context, const msgq_event *event) {
+static void unexpected_event(void *context, const msgq_event *event) {
   (void)context, (void)event;
   abort();
 }
@@ -112,12 +112,12 @@ static void sending_calls(msgq_queue *queue, msgq_result expected) {
 /* A release function runs exactly once, also when the call fails. */
 static void registering_calls(msgq_queue *queue, msgq_result expected) {
   atomic_store(&releases, 0);
-  CHECK_RESULT(expected, msgq_set_transport(queue, never_called, NULL, count_release));
+  CHECK_RESULT(expected, msgq_set_transport(queue, unexpected_send, NULL, count_release));
   CHECK_NUMBER(1, atomic_load(&releases));
-  CHECK_RESULT(expected, msgq_set_event_handler(queue, never_told, NULL, count_release));
+  CHECK_RESULT(expected, msgq_set_event_handler(queue, unexpected_event, NULL, count_release));
   CHECK_NUMBER(2, atomic_load(&releases));
-  CHECK_RESULT(expected, msgq_set_transport(queue, never_called, NULL, NULL));
-  CHECK_RESULT(expected, msgq_set_event_handler(queue, never_told, NULL, NULL));
+  CHECK_RESULT(expected, msgq_set_transport(queue, unexpected_send, NULL, NULL));
+  CHECK_RESULT(expected, msgq_set_event_handler(queue, unexpected_event, NULL, NULL));
 }
 
 void every_call_answers(msgq_queue *queue, msgq_result expected) {

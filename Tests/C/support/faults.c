@@ -10,53 +10,52 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What a fault waits for: the n-th call on a file of these. */
-struct trap {
-  char path[128]; /* a part of it; "": not set */
+/* A fault at the n-th call on a file whose path contains `path`. */
+struct failpoint {
+  char path[128]; /* part of the path; "": not set */
   atomic_int seen;
   atomic_int number;
 };
 
-static struct trap reads, changes;
+static struct failpoint reads, changes;
 
-static void trap_set(struct trap *trap, const char *path, int number) {
-  atomic_store(&trap->number, 0);
-  snprintf(trap->path, sizeof trap->path, "%s", path);
-  atomic_store(&trap->seen, 0);
-  atomic_store(&trap->number, number);
+static void failpoint_set(struct failpoint *point, const char *path, int number) {
+  atomic_store(&point->number, 0);
+  snprintf(point->path, sizeof point->path, "%s", path);
+  atomic_store(&point->seen, 0);
+  atomic_store(&point->number, number);
 }
 
-/* Whether this call is the one. */
-static bool trap_springs(struct trap *trap, const char *path) {
-  if (trap->path[0] == '\0' || strstr(path, trap->path) == NULL) return false;
-  return atomic_fetch_add(&trap->seen, 1) + 1 == atomic_load(&trap->number);
+/* Counts a call; returns whether it is the n-th. */
+static bool failpoint_hit(struct failpoint *point, const char *path) {
+  if (point->path[0] == '\0' || strstr(path, point->path) == NULL) return false;
+  return atomic_fetch_add(&point->seen, 1) + 1 == atomic_load(&point->number);
 }
 
-static bool trap_springs_for(struct trap *trap, int descriptor) {
+static bool failpoint_hit_by_descriptor(struct failpoint *point, int descriptor) {
   char link[64], path[512];
-  if (trap->path[0] == '\0') return false;
+  if (point->path[0] == '\0') return false;
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
   ssize_t length = readlink(link, path, sizeof path - 1);
   if (length < 0) return false;
   path[length] = '\0';
-  return trap_springs(trap, path);
+  return failpoint_hit(point, path);
 }
 
-void fault_read(const char *path, int number) { trap_set(&reads, path, number); }
+void fault_read(const char *path, int number) { failpoint_set(&reads, path, number); }
 int fault_reads(void) { return atomic_load(&reads.seen); }
-void fault_change(const char *path, int number) { trap_set(&changes, path, number); }
+void fault_change(const char *path, int number) { failpoint_set(&changes, path, number); }
 int fault_changes(void) { return atomic_load(&changes.seen); }
 
-/* Before a change is made. */
 static void before_change(int descriptor) {
-  if (trap_springs_for(&changes, descriptor)) kill(getpid(), SIGKILL);
+  if (failpoint_hit_by_descriptor(&changes, descriptor)) kill(getpid(), SIGKILL);
 }
 
 static void before_change_of(const char *path) {
-  if (trap_springs(&changes, path)) kill(getpid(), SIGKILL);
+  if (failpoint_hit(&changes, path)) kill(getpid(), SIGKILL);
 }
 
-/* In the place of the C library's: a program's own functions come first. */
+/* The functions below replace those of the C library, because the linker finds the symbols of the program first. */
 
 atomic_bool fault_sync;
 atomic_int fault_syncs;
@@ -86,7 +85,7 @@ int fdatasync(int descriptor) { return sync_file(SYS_fdatasync, descriptor); }
 int fsync(int descriptor) { return sync_file(SYS_fsync, descriptor); }
 
 static ssize_t read_file(int descriptor, void *bytes, size_t size, off_t offset) {
-  if (!trap_springs_for(&reads, descriptor)) return syscall(SYS_pread64, descriptor, bytes, size, offset);
+  if (!failpoint_hit_by_descriptor(&reads, descriptor)) return syscall(SYS_pread64, descriptor, bytes, size, offset);
   errno = EIO;
   return -1;
 }
@@ -134,7 +133,7 @@ struct rlimit forbid_growth(const struct scene *scene) {
   (void)scene;
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
   none = before;
-  none.rlim_cur = 64; /* The header of the log and no frame. */
+  none.rlim_cur = 64; /* room for the header of the write-ahead log, but for no frame */
   signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &none);
   return before;

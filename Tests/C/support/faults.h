@@ -1,4 +1,4 @@
-/* What the system refuses, as it does on a bad day. */
+/* System calls that fail on demand. */
 #ifndef FAULTS_H
 #define FAULTS_H
 
@@ -8,33 +8,33 @@
 
 #include "scene.h"
 
-/* Calls of fdatasync and fsync in this process, the library's too. */
+/* The number of calls of fdatasync and fsync in this process, including those of the library. */
 extern atomic_int fault_syncs;
 
-/* So many of the next calls fail with an I/O error, and what follows succeeds: as Linux does when a device failed to write. */
+/* The next calls that fail with an I/O error; later calls succeed, as on Linux after a failed write of a device. */
 extern atomic_int fault_syncs_to_fail;
 
-/* The n-th of the next calls fails, once; 0: none. Whether the one before has failed. */
+/* Makes the n-th of the next calls fail, once; 0: none. Returns whether the call chosen before has failed. */
 bool fault_sync_at(int number);
 
-/* While true every sync of this process, the library's too, fails with an I/O error. */
+/* While true, every sync of this process, including those of the library, fails with an I/O error. */
 extern atomic_bool fault_sync;
 
-/* So many calls of send fail in this process, the library's too, for want of room in the kernel. */
+/* The next calls of send in this process, including those of the library, that fail with ENOBUFS. */
 extern atomic_int fault_sends;
 
-/* The n-th read from now of a file whose path holds this text fails with an I/O error, once. 0: none. */
+/* Makes the n-th next read of a file whose path contains `path` fail with an I/O error, once. 0: none. */
 void fault_read(const char *path, int number);
-/* Reads of such files since then. */
+/* Returns the number of reads of such files since then. */
 int fault_reads(void);
 
-/* The n-th change (write, truncation, flush, rename, removal) from now of a file whose path holds this text ends the process, as kill -9
-   does, before it is made. 0: none, but they are counted. */
+/* Kills the process with SIGKILL before the n-th next change (write, truncation, flush, rename, removal) of a file whose path contains
+   `path`. 0: none, but changes are counted. */
 void fault_change(const char *path, int number);
 int fault_changes(void);
 
-/* The store's files may not grow any more: SQLite takes that for a disk error. While it is so nothing is printed, as standard output may be
-   a file, too. The limit before, which setrlimit(RLIMIT_FSIZE) puts back. */
+/* Forbids files to grow, which SQLite reports as a disk error. Print nothing meanwhile: standard output may be a file, too. Returns the
+   previous limit; restore it with setrlimit(RLIMIT_FSIZE). */
 struct rlimit forbid_growth(const struct scene *scene);
 
 #endif

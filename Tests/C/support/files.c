@@ -136,12 +136,12 @@ void snapshot_take(struct snapshot *snapshot, const char *directory) {
 
 bool snapshot_holds(const struct snapshot *snapshot, const char *directory) {
   bool holds = directory_entries(directory) == snapshot->count;
-  if (!holds) fprintf(stderr, "  %zu files, and there were %zu\n", directory_entries(directory), snapshot->count);
+  if (!holds) fprintf(stderr, "  %zu files, expected %zu\n", directory_entries(directory), snapshot->count);
   for (size_t index = 0; index < snapshot->count; index++) {
     const char *path = inside(directory, snapshot->names[index]);
     bool is_there = file_exists(path);
     if (is_there && file_is(path, &snapshot->files[index])) continue;
-    fprintf(stderr, "  %s %s\n", snapshot->names[index], is_there ? "was changed" : "is gone");
+    fprintf(stderr, "  %s %s\n", snapshot->names[index], is_there ? "was changed" : "is missing");
     holds = false;
   }
   return holds;

@@ -22,17 +22,17 @@ void host_end(struct host *host) {
   scene_end(&host->scene);
 }
 
-bool epoll_says(const struct host *host, int timeout_ms) {
+bool epoll_is_readable(const struct host *host, int timeout_ms) {
   struct epoll_event event;
   return epoll_wait(host->epoll, &event, 1, timeout_ms) == 1;
 }
 
-bool turn(struct host *host, int timeout_ms) {
-  if (!epoll_says(host, timeout_ms)) return false;
+bool poll_once(struct host *host, int timeout_ms) {
+  if (!epoll_is_readable(host, timeout_ms)) return false;
   CHECK_RESULT(MSGQ_OK, msgq_poll(host->scene.queue, 0, NULL));
   return true;
 }
 
-void turn_until_quiet(struct host *host) {
-  while (turn(host, 50)) continue;
+void poll_until_idle(struct host *host) {
+  while (poll_once(host, 50)) continue;
 }

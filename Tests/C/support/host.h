@@ -1,4 +1,4 @@
-/* A host with an event loop of its own around a polled queue. */
+/* A host application with its own event loop around a polled queue. */
 #ifndef HOST_H
 #define HOST_H
 
@@ -14,9 +14,9 @@ struct host {
 
 void host_begin(struct host *host, msgq_mode mode);
 void host_end(struct host *host);
-bool epoll_says(const struct host *host, int timeout_ms);
-/* One turn of its loop; false: nothing came in this time. */
-bool turn(struct host *host, int timeout_ms);
-void turn_until_quiet(struct host *host);
+bool epoll_is_readable(const struct host *host, int timeout_ms);
+/* Waits for the descriptor and calls msgq_poll once. Returns false when the descriptor was not readable in time. */
+bool poll_once(struct host *host, int timeout_ms);
+void poll_until_idle(struct host *host);
 
 #endif

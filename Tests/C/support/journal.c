@@ -105,7 +105,7 @@ bool journal_last(struct journal *journal, msgq_event_kind kind, struct entry *o
   return found;
 }
 
-bool journal_says(struct journal *journal, msgq_event_kind kind, const char *text) {
+bool journal_has_text(struct journal *journal, msgq_event_kind kind, const char *text) {
   bool found = false;
   pthread_mutex_lock(&journal->lock);
   for (size_t index = 0; index < journal->count && !found; index++) {

@@ -1,4 +1,4 @@
-/* Keeps every event that a queue tells, in order. */
+/* An event handler that stores every event in order. */
 #ifndef JOURNAL_H
 #define JOURNAL_H
 
@@ -38,24 +38,24 @@ struct journal {
   size_t count;
   size_t room;
   atomic_int released;
-  atomic_int malformed; /* events that broke a rule of the header */
+  atomic_int malformed; /* events that break a rule of the header */
 };
 
 void journal_begin(struct journal *journal);
 void journal_end(struct journal *journal);
-/* The msgq_event_fn and its release. */
+/* The msgq_event_fn and its release function. */
 void journal_event(void *context, const msgq_event *event);
 void journal_release(void *context);
 
 size_t journal_count(struct journal *journal, msgq_event_kind kind);
-/* The last event of the kind; false when there was none. */
+/* Copies the last event of the kind; returns false when there is none. */
 bool journal_last(struct journal *journal, msgq_event_kind kind, struct entry *out);
-/* Whether an event of the kind has this text in its own. */
-bool journal_says(struct journal *journal, msgq_event_kind kind, const char *text);
-/* Whether the message's last status event says this. */
+/* Returns whether the text of an event of the kind contains `text`. */
+bool journal_has_text(struct journal *journal, msgq_event_kind kind, const char *text);
+/* Returns whether the last status event of the message has this status. */
 bool journal_reached(struct journal *journal, const char *id, msgq_status status);
-/* The message's statuses as "none>queued>sending>sent"; a step that does not begin where the last one ended shows
-   as "!". */
+/* Writes the statuses of the message as "none>queued>sending>sent". A "!" marks a change whose `from` is not the status
+   before. */
 void journal_path(struct journal *journal, const char *id, char *text, size_t size);
 
 #endif

@@ -5,7 +5,7 @@
  *   msgqueue-tests --place alone|network NAME
  *
  * --list prints the names instead; --here leaves out the tests that run in processes of their own; --part 1/2 and
- * --part 2/2 are the two halves. --place runs one test in this process, after it went to the place.
+ * --part 2/2 are the two halves. --place runs one test in this process, after entering its network namespace if it needs one.
  */
 #include <stdio.h>
 #include <string.h>

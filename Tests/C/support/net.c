@@ -33,7 +33,7 @@ bool net_try(const char *format, ...) {
 }
 
 void net_pair(const char *name, int number) {
-  if (!net_try("ip link add %s type veth peer name %s-peer", name, name)) SKIP("the kernel makes no pair of links (veth)");
+  if (!net_try("ip link add %s type veth peer name %s-peer", name, name)) SKIP("the kernel does not support veth links");
   net_run("ip link set %s up", name);
   net_run("ip link set %s-peer up", name);
   net_run("ip address add 10.0.%d.1/24 dev %s", number, name);

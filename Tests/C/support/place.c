@@ -19,8 +19,8 @@ int place_run(const char *name, enum check_place place) {
   pid_t pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* Nothing stretches there: valgrind does not follow. */
-    unsetenv("MSGQ_TEST_PATIENCE");
+    /* The normal limits hold there, because valgrind does not follow into the child. */
+    unsetenv("MSGQ_TEST_TIMEOUT_FACTOR");
     execl(child_program, child_program, "--place", place == CHECK_NETWORK ? "network" : "alone", name, (char *)NULL);
     _exit(127);
   }
@@ -35,7 +35,7 @@ static bool write_text(const char *path, const char *text) {
   return written;
 }
 
-/* Root needs no more than a network namespace; anybody else becomes root in a namespace of users first. */
+/* Root can create a network namespace; another user needs a user namespace, too. */
 static bool enter_network(void) {
   char users[64], groups[64];
   if (unshare(CLONE_NEWNET) == 0) return true;
@@ -48,10 +48,10 @@ static bool enter_network(void) {
 bool place_enter(const char *place) {
   if (strcmp(place, "network") != 0) return true;
   if (!enter_network()) {
-    fprintf(stderr, "  SKIPPED: the system gives no network namespace: %s\n", strerror(errno));
+    fprintf(stderr, "  SKIPPED: the system does not permit a network namespace: %s\n", strerror(errno));
     return false;
   }
   if (system("ip link set lo up") == 0) return true;
-  fprintf(stderr, "  SKIPPED: there is no ip program (Debian's package iproute2)\n");
+  fprintf(stderr, "  SKIPPED: the program ip is missing (Debian package iproute2)\n");
   return false;
 }

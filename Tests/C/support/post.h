@@ -1,4 +1,4 @@
-/* A scene with a receiver and an HTTP transport to it. */
+/* A scene with an HTTP receiver and a transport to it. */
 #ifndef POST_H
 #define POST_H
 
@@ -12,11 +12,11 @@ struct post {
   struct receiver *receiver;
 };
 
-/* The scene and the receiver; the queue is not open, so that options can be set. */
+/* Begins the scene and starts the receiver. The queue is not open yet, so that options can be set. */
 void post_begin(struct post *post);
 /* Opens the queue and sets the transport. */
 void post_open(struct post *post);
-/* Both. */
+/* post_begin and post_open. */
 void post_begin_open(struct post *post);
 void post_end(struct post *post);
 

@@ -8,7 +8,7 @@
 
 #include "files.h"
 
-/* The number behind `name` in a file of lines "name: number"; -1 when it is not there. */
+/* Returns the number after `name` in a file of lines "name: number"; -1 when there is none. */
 static int64_t number_in(const char *path, const char *name) {
   char line[256];
   int64_t number = -1;
@@ -67,5 +67,5 @@ int64_t process_cpu_ms(void) {
   return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
 }
 
-/* One of them is the list's own. */
+/* One of the entries is the directory that is being read. */
 size_t process_descriptors(void) { return directory_entries("/proc/self/fd") - 1; }

@@ -44,7 +44,7 @@ struct receiver {
   size_t request_count;
 };
 
-/* Copies the value of a header into `value`; "" when it is not there. */
+/* Copies the value of a header into `value`; "" when the header is missing. */
 static void header_value(const char *head, const char *name, char *value, size_t size) {
   size_t length = strlen(name);
   value[0] = '\0';
@@ -57,7 +57,7 @@ static void header_value(const char *head, const char *name, char *value, size_t
   }
 }
 
-/* Reads one request; false when the other side went away in the middle. */
+/* Reads one request; returns false when the connection ends early. */
 static bool read_request(int connection, struct request *request) {
   char *buffer = calloc(1, max_request_size + 1);
   size_t filled = 0, wanted = 0;
@@ -85,7 +85,7 @@ static bool read_request(int connection, struct request *request) {
   return whole;
 }
 
-/* The rule for this request, used up by one; 200 when there is none. */
+/* Returns the first rule for this request and decrements its count; status 200 when there is none. */
 static struct rule take_rule(struct receiver *receiver, const char *id) {
   for (size_t index = 0; index < receiver->rule_count; index++) {
     struct rule *rule = &receiver->rules[index];
@@ -97,7 +97,7 @@ static struct rule take_rule(struct receiver *receiver, const char *id) {
   return ordinary;
 }
 
-/* Reads a request and keeps it; its place, or -1. */
+/* Reads a request and stores it. Returns its index, or -1. */
 static long take_request(struct receiver *receiver, int connection) {
   struct request request;
   memset(&request, 0, sizeof request);
@@ -121,11 +121,11 @@ static void answer(struct receiver *receiver, int connection, long place) {
   char answer[256];
   int length = snprintf(answer, sizeof answer, "HTTP/1.1 %d Answer\r\n%s%s%sContent-Length: 0\r\nConnection: close\r\n\r\n", rule.status,
                         rule.retry_after[0] != '\0' ? "Retry-After: " : "", rule.retry_after, rule.retry_after[0] != '\0' ? "\r\n" : "");
-  /* The sender may be gone (it was killed): that is its business. */
+  /* The send fails when the sender was killed; that is not an error of the test. */
   if (send(connection, answer, (size_t)length, MSG_NOSIGNAL) < 0) return;
 }
 
-/* Whether another request comes before those that wait are tired of it. */
+/* Returns whether another connection arrives within 500 ms. */
 static bool is_another_coming(struct receiver *receiver) {
   struct pollfd listener = { receiver->listener, POLLIN, 0 };
   return poll(&listener, 1, 500) == 1;

@@ -12,9 +12,9 @@
 #include "msgqueue.h"
 
 static msgq_queue *queue;
-static int errors[2]; /* the pipe that standard error is */
+static int errors[2]; /* the pipe that replaces standard error */
 
-/* Its text would clear the screen and write a line of its own. */
+/* Without escaping, the text would clear the screen and forge a log line. */
 static msgq_verdict refuse(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   (void)context, (void)delivery;
   snprintf(out->text, sizeof out->text, "gone\x1b[2J\nmsgqueue: forged\x7f\xc2\x9b");
@@ -25,12 +25,12 @@ static bool begin(const char *path) {
   msgq_options options = MSGQ_OPTIONS_INIT;
   options.mode = MSGQ_MODE_MANUAL;
   options.direct = false;
-  options.callbacks = MSGQ_CALLBACKS_POLL; /* warnings come from this thread, which has no signal blocked */
+  options.callbacks = MSGQ_CALLBACKS_POLL; /* warnings are written by this thread, which blocks no signal */
   options.exhausted = MSGQ_EXHAUSTED_DISCARD;
   return msgq_open(path, &options, &queue) == MSGQ_OK && msgq_set_transport(queue, refuse, NULL, NULL) == MSGQ_OK;
 }
 
-/* Each message is discarded with a warning. */
+/* Enqueues `count` messages; each is discarded with a warning. */
 static bool warn(int count) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   for (int number = 0; number < count; number++) {
@@ -52,7 +52,7 @@ static bool make_terminal(void) {
   return errors[1] >= 0;
 }
 
-/* Standard error becomes a pipe, a socket or a terminal that nobody reads, filled to the last byte or not. */
+/* Replaces standard error by a pipe, socket or terminal that nothing reads; `full` fills it to the last byte. */
 static bool replace_errors(bool made, bool full) {
   static const char rest[4096];
   if (!made) return false;
@@ -63,7 +63,7 @@ static bool replace_errors(bool made, bool full) {
   return dup2(errors[1], STDERR_FILENO) == STDERR_FILENO && close(errors[1]) == 0;
 }
 
-/* What a full pipe lost is counted once it is emptied. */
+/* Empties the full pipe and prints the next lines, which report the number of lost lines. */
 static bool lose_and_count(void) {
   static char text[1 << 20];
   ssize_t length = 0;
@@ -76,7 +76,7 @@ static bool lose_and_count(void) {
 }
 
 int role_log(const char *path, const char *way) {
-  alarm((unsigned)(check_patience_ms() / 1000));
+  alarm((unsigned)(check_timeout_ms() / 1000));
   signal(SIGPIPE, SIG_DFL);
   if (strcmp(way, "off") == 0 && setenv("MSGQUEUE_LOG", "off", 1) != 0) return 1;
   if ((strcmp(way, "shown") == 0 || strcmp(way, "off") == 0) && dup2(STDOUT_FILENO, STDERR_FILENO) < 0) return 1;

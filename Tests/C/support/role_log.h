@@ -1,4 +1,4 @@
-/* The role "log": a process whose standard error is not what one hopes for, with warnings to write there. */
+/* The role "log": a process that writes warnings while its standard error is full, broken, closed or redirected. */
 #ifndef ROLE_LOG_H
 #define ROLE_LOG_H
 

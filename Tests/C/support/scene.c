@@ -32,7 +32,7 @@ void scene_begin_open(struct scene *scene) {
 }
 
 void scene_close(struct scene *scene) {
-  CHECK_RESULT(MSGQ_OK, msgq_close(scene->queue, check_patience_ms()));
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene->queue, check_timeout_ms()));
   scene->queue = NULL;
 }
 
@@ -71,7 +71,7 @@ void put_timed(struct scene *scene, const char *id, const char *conversation, in
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
-/* The message, or NULL. Free it. */
+/* Returns the message, or NULL. The caller frees it. */
 static msgq_message *get(struct scene *scene, const char *id) {
   msgq_message *message = NULL;
   msgq_result result = msgq_get(scene->queue, id, &message);

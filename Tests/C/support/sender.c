@@ -35,7 +35,7 @@ static bool send_all(int connection, const void *bytes, size_t size) {
   return true;
 }
 
-/* Reads the answer up to its blank line; the receiver closes the connection after it. */
+/* Reads the answer up to the blank line; the receiver then closes the connection. */
 static bool read_answer(int connection, char *answer, size_t size) {
   size_t filled = 0;
   for (;;) {
@@ -69,17 +69,17 @@ static msgq_verdict exchange(const struct sender *sender, int connection, const 
 
 static msgq_verdict post(struct sender *sender, const msgq_delivery *delivery, msgq_outcome *out) {
   struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(sender->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-  struct timeval patience = { (time_t)(delivery->timeout_ms / 1000), (suseconds_t)(delivery->timeout_ms % 1000) * 1000 };
+  struct timeval timeout = { (time_t)(delivery->timeout_ms / 1000), (suseconds_t)(delivery->timeout_ms % 1000) * 1000 };
   int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return network_failure(out, "socket");
-  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   bool connected = connect(connection, (struct sockaddr *)&address, sizeof address) == 0;
   msgq_verdict verdict = connected ? exchange(sender, connection, delivery, out) : network_failure(out, "connect");
   close(connection);
   return verdict;
 }
 
-/* Takes a place among the conversations in flight, counting when the same one is there already. */
+/* Adds a conversation to those in flight; counts an overlap when it is there already. */
 static size_t enter(struct sender *sender, const char *conversation) {
   size_t place = 0;
   pthread_mutex_lock(&sender->lock);

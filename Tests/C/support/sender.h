@@ -10,11 +10,11 @@
 
 struct sender {
   uint16_t port;
-  bool retry_after_queue; /* a Retry-After means the whole queue */
+  bool retry_after_queue; /* a Retry-After applies to the whole queue */
   atomic_int calls;
   atomic_int in_flight;
   atomic_int most_in_flight;
-  atomic_int overlaps; /* attempts begun while another of the same conversation was under way */
+  atomic_int overlaps; /* attempts that began while another of the same conversation was in flight */
   atomic_int released;
   pthread_mutex_t lock;
   char busy[64][MSGQ_ID_SIZE]; /* the conversations in flight */

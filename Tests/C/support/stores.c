@@ -88,21 +88,21 @@ void check_refused(const struct scene *scene, msgq_result expected, const char *
   if (queue != NULL) msgq_close(queue, 0);
   if (text != NULL && strstr(msgq_error_detail(), text) == NULL) {
     fprintf(stderr, "  the detail is \"%s\"\n", msgq_error_detail());
-    CHECK(!"the detail says why");
+    CHECK(!"the error detail contains the expected text");
   }
   CHECK(snapshot_holds(&before, scene->directory));
   snapshot_free(&before);
 }
 
-void check_told(struct scene *scene, const char *text) {
+void await_storage_event(struct scene *scene, const char *text) {
   struct entry entry;
   REQUIRE_OK(msgq_set_event_handler(scene->queue, journal_event, &scene->journal, journal_release));
-  int64_t end = steady_ms() + check_patience_ms();
-  while (!journal_says(&scene->journal, MSGQ_EVENT_STORAGE, text) && steady_ms() < end) pause_ms(1);
-  if (journal_says(&scene->journal, MSGQ_EVENT_STORAGE, text)) return;
-  bool told = journal_last(&scene->journal, MSGQ_EVENT_STORAGE, &entry);
-  fprintf(stderr, "  not \"%s\" but \"%s\"\n", text, told ? entry.text : "(nothing)");
-  CHECK(!"told");
+  int64_t end = steady_ms() + check_timeout_ms();
+  while (!journal_has_text(&scene->journal, MSGQ_EVENT_STORAGE, text) && steady_ms() < end) pause_ms(1);
+  if (journal_has_text(&scene->journal, MSGQ_EVENT_STORAGE, text)) return;
+  bool any = journal_last(&scene->journal, MSGQ_EVENT_STORAGE, &entry);
+  fprintf(stderr, "  expected a storage event with \"%s\"; the last one is \"%s\"\n", text, any ? entry.text : "(none)");
+  CHECK(!"a storage event has the expected text");
 }
 
 static void run(const char *path, const char *sql, int keep_log) {

@@ -1,4 +1,4 @@
-/* A transport without a network: answers as it is told, at once or when let go. */
+/* A transport without a network: returns the verdict that the test sets, at once or when it is no longer held. */
 #ifndef STUB_H
 #define STUB_H
 
@@ -17,7 +17,7 @@ struct stub {
   atomic_int calls;
   atomic_int inside; /* calls that have not returned */
   atomic_int released;
-  atomic_bool held;  /* while true calls do not return */
+  atomic_bool held;  /* while true, calls do not return */
   atomic_bool malformed;
   _Atomic uint64_t token; /* of the last call */
   _Atomic int64_t timeout_ms; /* of the last call */
@@ -28,7 +28,7 @@ void stub_begin(struct stub *stub, msgq_verdict verdict);
 msgq_verdict stub_send(void *context, const msgq_delivery *delivery, msgq_outcome *out);
 void stub_release(void *context);
 
-/* Opens the scene's queue with this transport. */
+/* Opens the queue of the scene with this transport. */
 void stub_open(struct stub *stub, struct scene *scene);
 /* scene_begin, stub_begin and stub_open. */
 void stub_begin_open(struct stub *stub, struct scene *scene, msgq_verdict verdict);

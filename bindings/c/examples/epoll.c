@@ -1,11 +1,11 @@
 /*
- * A queue inside an event loop: one thread, no waiting, three conversations in flight at a time.
+ * A queue in an event loop: one thread that never blocks in a call, and three attempts in flight at a time.
  *
  *     cc epoll.c -lmsgqueue -o epoll && ./epoll PORT STORE
  *
- * It writes nine messages into the store, three in each of three conversations, sends all that the store holds by HTTP
- * POST to 127.0.0.1:PORT, and ends with the drain. The loop sleeps on the queue's descriptor and on its own sockets;
- * the queue calls back only from inside msgq_poll.
+ * The program enqueues nine messages, three in each of three conversations, sends all messages of the store by HTTP POST
+ * to 127.0.0.1:PORT, and exits when the drain ends. The loop waits for the descriptor of the queue and for its own
+ * sockets; the callbacks run only in msgq_poll.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include <msgqueue.h>
 
-/* One request under way: what is written, then what was read. */
+/* One request in flight: the bytes to write, and the answer. */
 struct request {
   int socket;
   uint64_t token;
@@ -31,21 +31,21 @@ static msgq_queue *queue;
 static int loop;
 static int finished;
 
-/* Ends a request, and with it the attempt. `status` is HTTP's; 0: the connection broke. */
+/* Ends a request and its attempt. `status` is the HTTP status; 0: the connection was lost. */
 static void complete(struct request *request, int status) {
   msgq_outcome outcome = MSGQ_OUTCOME_INIT;
   outcome.verdict = status > 0 ? MSGQ_VERDICT_HTTP : MSGQ_VERDICT_RETRY;
   outcome.kind = status > 0 ? MSGQ_FAILURE_NONE : MSGQ_FAILURE_NETWORK;
   outcome.code = status;
-  snprintf(outcome.text, sizeof outcome.text, "%s", status > 0 ? request->answer : "the connection broke");
-  /* An answer after the time-out is refused (MSGQ_CONFLICT): the message has gone on, and nothing is to be done. */
+  snprintf(outcome.text, sizeof outcome.text, "%s", status > 0 ? request->answer : "the connection was lost");
+  /* After a time-out the outcome may be refused (MSGQ_CONFLICT). The queue has handled the time-out, so the result is ignored. */
   msgq_complete(queue, request->token, &outcome);
-  close(request->socket); /* leaves the epoll, too */
+  close(request->socket); /* also removes it from the epoll */
   free(request->bytes);
   free(request);
 }
 
-/* The socket can go on. */
+/* Writes and reads as far as possible without blocking. */
 static void advance(struct request *request) {
   while (request->written < request->size) {
     ssize_t count = send(request->socket, request->bytes + request->written, request->size - request->written, MSG_NOSIGNAL);
@@ -57,7 +57,7 @@ static void advance(struct request *request) {
     size_t room = sizeof request->answer - 1 - request->read;
     ssize_t count = room > 0 ? recv(request->socket, request->answer + request->read, room, 0) : 0;
     if (count < 0 && errno == EAGAIN) return;
-    if (count <= 0) break; /* the receiver closes after its answer */
+    if (count <= 0) break; /* the receiver closes the connection after its answer */
     request->read += (size_t)count;
     request->answer[request->read] = '\0';
   }
@@ -65,7 +65,7 @@ static void advance(struct request *request) {
   complete(request, sscanf(request->answer, "HTTP/1.1 %d", &status) == 1 ? status : 0);
 }
 
-/* The transport: begins a request and says that its answer comes later. */
+/* The transport: starts a request. The outcome is reported later with msgq_complete. */
 static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   const struct sockaddr_in *address = context;
   struct request *request = calloc(1, sizeof *request);
@@ -131,7 +131,7 @@ int main(int count, char **arguments) {
     check(msgq_enqueue(queue, &draft, NULL));
   }
 
-  /* The queue's own descriptor has no request beside it. */
+  /* The descriptor of the queue has no request. */
   struct epoll_event interest = { .events = EPOLLIN, .data.ptr = NULL };
   loop = epoll_create1(EPOLL_CLOEXEC);
   if (loop < 0 || epoll_ctl(loop, EPOLL_CTL_ADD, msgq_fd(queue), &interest) != 0) return perror("epoll"), 1;

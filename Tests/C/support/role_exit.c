@@ -1,4 +1,4 @@
-#include "role_ending.h"
+#include "role_exit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ static atomic_bool closes_at_end;
 
 static bool is_way(const char *name) { return strcmp(way, name) == 0; }
 
-/* Some block, some are never answered. */
+/* The first calls block for 1 ms; the later ones are never answered. */
 static msgq_verdict send_slowly(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   (void)context, (void)delivery, (void)out;
   int call = atomic_fetch_add(&calls, 1);
@@ -27,12 +27,12 @@ static msgq_verdict send_slowly(void *context, const msgq_delivery *delivery, ms
   return MSGQ_VERDICT_SENT;
 }
 
-static void hear(void *context, const msgq_event *event) {
+static void on_event(void *context, const msgq_event *event) {
   (void)context, (void)event;
   if (atomic_load(&calls) >= 6 && is_way("handler")) exit(0);
 }
 
-static void *drain_it(void *context) {
+static void *run_drain(void *context) {
   msgq_drain(queue, NULL, NULL);
   return context;
 }
@@ -48,7 +48,7 @@ static void close_at_exit(void) {
   if (result != MSGQ_OK && result != MSGQ_TIMEOUT) _exit(9);
 }
 
-__attribute__((destructor)) static void close_at_the_very_end(void) {
+__attribute__((destructor)) static void close_in_destructor(void) {
   if (atomic_load(&closes_at_end)) close_at_exit();
 }
 
@@ -60,7 +60,7 @@ static bool begin(const char *path) {
   options.direct = false;
   options.max_in_flight = 3;
   if (msgq_open(path, &options, &queue) != MSGQ_OK) return false;
-  if (msgq_set_event_handler(queue, hear, NULL, NULL) != MSGQ_OK) return false;
+  if (msgq_set_event_handler(queue, on_event, NULL, NULL) != MSGQ_OK) return false;
   if (msgq_set_transport(queue, send_slowly, NULL, NULL) != MSGQ_OK) return false;
   msgq_draft drafts[20];
   for (int number = 0; number < 20; number++) {
@@ -70,7 +70,7 @@ static bool begin(const char *path) {
   if (msgq_enqueue_batch(queue, drafts, 20, NULL) != MSGQ_OK) return false;
   printf("sending\n");
   fflush(stdout);
-  return pthread_create(&thread, NULL, drain_it, NULL) == 0 && msgq_drain_async(queue, NULL, NULL, NULL) == MSGQ_OK;
+  return pthread_create(&thread, NULL, run_drain, NULL) == 0 && msgq_drain_async(queue, NULL, NULL, NULL) == MSGQ_OK;
 }
 
 int role_end_while_sending(const char *path, const char *this_way) {
@@ -79,11 +79,11 @@ int role_end_while_sending(const char *path, const char *this_way) {
   if (is_way("atexit")) atexit(close_at_exit);
   if (!begin(path)) return 1;
   if (is_way("destructor")) atomic_store(&closes_at_end, true);
-  if (is_way("transport") || is_way("handler")) pause_ms(check_patience_ms());
+  if (is_way("transport") || is_way("handler")) pause_ms(check_timeout_ms());
   if (is_way("thread-exit") || is_way("pthread_exit")) {
     if (pthread_create(&thread, NULL, exit_soon, NULL) != 0) return 2;
     if (is_way("pthread_exit")) pthread_exit(NULL);
-    pause_ms(check_patience_ms());
+    pause_ms(check_timeout_ms());
   }
   while (atomic_load(&calls) < 5) pause_ms(1);
   if (is_way("exit")) exit(0);

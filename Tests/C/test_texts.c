@@ -1,4 +1,4 @@
-/* Words for people: labels, sentences, the banner, relative times. */
+/* Texts for users: labels, sentences, the banner, relative times. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,17 +6,17 @@
 #include "post.h"
 #include "stub.h"
 
-TEST(A8_every_status_has_its_word_and_its_icon) {
+TEST(A8_every_status_has_a_label_and_an_icon) {
   static const char *const labels[] = { "Queued", "Sending\xe2\x80\xa6", "Sent", "Delivered", "Read", "Failed" };
   static const char *const icons[] = { "clock", "arrow-up", "check", "check-double", "eye", "alert" };
   for (int status = MSGQ_STATUS_QUEUED; status <= (int)MSGQ_STATUS_FAILED; status++) {
     CHECK_TEXT(labels[status], msgq_status_label((msgq_status)status));
     CHECK_TEXT(icons[status], msgq_status_icon((msgq_status)status));
-    CHECK(msgq_status_label((msgq_status)status) == msgq_status_label((msgq_status)status)); /* borrowed, for ever */
+    CHECK(msgq_status_label((msgq_status)status) == msgq_status_label((msgq_status)status)); /* borrowed, static lifetime */
   }
 }
 
-TEST(R10_every_kind_of_failure_has_a_sentence_of_its_own) {
+TEST(R10_every_failure_kind_has_its_own_sentence) {
   CHECK_TEXT("", msgq_failure_text(MSGQ_FAILURE_NONE));
   CHECK_TEXT("No internet connection. Your message is saved and you can retry later.", msgq_failure_text(MSGQ_FAILURE_OFFLINE));
   for (int kind = MSGQ_FAILURE_OFFLINE; kind <= (int)MSGQ_FAILURE_UNKNOWN; kind++) {
@@ -27,7 +27,7 @@ TEST(R10_every_kind_of_failure_has_a_sentence_of_its_own) {
   }
 }
 
-TEST(R10_no_raw_error_reaches_a_sentence) {
+TEST(R10_no_raw_error_text_appears_in_a_sentence) {
   static const int64_t ladder[] = { 3600000 };
   static const char raw[] = "ECONNRESET at 0xdeadbeef";
   struct scene scene;
@@ -37,7 +37,7 @@ TEST(R10_no_raw_error_reaches_a_sentence) {
   scene_open(&scene);
   stub_begin(&stub, MSGQ_VERDICT_RETRY);
   stub.kind = MSGQ_FAILURE_NETWORK;
-  stub.code = 4711; /* the stub's text has it, too */
+  stub.code = 4711; /* the text of the stub contains it, too */
   put(&scene, "retrying", "ana", raw);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   drain(&scene);
@@ -49,7 +49,7 @@ TEST(R10_no_raw_error_reaches_a_sentence) {
     msgq_message *message = NULL;
     REQUIRE_OK(msgq_get(scene.queue, ids[index], &message));
     REQUIRE(message->failure != NULL);
-    CHECK_TEXT("stub says 4711", message->failure->text); /* there for a developer */
+    CHECK_TEXT("stub says 4711", message->failure->text); /* kept for developers */
     CHECK(strstr(msgq_failure_text(message->failure->kind), "4711") == NULL);
     msgq_message_free(message);
     msgq_explanation explanation = explain(&scene, ids[index]);
@@ -79,7 +79,7 @@ TEST(H6_relative_times) {
     { 366 * INT64_C(86400000), "2023-03-09" },
     { INT64_C(1710000000000), "1970-01-01" },
     { INT64_C(1710000000001), "1969-12-31" },
-    /* A clock that was set back. */
+    /* The clock was set back. */
     { -1, "Just now" },
     { -5000, "Just now" },
     { -400 * INT64_C(86400000), "Just now" },
@@ -89,14 +89,14 @@ TEST(H6_relative_times) {
     CHECK_RESULT(MSGQ_OK, msgq_relative_time(now - cases[index].age, now, text, sizeof text));
     CHECK_TEXT(cases[index].expected, text);
   }
-  /* The day of a leap year, and its ends. */
+  /* The leap day and its ends. */
   CHECK_RESULT(MSGQ_OK, msgq_relative_time(now - 9 * day - 16 * hour, now + 300 * day, text, sizeof text));
   CHECK_TEXT("2024-02-29", text);
   CHECK_RESULT(MSGQ_OK, msgq_relative_time(now - 9 * day - 16 * hour - minute, now + 300 * day, text, sizeof text));
   CHECK_TEXT("2024-02-28", text);
 }
 
-TEST(H6_no_time_is_too_far_for_sixteen_bytes) {
+TEST(H6_every_relative_time_fits_sixteen_bytes) {
   static const int64_t times[] = { INT64_MIN, INT64_MIN + 1, -62135596800001, -1, 0, 1, 253402300799999, 253402300800000, INT64_MAX - 1, INT64_MAX };
   enum { count = sizeof times / sizeof times[0] };
   for (size_t then = 0; then < count; then++) {
@@ -125,14 +125,14 @@ TEST(Q2_the_banner_counts_in_singular_and_plural) {
   set_online(&post.scene);
   CHECK(banner_is(&post.scene, "5 messages queued."));
   receiver_answer(post.receiver, "m5", 400, 1, NULL);
-  CHECK_NUMBER(4, drain(&post.scene).sent); /* Send All */
+  CHECK_NUMBER(4, drain(&post.scene).sent);
   CHECK(banner_is(&post.scene, "1 message failed."));
   CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "m5"));
   CHECK(banner_is(&post.scene, ""));
   post_end(&post);
 }
 
-TEST(H7_the_offline_sentence_comes_and_goes) {
+TEST(H7_the_offline_sentence_appears_and_disappears) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_AUTO;
@@ -142,8 +142,8 @@ TEST(H7_the_offline_sentence_comes_and_goes) {
   int64_t start = steady_ms();
   set_online(&post.scene);
   CHECK(banner_is(&post.scene, ""));
-  CHECK(steady_ms() - start < 2000 * (check_patience_ms() / 10000));
-  /* The moment is told, so that a page need not ask again and again. */
+  CHECK(steady_ms() - start < 2000 * (check_timeout_ms() / 10000));
+  /* Events report the change, so that a user interface need not poll. */
   AWAIT(journal_count(&post.scene.journal, MSGQ_EVENT_CONNECTIVITY) == 2);
   struct entry entry;
   AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_SUMMARY, &entry) && entry.connectivity == MSGQ_CONNECTIVITY_ONLINE);
@@ -176,7 +176,7 @@ TEST(A7_counts_by_conversation_and_the_banner_while_draining) {
   post_end(&post);
 }
 
-TEST(A7_a_drain_tells_how_far_it_is) {
+TEST(A7_a_drain_reports_its_progress) {
   struct post post;
   post_begin_open(&post);
   receiver_answer(post.receiver, "m3", 400, 1, NULL);
@@ -188,7 +188,7 @@ TEST(A7_a_drain_tells_how_far_it_is) {
   drain(&post.scene);
   CHECK_NUMBER(5, journal_count(&post.scene.journal, MSGQ_EVENT_DRAIN_PROGRESS));
   uint64_t done = 0;
-  for (size_t index = 0; index < post.scene.journal.count; index++) { /* a drain that is over tells nothing more */
+  for (size_t index = 0; index < post.scene.journal.count; index++) { /* no events follow after the drain */
     const struct entry *entry = &post.scene.journal.entries[index];
     if (entry->kind != MSGQ_EVENT_DRAIN_PROGRESS) continue;
     done++;
@@ -201,7 +201,7 @@ TEST(A7_a_drain_tells_how_far_it_is) {
   post_end(&post);
 }
 
-TEST(Q2_every_change_of_the_summary_is_told) {
+TEST(Q2_every_change_of_the_summary_is_an_event) {
   struct post post;
   struct entry entry;
   post_begin_open(&post);

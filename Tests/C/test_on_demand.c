@@ -1,4 +1,4 @@
-/* Retry and send now while offline, and the retry of all that failed. */
+/* msgq_retry and msgq_send_now while offline or paused, and msgq_retry_all. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void put_numbered(struct scene *scene, int count, const char *const *conv
   }
 }
 
-/* The last line of a ledger, and how many there are. */
+/* Copies the last attempt of the ledger; returns the number of attempts. */
 static size_t last_line(struct scene *scene, const char *id, msgq_attempt *out) {
   msgq_ledger *ledger = NULL;
   REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
@@ -52,7 +52,7 @@ static void retry_offline(msgq_mode mode) {
   set_offline(&scene);
   size_t before = journal_count(&scene.journal, MSGQ_EVENT_STATUS);
   for (int time = 1; time <= 2; time++) {
-    CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a")); /* nothing is armed: it may be asked again at once */
+    CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a")); /* the retry has ended: another is possible at once */
     AWAIT(journal_count(&scene.journal, MSGQ_EVENT_STATUS) == before + (size_t)time);
     REQUIRE(journal_last(&scene.journal, MSGQ_EVENT_STATUS, &entry));
     CHECK(entry.from == MSGQ_STATUS_FAILED && entry.to == MSGQ_STATUS_FAILED && entry.failure == MSGQ_FAILURE_OFFLINE);
@@ -61,7 +61,7 @@ static void retry_offline(msgq_mode mode) {
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
   CHECK_NUMBER(MSGQ_FAILURE_OFFLINE, failure_of(&scene, "a"));
   CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&scene, "a"));
-  CHECK_NUMBER(1, attempts_of(&scene, "a")); /* it never left */
+  CHECK_NUMBER(1, attempts_of(&scene, "a")); /* the message never left */
   CHECK_NUMBER(2, last_line(&scene, "a", &line));
   CHECK(line.kind == MSGQ_FAILURE_OFFLINE && line.arrival == MSGQ_ARRIVAL_NO && line.outcome == MSGQ_ATTEMPT_RETRY);
   set_online(&scene);
@@ -130,7 +130,7 @@ TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
   set_offline(&post.scene);
   put(&post.scene, "b", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "a"));
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(post.scene.queue, "a")); /* it is queued now */
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(post.scene.queue, "a")); /* the message is queued now */
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&post.scene, "a"));
   CHECK_NUMBER(MSGQ_REASON_OFFLINE, reason_of(&post.scene, "a"));
   AWAIT(journal_reached(&post.scene.journal, "a", MSGQ_STATUS_QUEUED));
@@ -148,7 +148,7 @@ TEST(R15_in_mode_auto_a_retry_while_offline_is_queued_durably) {
   post_end(&post);
 }
 
-/* "a" has failed, and "b" of its conversation is being sent. */
+/* "a" has failed and waits for a retry; "b" of the same conversation is being sent. */
 static void begin_busy(struct scene *scene, struct stub *stub) {
   begin(scene, stub, MSGQ_MODE_MANUAL);
   scene->options.on_demand_timeout_ms = 600000;
@@ -165,7 +165,7 @@ static void begin_busy(struct scene *scene, struct stub *stub) {
   CHECK_RESULT(MSGQ_BUSY, msgq_retry(scene->queue, "a"));
 }
 
-TEST(R15_a_wish_that_waits_ends_when_the_connection_goes) {
+TEST(R15_a_waiting_retry_fails_when_the_connection_is_lost) {
   struct scene scene;
   struct stub stub;
   begin_busy(&scene, &stub);
@@ -179,7 +179,7 @@ TEST(R15_a_wish_that_waits_ends_when_the_connection_goes) {
   scene_end(&scene);
 }
 
-TEST(R15_a_wish_that_waits_ends_with_a_pause) {
+TEST(R15_a_pause_ends_a_waiting_retry_and_send_now) {
   struct scene scene;
   struct stub stub;
   begin_busy(&scene, &stub);
@@ -196,7 +196,7 @@ TEST(R15_a_wish_that_waits_ends_with_a_pause) {
   scene_end(&scene);
 }
 
-static void ask_while_paused(msgq_mode mode, const char *scope) {
+static void retry_while_paused(msgq_mode mode, const char *scope) {
   struct scene scene;
   struct stub stub;
   begin(&scene, &stub, mode);
@@ -209,7 +209,7 @@ static void ask_while_paused(msgq_mode mode, const char *scope) {
   CHECK_RESULT(MSGQ_OK, msgq_retry(scene.queue, "a"));
   CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a")); /* on disk */
   CHECK_NUMBER(MSGQ_REASON_PAUSED, reason_of(&scene, "a"));
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(scene.queue, "a")); /* it is queued now */
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_retry(scene.queue, "a")); /* the message is queued now */
   CHECK_RESULT(MSGQ_CONFLICT, msgq_send_now(scene.queue, "a"));
   CHECK(strstr(msgq_error_detail(), "paused") != NULL);
   AWAIT(journal_reached(&scene.journal, "a", MSGQ_STATUS_QUEUED));
@@ -221,12 +221,12 @@ static void ask_while_paused(msgq_mode mode, const char *scope) {
 
 TEST(R15_while_paused_a_retry_is_queued_and_send_now_is_refused) {
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode += 1) {
-    ask_while_paused((msgq_mode)mode, NULL);
-    ask_while_paused((msgq_mode)mode, "ana");
+    retry_while_paused((msgq_mode)mode, NULL);
+    retry_while_paused((msgq_mode)mode, "ana");
   }
 }
 
-TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
+TEST(R14_retry_all_sends_all_failed_messages_in_every_mode) {
   static const char *const names[] = { "ana", "ben", "cem" };
   const int many = check_times(600, 60);
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
@@ -241,7 +241,7 @@ TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
     AWAIT(counts_of(&scene, NULL).failed == (uint64_t)many);
     msgq_report report = drain(&scene);
     CHECK(report.stop == MSGQ_STOP_EMPTY && report.sent == 0 && report.failed == 0);
-    CHECK_NUMBER(many, report.remaining_failed); /* a drain leaves them alone */
+    CHECK_NUMBER(many, report.remaining_failed); /* a drain does not send failed messages */
     stub.verdict = MSGQ_VERDICT_SENT;
     CHECK_NUMBER(many, retry_all(&scene, NULL));
     AWAIT(counts_of(&scene, NULL).sent == (uint64_t)many);
@@ -254,7 +254,7 @@ TEST(R14_all_that_failed_is_sent_again_in_every_mode) {
   }
 }
 
-TEST(R14_of_one_conversation_in_order_without_what_was_queued_before) {
+TEST(R14_retry_all_of_one_conversation_keeps_order_and_leaves_queued_messages) {
   struct post post;
   char order[128], left[64];
   post_begin_open(&post);
@@ -278,7 +278,7 @@ TEST(R14_of_one_conversation_in_order_without_what_was_queued_before) {
   post_end(&post);
 }
 
-TEST(R14_while_offline_only_mode_auto_queues_them) {
+TEST(R14_retry_all_while_offline_queues_messages_only_in_mode_auto) {
   for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
     static const char *const names[] = { "ana" };
     struct scene scene;
@@ -301,7 +301,7 @@ TEST(R14_while_offline_only_mode_auto_queues_them) {
   }
 }
 
-TEST(R14_what_is_paused_is_queued_and_waits_for_the_resume) {
+TEST(R14_retry_all_queues_messages_of_a_paused_conversation_until_resume) {
   static const char *const names[] = { "ana", "ben" };
   struct scene scene;
   struct stub stub;
@@ -319,7 +319,7 @@ TEST(R14_what_is_paused_is_queued_and_waits_for_the_resume) {
   scene_end(&scene);
 }
 
-TEST(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over) {
+TEST(R14_retry_all_resets_retries_and_removes_the_expiry) {
   static const int64_t ladder[] = { 600000 };
   struct scene scene;
   struct stub stub;
@@ -342,7 +342,7 @@ TEST(R14_all_of_them_have_their_retries_again_and_an_expiry_is_over) {
   scene_end(&scene);
 }
 
-TEST(R14_without_a_transport_nothing_changes) {
+TEST(R14_retry_all_without_a_transport_changes_nothing) {
   struct scene scene;
   struct stub stub;
   uint64_t count = 4711;
@@ -357,7 +357,7 @@ TEST(R14_without_a_transport_nothing_changes) {
   scene_end(&scene);
 }
 
-TEST(R14_a_hundred_thousand_are_put_back) {
+TEST(R14_retry_all_queues_a_hundred_thousand_messages) {
   enum { most = 100000 };
   const int many = check_times(most, 500);
   static const char *const names[] = { "ana", "ben", "cem", "dana" };
@@ -373,7 +373,7 @@ TEST(R14_a_hundred_thousand_are_put_back) {
     drafts[number] = (msgq_draft)MSGQ_DRAFT_INIT;
     drafts[number].id = ids[number];
     drafts[number].conversation = names[number % 4];
-    drafts[number].expires_at_ms = soon; /* the quickest way to so many failures */
+    drafts[number].expires_at_ms = soon; /* the fastest way to fail this many messages */
   }
   REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, many, NULL));
   drain(&scene);

@@ -1,4 +1,4 @@
-/* Something is due that cannot be done now: the engine waits for it and does not turn in circles meanwhile. */
+/* The engine does not spin while work is due that cannot be done yet. */
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -8,7 +8,7 @@
 #include "scene.h"
 #include "stub.h"
 
-/* Far more than anything here takes, and far less than a thread that does not sleep. */
+/* Far more processor time than these tests need, and far less than a spinning thread uses. */
 enum { little_ms = 100 };
 
 static bool is_little(int64_t used) {
@@ -16,7 +16,7 @@ static bool is_little(int64_t used) {
   return used <= little_ms;
 }
 
-/* One message is in flight and its answer does not come. */
+/* Opens a queue with one message in flight that is never answered. */
 static void begin_waiting(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   stub_begin(stub, MSGQ_VERDICT_PENDING);
@@ -35,7 +35,7 @@ static int64_t cpu_of_closing(struct scene *scene, int64_t wait) {
   return process_cpu_ms() - cpu;
 }
 
-TEST_ALONE(close_in_wait_does_not_spin) {
+TEST_ALONE(close_while_waiting_does_not_spin) {
   struct scene scene;
   struct stub stub;
   begin_waiting(&scene, &stub);
@@ -45,8 +45,8 @@ TEST_ALONE(close_in_wait_does_not_spin) {
   scene_end(&scene);
 }
 
-/* Other times that come while it waits: of a retry, a schedule, a receiver's wish, the timer, an attempt that hangs. */
-TEST_ALONE(close_in_wait_does_not_spin_whatever_falls_due) {
+/* The timers of a retry, a schedule, an expiry, the trigger interval and a hung attempt expire during the close. */
+TEST_ALONE(close_while_waiting_does_not_spin_when_timers_expire) {
   static const int64_t ladder[] = { 200 };
   struct scene scene;
   struct stub stub;
@@ -63,7 +63,7 @@ TEST_ALONE(close_in_wait_does_not_spin_whatever_falls_due) {
   put(&scene, "retries", "ana", "hello");
   AWAIT(failure_of(&scene, "retries") == MSGQ_FAILURE_SERVER);
   atomic_store(&stub.held, true);
-  put(&scene, "hangs", "ben", "hello");
+  put(&scene, "hanging_send", "ben", "hello");
   AWAIT(atomic_load(&stub.inside) == 1);
   put_timed(&scene, "scheduled", "cleo", wall_ms() + 150, 0);
   put_timed(&scene, "expires", "ben", 0, wall_ms() + 150);
@@ -73,8 +73,8 @@ TEST_ALONE(close_in_wait_does_not_spin_whatever_falls_due) {
   scene_end(&scene);
 }
 
-/* With callbacks in msgq_poll it is the one who closes who waits. */
-TEST_ALONE(close_in_wait_does_not_spin_when_it_polls) {
+/* With callbacks in msgq_poll the closing thread itself waits. */
+TEST_ALONE(close_while_waiting_does_not_spin_with_callbacks_in_poll) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -83,7 +83,7 @@ TEST_ALONE(close_in_wait_does_not_spin_when_it_polls) {
   stub_open(&stub, &scene);
   put(&scene, "pending", "ana", "hello");
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "pending"));
-  for (int64_t end = steady_ms() + check_patience_ms(); atomic_load(&stub.calls) == 0 && steady_ms() < end;) {
+  for (int64_t end = steady_ms() + check_timeout_ms(); atomic_load(&stub.calls) == 0 && steady_ms() < end;) {
     CHECK_RESULT(MSGQ_OK, msgq_poll(scene.queue, 10, NULL));
   }
   put_timed(&scene, "b", "ben", 0, wall_ms() + 150);
@@ -91,7 +91,7 @@ TEST_ALONE(close_in_wait_does_not_spin_when_it_polls) {
   scene_end(&scene);
 }
 
-TEST_ALONE(store_in_trouble_does_not_spin) {
+TEST_ALONE(store_that_cannot_be_written_does_not_spin) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -112,7 +112,7 @@ TEST_ALONE(store_in_trouble_does_not_spin) {
   CHECK(is_little(cpu));
   CHECK_NUMBER(0, calls);
   CHECK(journal_count(&scene.journal, MSGQ_EVENT_STORAGE) >= 1);
-  /* There is room again: what was due then is done, without a call that would wake it. */
+  /* The store can be written again: the due work is done without another call. */
   AWAIT(atomic_load(&stub.calls) == 1);
   AWAIT(journal_reached(&scene.journal, "b", MSGQ_STATUS_FAILED));
   CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(scene.queue, 0));
@@ -120,7 +120,7 @@ TEST_ALONE(store_in_trouble_does_not_spin) {
   scene_end(&scene);
 }
 
-TEST_ALONE(store_whose_sync_failed_does_not_spin) {
+TEST_ALONE(store_after_a_failed_flush_does_not_spin) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   scene_begin_open(&scene);
@@ -131,7 +131,7 @@ TEST_ALONE(store_whose_sync_failed_does_not_spin) {
   pause_ms(1500);
   CHECK(is_little(process_cpu_ms() - cpu));
   atomic_store(&fault_sync, false);
-  /* Opened anew it goes on. */
+  /* After another open the queue works again. */
   msgq_close(scene.queue, 0);
   scene_open(&scene);
   AWAIT(failure_of(&scene, "b") == MSGQ_FAILURE_EXPIRED);

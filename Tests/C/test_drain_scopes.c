@@ -1,4 +1,4 @@
-/* Drains of one conversation, batches and retries, and mode ask without a ladder. */
+/* Drains of one conversation, batches and retries, mode ask without retries. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static msgq_report drain_one(struct scene *scene, const char *conversation) {
   return report;
 }
 
-TEST(Q19_send_all_of_one_conversation_sends_and_counts_only_that) {
+TEST(Q19_a_drain_of_one_conversation_sends_and_counts_only_its_messages) {
   struct post post;
   struct entry entry;
   char order[128], left[64];
@@ -31,7 +31,7 @@ TEST(Q19_send_all_of_one_conversation_sends_and_counts_only_that) {
   CHECK_NUMBER(MSGQ_STOP_EMPTY, report.stop);
   CHECK(report.sent == 3 && report.failed == 1 && report.remaining == 0 && report.remaining_failed == 1);
   receiver_order(post.receiver, NULL, order, sizeof order);
-  CHECK_TEXT("m2 m6 m8", order); /* what it accepted */
+  CHECK_TEXT("m2 m6 m8", order); /* accepted messages */
   unsent_of(&post.scene, left, sizeof left);
   CHECK_TEXT("m1 m3 m4 m5 m7", left);
   REQUIRE(journal_last(&post.scene.journal, MSGQ_EVENT_DRAIN_FINISHED, &entry));
@@ -43,7 +43,7 @@ TEST(Q19_send_all_of_one_conversation_sends_and_counts_only_that) {
   post_end(&post);
 }
 
-TEST(Q19_a_paused_conversation_says_so_and_an_empty_name_is_one) {
+TEST(Q19_a_drain_of_a_paused_conversation_with_an_empty_name_reports_paused) {
   struct scene scene;
   struct stub stub;
   stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
@@ -59,19 +59,19 @@ TEST(Q19_a_paused_conversation_says_so_and_an_empty_name_is_one) {
   scene_end(&scene);
 }
 
-/* What drains asked for without waiting were told. */
-struct told {
+/* The reports of asynchronous drains. */
+struct drains {
   atomic_int count;
   msgq_report reports[4];
 };
 
 static void on_drained(void *context, const msgq_report *report) {
-  struct told *told = context;
-  told->reports[atomic_load(&told->count)] = *report;
-  atomic_fetch_add(&told->count, 1);
+  struct drains *drains = context;
+  drains->reports[atomic_load(&drains->count)] = *report;
+  atomic_fetch_add(&drains->count, 1);
 }
 
-/* An open queue whose transport does not return until `held` is false. */
+/* Opens a queue whose transport does not return until `held` is false. */
 static void begin_held(struct scene *scene, struct stub *stub) {
   scene_begin_open(scene);
   stub_begin(stub, MSGQ_VERDICT_SENT);
@@ -79,48 +79,48 @@ static void begin_held(struct scene *scene, struct stub *stub) {
   REQUIRE_OK(msgq_set_transport(scene->queue, stub_send, stub, stub_release));
 }
 
-TEST(Q19_a_drain_of_another_scope_begins_when_the_one_under_way_has_ended) {
+TEST(Q19_a_drain_of_another_scope_begins_after_the_current_one) {
   struct scene scene;
   struct stub stub;
-  struct told told = { .count = 0 };
+  struct drains drains = { .count = 0 };
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   begin_held(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   put(&scene, "b", "ben", "hello");
   put(&scene, "c", "cem", "hello");
   options.conversation = "ben";
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &told));
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &drains));
   AWAIT(atomic_load(&stub.calls) == 1);
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &told)); /* joins */
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, NULL, on_drained, &told));
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &drains)); /* joins */
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, NULL, on_drained, &drains));
   options.conversation = "ana";
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &told)); /* joins the drain of all */
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &drains)); /* joins the drain of all */
   atomic_store(&stub.held, false);
-  AWAIT(atomic_load(&told.count) == 4);
-  CHECK(told.reports[0].sent == 1 && told.reports[1].sent == 1 && told.reports[0].remaining == 0);
-  CHECK(told.reports[2].sent == 2 && told.reports[3].sent == 2);
+  AWAIT(atomic_load(&drains.count) == 4);
+  CHECK(drains.reports[0].sent == 1 && drains.reports[1].sent == 1 && drains.reports[0].remaining == 0);
+  CHECK(drains.reports[2].sent == 2 && drains.reports[3].sent == 2);
   CHECK_NUMBER(3, counts_of(&scene, NULL).sent);
   CHECK_NUMBER(2, journal_count(&scene.journal, MSGQ_EVENT_DRAIN_FINISHED));
   scene_end(&scene);
 }
 
-TEST(Q19_the_banner_says_what_a_drain_of_one_conversation_sends) {
+TEST(Q19_the_banner_counts_the_drain_of_one_conversation) {
   struct scene scene;
   struct stub stub;
-  struct told told = { .count = 0 };
+  struct drains drains = { .count = 0 };
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
   begin_held(&scene, &stub);
   put(&scene, "a", "ana", "hello");
   put(&scene, "b", "ben", "hello");
   put(&scene, "c", "ben", "hello");
   options.conversation = "ben";
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &told));
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(scene.queue, &options, on_drained, &drains));
   AWAIT(atomic_load(&stub.calls) == 1);
   CHECK(banner_of(&scene, "ben", "Sending 2 messages…"));
   CHECK(banner_of(&scene, "ana", "1 message queued."));
   CHECK(banner_of(&scene, NULL, "Sending 2 messages… 1 message queued."));
   atomic_store(&stub.held, false);
-  AWAIT(atomic_load(&told.count) == 1);
+  AWAIT(atomic_load(&drains.count) == 1);
   CHECK(banner_of(&scene, "ben", ""));
   scene_end(&scene);
 }
@@ -169,7 +169,7 @@ TEST(M12_due_retries_do_not_count_against_the_batch) {
   scene_end(&scene);
 }
 
-TEST(M12_mode_ask_has_no_ladder_of_its_own) {
+TEST(M12_mode_ask_has_no_retries_by_default) {
   struct post post;
   post_begin(&post);
   post.scene.options.mode = MSGQ_MODE_ASK;

@@ -1,4 +1,4 @@
-/* Failures for good that are discarded (option refused), and what is told of a discarded message. */
+/* Final failures that are discarded (option refused), and the event and log line of a discarded message. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "post.h"
 #include "stub.h"
 
-/* The last line of the log. */
+/* The last warning of the log. */
 struct line {
   atomic_int count;
   char text[MSGQ_LOG_SIZE];
@@ -19,7 +19,7 @@ static void take_line(void *context, msgq_log_level level, const char *text) {
   atomic_fetch_add(&line->count, 1);
 }
 
-/* Waits for the line; it ends so, behind the message's id. */
+/* Waits for the warning and checks its end. */
 static void check_line(struct line *line, const char *id, const char *end) {
   char expected[256];
   AWAIT(atomic_load(&line->count) == 1);
@@ -28,7 +28,7 @@ static void check_line(struct line *line, const char *id, const char *end) {
   if (!CHECK(length > size && strcmp(line->text + length - size, expected) == 0)) fprintf(stderr, "  %s\n", line->text);
 }
 
-/* Fails as the stub says, without a text. */
+/* Fails with the kind and code of the stub, without a text. */
 static msgq_verdict fail_silently(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   const struct stub *stub = context;
   (void)delivery;
@@ -42,14 +42,14 @@ static void begin(struct post *post) {
   post->scene.options.refused = MSGQ_REFUSED_DISCARD;
 }
 
-TEST(M13_a_refused_message_is_discarded_when_asked_for) {
+TEST(M13_a_refused_message_is_discarded_with_the_option) {
   struct post post;
   struct entry entry;
   begin(&post);
   post_open(&post);
   receiver_answer(post.receiver, "a", 422, 1, NULL);
   put(&post.scene, "a", "ana", "refused");
-  put(&post.scene, "b", "ana", "goes on");
+  put(&post.scene, "b", "ana", "sent");
   msgq_report report = drain(&post.scene);
   CHECK(report.discarded == 1 && report.sent == 1 && report.failed == 0 && report.remaining == 0);
   CHECK_NUMBER(-1, status_of(&post.scene, "a"));
@@ -62,7 +62,7 @@ TEST(M13_a_refused_message_is_discarded_when_asked_for) {
   msgq_statistics statistics = { .struct_size = sizeof statistics };
   CHECK_RESULT(MSGQ_OK, msgq_stats(post.scene.queue, &statistics));
   CHECK(statistics.discarded == 1 && statistics.failed == 0 && statistics.failures[MSGQ_FAILURE_REJECTED] == 1);
-  /* It is gone for good, and its id is free: it was never sent. */
+  /* The message is deleted, and its id can be used again, because it was never sent. */
   scene_close(&post.scene);
   post_open(&post);
   CHECK_NUMBER(-1, status_of(&post.scene, "a"));
@@ -71,7 +71,7 @@ TEST(M13_a_refused_message_is_discarded_when_asked_for) {
   post_end(&post);
 }
 
-TEST(M13_it_is_kept_by_default) {
+TEST(M13_a_refused_message_is_kept_by_default) {
   struct post post;
   post_begin_open(&post);
   receiver_answer(post.receiver, "a", 422, 1, NULL);
@@ -127,7 +127,7 @@ TEST(M5_event_and_log_line_carry_kind_and_code_without_a_text) {
   scene_end(&scene);
 }
 
-TEST(M13_what_is_discarded_blocks_nobody) {
+TEST(M13_a_discarded_message_blocks_no_other) {
   struct post post;
   char accepted[64];
   begin(&post);
@@ -143,7 +143,7 @@ TEST(M13_what_is_discarded_blocks_nobody) {
   post_end(&post);
 }
 
-TEST(M13_a_pause_for_unauthorized_wins_over_discarding) {
+TEST(M13_pause_on_unauthorized_precedes_discarding) {
   struct post post;
   begin(&post);
   post.scene.options.pause_on_unauthorized = true;
@@ -158,7 +158,7 @@ TEST(M13_a_pause_for_unauthorized_wins_over_discarding) {
   CHECK_NUMBER(2, drain(&post.scene).sent);
   CHECK_NUMBER(0, journal_count(&post.scene.journal, MSGQ_EVENT_DISCARDED));
   scene_close(&post.scene);
-  /* Without that option 403 is a refusal like others. */
+  /* Without the option 403 is discarded. */
   post.scene.options.pause_on_unauthorized = false;
   post_open(&post);
   receiver_answer(post.receiver, "c", 403, 1, NULL);
@@ -168,7 +168,7 @@ TEST(M13_a_pause_for_unauthorized_wins_over_discarding) {
   post_end(&post);
 }
 
-TEST(M13_what_expired_or_used_up_its_retries_is_kept) {
+TEST(M13_expired_and_exhausted_messages_are_kept) {
   struct post post;
   begin(&post);
   post_open(&post);
@@ -180,12 +180,12 @@ TEST(M13_what_expired_or_used_up_its_retries_is_kept) {
   CHECK_NUMBER(MSGQ_FAILURE_EXPIRED, failure_of(&post.scene, "expired"));
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "exhausted"));
   CHECK_NUMBER(MSGQ_FAILURE_SERVER, failure_of(&post.scene, "exhausted"));
-  /* A person who retries is told, and keeps the message. */
+  /* A failed manual retry is never discarded. */
   receiver_answer(post.receiver, "expired", 400, 1, NULL);
   REQUIRE_OK(msgq_retry(post.scene.queue, "expired"));
   AWAIT(status_of(&post.scene, "expired") == MSGQ_STATUS_FAILED && failure_of(&post.scene, "expired") == MSGQ_FAILURE_REJECTED);
   CHECK_NUMBER(0, journal_count(&post.scene.journal, MSGQ_EVENT_DISCARDED));
-  /* Sent out of its turn it is an attempt like others. */
+  /* A failed msgq_send_now is discarded. */
   receiver_answer(post.receiver, "c", 400, 1, NULL);
   put(&post.scene, "c", "cem", "3");
   REQUIRE_OK(msgq_send_now(post.scene.queue, "c"));
@@ -194,7 +194,7 @@ TEST(M13_what_expired_or_used_up_its_retries_is_kept) {
   post_end(&post);
 }
 
-TEST(M13_an_attempt_held_as_unknown_is_kept) {
+TEST(M13_an_interrupted_attempt_that_is_held_is_kept) {
   struct post post;
   begin(&post);
   post.scene.options.hold_interrupted = true;
@@ -203,7 +203,7 @@ TEST(M13_an_attempt_held_as_unknown_is_kept) {
   put(&post.scene, "a", "ana", "1");
   REQUIRE_OK(msgq_send_now(post.scene.queue, "a"));
   AWAIT(receiver_requests(post.receiver, "a") == 1);
-  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(post.scene.queue, 0)); /* in mid-attempt, as a crash is */
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(post.scene.queue, 0)); /* during the attempt, like a crash */
   receiver_hold(post.receiver, false);
   post_open(&post);
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "a"));
@@ -212,7 +212,7 @@ TEST(M13_an_attempt_held_as_unknown_is_kept) {
   post_end(&post);
 }
 
-TEST(M13_it_counts_in_a_batch_and_in_direct_sending) {
+TEST(M13_discarding_works_in_a_batch_and_in_direct_sending) {
   struct post post;
   begin(&post);
   post.scene.options.drain_batch = 2;

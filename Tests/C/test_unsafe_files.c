@@ -27,7 +27,7 @@ static void end_crashed(struct scene *scene) {
 
 TEST(D12_side_files_of_another_user_are_refused) {
   static const char *const suffixes[] = { "-wal", "-tail", "-journal" };
-  if (geteuid() != 0) SKIP("only root can give a file away");
+  if (geteuid() != 0) SKIP("only root can change the owner of a file");
   for (size_t index = 0; index < 3; index++) {
     struct scene scene;
     char name[128];
@@ -36,7 +36,7 @@ TEST(D12_side_files_of_another_user_are_refused) {
     bool is_planted = !file_exists(name);
     if (is_planted) file_write(name, "", 0);
     REQUIRE(chown(name, nobody, (gid_t)-1) == 0);
-    check_refused(&scene, MSGQ_PERMISSION, "belongs to another user");
+    check_refused(&scene, MSGQ_PERMISSION, "belongs to another user than");
     CHECK(strstr(msgq_error_detail(), name) != NULL);
     if (is_planted) REQUIRE(unlink(name) == 0);
     else REQUIRE(chown(name, 0, (gid_t)-1) == 0);
@@ -44,7 +44,7 @@ TEST(D12_side_files_of_another_user_are_refused) {
   }
 }
 
-TEST(D12_side_files_that_others_may_write_or_that_are_linked_are_refused) {
+TEST(D12_side_files_writable_by_others_or_linked_are_refused) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(chmod(log_of(&scene), 0622) == 0);
@@ -60,7 +60,7 @@ TEST(D12_side_files_that_others_may_write_or_that_are_linked_are_refused) {
   end_crashed(&scene);
 }
 
-TEST(D12_a_store_that_others_may_write_is_refused) {
+TEST(D12_a_store_writable_by_others_is_refused) {
   static const mode_t refused[] = { 0666, 0620, 0602, 0660 }, accepted[] = { 0600, 0644, 0640 };
   struct scene scene;
   scene_begin(&scene);
@@ -79,7 +79,7 @@ TEST(D12_a_store_that_others_may_write_is_refused) {
 }
 
 TEST(D12_a_directory_of_another_user_is_refused) {
-  if (geteuid() != 0) SKIP("only root can give a directory away");
+  if (geteuid() != 0) SKIP("only root can change the owner of a directory");
   struct scene scene;
   scene_begin(&scene);
   close_after(&scene, 1, 3);
@@ -91,9 +91,9 @@ TEST(D12_a_directory_of_another_user_is_refused) {
   scene_end(&scene);
 }
 
-/* As /var/spool/… of a service: root's, and the service's group may write there. */
-TEST(D12_a_directory_of_root_that_the_group_may_write_is_accepted) {
-  if (geteuid() != 0) SKIP("only root can give a directory away");
+/* As a directory of a service in /var/spool: owned by root and writable by the group of the service. */
+TEST(D12_a_directory_of_root_writable_by_the_group_is_accepted) {
+  if (geteuid() != 0) SKIP("only root can change the owner of a directory");
   struct scene scene;
   char detail[512];
   scene_begin(&scene);
@@ -141,14 +141,14 @@ TEST(D12_names_of_side_files_are_refused) {
     if (queue != NULL) msgq_close(queue, 0);
   }
   CHECK_NUMBER(0, directory_entries(scene.directory));
-  /* A backup cannot have such a name either. */
+  /* A backup with such a name is refused, too. */
   scene_open(&scene);
   CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, scene_file(&scene, "b.db-wal")));
   scene_end(&scene);
 }
 
-/* An earlier version let stores have such names. */
-TEST(D12_a_store_with_the_name_of_a_side_file_is_not_destroyed) {
+/* An earlier version accepted such names. */
+TEST(D12_a_store_with_the_name_of_a_side_file_is_not_overwritten) {
   static const char *const suffixes[] = { "-wal", "-tail", "-journal" };
   for (size_t index = 0; index < 3; index++) {
     struct scene scene, other;
@@ -168,15 +168,18 @@ TEST(D12_a_store_with_the_name_of_a_side_file_is_not_destroyed) {
   }
 }
 
-TEST(D12_a_store_with_two_names_is_refused_by_both) {
+TEST(D12_a_store_with_two_hard_links_is_refused_by_both_names) {
   struct scene scene;
   msgq_queue *queue = NULL;
   begin_crashed(&scene);
   const char *second = scene_file(&scene, "second.db");
   REQUIRE(link(scene.path, second) == 0);
   check_refused(&scene, MSGQ_PERMISSION, "has 2 hard links");
+  struct file_copy before = file_read(second);
   CHECK_RESULT(MSGQ_PERMISSION, msgq_open(second, &scene.options, &queue));
   CHECK(queue == NULL);
+  CHECK(file_is(second, &before));
+  file_copy_free(&before);
   REQUIRE(unlink(second) == 0);
   end_crashed(&scene);
 }

@@ -1,4 +1,4 @@
-/* A log belongs to one database in one state: backups, older copies and other stores' logs. */
+/* A write-ahead log belongs to one state of one database: backups, older copies and logs of other stores are refused. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,8 +6,8 @@
 #include "check.h"
 #include "stores.h"
 
-/* "backup.db" and "older.db": a backup while the queue ran, and a copy of the closed store; both with m1 to m3. Then the store grows to
-   m6 and its owner is killed with m7 to m9 in the log. */
+/* Makes "backup.db", a backup of the open queue, and "older.db", a copy of the closed store; both with m1 to m3. The store then gets m4 to
+   m6, and its owner is killed with m7 to m9 in the log. */
 static void begin_restoring(struct scene *scene) {
   scene_begin_open(scene);
   put_numbered(scene, 1, 3);
@@ -18,8 +18,8 @@ static void begin_restoring(struct scene *scene) {
   crash_after(scene, 7, 9);
 }
 
-/* Refused with the files' names and what to do; with the log moved away it opens as the copy was. */
-static void check_kept_apart(struct scene *scene) {
+/* Checks that the open is refused with the names of the files and a remedy, and that the copy opens when the log is moved away. */
+static void check_log_refused_and_movable(struct scene *scene) {
   check_refused(scene, MSGQ_CORRUPT, "does not belong");
   CHECK(strstr(msgq_error_detail(), log_of(scene)) != NULL);
   CHECK(strstr(msgq_error_detail(), tail_of(scene)) != NULL);
@@ -41,16 +41,15 @@ static void restore_over_a_crash(const char *copy, bool by_moving) {
   const char *from = scene_file(&scene, copy);
   if (by_moving) REQUIRE(rename(from, scene.path) == 0);
   else file_copy_to(from, scene.path);
-  check_kept_apart(&scene);
+  check_log_refused_and_movable(&scene);
 }
 
 TEST(D3_a_backup_copied_over_a_crashed_store_is_refused) { restore_over_a_crash("backup.db", false); }
 TEST(D3_a_backup_moved_over_a_crashed_store_is_refused) { restore_over_a_crash("backup.db", true); }
-TEST(D3_an_older_closed_copy_over_a_crashed_store_is_refused) { restore_over_a_crash("older.db", false); }
+TEST(D3_an_older_closed_copy_copied_over_a_crashed_store_is_refused) { restore_over_a_crash("older.db", false); }
 TEST(D3_an_older_closed_copy_moved_over_a_crashed_store_is_refused) { restore_over_a_crash("older.db", true); }
 
-/* Whoever puts the right database back has everything again. */
-TEST(D3_the_database_that_the_log_was_written_for_opens_with_everything) {
+TEST(D3_a_log_opens_with_its_own_database) {
   struct scene scene;
   begin_restoring(&scene);
   file_copy_to(scene.path, scene_file(&scene, "right.db"));
@@ -62,7 +61,7 @@ TEST(D3_the_database_that_the_log_was_written_for_opens_with_everything) {
   scene_end(&scene);
 }
 
-TEST(D3_a_log_of_another_store_is_refused_with_and_without_its_side_record) {
+TEST(D3_a_log_of_another_store_is_refused_with_and_without_its_tail_file) {
   struct scene scene, other;
   scene_begin(&scene);
   scene_begin(&other);
@@ -76,7 +75,7 @@ TEST(D3_a_log_of_another_store_is_refused_with_and_without_its_side_record) {
   scene_end(&other);
 }
 
-TEST(D3_a_log_of_another_store_beside_a_closed_one_is_refused) {
+TEST(D3_a_log_of_another_store_beside_a_closed_store_is_refused) {
   struct scene scene, other;
   scene_begin(&scene);
   scene_begin(&other);
@@ -96,14 +95,14 @@ TEST(D3_a_log_of_an_older_state_is_refused) {
   scene_begin(&scene);
   crash_after(&scene, 1, 4);
   file_copy_to(log_of(&scene), scene_file(&scene, "log.1"));
-  scene_open(&scene); /* m1 to m4 are in the database now */
+  scene_open(&scene); /* the close copies m1 to m4 to the database */
   scene_close(&scene);
   file_copy_to(scene.path, scene_file(&scene, "closed.db"));
-  /* Beside the closed store ... */
+  /* Beside the closed store. */
   file_copy_to(scene_file(&scene, "log.1"), log_of(&scene));
   check_refused(&scene, MSGQ_CORRUPT, "does not belong");
   CHECK(unlink(log_of(&scene)) == 0);
-  /* ... and in the place of a later log. */
+  /* In place of a later log. */
   crash_after(&scene, 5, 8);
   file_copy_to(log_of(&scene), scene_file(&scene, "log.2"));
   file_copy_to(scene_file(&scene, "log.1"), log_of(&scene));
@@ -114,8 +113,8 @@ TEST(D3_a_log_of_an_older_state_is_refused) {
   scene_end(&scene);
 }
 
-/* The running queue stops with an error, and what was put in the file's place stays as it is. */
-static void replace_under_a_queue(bool by_moving) {
+/* Replaces the file of an open store: the queue stops with an error, and the new file stays unchanged. */
+static void replace_open_store(bool by_moving) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   scene_begin_open(&scene);
@@ -141,10 +140,10 @@ static void replace_under_a_queue(bool by_moving) {
   scene_end(&scene);
 }
 
-TEST(D3_a_file_moved_over_a_running_store_stops_it_and_is_not_harmed) { replace_under_a_queue(true); }
-TEST(D3_a_file_copied_over_a_running_store_stops_it_and_is_not_harmed) { replace_under_a_queue(false); }
+TEST(D3_a_file_moved_over_an_open_store_stops_the_queue_and_stays_unchanged) { replace_open_store(true); }
+TEST(D3_a_file_copied_over_an_open_store_stops_the_queue_and_stays_unchanged) { replace_open_store(false); }
 
-TEST(D3_a_log_that_is_removed_under_a_running_queue_stops_it) {
+TEST(D3_removing_the_log_of_an_open_store_stops_the_queue) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;
   scene_begin_open(&scene);
@@ -158,7 +157,7 @@ TEST(D3_a_log_that_is_removed_under_a_running_queue_stops_it) {
   scene_end(&scene);
 }
 
-/* It begins like a log, and nothing in it is whole: it is neither applied nor taken away. */
+/* The log has a valid header and no valid frame. It is neither applied nor removed. */
 TEST(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched) {
   struct scene scene;
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
@@ -167,7 +166,7 @@ TEST(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched) {
   file_copy_to(scene.path, scene_file(&scene, "closed.db"));
   crash_after(&scene, 4, 6);
   file_copy_to(scene_file(&scene, "closed.db"), scene.path);
-  file_flip(log_of(&scene), 32 + 24 + 100); /* in its first frame */
+  file_flip(log_of(&scene), 32 + 24 + 100); /* in the first frame */
   check_refused(&scene, MSGQ_CORRUPT, "has no complete transaction");
   CHECK(strstr(msgq_error_detail(), "move it away") != NULL);
   REQUIRE_OK(msgq_salvage(scene.path, scene_file(&scene, "salvaged.db"), &report));
@@ -178,8 +177,8 @@ TEST(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched) {
   scene_end(&scene);
 }
 
-TEST(D12_a_file_that_is_no_database_is_said_to_be_no_message_store) {
-  static const char *const texts[] = { "Dear diary, this is a text that is longer than the header of a database file would be, and means nothing at all to it.", "short" };
+TEST(D12_the_error_detail_says_that_a_file_is_not_a_message_store) {
+  static const char *const texts[] = { "This text is not a database. It is longer than the header of a database file, which has 100 bytes.", "short" };
   struct scene scene;
   scene_begin(&scene);
   for (size_t index = 0; index < 2; index++) {

@@ -1,4 +1,5 @@
-/* A queue inside somebody's event loop: its descriptor in epoll, poll and select (X7). */
+/* A queue in the event loop of a host: its descriptor in epoll, poll and select (X7). */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,12 +12,12 @@
 #include "check.h"
 #include "host.h"
 
-static bool poll_says(const struct host *host) {
+static bool poll_is_readable(const struct host *host) {
   struct pollfd descriptor = { msgq_fd(host->scene.queue), POLLIN, 0 };
   return poll(&descriptor, 1, 0) == 1 && (descriptor.revents & POLLIN) != 0;
 }
 
-static bool select_says(const struct host *host) {
+static bool select_is_readable(const struct host *host) {
   fd_set set;
   struct timeval at_once = { 0, 0 };
   FD_ZERO(&set);
@@ -24,34 +25,35 @@ static bool select_says(const struct host *host) {
   return select(msgq_fd(host->scene.queue) + 1, &set, NULL, NULL, &at_once) == 1;
 }
 
-TEST(X7_epoll_poll_and_select_say_the_same) {
+TEST(X7_epoll_poll_and_select_agree) {
   struct host host;
   host_begin(&host, MSGQ_MODE_MANUAL);
-  turn_until_quiet(&host);
-  CHECK(!poll_says(&host) && !select_says(&host));
+  poll_until_idle(&host);
+  CHECK((fcntl(msgq_fd(host.scene.queue), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(!poll_is_readable(&host) && !select_is_readable(&host));
   put(&host.scene, "a", "ana", "hello");
-  for (int time = 0; time < 3; time++) CHECK(epoll_says(&host, 0) && poll_says(&host) && select_says(&host));
-  turn_until_quiet(&host);
-  CHECK(!epoll_says(&host, 0) && !poll_says(&host) && !select_says(&host));
-  /* An attempt is work, too, with nobody to hear events. */
+  for (int time = 0; time < 3; time++) CHECK(epoll_is_readable(&host, 0) && poll_is_readable(&host) && select_is_readable(&host));
+  poll_until_idle(&host);
+  CHECK(!epoll_is_readable(&host, 0) && !poll_is_readable(&host) && !select_is_readable(&host));
+  /* An attempt makes the descriptor readable, too, without an event handler. */
   REQUIRE_OK(msgq_set_event_handler(host.scene.queue, NULL, NULL, NULL));
   CHECK_RESULT(MSGQ_OK, msgq_send_now(host.scene.queue, "a"));
-  CHECK(epoll_says(&host, 0) && poll_says(&host) && select_says(&host));
-  turn_until_quiet(&host);
+  CHECK(epoll_is_readable(&host, 0) && poll_is_readable(&host) && select_is_readable(&host));
+  poll_until_idle(&host);
   CHECK_NUMBER(1, atomic_load(&host.stub.calls));
-  CHECK(!epoll_says(&host, 0) && !poll_says(&host) && !select_says(&host));
+  CHECK(!epoll_is_readable(&host, 0) && !poll_is_readable(&host) && !select_is_readable(&host));
   host_end(&host);
 }
 
-TEST(X7_a_loop_with_nothing_to_do_sleeps) {
+TEST(X7_an_idle_event_loop_is_not_woken) {
   struct host host;
-  int turns = 0;
+  int woken = 0;
   host_begin(&host, MSGQ_MODE_AUTO);
   for (int number = 0; number < 5; number++) put(&host.scene, NULL, "ana", "hello");
-  turn_until_quiet(&host);
+  poll_until_idle(&host);
   CHECK_NUMBER(5, counts_of(&host.scene, NULL).sent);
-  for (int64_t end = steady_ms() + 1000; steady_ms() < end;) turns += turn(&host, (int)(end - steady_ms())) ? 1 : 0;
-  CHECK_NUMBER(0, turns);
+  for (int64_t end = steady_ms() + 1000; steady_ms() < end;) woken += poll_once(&host, (int)(end - steady_ms())) ? 1 : 0;
+  CHECK_NUMBER(0, woken);
   host_end(&host);
 }
 
@@ -74,7 +76,7 @@ static void *enqueue_at_random(void *context) {
   return NULL;
 }
 
-static size_t steps_told(struct journal *journal) {
+static size_t status_events(struct journal *journal) {
   size_t steps = 0;
   pthread_mutex_lock(&journal->lock);
   for (size_t index = 0; index < journal->count; index++) steps += journal->entries[index].kind == MSGQ_EVENT_STATUS ? 1 : 0;
@@ -87,13 +89,13 @@ TEST(X7_no_wake_up_is_lost) {
   pthread_t thread;
   host_begin(&host, MSGQ_MODE_AUTO);
   REQUIRE(pthread_create(&thread, NULL, enqueue_at_random, host.scene.queue) == 0);
-  /* Whatever is to be done, the loop is woken for it: one that only ever waits for its descriptor gets through. */
-  while (steps_told(&host.scene.journal) < 3 * messages()) {
-    if (!CHECK(turn(&host, (int)check_patience_ms()))) break;
+  /* The descriptor becomes readable for all work: a loop that only waits for it processes everything. */
+  while (status_events(&host.scene.journal) < 3 * messages()) {
+    if (!CHECK(poll_once(&host, (int)check_timeout_ms()))) break;
   }
   pthread_join(thread, NULL);
-  turn_until_quiet(&host);
-  CHECK_NUMBER(3 * messages(), steps_told(&host.scene.journal)); /* queued, sending, sent */
+  poll_until_idle(&host);
+  CHECK_NUMBER(3 * messages(), status_events(&host.scene.journal)); /* queued, sending, sent */
   CHECK_NUMBER(messages(), atomic_load(&host.stub.calls));
   CHECK_NUMBER(messages(), counts_of(&host.scene, NULL).sent);
   CHECK_NUMBER(0, journal_count(&host.scene.journal, MSGQ_EVENT_RESYNC));
@@ -108,11 +110,11 @@ struct looper {
 
 static void *loop(void *context) {
   struct looper *looper = context;
-  while (!atomic_load(looper->stopping)) turn(looper->host, 10);
+  while (!atomic_load(looper->stopping)) poll_once(looper->host, 10);
   return NULL;
 }
 
-TEST(X7_two_threads_may_watch_one_descriptor) {
+TEST(X7_two_threads_can_watch_one_descriptor) {
   struct host host;
   struct looper loopers[2];
   atomic_bool stopping = false;
@@ -122,35 +124,35 @@ TEST(X7_two_threads_may_watch_one_descriptor) {
     REQUIRE(pthread_create(&loopers[index].thread, NULL, loop, &loopers[index]) == 0);
   }
   for (int number = 0; number < 200; number++) put(&host.scene, NULL, number % 2 == 0 ? "ana" : "ben", "hello");
-  AWAIT(counts_of(&host.scene, NULL).sent == 200 && steps_told(&host.scene.journal) == 600);
+  AWAIT(counts_of(&host.scene, NULL).sent == 200 && status_events(&host.scene.journal) == 600);
   atomic_store(&stopping, true);
   for (int index = 0; index < 2; index++) pthread_join(loopers[index].thread, NULL);
   CHECK_NUMBER(200, atomic_load(&host.stub.calls));
   host_end(&host);
 }
 
-/* A loop inside a callback, as a dialogue's: it serves the descriptor like the one outside. Several hosts begin one by accident. */
+/* An event loop inside a callback, as a modal dialog runs one. It polls the same descriptor as the outer loop. */
 struct nested {
   struct host *host;
-  bool in_handler, in_transport; /* where it still has to happen */
+  bool in_handler, in_transport; /* the callbacks that still have to run a loop */
   int loops, woken;
   size_t ran;
 };
 
 static void loop_inside(struct nested *nested) {
   nested->loops++;
-  /* There is work for later, and more of it comes. */
+  /* Adds work that has to wait for the outer loop. */
   put(&nested->host->scene, NULL, "ben", "from inside");
   for (int64_t end = steady_ms() + 200, left; (left = end - steady_ms()) > 0;) {
     size_t ran = 4711;
-    if (!epoll_says(nested->host, (int)left)) continue;
+    if (!epoll_is_readable(nested->host, (int)left)) continue;
     nested->woken++;
     CHECK_RESULT(MSGQ_OK, msgq_poll(nested->host->scene.queue, 0, &ran));
     nested->ran += ran;
   }
 }
 
-static void loops_when_told(void *context, const msgq_event *event) {
+static void looping_handler(void *context, const msgq_event *event) {
   struct nested *nested = context;
   journal_event(&nested->host->scene.journal, event);
   if (event->kind != MSGQ_EVENT_STATUS || !nested->in_handler) return;
@@ -158,7 +160,7 @@ static void loops_when_told(void *context, const msgq_event *event) {
   loop_inside(nested);
 }
 
-static msgq_verdict loops_when_sending(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict looping_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   struct nested *nested = context;
   if (nested->in_transport) {
     nested->in_transport = false;
@@ -167,109 +169,109 @@ static msgq_verdict loops_when_sending(void *context, const msgq_delivery *deliv
   return stub_send(&nested->host->stub, delivery, out);
 }
 
-static void nest(bool in_handler, bool in_transport) {
+static void run_nested_loop(bool in_handler, bool in_transport) {
   struct host host;
   struct nested nested = { &host, in_handler, in_transport, 0, 0, 0 };
   int sent = 3 + (in_handler ? 1 : 0) + (in_transport ? 1 : 0);
   host_begin(&host, MSGQ_MODE_AUTO);
-  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, loops_when_told, &nested, NULL));
-  REQUIRE_OK(msgq_set_transport(host.scene.queue, loops_when_sending, &nested, NULL));
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, looping_handler, &nested, NULL));
+  REQUIRE_OK(msgq_set_transport(host.scene.queue, looping_send, &nested, NULL));
   for (int number = 0; number < 3; number++) put(&host.scene, NULL, "ana", "hello");
-  /* Whatever was told inside, the loop outside is woken for all that there is. */
-  while (steps_told(&host.scene.journal) < 3 * (size_t)sent) {
-    if (!CHECK(turn(&host, (int)check_patience_ms()))) break;
+  /* The outer loop is woken for all work. */
+  while (status_events(&host.scene.journal) < 3 * (size_t)sent) {
+    if (!CHECK(poll_once(&host, (int)check_timeout_ms()))) break;
   }
   CHECK_NUMBER((in_handler ? 1 : 0) + (in_transport ? 1 : 0), nested.loops);
   if (!CHECK(nested.woken <= 5 * nested.loops)) fprintf(stderr, "  woken %d times in 200 ms\n", nested.woken);
   CHECK_NUMBER(0, nested.ran);
-  turn_until_quiet(&host);
-  CHECK_NUMBER(3 * sent, steps_told(&host.scene.journal));
+  poll_until_idle(&host);
+  CHECK_NUMBER(3 * sent, status_events(&host.scene.journal));
   CHECK_NUMBER(sent, atomic_load(&host.stub.calls));
-  /* And it still is the next time. */
+  /* The descriptor still works afterwards. */
   put(&host.scene, NULL, "ana", "afterwards");
-  CHECK(epoll_says(&host, 0) && poll_says(&host) && select_says(&host));
-  turn_until_quiet(&host);
+  CHECK(epoll_is_readable(&host, 0) && poll_is_readable(&host) && select_is_readable(&host));
+  poll_until_idle(&host);
   CHECK_NUMBER(sent + 1, counts_of(&host.scene, NULL).sent);
   host_end(&host);
 }
 
-TEST(X7_a_loop_inside_a_callback_does_not_spin) {
-  nest(true, false);
-  nest(false, true);
-  nest(true, true);
+TEST(X7_an_event_loop_inside_a_callback_does_not_spin) {
+  run_nested_loop(true, false);
+  run_nested_loop(false, true);
+  run_nested_loop(true, true);
 }
 
-static void *turn_once(void *context) {
+static void *poll_in_thread(void *context) {
   struct looper *looper = context;
-  CHECK(turn(looper->host, (int)check_patience_ms()));
+  CHECK(poll_once(looper->host, (int)check_timeout_ms()));
   return NULL;
 }
 
-/* A loop inside a callback that goes on until it is told to stop. */
-struct dialogue {
+/* An event loop inside a callback that runs until `stopping` is set. */
+struct blocking_loop {
   struct host *host;
   atomic_bool inside, stopping;
   atomic_int woken;
 };
 
-static msgq_verdict dialogue_when_sending(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
-  struct dialogue *dialogue = context;
+static msgq_verdict blocking_loop_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct blocking_loop *loop = context;
   int64_t end = steady_ms() + 5000;
-  if (atomic_exchange(&dialogue->inside, true)) return stub_send(&dialogue->host->stub, delivery, out);
-  while (!atomic_load(&dialogue->stopping) && steady_ms() < end) {
-    if (!epoll_says(dialogue->host, 10)) continue;
-    atomic_fetch_add(&dialogue->woken, 1);
-    CHECK_RESULT(MSGQ_OK, msgq_poll(dialogue->host->scene.queue, 0, NULL));
+  if (atomic_exchange(&loop->inside, true)) return stub_send(&loop->host->stub, delivery, out);
+  while (!atomic_load(&loop->stopping) && steady_ms() < end) {
+    if (!epoll_is_readable(loop->host, 10)) continue;
+    atomic_fetch_add(&loop->woken, 1);
+    CHECK_RESULT(MSGQ_OK, msgq_poll(loop->host->scene.queue, 0, NULL));
   }
   return MSGQ_VERDICT_SENT;
 }
 
-TEST(X7_a_loop_inside_a_callback_leaves_the_descriptor_to_other_threads) {
+TEST(X7_an_event_loop_inside_a_callback_does_not_block_other_threads) {
   struct host host;
   struct looper looper = { &host, 0, NULL };
-  struct dialogue dialogue = { .host = &host };
+  struct blocking_loop blocking = { .host = &host };
   host_begin(&host, MSGQ_MODE_AUTO);
-  REQUIRE_OK(msgq_set_transport(host.scene.queue, dialogue_when_sending, &dialogue, NULL));
+  REQUIRE_OK(msgq_set_transport(host.scene.queue, blocking_loop_send, &blocking, NULL));
   REQUIRE_OK(msgq_set_event_handler(host.scene.queue, NULL, NULL, NULL));
   put(&host.scene, "a", "ana", "hello");
-  REQUIRE(pthread_create(&looper.thread, NULL, turn_once, &looper) == 0);
-  AWAIT(atomic_load(&dialogue.inside));
+  REQUIRE(pthread_create(&looper.thread, NULL, poll_in_thread, &looper) == 0);
+  AWAIT(atomic_load(&blocking.inside));
   REQUIRE_OK(msgq_set_event_handler(host.scene.queue, journal_event, &host.scene.journal, NULL));
   put(&host.scene, "b", "ben", "hello");
-  AWAIT(atomic_load(&dialogue.woken) > 0);
+  AWAIT(atomic_load(&blocking.woken) > 0);
   pause_ms(100);
-  /* This thread is in no callback: it is told, and tells the event. */
+  /* This thread runs no callback: the descriptor wakes it, and msgq_poll runs the handler. */
   struct pollfd watched = { .fd = msgq_fd(host.scene.queue), .events = POLLIN };
   CHECK_NUMBER(1, poll(&watched, 1, 2000));
   CHECK_RESULT(MSGQ_OK, msgq_poll(host.scene.queue, 0, NULL));
-  CHECK(steps_told(&host.scene.journal) >= 1);
-  atomic_store(&dialogue.stopping, true);
+  CHECK(status_events(&host.scene.journal) >= 1);
+  atomic_store(&blocking.stopping, true);
   pthread_join(looper.thread, NULL);
-  CHECK(atomic_load(&dialogue.woken) < 100);
-  turn_until_quiet(&host);
+  CHECK(atomic_load(&blocking.woken) < 100);
+  poll_until_idle(&host);
   CHECK_NUMBER(2, counts_of(&host.scene, NULL).sent);
   host_end(&host);
 }
 
-TEST(X7_a_loop_beside_a_callback_is_woken) {
+TEST(X7_an_event_loop_is_woken_while_another_thread_runs_a_callback) {
   struct host host;
   struct looper looper = { &host, 0, NULL };
   host_begin(&host, MSGQ_MODE_AUTO);
   put(&host.scene, "a", "ana", "hello");
-  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, NULL, NULL, NULL)); /* one transport's call is all there is to do */
+  REQUIRE_OK(msgq_set_event_handler(host.scene.queue, NULL, NULL, NULL)); /* so that the transport call is the only work */
   atomic_store(&host.stub.held, true);
-  REQUIRE(pthread_create(&looper.thread, NULL, turn_once, &looper) == 0);
+  REQUIRE(pthread_create(&looper.thread, NULL, poll_in_thread, &looper) == 0);
   AWAIT(atomic_load(&host.stub.inside) == 1);
-  CHECK(!epoll_says(&host, 0));
+  CHECK(!epoll_is_readable(&host, 0));
   REQUIRE_OK(msgq_set_event_handler(host.scene.queue, journal_event, &host.scene.journal, NULL));
   put(&host.scene, "b", "ben", "hello");
-  CHECK(epoll_says(&host, (int)check_patience_ms()));
-  turn_until_quiet(&host);
-  CHECK(steps_told(&host.scene.journal) >= 1); /* while the other is inside */
+  CHECK(epoll_is_readable(&host, (int)check_timeout_ms()));
+  poll_until_idle(&host);
+  CHECK(status_events(&host.scene.journal) >= 1); /* while the transport call is running */
   CHECK_NUMBER(1, atomic_load(&host.stub.inside));
   atomic_store(&host.stub.held, false);
   pthread_join(looper.thread, NULL);
-  turn_until_quiet(&host);
+  poll_until_idle(&host);
   CHECK_NUMBER(2, counts_of(&host.scene, NULL).sent);
   host_end(&host);
 }

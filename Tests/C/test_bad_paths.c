@@ -1,5 +1,4 @@
-/* Places that are no place for a store: refused by name, and left as they are. */
-#include <fcntl.h>
+/* Paths and files that msgq_open refuses and leaves unchanged. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "files.h"
 #include "scene.h"
 
-/* Opens the path and checks the answer, and that the directory has no entry more or less. */
+/* Opens the path, and checks the result and that the number of files in the directory is unchanged. */
 static void refuse(const struct scene *scene, msgq_result expected, const char *path) {
   msgq_queue *queue = NULL;
   size_t entries = directory_entries(scene->directory);
@@ -22,7 +21,7 @@ static void refuse(const struct scene *scene, msgq_result expected, const char *
   CHECK_NUMBER(entries, directory_entries(scene->directory));
 }
 
-/* The same for a file, which keeps every byte. */
+/* The same, and checks that the file is unchanged. */
 static void refuse_file(const struct scene *scene, msgq_result expected, const char *path) {
   struct file_copy before = file_read(path);
   refuse(scene, expected, path);
@@ -30,14 +29,14 @@ static void refuse_file(const struct scene *scene, msgq_result expected, const c
   file_copy_free(&before);
 }
 
-/* A store with one message in it, closed. */
+/* Makes a closed store with one message. */
 static void make_store(struct scene *scene) {
   scene_open(scene);
   put(scene, "a", "ana", "hello");
   scene_close(scene);
 }
 
-TEST(bad_place_names) {
+TEST(bad_path_empty_in_memory_or_not_utf8) {
   struct scene scene;
   char home[4096];
   scene_begin(&scene);
@@ -49,8 +48,8 @@ TEST(bad_place_names) {
   scene_end(&scene);
 }
 
-/* Debian's SQLite takes such a name as an address of a database in memory. */
-TEST(bad_place_name_that_looks_like_an_address) {
+/* SQLite of Debian takes such a name as the URI of an in-memory database. */
+TEST(bad_path_that_looks_like_a_uri) {
   struct scene scene;
   char home[4096];
   msgq_queue *queue = NULL;
@@ -63,7 +62,7 @@ TEST(bad_place_name_that_looks_like_an_address) {
   scene_end(&scene);
 }
 
-TEST(bad_place_without_a_parent_directory) {
+TEST(bad_path_without_a_parent_directory) {
   struct scene scene;
   msgq_queue *queue = NULL;
   scene_begin(&scene);
@@ -72,29 +71,29 @@ TEST(bad_place_without_a_parent_directory) {
   scene_end(&scene);
 }
 
-TEST(bad_place_directory) {
+TEST(bad_path_directory) {
   struct scene scene;
   scene_begin(&scene);
   refuse(&scene, MSGQ_PERMISSION, scene.directory);
   scene_end(&scene);
 }
 
-TEST(bad_place_fifo) {
+TEST(bad_path_fifo) {
   struct scene scene;
   scene_begin(&scene);
   REQUIRE(mkfifo(scene.path, 0600) == 0);
-  refuse(&scene, MSGQ_PERMISSION, scene.path); /* and does not wait for a writer */
+  refuse(&scene, MSGQ_PERMISSION, scene.path); /* without waiting for a writer */
   scene_end(&scene);
 }
 
-TEST(bad_place_device) {
+TEST(bad_path_device) {
   struct scene scene;
   scene_begin(&scene);
   refuse(&scene, MSGQ_PERMISSION, "/dev/null");
   scene_end(&scene);
 }
 
-TEST(bad_place_symbolic_link) {
+TEST(bad_path_symbolic_link) {
   struct scene scene;
   scene_begin(&scene);
   make_store(&scene);
@@ -107,30 +106,17 @@ TEST(bad_place_symbolic_link) {
   scene_end(&scene);
 }
 
-TEST(bad_place_hard_link) {
-  struct scene scene;
-  scene_begin(&scene);
-  make_store(&scene);
-  const char *second = scene_file(&scene, "second.db");
-  REQUIRE(link(scene.path, second) == 0);
-  refuse_file(&scene, MSGQ_PERMISSION, scene.path);
-  refuse_file(&scene, MSGQ_PERMISSION, second);
-  REQUIRE(unlink(second) == 0);
-  scene_open(&scene);
-  scene_end(&scene);
-}
-
-TEST(bad_place_directory_that_others_may_write) {
+TEST(bad_path_directory_writable_by_others) {
   struct scene scene;
   scene_begin(&scene);
   REQUIRE(chmod(scene.directory, 0777) == 0);
   refuse(&scene, MSGQ_PERMISSION, scene.path);
-  REQUIRE(chmod(scene.directory, 01777) == 0); /* as /tmp: nobody renames another's file there */
+  REQUIRE(chmod(scene.directory, 01777) == 0); /* sticky as /tmp: users cannot rename files of others */
   make_store(&scene);
   scene_end(&scene);
 }
 
-TEST(bad_place_file_of_another_user) {
+TEST(bad_path_file_of_another_user) {
   struct scene scene;
   scene_begin(&scene);
   make_store(&scene);
@@ -138,13 +124,13 @@ TEST(bad_place_file_of_another_user) {
     REQUIRE(chown(scene.path, 65534, (gid_t)-1) == 0);
     refuse_file(&scene, MSGQ_PERMISSION, scene.path);
   } else {
-    /* Only root can give a file away; but root's own are everywhere. */
+    /* Only root can change the owner of a file; this file belongs to root. */
     refuse(&scene, MSGQ_PERMISSION, "/etc/passwd");
   }
   scene_end(&scene);
 }
 
-/* Root may write anywhere, so a process of nobody's does the opening. */
+/* Opens the path in a process of user nobody, because root may write everywhere. */
 static void open_as_nobody(msgq_result expected, const char *path) {
   char detail[256];
   struct child child = child_start("open-as-nobody", path, "");
@@ -152,7 +138,7 @@ static void open_as_nobody(msgq_result expected, const char *path) {
   if (!CHECK_NUMBER(expected, child_wait(&child))) fprintf(stderr, "  %s\n", detail);
 }
 
-TEST(bad_place_read_only) {
+TEST(bad_path_read_only) {
   struct scene scene;
   bool root = geteuid() == 0;
   scene_begin(&scene);
@@ -173,7 +159,7 @@ TEST(bad_place_read_only) {
   scene_end(&scene);
 }
 
-TEST(bad_place_of_a_backup) {
+TEST(bad_path_of_a_backup) {
   struct scene scene;
   scene_begin_open(&scene);
   put(&scene, "a", "ana", "hello");
@@ -186,8 +172,8 @@ TEST(bad_place_of_a_backup) {
   scene_end(&scene);
 }
 
-TEST(bad_place_file_that_is_no_store) {
-  static const char text[] = "Dear diary, this file is no database.\n";
+TEST(bad_path_file_that_is_not_a_store) {
+  static const char text[] = "This file is not a database.\n";
   struct scene scene;
   char zeros[8192] = "";
   scene_begin(&scene);
@@ -197,7 +183,7 @@ TEST(bad_place_file_that_is_no_store) {
   refuse_file(&scene, MSGQ_CORRUPT, scene.path);
   file_write(scene.path, zeros, sizeof zeros);
   refuse_file(&scene, MSGQ_CORRUPT, scene.path);
-  file_write(scene.path, "SQLite format 3", 16); /* and nothing after it */
+  file_write(scene.path, "SQLite format 3", 16); /* the magic number alone */
   refuse_file(&scene, MSGQ_CORRUPT, scene.path);
   scene_end(&scene);
 }
@@ -209,7 +195,7 @@ static void run_sql(const char *path, const char *sql) {
   CHECK(sqlite3_close(store) == SQLITE_OK);
 }
 
-TEST(bad_place_database_of_another_program) {
+TEST(bad_path_database_of_another_program) {
   struct scene scene;
   scene_begin(&scene);
   run_sql(scene.path, "CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')");
@@ -221,7 +207,7 @@ TEST(bad_place_database_of_another_program) {
   scene_end(&scene);
 }
 
-TEST(bad_place_database_of_another_program_in_wal_mode) {
+TEST(bad_path_database_of_another_program_in_wal_mode) {
   struct scene scene;
   scene_begin(&scene);
   run_sql(scene.path, "PRAGMA journal_mode = WAL; CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')");
@@ -229,7 +215,7 @@ TEST(bad_place_database_of_another_program_in_wal_mode) {
   scene_end(&scene);
 }
 
-TEST(bad_place_store_with_a_foreign_table) {
+TEST(bad_path_store_with_an_unknown_table) {
   struct scene scene;
   scene_begin(&scene);
   make_store(&scene);
@@ -238,7 +224,7 @@ TEST(bad_place_store_with_a_foreign_table) {
   scene_end(&scene);
 }
 
-TEST(bad_place_store_that_was_cut_off) {
+TEST(bad_path_truncated_store) {
   struct scene scene;
   scene_begin(&scene);
   make_store(&scene);
@@ -246,24 +232,5 @@ TEST(bad_place_store_that_was_cut_off) {
   refuse_file(&scene, MSGQ_CORRUPT, scene.path);
   REQUIRE(truncate(scene.path, 100) == 0);
   refuse_file(&scene, MSGQ_CORRUPT, scene.path);
-  scene_end(&scene);
-}
-
-TEST(bad_place_store_of_a_later_version) {
-  struct scene scene;
-  unsigned char version[4];
-  scene_begin(&scene);
-  make_store(&scene);
-  /* user_version: bytes 60 to 63 of an SQLite file, big-endian. */
-  int file = open(scene.path, O_RDWR | O_CLOEXEC);
-  REQUIRE(file >= 0 && pread(file, version, 4, 60) == 4);
-  CHECK(version[0] == 0 && version[3] != 0);
-  unsigned char later[4] = { 0, 0, 0x7f, 0xff };
-  REQUIRE(pwrite(file, later, 4, 60) == 4 && close(file) == 0);
-  refuse_file(&scene, MSGQ_TOO_NEW, scene.path);
-  file = open(scene.path, O_RDWR | O_CLOEXEC);
-  REQUIRE(file >= 0 && pwrite(file, version, 4, 60) == 4 && close(file) == 0);
-  scene_open(&scene);
-  CHECK_NUMBER(1, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }

@@ -1,4 +1,4 @@
-/* What comes while a message is being sent, or too late: edits, deletes, answers, receipts. */
+/* Edits, clears, answers and receipts during an attempt or after it. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 static const int64_t one_hour[] = { 3600000 };
 
-/* One message in conversation ana, whose attempt is under way until the receiver is let go. */
+/* Enqueues one message whose attempt stays in flight until the receiver answers. */
 static void begin_sending(struct post *post) {
   post_begin(post);
   post->scene.options.mode = MSGQ_MODE_AUTO;
@@ -21,7 +21,7 @@ static void begin_sending(struct post *post) {
   AWAIT(receiver_requests(post->receiver, "a") == 1);
 }
 
-TEST(X6_an_edit_in_mid_attempt_is_refused_and_possible_afterwards) {
+TEST(X6_an_edit_during_an_attempt_is_refused_and_possible_afterwards) {
   struct post post;
   char body[64];
   begin_sending(&post);
@@ -42,7 +42,7 @@ TEST(X6_an_edit_in_mid_attempt_is_refused_and_possible_afterwards) {
   post_end(&post);
 }
 
-TEST(X6_a_clear_in_mid_attempt_lets_a_success_stand) {
+TEST(X6_a_clear_during_an_attempt_keeps_a_success) {
   struct post post;
   begin_sending(&post);
   put(&post.scene, "b", "ana", "behind it");
@@ -56,7 +56,7 @@ TEST(X6_a_clear_in_mid_attempt_lets_a_success_stand) {
   post_end(&post);
 }
 
-TEST(X6_a_clear_in_mid_attempt_removes_what_did_not_get_through) {
+TEST(X6_a_clear_during_an_attempt_removes_a_failed_message) {
   static const int statuses[] = { 503, 400 };
   for (size_t index = 0; index < 2; index++) {
     struct post post;
@@ -69,7 +69,7 @@ TEST(X6_a_clear_in_mid_attempt_removes_what_did_not_get_through) {
     AWAIT(journal_last(&post.scene.journal, MSGQ_EVENT_DELETED, &entry) && strcmp(entry.id, "a") == 0);
     CHECK(counts_of(&post.scene, NULL).queued == 0 && counts_of(&post.scene, NULL).failed == 0);
     CHECK_NUMBER(0, counts_of(&post.scene, NULL).unsent_bytes);
-    put(&post.scene, "c", "ana", "life goes on");
+    put(&post.scene, "c", "ana", "next message");
     AWAIT(status_of(&post.scene, "c") == MSGQ_STATUS_SENT);
     CHECK_NUMBER(1, receiver_requests(post.receiver, "a"));
     post_end(&post);
@@ -78,7 +78,7 @@ TEST(X6_a_clear_in_mid_attempt_removes_what_did_not_get_through) {
 
 enum { body_size = 20000 };
 
-/* A transport that takes its time over the body: every byte of it is to be the same. */
+/* A transport that reads the body slowly and checks that all bytes are equal. */
 struct reader {
   atomic_int calls;
   atomic_int mixed;
@@ -98,7 +98,7 @@ static msgq_verdict read_slowly(void *context, const msgq_delivery *delivery, ms
   return atomic_fetch_add(&reader->calls, 1) < 30 ? MSGQ_VERDICT_RETRY : MSGQ_VERDICT_SENT;
 }
 
-TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
+TEST(X6_no_attempt_mixes_old_and_new_bodies) {
   int64_t ladder[64];
   static char body[body_size + 1];
   struct scene scene;
@@ -113,9 +113,9 @@ TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
   put(&scene, "a", "ana", body);
   REQUIRE_OK(msgq_set_transport(scene.queue, read_slowly, &reader, NULL));
   int edits = 0, refused = 0;
-  int64_t end = steady_ms() + check_patience_ms();
-  for (int turn = 0; status_of(&scene, "a") != MSGQ_STATUS_SENT && steady_ms() < end; turn++) {
-    memset(body, 'a' + turn % 26, body_size);
+  int64_t end = steady_ms() + check_timeout_ms();
+  for (int round = 0; status_of(&scene, "a") != MSGQ_STATUS_SENT && steady_ms() < end; round++) {
+    memset(body, 'a' + round % 26, body_size);
     msgq_result result = msgq_edit(scene.queue, "a", body, body_size);
     CHECK(result == MSGQ_OK || result == MSGQ_BUSY || result == MSGQ_CONFLICT);
     if (result == MSGQ_OK) edits++;
@@ -129,7 +129,7 @@ TEST(X6_no_attempt_carries_a_mix_of_old_and_new) {
 
 /* ------------------------------------------------------------------ late answers */
 
-/* Two messages of one conversation; the first one's attempt has timed out and waits an hour for its retry. */
+/* Enqueues two messages of one conversation. The attempt of the first one has timed out, and its retry is due in one hour. */
 static uint64_t begin_late(struct scene *scene, struct stub *stub) {
   scene_begin(scene);
   scene->options.mode = MSGQ_MODE_AUTO;
@@ -144,7 +144,7 @@ static uint64_t begin_late(struct scene *scene, struct stub *stub) {
   return atomic_load(&stub->token);
 }
 
-TEST(X8_a_late_success_frees_those_behind_it) {
+TEST(X8_a_late_success_unblocks_the_next_message) {
   struct scene scene;
   struct stub stub;
   uint64_t token = begin_late(&scene, &stub);
@@ -154,7 +154,7 @@ TEST(X8_a_late_success_frees_those_behind_it) {
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a"));
   AWAIT(status_of(&scene, "b") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(2, atomic_load(&stub.calls));
-  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, token, &outcome)); /* a second one */
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, token, &outcome)); /* a second answer */
   char path[128];
   AWAIT(journal_reached(&scene.journal, "a", MSGQ_STATUS_SENT));
   journal_path(&scene.journal, "a", path, sizeof path);
@@ -162,7 +162,7 @@ TEST(X8_a_late_success_frees_those_behind_it) {
   scene_end(&scene);
 }
 
-TEST(X8_a_late_success_while_the_next_attempt_is_under_way_does_not_count) {
+TEST(X8_a_late_success_during_the_next_attempt_does_not_count) {
   struct scene scene;
   struct stub stub;
   uint64_t first = begin_late(&scene, &stub);
@@ -178,7 +178,7 @@ TEST(X8_a_late_success_while_the_next_attempt_is_under_way_does_not_count) {
   scene_end(&scene);
 }
 
-TEST(X8_a_late_answer_for_what_is_gone_changes_nothing) {
+TEST(X8_a_late_answer_for_a_deleted_message_changes_nothing) {
   struct scene scene;
   struct stub stub;
   uint64_t token = begin_late(&scene, &stub);
@@ -191,7 +191,7 @@ TEST(X8_a_late_answer_for_what_is_gone_changes_nothing) {
   scene_end(&scene);
 }
 
-TEST(X8_a_transport_that_hangs_and_then_succeeds_counts) {
+TEST(X8_a_success_of_a_transport_that_hung_counts) {
   struct scene scene;
   struct stub stub;
   scene_begin(&scene);
@@ -246,17 +246,17 @@ TEST(A9_receipts_early_late_twice_and_out_of_order) {
   post_end(&post);
 }
 
-/* ------------------------------------------------------------------ failed ones */
+/* ------------------------------------------------------------------ failed messages */
 
-TEST(R2_a_failed_message_has_all_that_its_buttons_need) {
+TEST(R2_a_failed_message_has_the_data_for_retry_and_delete) {
   struct post post;
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
   post_begin_open(&post);
   receiver_answer(post.receiver, "may-pass", 503, 1, NULL);
-  receiver_answer(post.receiver, "for-good", 422, 1, NULL);
+  receiver_answer(post.receiver, "permanent", 422, 1, NULL);
   put(&post.scene, "may-pass", "ana", "one");
-  put(&post.scene, "for-good", "ben", "two");
+  put(&post.scene, "permanent", "ben", "two");
   drain(&post.scene);
   filter.statuses = MSGQ_STATUS_BIT(MSGQ_STATUS_FAILED);
   REQUIRE_OK(msgq_list(post.scene.queue, &filter, &page));
@@ -270,16 +270,16 @@ TEST(R2_a_failed_message_has_all_that_its_buttons_need) {
     CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, message->id));
   }
   msgq_list_free(page);
-  /* Cancel is no call at all. Retry and Delete: */
+  /* The button Cancel needs no call. */
   CHECK_RESULT(MSGQ_OK, msgq_retry(post.scene.queue, "may-pass"));
-  CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "for-good"));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(post.scene.queue, "permanent"));
   AWAIT(status_of(&post.scene, "may-pass") == MSGQ_STATUS_SENT);
-  CHECK_NUMBER(-1, status_of(&post.scene, "for-good"));
+  CHECK_NUMBER(-1, status_of(&post.scene, "permanent"));
   CHECK_NUMBER(0, counts_of(&post.scene, NULL).failed);
   post_end(&post);
 }
 
-TEST(R7_what_is_being_retried_right_now_can_be_seen) {
+TEST(R7_messages_in_retry_are_listed_as_sending) {
   struct post post;
   msgq_page *page = NULL;
   msgq_filter filter = MSGQ_FILTER_INIT;
@@ -304,7 +304,7 @@ TEST(R7_what_is_being_retried_right_now_can_be_seen) {
   REQUIRE_OK(msgq_list(post.scene.queue, &filter, &page));
   REQUIRE(msgq_list_size(page) == 1);
   const msgq_message *message = msgq_list_at(page, 0);
-  CHECK(message->status == MSGQ_STATUS_SENDING && message->attempts == 2); /* a second attempt: a retry */
+  CHECK(message->status == MSGQ_STATUS_SENDING && message->attempts == 2); /* the second attempt */
   msgq_list_free(page);
   CHECK_NUMBER(MSGQ_REASON_SENDING, reason_of(&post.scene, "a"));
   CHECK_NUMBER(MSGQ_REASON_FAILED, reason_of(&post.scene, "b"));
@@ -319,7 +319,7 @@ TEST(R7_what_is_being_retried_right_now_can_be_seen) {
   post_end(&post);
 }
 
-TEST(X2_an_attempt_under_way_is_in_the_ledger) {
+TEST(X2_an_attempt_in_flight_is_in_the_ledger) {
   struct post post;
   msgq_ledger *ledger = NULL;
   int64_t before = wall_ms();
@@ -340,7 +340,7 @@ TEST(X2_an_attempt_under_way_is_in_the_ledger) {
   post_end(&post);
 }
 
-TEST(X2_the_ledger_knows_what_surely_did_not_arrive) {
+TEST(X2_the_ledger_says_which_attempts_did_not_arrive) {
   static const struct {
     int status;
     msgq_attempt_outcome outcome;
@@ -380,14 +380,14 @@ TEST(X2_the_ledger_knows_what_surely_did_not_arrive) {
   post_end(&post);
 }
 
-static msgq_verdict meet_a_refused_connection(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+static msgq_verdict refuse_connection(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
   (void)delivery;
   out->kind = MSGQ_FAILURE_NETWORK;
   out->not_sent = *(const bool *)context;
   return MSGQ_VERDICT_RETRY;
 }
 
-TEST(X2_a_transport_says_that_a_message_was_surely_not_sent) {
+TEST(X2_a_transport_can_report_that_a_message_was_not_sent) {
   static bool not_sent[] = { false, true };
   for (int index = 0; index < 2; index++) {
     struct scene scene;
@@ -395,7 +395,7 @@ TEST(X2_a_transport_says_that_a_message_was_surely_not_sent) {
     scene_begin(&scene);
     scene.options.mode = MSGQ_MODE_MANUAL;
     scene_open(&scene);
-    REQUIRE_OK(msgq_set_transport(scene.queue, meet_a_refused_connection, &not_sent[index], NULL));
+    REQUIRE_OK(msgq_set_transport(scene.queue, refuse_connection, &not_sent[index], NULL));
     put(&scene, "a", "ana", "hello");
     drain(&scene);
     AWAIT(status_of(&scene, "a") == MSGQ_STATUS_FAILED);
