@@ -112,7 +112,7 @@ public final class Simulation {
             // Nobody hears what was said to a process that has ended.
             guard crashes == recorder.crashes else { return }
             recorder.ended(place, at: time, MessageQueue.Outcome(engine: outcome))
-            if let flight = engine.core.open(token) {
+            if let flight = engine.core.openFlight(token) {
                 try engine.end(flight, outcome)
             } else {
                 _ = engine.answerLate(token, outcome)

@@ -100,7 +100,7 @@ final class Changes {
             while try transactions.run(durable: true, { () throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4) }) > 0 {}
             try clear(name, flights, isTried: false)
         }
-        for flight in flights { context.core.doom(flight.token) }
+        for flight in flights { context.core.markCleared(flight.token) }
         store.scrub()
         context.core.scheduler.cleared(name, context.ports.moment)
         for conversation in name.map({ [$0] }) ?? context.core.scheduler.blockedConversations { writes.refreshBlock(conversation) }
@@ -111,7 +111,7 @@ final class Changes {
     private func clear(_ name: Name?, _ flights: [Flight], isTried: Bool) throws(QueueError) {
         try transactions.run(durable: true, room: isTried ? .inLog : .kept, isTried: isTried) { () throws(QueueError) in
             for flight in flights {
-                guard let row = context.core.flying[flight.token] else { continue }
+                guard let row = context.core.rowsInFlight[flight.token] else { continue }
                 var progress = row.progress
                 progress.doomed = true
                 try store.update(row, to: progress)
@@ -139,7 +139,7 @@ final class Changes {
 
     /// Puts the next ones back. False: there are no more.
     func putBack(_ retry: inout Retry) throws(QueueError) -> Bool {
-        guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "there is no transport to send with") }
+        guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         guard context.core.scheduler.network.isOnline || context.options.mode == .auto else { return false }
         try writes.requireSaved()
         retry.through = min(retry.through, store.lastSequence)

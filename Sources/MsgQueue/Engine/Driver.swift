@@ -91,7 +91,7 @@ final class Driver: @unchecked Sendable {
         while true {
             noticeSleep()
             let now = ports.moment
-            if writes.hasUnsaved, now.mono >= context.core.scheduler.storageUntil { writes.saveUnsaved() }
+            if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
             switch step {
             case .start, .wait: return step
@@ -116,7 +116,7 @@ final class Driver: @unchecked Sendable {
                 }
             case .endUnreachable(let conversation, let sequence, let hand):
                 writes.attempt { () throws(QueueError) in
-                    try writes.withRow(sequence, conversation, now) { context.core.wishEnded($0, sequence, conversation, hand, now) }
+                    try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }
             case .timeOut(let token): writes.perform(context.core.timedOut(token, now, random: ports.fraction))
             case .finish(let stop):
@@ -138,7 +138,7 @@ final class Driver: @unchecked Sendable {
         let asleep = ports.asleep()
         // The clocks are not read at one instant.
         guard asleep - asleepBefore > 100 else { return }
-        context.core.scheduler.slept(asleep - asleepBefore)
+        context.core.scheduler.machineSlept(asleep - asleepBefore)
         asleepBefore = asleep
     }
 
@@ -192,7 +192,7 @@ final class Driver: @unchecked Sendable {
             } catch {
                 writes.giveUp(error)
             }
-            guard ports.mono() >= context.core.scheduler.storageUntil else { return nil }
+            guard ports.mono() >= context.core.scheduler.storageRetryAt else { return nil }
             triesLeft -= 1
             guard triesLeft > 0 else {
                 health.pause(QueueError(.storage, "the beginning of an attempt could not be written"))
@@ -254,7 +254,7 @@ final class Driver: @unchecked Sendable {
     /// The transport's call came back.
     private func returned(_ flight: Flight, _ outcome: Outcome) {
         guard context.phase != .closed else { return }
-        let isAnswered = context.core.open(flight.token) == nil
+        let isAnswered = context.core.openFlight(flight.token) == nil
         context.core.scheduler.callReturned(flight.token, ports.moment)
         guard outcome.verdict != .pending else { return }
         if !isAnswered {
@@ -269,8 +269,8 @@ final class Driver: @unchecked Sendable {
 
     /// The answer to an attempt that the transport left pending.
     func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        guard context.core.hasMade(token) else { throw QueueError(.notFound, "there is no attempt \(token)") }
-        if let flight = context.core.open(token) {
+        guard context.core.hasIssued(token) else { throw QueueError(.notFound, "there is no attempt \(token)") }
+        if let flight = context.core.openFlight(token) {
             end(flight, outcome)
             writes.commit()
         } else {
@@ -296,7 +296,7 @@ final class Driver: @unchecked Sendable {
         try transactions.counting(1) { () throws(QueueError) in
             try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
         }
-        writes.perform(context.core.answeredLate(token, row, now))
+        writes.perform(context.core.lateSuccessSaved(token, row, now))
     }
 
     // MARK: Callbacks

@@ -75,7 +75,7 @@ package final class Engine: @unchecked Sendable {
         try writes.recover()
         if let hold = store.hold {
             let due = Due(at: hold.until, delay: hold.delay, boot: hold.boot, uptime: hold.uptime)
-            context.core.scheduler.limit(until: due.end(context.core.opening), context.core.opening.moment)
+            context.core.scheduler.hold(until: due.end(context.core.opening), context.core.opening.moment)
         }
         try maintenance.findExpiry()
         guard context.options.finalFailure == .block else { return }

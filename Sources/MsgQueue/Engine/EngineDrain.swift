@@ -18,7 +18,7 @@ extension Engine {
         if let conversation { try DraftRule.check(conversation: conversation) }
         let name = conversation.map { Name($0) }
         return try changing { () throws(QueueError) in
-            guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "there is no transport to send with") }
+            guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
             // A person who asks does not wait until the store is tried again.
             if health.trouble != nil { context.core.scheduler.storageFailed(until: 0) }
             let now = context.ports.moment

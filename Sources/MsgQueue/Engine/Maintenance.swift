@@ -44,7 +44,7 @@ final class Maintenance {
             let now = context.ports.moment
             due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
         }
-        return max(due, context.core.scheduler.storageUntil, restsUntil)
+        return max(due, context.core.scheduler.storageRetryAt, restsUntil)
     }
 
     /// What the store did not take yet comes first: its rows are not what they will be.
@@ -60,7 +60,7 @@ final class Maintenance {
     func run(_ writes: PendingWrites, _ transactions: Transactions) {
         let now = context.ports.moment
         guard now.mono >= dueAt || now.wall >= nextExpiry else { return }
-        guard isPossible(writes), now.mono >= max(context.core.scheduler.storageUntil, restsUntil) else { return }
+        guard isPossible(writes), now.mono >= max(context.core.scheduler.storageRetryAt, restsUntil) else { return }
         do throws(QueueError) {
             if now.wall >= nextExpiry { try expireAll(writes, now) }
             guard now.mono >= dueAt else { return }
@@ -111,7 +111,7 @@ final class Maintenance {
     /// Messages that an index does not know would wait for ever: looked for once, in steps, soon after the opening.
     func compareIndexes(_ writes: PendingWrites) {
         let now = context.ports.moment
-        guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageUntil else { return }
+        guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageRetryAt else { return }
         comparisonAt = now.mono + Self.comparisonPause
         guard !store.compareQueuedIndexes() else { return }
         guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }

@@ -13,9 +13,9 @@ extension QueueReader {
     private func text(_ reason: Explanation.Reason, _ until: Int64, _ row: Row, _ now: Moment) throws(QueueError) -> String {
         if reason == .noTransport, options.readOnly { return Words.readOnly }
         if reason == .next, let hung = hungCalls { return Words.hung(hung) }
-        let place = try place(of: row)
-        let wait = context.core.scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
-        let connected = reason == .offline ? try waitWhenConnected(row, place: place, now) : nil
+        let ahead = try messagesAhead(of: row)
+        let wait = context.core.scheduler.wait(reason, until: until, row.sequence, row.conversation, ahead: ahead)
+        let connected = reason == .offline ? try waitWhenConnected(row, ahead: ahead, now) : nil
         return Words.explanation(wait, connected: connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now))
     }
 
@@ -28,7 +28,7 @@ extension QueueReader {
     }
 
     /// Where a batch limits what goes in one run: how many queued messages are before it; Int.max: not known to be fewer than a batch.
-    private func place(of row: Row) throws(QueueError) -> Int {
+    private func messagesAhead(of row: Row) throws(QueueError) -> Int {
         guard options.drainBatch > 0 else { return 0 }
         let counted = min(options.drainBatch, Scheduler.scanChunk)
         let sending = writes.sendingPlaces
@@ -37,8 +37,8 @@ extension QueueReader {
     }
 
     /// What a message that waits for a connection waits for then.
-    private func waitWhenConnected(_ row: Row, place: Int, _ now: Moment) throws(QueueError) -> Wait {
-        let connected = context.core.scheduler.connected(now, place: place)
+    private func waitWhenConnected(_ row: Row, ahead: Int, _ now: Moment) throws(QueueError) -> Wait {
+        let connected = context.core.scheduler.assumingOnline(now, ahead: ahead)
         let (reason, until, holder) = try reason(row, connected, now)
         // Who goes as soon as another has gone, goes when connected.
         if reason == .behind, let holder, let first = try store.row(at: holder, .none), first.sequence != row.sequence,
@@ -46,7 +46,7 @@ extension QueueReader {
         {
             return Wait(reason: connected.budget > 0 ? .next : .trigger, isInTurn: true)
         }
-        return connected.wait(reason, until: until, row.sequence, row.conversation, place: place)
+        return connected.wait(reason, until: until, row.sequence, row.conversation, ahead: ahead)
     }
 
     private func reason(

@@ -6,7 +6,7 @@ extension QueueReader {
         // It may have expired a moment ago, and the timer has not said so yet.
         let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
         var wait = context.core.scheduler.wait(queued: store.totals.queued, hasStart: context.hasStart, now)
-        if store.totals.queued > 0, context.core.scheduler.needsLook(wait) { wait = context.core.scheduler.wait(wait, look(nil), now) }
+        if store.totals.queued > 0, context.core.scheduler.needsSample(wait) { wait = context.core.scheduler.wait(wait, sample(nil), now) }
         return QueueState(
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
             isPaused: context.core.scheduler.isPaused,
@@ -37,22 +37,22 @@ extension QueueReader {
 
     /// How many of the queued messages, of all or of one conversation, the engine goes through now.
     private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
-        switch context.core.scheduler.scopeUnderWay(now) {
+        switch context.core.scheduler.activeScope(now) {
         case .nothing: return 0
-        case .everything: return counts.sending > 0 || context.core.scheduler.session != nil ? going(conversation, now) : 0
-        case .conversation(let drained): return conversation == nil || drained == conversation ? going(drained, now) : 0
+        case .everything: return counts.sending > 0 || context.core.scheduler.session != nil ? startableCount(conversation, now) : 0
+        case .conversation(let drained): return conversation == nil || drained == conversation ? startableCount(drained, now) : 0
         }
     }
 
-    private func going(_ conversation: Name?, _ now: Moment) -> Int64 {
-        look(conversation).map { context.core.scheduler.going($0, now) } ?? 0
+    private func startableCount(_ conversation: Name?, _ now: Moment) -> Int64 {
+        sample(conversation).map { context.core.scheduler.startableCount($0, now) } ?? 0
     }
 
     /// The first queued messages, of all or of one conversation; nil: the store cannot be read, which its next write reports.
-    private func look(_ conversation: Name?) -> Look? {
+    private func sample(_ conversation: Name?) -> QueueSample? {
         do throws(QueueError) {
-            guard let conversation else { return Look(try store.queued(after: 0, limit: Look.limit)) }
-            return Look(try store.queued(in: conversation, after: 0, limit: Look.limit).map { (conversation, $0) })
+            guard let conversation else { return QueueSample(try store.queued(after: 0, limit: QueueSample.limit)) }
+            return QueueSample(try store.queued(in: conversation, after: 0, limit: QueueSample.limit).map { (conversation, $0) })
         } catch {
             return nil
         }

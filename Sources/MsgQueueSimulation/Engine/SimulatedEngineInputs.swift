@@ -127,7 +127,7 @@ extension SimulatedEngine {
         }.map(\.sequence)
         for sequence in removed { store.delete(sequence) }
         guard commit() else { return nil }
-        for flight in open { core.doom(flight.token) }
+        for flight in open { core.markCleared(flight.token) }
         scheduler.cleared(conversation, now)
         for name in conversation.map({ [$0] }) ?? scheduler.blockedConversations { refreshBlock(name) }
         return removed
@@ -148,7 +148,7 @@ extension SimulatedEngine {
         else { return false }
         store.update(flight.sequence) { $0.progress = progress }
         guard commit() else { return false }
-        follow(core.answeredLate(token, message.row, now))
+        follow(core.lateSuccessSaved(token, message.row, now))
         return true
     }
 

@@ -53,7 +53,7 @@ extension SimulatedEngine {
             scheduler.sought(rows, complete: rows.count < limit, now)
         case .endUnreachable(let conversation, let sequence, let hand):
             try observer?.endsUnreachable(sequence, hand)
-            try perform(core.wishEnded(store[sequence]?.row, sequence, conversation, hand, now))
+            try perform(core.requestAborted(store[sequence]?.row, sequence, conversation, hand, now))
         case .timeOut(let token): try timeOut(token)
         case .finish(let stop): try finish(stop)
         case .raisePrompt:
