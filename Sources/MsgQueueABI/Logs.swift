@@ -22,7 +22,7 @@ public func msgq_set_log(
 
 @_cdecl("msgq_log_next") @implementation
 public func msgq_log_next(_ level: UnsafeMutablePointer<msgq_log_level>!, _ out: UnsafeMutablePointer<CChar>!, _ size: Int) -> Int {
-    // Without room for a character the line stays in the buffer; the call still tells the log that the host reads it.
+    // Without room for a character the line stays in the buffer; the log still notes that the host reads it.
     guard let out, size > 0 else {
         _ = Log.next(bytes: 0)
         return 0

@@ -4,9 +4,9 @@ extension SimulatedEngine {
     /// Performs steps until none is due, or until `starts` attempts were started. Returns how many were started.
     @discardableResult
     package func runDueSteps(starts most: Int = .max) throws -> Int {
-        var begun = 0
+        var started = 0
         for _ in 0..<stepLimit {
-            guard !isDown else { return begun }
+            guard !isDown else { return started }
             saveUnsaved()
             observer?.willStep()
             let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
@@ -14,11 +14,11 @@ extension SimulatedEngine {
             switch step {
             case .start(let conversation, let sequence, let hand):
                 hasStart = true
-                guard begun < most else {
+                guard started < most else {
                     commit()
-                    return begun
+                    return started
                 }
-                if try begin(conversation, sequence, hand) { begun += 1 }
+                if try begin(conversation, sequence, hand) { started += 1 }
             case .wait(let until):
                 // A notice after the commit may make a step due.
                 if store.isInTransaction {
@@ -27,7 +27,7 @@ extension SimulatedEngine {
                 }
                 (hasStart, deadline) = (false, until)
                 try observer?.waits(until: until)
-                return begun
+                return started
             default: try perform(step)
             }
         }
