@@ -120,8 +120,8 @@ public func msgq_drain_async(
         }
         try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
             guard let done, case .success(let report) = result else { return }
-            var report = msgq_report(report)
-            done(host.pointer, &report)
+            var finished = msgq_report(report)
+            done(host.pointer, &finished)
         }
     }
 }
