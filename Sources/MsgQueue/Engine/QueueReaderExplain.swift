@@ -2,7 +2,7 @@
 extension QueueReader {
     func explain(_ id: String) throws(QueueError) -> Explanation {
         guard let row = try store.find(id, .none) else {
-            throw QueueError(.notFound, "there is no message \(id)")
+            throw QueueError(.notFound, "message not found: \(id)")
         }
         let now = ports.moment
         let (reason, until, holder) = try reason(row, context.core.scheduler, now)
@@ -13,13 +13,13 @@ extension QueueReader {
     private func text(_ reason: Explanation.Reason, _ until: Int64, _ row: Row, _ now: Moment) throws(QueueError) -> String {
         if reason == .noTransport, options.readOnly { return Words.readOnly }
         if reason == .next, let hung = hungCalls { return Words.hung(hung) }
-        let place = try place(of: row)
-        let wait = context.core.scheduler.wait(reason, until: until, row.sequence, row.conversation, place: place)
-        let connected = reason == .offline ? try waitWhenConnected(row, place: place, now) : nil
+        let ahead = try messagesAhead(of: row)
+        let wait = context.core.scheduler.wait(reason, until: until, row.sequence, row.conversation, ahead: ahead)
+        let connected = reason == .offline ? try waitWhenConnected(row, ahead: ahead, now) : nil
         return Words.explanation(wait, connected: connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now))
     }
 
-    /// Calls of the transport that do not come back and hold up all others; nil: not so many.
+    /// The number of hung calls of the transport, if they use every slot; otherwise nil.
     var hungCalls: Int? {
         guard context.core.scheduler.slotsTaken >= options.maxInFlight, context.core.scheduler.hung > Scheduler.hungCeiling else {
             return nil
@@ -27,42 +27,42 @@ extension QueueReader {
         return context.core.scheduler.hung
     }
 
-    /// Where a batch limits what goes in one run: how many queued messages are before it; Int.max: not known to be fewer than a batch.
-    private func place(of row: Row) throws(QueueError) -> Int {
+    /// With a limit per drain: how many queued messages are before this one. Returns Int.max if at least a batch of them may be.
+    private func messagesAhead(of row: Row) throws(QueueError) -> Int {
         guard options.drainBatch > 0 else { return 0 }
         let counted = min(options.drainBatch, Scheduler.scanChunk)
-        let sending = writes.sendingPlaces
+        let sending = writes.sendingSequences
         let first = try store.queued(after: 0, limit: counted + sending.count)
         return first.filter { !sending.contains($0.head.sequence) }.firstIndex { $0.head.sequence >= row.sequence } ?? Int.max
     }
 
-    /// What a message that waits for a connection waits for then.
-    private func waitWhenConnected(_ row: Row, place: Int, _ now: Moment) throws(QueueError) -> Wait {
-        let connected = context.core.scheduler.connected(now, place: place)
+    /// Returns the wait of a message after the connection has returned.
+    private func waitWhenConnected(_ row: Row, ahead: Int, _ now: Moment) throws(QueueError) -> Wait {
+        let connected = context.core.scheduler.assumingOnline(now, ahead: ahead)
         let (reason, until, holder) = try reason(row, connected, now)
-        // Who goes as soon as another has gone, goes when connected.
+        // A message behind one that is sent when connected is sent then, too.
         if reason == .behind, let holder, let first = try store.row(at: holder, .none), first.sequence != row.sequence,
             try self.reason(first, connected, now).0 == .next
         {
             return Wait(reason: connected.budget > 0 ? .next : .trigger, isInTurn: true)
         }
-        return connected.wait(reason, until: until, row.sequence, row.conversation, place: place)
+        return connected.wait(reason, until: until, row.sequence, row.conversation, ahead: ahead)
     }
 
     private func reason(
         _ row: Row, _ scheduler: Scheduler, _ now: Moment
     ) throws(QueueError) -> (Explanation.Reason, Int64, Int64?) {
-        if writes.sendingPlaces.contains(row.sequence) { return (.sending, 0, nil) }
+        if writes.sendingSequences.contains(row.sequence) { return (.sending, 0, nil) }
         switch row.progress.status {
         case .sent, .delivered, .read: return (.done, 0, nil)
         case .sending: return (.sending, 0, nil)
         case .failed:
-            // A retry that was asked for waits like a queued message.
+            // A failed message with a manual retry waits like a queued one.
             guard scheduler.isForced(row.sequence) else { return (.failed, 0, nil) }
         case .queued: break
         }
         let flight = scheduler.flights.values.first { $0.conversation == row.conversation }
-        // Its time ran out, but the transport's call has not come back.
+        // It timed out, but the call of the transport has not returned.
         if flight?.sequence == row.sequence { return (.sending, 0, nil) }
         let holder: Int64?
         if let flight { holder = flight.sequence } else { holder = try firstHolder(row, scheduler, now) }
@@ -74,7 +74,7 @@ extension QueueReader {
         }
     }
 
-    /// The first queued message before this one that holds the conversation.
+    /// Returns the first queued message before this one that blocks the conversation.
     private func firstHolder(_ row: Row, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Int64? {
         var after: Int64 = 0
         while true {

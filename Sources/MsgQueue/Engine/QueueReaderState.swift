@@ -1,12 +1,12 @@
-/// The queue as a whole: its state, and the banner.
+/// The state of the whole queue, and the banner.
 extension QueueReader {
-    /// O(1): the first queued messages at most are read from the store.
+    /// Returns the state in O(1); it reads a bounded number of messages from the store.
     func state() throws(QueueError) -> QueueState {
         let now = ports.moment
-        // It may have expired a moment ago, and the timer has not said so yet.
+        // The prompt may have expired while the timer has not withdrawn it yet.
         let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
         var wait = context.core.scheduler.wait(queued: store.totals.queued, hasStart: context.hasStart, now)
-        if store.totals.queued > 0, context.core.scheduler.needsLook(wait) { wait = context.core.scheduler.wait(wait, look(nil), now) }
+        if store.totals.queued > 0, context.core.scheduler.needsSample(wait) { wait = context.core.scheduler.wait(wait, sample(nil), now) }
         return QueueState(
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
             isPaused: context.core.scheduler.isPaused,
@@ -26,7 +26,7 @@ extension QueueReader {
             isAsking: isAsking)
     }
 
-    /// One line about the queue or one conversation of it, for a person.
+    /// Returns one line of text about the queue or one conversation of it.
     func banner(_ conversation: String?) throws(QueueError) -> String {
         let name = conversation.map { Name($0) }
         let counts = try name.map { name throws(QueueError) in writes.withSending(try store.counts(of: name), name) } ?? writes.counts
@@ -35,24 +35,24 @@ extension QueueReader {
         return Words.banner(facts)
     }
 
-    /// How many of the queued messages, of all or of one conversation, the engine goes through now.
+    /// Returns how many queued messages of all or of one conversation are being sent now, one after another.
     private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
-        switch context.core.scheduler.scopeUnderWay(now) {
+        switch context.core.scheduler.activeScope(now) {
         case .nothing: return 0
-        case .everything: return counts.sending > 0 || context.core.scheduler.session != nil ? going(conversation, now) : 0
-        case .conversation(let drained): return conversation == nil || drained == conversation ? going(drained, now) : 0
+        case .everything: return counts.sending > 0 || context.core.scheduler.session != nil ? startableCount(conversation, now) : 0
+        case .conversation(let drained): return conversation == nil || drained == conversation ? startableCount(drained, now) : 0
         }
     }
 
-    private func going(_ conversation: Name?, _ now: Moment) -> Int64 {
-        look(conversation).map { context.core.scheduler.going($0, now) } ?? 0
+    private func startableCount(_ conversation: Name?, _ now: Moment) -> Int64 {
+        sample(conversation).map { context.core.scheduler.startableCount($0, now) } ?? 0
     }
 
-    /// The first queued messages, of all or of one conversation; nil: the store cannot be read, which its next write reports.
-    private func look(_ conversation: Name?) -> Look? {
+    /// Returns the first queued messages of all or of one conversation; nil: the store cannot be read, which the next write reports.
+    private func sample(_ conversation: Name?) -> QueueSample? {
         do throws(QueueError) {
-            guard let conversation else { return Look(try store.queued(after: 0, limit: Look.limit)) }
-            return Look(try store.queued(in: conversation, after: 0, limit: Look.limit).map { (conversation, $0) })
+            guard let conversation else { return QueueSample(try store.queued(after: 0, limit: QueueSample.limit)) }
+            return QueueSample(try store.queued(in: conversation, after: 0, limit: QueueSample.limit).map { (conversation, $0) })
         } catch {
             return nil
         }

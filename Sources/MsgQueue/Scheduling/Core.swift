@@ -1,25 +1,25 @@
-/// Everything that is decided about sending, without any effect: the schedule, the messages being sent, late answers, statistics.
+/// All sending decisions as a pure value: the schedule, the attempts in flight, late outcomes and the statistics.
 ///
-/// Inputs are functions that take the moment and return effects as data. The engine performs them: it writes the changes, commits, and only
-/// then follows the notices. The simulation of the tests drives the same value.
+/// Each input is a function that takes the current time and returns its effects as data. The engine performs the effects: it writes the
+/// changes, commits, and then performs the notices. The simulation drives the same type.
 package struct Core {
     package let options: Options
     package let opening: Opening
     let policy: RetryPolicy
     package var scheduler: Scheduler
     package var statistics: StatisticsKeeper
-    /// The messages being sent, as they were when their attempts began; by token.
-    package internal(set) var flying: [UInt64: Row] = [:]
-    /// Attempts that timed out, for answers that come late; the oldest are forgotten.
+    /// The messages in flight, as they were when their attempts began; keyed by token.
+    package internal(set) var rowsInFlight: [UInt64: Row] = [:]
+    /// Attempts that timed out, kept so that a late success can still be accepted. Bounded; the oldest are dropped.
     var late = LateAttempts()
-    /// What the prompt that stands asks about.
+    /// The open prompt; nil: none is open.
     package internal(set) var prompt: Prompt?
     package internal(set) var nextToken: UInt64
     let firstToken: UInt64
-    /// The first token of an attempt that may begin after the last resume.
+    /// The first token of the attempts that began after the last `resume` of the whole queue.
     private var resumedAt: UInt64 = 0
 
-    /// `firstToken`: tokens of an earlier run must not be taken for one of this.
+    /// `firstToken` is random, so that a token of an earlier process does not match an attempt of this one.
     package init(_ options: Options, _ opening: Opening, firstToken: UInt64, openedAt: Int64) {
         self.options = options
         self.opening = opening
@@ -30,19 +30,20 @@ package struct Core {
         statistics = StatisticsKeeper(openedAt: openedAt)
     }
 
-    // MARK: What a person does
+    // MARK: Resume and clear
 
-    /// Sending goes on. False: it was not paused.
+    /// Resumes sending. Returns false if it was not paused.
     package mutating func resume(_ conversation: Name?, _ now: Moment) -> Bool {
         if conversation == nil { resumedAt = nextToken }
         return scheduler.resume(conversation, now)
     }
 
-    /// An answer to what was sent before the last resume says nothing about who we are now.
+    /// Whether an unauthorized outcome of this attempt may pause the queue. An attempt that began before the last resume may have used the
+    /// old credentials.
     func mayPause(_ flight: Flight) -> Bool { flight.token >= resumedAt }
 
-    /// A message that is being sent was cleared: it goes when its attempt ends, unless that succeeds.
-    package mutating func doom(_ token: UInt64) { flying[token]?.progress.doomed = true }
+    /// Marks a message in flight as cleared: it is deleted when its attempt ends, unless the attempt succeeds.
+    package mutating func markCleared(_ token: UInt64) { rowsInFlight[token]?.progress.doomed = true }
 
     // MARK: The prompt
 

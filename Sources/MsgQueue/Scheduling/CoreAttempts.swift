@@ -1,22 +1,22 @@
-/// Attempts: how they begin, and what their ends make of the messages.
+/// The beginning and the end of attempts.
 extension Core {
-    /// An attempt that may be made once it is on disk.
+    /// An attempt that may begin once `changes` are committed.
     package struct Start {
         package let flight: Flight
-        /// The message as it is on disk then, without its body.
+        /// The message as stored after `changes`, without its body.
         package let row: Row
-        /// The message's status before.
+        /// The message's status before the attempt.
         package let from: MessageStatus
         package let changes: [Change]
     }
 
     package enum Admission {
         case start(Start)
-        /// The message is not to be sent any more.
+        /// The message must not be sent any more.
         case none([Effect])
     }
 
-    /// Whether the message that the scheduler chose can be sent now; `row` is as it lies on disk, nil: it is gone.
+    /// Decides whether the message that the scheduler chose can be sent now. `row` is the stored row; nil: it was deleted.
     package mutating func admit(
         _ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment
     ) -> Admission {
@@ -42,11 +42,11 @@ extension Core {
         return .start(Start(flight: flight, row: kept, from: row.progress.status, changes: changes))
     }
 
-    /// The attempt is on disk.
+    /// Puts the message in flight, after the beginning of its attempt was committed.
     package mutating func began(_ start: Start) -> [Effect] {
         let flight = start.flight
         nextToken += 1
-        flying[flight.token] = start.row
+        rowsInFlight[flight.token] = start.row
         statistics.started()
         scheduler.started(flight, flight.startedAt)
         let change = StatusChange(
@@ -55,13 +55,13 @@ extension Core {
         return [.notice(.failuresChanged(flight.conversation)), .notice(.event(.status(change))), .notice(.countsChanged)]
     }
 
-    /// What an outcome makes of its message: the scheduler knows at once, the store with the next commit, the host after that. `random` is
-    /// in 0..<1.
+    /// Ends an attempt with an outcome. The scheduler changes at once; the returned fact is written with the next commit, and its notices
+    /// follow that commit. `random` is in 0..<1.
     package mutating func ended(
         _ flight: Flight, _ outcome: Outcome, timedOut: Bool = false, _ now: Moment, random: Double
     ) -> [Effect] {
-        // As it was when the attempt began: nobody can have changed it since, and nothing need be read that might not be readable.
-        guard let row = flying.removeValue(forKey: flight.token) else { return [] }
+        // A message in flight cannot be edited, so this copy is current, and ending an attempt needs no read that could fail.
+        guard let row = rowsInFlight.removeValue(forKey: flight.token) else { return [] }
         if timedOut { late.add(flight, contentHash: row.contentHash) }
         let judgement = Classification.judge(
             outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
@@ -94,23 +94,34 @@ extension Core {
         return effects
     }
 
-    /// The attempt's time is up.
+    /// Ends an attempt whose deadline has passed as a timeout.
     package mutating func timedOut(_ token: UInt64, _ now: Moment, random: Double) -> [Effect] {
         guard let flight = scheduler.flights[token] else { return [] }
-        let outcome = Outcome.retry(.timeout, text: "no answer within \(flight.deadline - flight.startedAt.mono) ms")
+        let outcome = Outcome.retry(.timeout, text: "no answer within \(Self.seconds(flight.deadline - flight.startedAt.mono))")
         var effects = ended(flight, outcome, timedOut: true, now, random: random)
         if scheduler.hung == Scheduler.hungCeiling {
-            let text = "\(Scheduler.hungCeiling) calls of the transport hang; the next that does holds up others"
+            let text =
+                "\(Scheduler.hungCeiling) calls of the transport have not returned after their timeout; each further one "
+                + "occupies a slot for attempts"
             effects.append(.notice(.log(.warning, text)))
         }
         return effects
     }
 
-    /// A receiver asked the whole queue to wait, and longer than before.
+    /// Returns an exact time in seconds: "30 s", "0.25 s".
+    private static func seconds(_ milliseconds: Int64) -> String {
+        let (whole, rest) = (milliseconds / 1000, milliseconds % 1000)
+        guard rest != 0 else { return "\(whole) s" }
+        var fraction = String("\(1000 + rest)".dropFirst())
+        while fraction.hasSuffix("0") { fraction.removeLast() }
+        return "\(whole).\(fraction) s"
+    }
+
+    /// Applies a receiver's request that the whole queue wait. Returns the delay to store; nil if the queue already waits as long.
     private mutating func hold(_ outcome: Outcome, _ now: Moment) -> Due? {
         guard let delay = Classification.queueDelay(outcome, now: now.wall) else { return nil }
         let hold = Due(after: delay, now, boot: opening.boot)
-        return scheduler.limit(until: hold.uptime, now) ? hold : nil
+        return scheduler.hold(until: hold.uptime, now) ? hold : nil
     }
 
     private mutating func count(_ fate: Resolution.Fate, _ conversation: Name) {
@@ -147,17 +158,17 @@ extension Core {
         return notices
     }
 
-    // MARK: Answers after the time-out
+    // MARK: Late outcomes
 
-    /// An attempt that an answer still ends.
-    package func open(_ token: UInt64) -> Flight? { scheduler.flights[token].flatMap { $0.isEnded ? nil : $0 } }
+    /// The attempt with this token, if it has no outcome yet.
+    package func openFlight(_ token: UInt64) -> Flight? { scheduler.flights[token].flatMap { $0.isEnded ? nil : $0 } }
 
-    package func hasMade(_ token: UInt64) -> Bool { token >= firstToken && token < nextToken }
+    package func hasIssued(_ token: UInt64) -> Bool { token >= firstToken && token < nextToken }
 
     package func lateFlight(_ token: UInt64) -> Flight? { late[token]?.flight }
 
-    /// What an answer after the time-out makes of its message, `row` as it is now; nil: nothing. Only a success of the latest attempt counts,
-    /// and what was edited since is not what arrived.
+    /// Returns the message's progress after a late outcome; nil: the outcome has no effect. `row` is the stored row. Only a success of the
+    /// latest attempt counts, and only if the body was not edited since.
     package func lateSuccess(_ token: UInt64, _ outcome: Outcome, _ row: Row?, _ now: Moment) -> Progress? {
         guard let (flight, contentHash) = late[token], let row, row.contentHash == contentHash else { return nil }
         return OutcomeRule.lateSuccess(
@@ -165,8 +176,8 @@ extension Core {
             conflictIsSent: options.conflictIsSent, now: now.wall)
     }
 
-    /// The late success is on disk; `row` is the message as it was before.
-    package mutating func answeredLate(_ token: UInt64, _ row: Row, _ now: Moment) -> [Effect] {
+    /// Marks a message as sent, after its late success was committed. `row` is the row before that commit.
+    package mutating func lateSuccessSaved(_ token: UInt64, _ row: Row, _ now: Moment) -> [Effect] {
         guard let (flight, _) = late[token] else { return [] }
         late.remove(token)
         statistics.sent(createdAt: row.createdAt, bytes: row.bodySize, now)

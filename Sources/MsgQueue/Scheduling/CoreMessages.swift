@@ -1,6 +1,6 @@
-/// Messages that change without an attempt: expired, damaged, or asked for while there is no connection, or while paused.
+/// Changes of a message without an attempt: expiry, damage, and manual requests while offline or paused.
 extension Core {
-    /// The message's time ran out; `row` is as it lies on disk, nil: it is gone.
+    /// Fails a message whose expiry time has passed. `row` is the stored row; nil: it was deleted.
     package mutating func expired(_ row: Row?, _ sequence: Int64, _ conversation: Name, _ now: Moment) -> [Effect] {
         guard let row, row.progress.status == .queued else {
             scheduler.removed(sequence, conversation, now)
@@ -21,7 +21,7 @@ extension Core {
         ]
     }
 
-    /// The message is not what was written: it is never sent, and fails with the reason.
+    /// Fails a message whose stored row does not match its checksum; it is never sent.
     package mutating func damaged(_ sequence: Int64, _ conversation: Name, _ error: QueueError, _ now: Moment) -> [Effect] {
         leftQueue(sequence, conversation, now)
         let fact = Fact(
@@ -36,13 +36,13 @@ extension Core {
         scheduler.count(conversation) { $0.failed += 1 }
     }
 
-    // MARK: Without a connection, or while paused
+    // MARK: Manual requests while offline or paused
 
-    /// A person asks for this message. nil: an attempt is made as soon as its conversation is free. Otherwise the request ends at once,
-    /// without an attempt: to be written before `endedUnreachable`.
+    /// Accepts a manual request to send this message now. Returns nil if an attempt begins as soon as its conversation is free. Otherwise
+    /// the request ends without an attempt: the caller stores the returned resolution, then calls `endedUnreachable`.
     package mutating func force(_ row: Row, _ hand: Hand, _ now: Moment) throws(QueueError) -> Resolution? {
-        if scheduler.isForced(row.sequence) { throw QueueError(.busy, "that was asked for already") }
-        guard scheduler.hasTransport else { throw QueueError(.noTransport, "there is no transport to send with") }
+        if scheduler.isForced(row.sequence) { throw QueueError(.busy, "the message is already waiting for a manual attempt") }
+        guard scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         if !scheduler.network.isOnline { return unreachable(row, hand, now) }
         guard scheduler.isPaused(row.conversation) else {
             scheduler.force(row.sequence, row.conversation, hand)
@@ -52,13 +52,13 @@ extension Core {
         return OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
     }
 
-    /// What a person's wish makes of the message; to be written before `endedUnreachable`.
+    /// Returns the result of a manual request that ends while offline.
     private func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
         OutcomeRule.unreachable(
             hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, now: now, boot: opening.boot)
     }
 
-    /// It is on disk.
+    /// Updates the schedule, after a request that ended without an attempt was committed.
     package mutating func endedUnreachable(_ row: Row, _ resolution: Resolution, _ now: Moment) -> [Effect] {
         var effects: [Effect] = []
         var back: Head?
@@ -76,8 +76,9 @@ extension Core {
         return effects
     }
 
-    /// The connection went, or sending was paused, before the wish could be met; `row` is as it lies on disk, nil: it is gone.
-    package mutating func wishEnded(
+    /// Ends a manual request because the connection was lost or sending was paused before its attempt began. `row` is the stored row; nil:
+    /// it was deleted.
+    package mutating func requestAborted(
         _ row: Row?, _ sequence: Int64, _ conversation: Name, _ hand: Hand, _ now: Moment
     ) -> [Effect] {
         guard let row, row.progress.status == .queued || row.progress.status == .failed else {
@@ -91,7 +92,7 @@ extension Core {
         } else if row.progress.status == .failed {
             resolution = OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
         } else {
-            // It stays queued as it was.
+            // The message stays queued, unchanged.
             return []
         }
         return [

@@ -1,55 +1,55 @@
-/// What the core wants done, in this order.
+/// An effect that the core returns. Effects are performed in order.
 package enum Effect {
-    /// Write it in the transaction under way; its notices follow the commit.
+    /// Write it in the open transaction; its notices follow the commit.
     case record(Fact)
-    /// Nothing on disk stands behind it.
+    /// Perform it at once; it belongs to no change of the store.
     case notice(Notice)
 }
 
-/// Something that happened and must be written: an attempt's outcome, an expiry. Unlike a caller's wish it cannot be refused; what the
-/// store does not take is kept and written later.
+/// Something that happened and must be stored: the outcome of an attempt, an expiry. Unlike a caller's request it cannot be refused: if the
+/// store rejects the write, the fact is kept and written later.
 package struct Fact {
     package let sequence: Int64
-    /// nil: not known.
+    /// nil: unknown, because the row could not be read.
     package let conversation: Name?
-    /// The message counts as being sent until this is written.
+    /// This is the outcome of an attempt. The message counts as `sending` until it is written.
     package let isOutcome: Bool
     package let changes: [Change]
-    /// What follows when it is on disk.
+    /// Performed after the commit.
     package let notices: [Notice]
 }
 
 /// One change of the store.
 package enum Change {
-    /// A person retries a failed message: it is queued again, in the same transaction in which its attempt begins.
+    /// A failed message that is retried by hand becomes queued, in the transaction in which its attempt begins.
     case requeue(Row, Progress)
     case beginAttempt(sequence: Int64, number: UInt32, at: Int64)
     case endAttempt(Row, Resolution)
-    /// An attempt that the last owner did not end.
+    /// An attempt without an outcome, from a process that ended during it.
     case recover(sequence: Int64, number: UInt32, startedAt: Int64)
-    /// A receiver asked the whole queue to wait.
+    /// A receiver's request that the whole queue wait.
     case hold(Due)
-    /// Only while the message is still queued: it may be written later than it happened.
+    /// Applied only if the message is still queued: the write may happen later than the expiry.
     case expire(sequence: Int64, Progress, Attempt)
-    /// What a person asked for while there was no connection; only while the message is as it was.
+    /// The end of a manual request without an attempt. Applied only if the message has not changed.
     case endUnreachable(Row, Resolution)
     case markDamaged(sequence: Int64)
 }
 
-/// What follows a change that is on disk, or needs none.
+/// What to do after a commit, or at once if nothing has to be committed.
 package enum Notice {
     case event(Event)
     case countsChanged
-    /// A message of the conversation failed for good, or does no more.
+    /// The conversation's failed messages changed: one was added or left.
     case failuresChanged(Name)
-    /// A message of the conversation was dealt with: for whoever follows a drain.
+    /// A message of the conversation has a result: reported as progress of a drain.
     case progress(Name)
-    /// A message joined the history.
+    /// A message became part of the history (`sent`).
     case historyGrew
-    /// A queued message expires then (wall time).
+    /// A queued message expires at this wall time.
     case expires(at: Int64)
     case damaged(sequence: Int64, QueueError, Moment)
-    /// What a person asked for while there was no connection is on disk.
+    /// The end of a manual request without an attempt was committed.
     case endedUnreachable(Row, Resolution, Moment)
     case log(LogLevel, String)
 }

@@ -1,4 +1,4 @@
-/// An attempt under way.
+/// An attempt in flight.
 package struct Flight: Sendable, Equatable {
     package let token: UInt64
     package let conversation: Name
@@ -8,13 +8,13 @@ package struct Flight: Sendable, Equatable {
     package private(set) var startedAt: Moment
     /// Monotonic.
     package private(set) var deadline: Int64
-    /// The transport's call has not returned yet.
+    /// The call of the transport has not returned.
     package var isRunning = true
-    /// Answered, or timed out: only the call's return is waited for.
+    /// It has an outcome, or timed out; the call may still have to return.
     package var isEnded = false
     package var timedOut = false
 
-    /// Its time ran out, and the call has not come back.
+    /// It timed out and the call of the transport has not returned.
     package var isHung: Bool { timedOut && isRunning }
 
     package init(
@@ -29,40 +29,40 @@ package struct Flight: Sendable, Equatable {
         self.deadline = deadline
     }
 
-    mutating func prolong(_ time: Int64) {
+    mutating func extend(by time: Int64) {
         startedAt.mono = startedAt.mono.addingClamped(time)
         deadline = deadline.addingClamped(time)
     }
 
-    /// How long it took until `now`.
+    /// The attempt with its duration until `now`.
     package func trial(_ now: Moment) -> Trial {
         var duration = max(0, now.mono - startedAt.mono)
-        // Two clocks that are cut to milliseconds may differ by one: it has not ended in the future.
+        // The two clocks are truncated to milliseconds and may differ by one: the attempt must not end in the future.
         if startedAt.wall.addingClamped(duration) == now.wall.addingClamped(1), duration > 0 { duration -= 1 }
         return Trial(number: number, hand: hand, startedAt: startedAt.wall, duration: duration)
     }
 }
 
-/// What the scheduler wants done next. It decides; the engine does it and tells what came of it.
+/// The scheduler's next step. The engine performs it and reports the result by an input.
 package enum Step: Equatable, Sendable {
-    /// Start an attempt: then `started`, or `refused` when the store would not.
+    /// Start an attempt, then call `started`; if the store refuses the write, `storageFailed`.
     case start(conversation: Name, sequence: Int64, hand: Hand)
-    /// The message's time ran out: make it failed, then `removed`.
+    /// The message has expired: make it failed, then call `removed`.
     case expire(conversation: Name, sequence: Int64)
-    /// A person asked for it, and there is no connection, or it is paused: the request ends at once, then `endedUnreachable`.
+    /// A message with a manual request is offline or paused: end the request without an attempt, then call `endedUnreachable`.
     case endUnreachable(conversation: Name, sequence: Int64, hand: Hand)
-    /// The attempt's time ran out: it ends as a time-out.
+    /// The attempt's deadline has passed: end it as a timeout.
     case timeOut(token: UInt64)
-    /// Read queued messages behind this sequence, in order: then `scanned`.
+    /// Read queued messages after this sequence, in order, then call `scanned`.
     case scan(after: Int64, limit: Int)
-    /// Read queued messages of the conversation behind this sequence: then `loaded`.
+    /// Read queued messages of the conversation after this sequence, then call `loaded`.
     case load(conversation: Name, after: Int64, limit: Int)
-    /// Read queued messages behind this sequence, in order, for a retry of many: then `sought`.
+    /// Read queued messages after this sequence, in order, for `retryAll`; then call `sought`.
     case seek(after: Int64, limit: Int)
-    /// The drain is over: then `finished`.
+    /// The drain has ended: report it, then call `finished`.
     case finish(Report.Stop)
     case raisePrompt
     case withdrawPrompt
-    /// Nothing to do before this monotonic time (nil: before the next input).
+    /// Nothing to do before this monotonic time or the next input, whichever is first; nil: no time.
     case wait(until: Int64?)
 }

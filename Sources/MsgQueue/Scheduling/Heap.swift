@@ -1,4 +1,4 @@
-/// A binary heap: the smallest first. Entries that became stale are left in it and recognised when they come up.
+/// A binary min-heap. Stale entries stay in it; the caller recognises and drops them when they become the first.
 package struct Heap<Element: Comparable> {
     private var elements: [Element] = []
 

@@ -1,54 +1,55 @@
-/// A conversation with something to send: its first queued messages, and whether there are more on disk.
+/// The scheduler's index of one conversation: its first queued messages, and whether the store has more.
 ///
-/// What always holds: every queued message up to `last` is in `upcoming`, in `deferred` or in flight, and if there may be
-/// one behind `last`, then
+/// Invariant: every queued message up to `last` is in `upcoming`, in `deferred` or in flight. If the store may have one after `last`,
 /// `more` is true.
 struct Lane {
-    /// So many are kept in memory; the rest stays on disk.
+    /// The maximum length of `upcoming`; further messages stay in the store.
     static let window = 16
 
-    /// The first queued messages in order; the first of them is next.
+    /// The first queued messages, in order; the first element is the next to start.
     var upcoming: [Head] = []
-    /// Messages whose own condition keeps them (a time to come, a metered link): they hold nobody up, and come back in their place.
+    /// Messages that wait for a time or an unmetered link. They do not block later messages and return to their place afterwards.
     var deferred: [Head] = []
-    /// There may be queued messages behind `last`.
+    /// The store may have queued messages after `last`.
     var more = false
     var last: Int64 = 0
-    /// The attempt under way; the conversation waits for it.
+    /// The attempt in flight; no other starts in this conversation until its call has returned.
     var flight: UInt64?
-    /// Messages in this range go without anybody's leave: enqueued online, with nothing waiting before them.
+    /// The range of sequences that are sent directly: enqueued while online with no earlier message waiting. They need neither a drain nor
+    /// mode auto.
     var directFrom: Int64 = 0
     var directThrough: Int64 = 0
-    /// The next message may join them: nothing without that leave came after them.
-    var isChainOpen = false
-    /// When the lane is to be looked at again (monotonic); 0: no ticket for it is out.
+    /// The next enqueued message may extend the range: no message outside it was enqueued after it.
+    var isDirectRangeOpen = false
+    /// When the lane is scheduled again (monotonic); 0: it has no ticket in `waiting`.
     var wakeAt: Int64 = 0
-    /// When its first message that waits for a time is due (monotonic); 0: none does.
+    /// When the first message that waits for a time is due (monotonic); 0: none waits.
     var dueAt: Int64 = 0
-    /// These were attempted in this run and come back by their timers, or follow one that does (mode ask).
-    var asked: Set<Int64> = []
-    /// What follows goes up to here; 0: nothing does.
-    var askedThrough: Int64 = 0
+    /// Messages that may start without a further confirmation in mode ask: they were attempted in this process and are retried by timer, or
+    /// they follow such a message.
+    var approved: Set<Int64> = []
+    /// Messages loaded later, up to this sequence, join `approved`; 0: none.
+    var approvedThrough: Int64 = 0
 
-    /// So many are kept in `deferred`; beyond that they hold their conversation.
+    /// The maximum length of `deferred`; beyond it a deferred message blocks its conversation.
     static let deferredCeiling = 1024
 
-    /// Messages wait in it, or may.
+    /// Whether it has queued messages or may have some in the store.
     var hasMessages: Bool { !upcoming.isEmpty || !deferred.isEmpty || more }
 
     var isIdle: Bool { flight == nil && !hasMessages }
 
-    /// Whether something here may go without a drain and without mode auto.
-    var hasOwnLeave: Bool { directThrough != 0 || !asked.isEmpty || (more && askedThrough > last) }
+    /// Whether a message of the lane may start without a drain and outside mode auto.
+    var hasSelfStarting: Bool { directThrough != 0 || !approved.isEmpty || (more && approvedThrough > last) }
 
-    /// Nothing goes without leave any more.
-    mutating func endChain() {
-        (directFrom, directThrough, isChainOpen) = (0, 0, false)
+    /// Ends the direct range; its messages become part of the backlog.
+    mutating func closeDirectRange() {
+        (directFrom, directThrough, isDirectRangeOpen) = (0, 0, false)
     }
 
     func isDirect(_ sequence: Int64) -> Bool { sequence >= directFrom && sequence <= directThrough }
 
-    /// A message behind all others of its conversation.
+    /// Adds a message after all others of the conversation.
     mutating func append(_ head: Head) {
         guard head.sequence > last else { return }
         if !more, upcoming.count < Self.window {
@@ -59,7 +60,7 @@ struct Lane {
         }
     }
 
-    /// A message that returns to its place.
+    /// Puts a message back into its place.
     mutating func insert(_ head: Head) {
         guard head.sequence <= last else {
             append(head)
@@ -72,7 +73,7 @@ struct Lane {
 
     mutating func remove(_ sequence: Int64) {
         forget(sequence)
-        asked.remove(sequence)
+        approved.remove(sequence)
     }
 
     private mutating func forget(_ sequence: Int64) {
@@ -80,17 +81,17 @@ struct Lane {
         deferred.removeAll { $0.sequence == sequence }
     }
 
-    /// Of these, which nothing of their own keeps, those up to `askedThrough` go, too.
-    mutating func follow(_ heads: [Head]) {
-        for head in heads where head.sequence <= askedThrough { asked.insert(head.sequence) }
+    /// Approves those of `heads` up to `approvedThrough`. `heads` are not deferred.
+    mutating func approve(_ heads: [Head]) {
+        for head in heads where head.sequence <= approvedThrough { approved.insert(head.sequence) }
     }
 
-    /// Moves messages between `upcoming` and `deferred`, by what keeps them now.
-    mutating func sort(_ isKept: (Head) -> Bool) {
-        let free = deferred.filter { !isKept($0) }
-        deferred.removeAll { !isKept($0) }
+    /// Moves messages between `upcoming` and `deferred`, according to their present conditions.
+    mutating func sort(_ isDeferred: (Head) -> Bool) {
+        let free = deferred.filter { !isDeferred($0) }
+        deferred.removeAll { !isDeferred($0) }
         for head in free { insert(head) }
-        while let head = upcoming.first, isKept(head), deferred.count < Self.deferredCeiling {
+        while let head = upcoming.first, isDeferred(head), deferred.count < Self.deferredCeiling {
             upcoming.removeFirst()
             deferred.append(head)
         }

@@ -1,4 +1,4 @@
-/// Attempts that timed out lately.
+/// The most recent attempts that timed out.
 struct LateAttempts {
     private static let ceiling = 1024
     private var flights: [UInt64: (flight: Flight, contentHash: Int64)] = [:]
@@ -11,7 +11,7 @@ struct LateAttempts {
         flights[order.removeFirst()] = nil
     }
 
-    /// The attempt with this token, and what its message said; nil: it was answered, or is forgotten.
+    /// The attempt with this token and the hash of its message's content; nil: it was answered or dropped.
     subscript(token: UInt64) -> (flight: Flight, contentHash: Int64)? { flights[token] }
 
     mutating func remove(_ token: UInt64) {

@@ -1,8 +1,8 @@
-/// The messages that a person retries together. They are on disk with the round's number, among all that is queued; here are the next few.
+/// The messages that one `retryAll` put back. The store marks them with the round's number; this value holds the next few of them.
 struct Round {
-    /// So many are known at most ...
+    /// The maximum length of `picks`.
     static let window = 256
-    /// ... and so many of the queued messages are looked at in one go before others have their turn.
+    /// The number of reads in a row without a result, after which the round pauses for other work.
     static let seeksInARow = 16
 
     struct Pick {
@@ -11,44 +11,44 @@ struct Round {
     }
 
     let number: UInt32
-    /// The last of them.
+    /// The last sequence of the round.
     private(set) var through: Int64
     private(set) var picks: [Pick] = []
-    /// Queued messages up to this sequence have been looked at, for those of the round.
+    /// Queued messages up to this sequence have been read, in search of those of the round.
     private(set) var soughtThrough: Int64 = 0
     private var seeks = 0
-    /// Monotonic.
-    private(set) var restsUntil: Int64 = 0
-    /// Conversations whose messages do not go with the round any more: one before them waits for its turn or its retry.
+    /// No read before this time (monotonic).
+    private(set) var resumesAt: Int64 = 0
+    /// Conversations blocked by a message before those of the round, which waits for its turn or its retry.
     private var held: Set<Name> = []
-    /// Of these, those where it comes back by its timer: the rest goes on after it.
+    /// Those of `held` where that message is retried by timer; the round continues after it.
     private var returning: Set<Name> = []
-    /// Messages of paused conversations were passed over.
-    private var hasSetAside = false
+    /// Messages of paused conversations were skipped.
+    private var hasSkipped = false
 
     init(_ number: UInt32, through: Int64) { (self.number, self.through) = (number, through) }
 
     var isComplete: Bool { soughtThrough >= through }
-    /// Nothing of it is left to send.
-    var isOver: Bool { isComplete && picks.isEmpty && !hasSetAside && returning.isEmpty }
-    /// It has something to send without a resume.
+    /// No message of the round is left to send.
+    var isOver: Bool { isComplete && picks.isEmpty && !hasSkipped && returning.isEmpty }
+    /// It has messages to send without a resume of a conversation.
     var isBusy: Bool { !isComplete || !picks.isEmpty || !returning.isEmpty }
     var needsMore: Bool { !isComplete && picks.count < Self.window / 2 }
 
-    /// More messages were put back, the first of them in this place.
+    /// Adds messages that another `retryAll` put back, from `sequence` on.
     mutating func extend(from sequence: Int64, through: Int64) {
         self.through = max(self.through, through)
-        if sequence <= soughtThrough { seekAgain() }
+        if sequence <= soughtThrough { restart() }
     }
 
-    mutating func seekAgain() { (picks, soughtThrough, seeks, held, returning, hasSetAside) = ([], 0, 0, [], [], false) }
+    mutating func restart() { (picks, soughtThrough, seeks, held, returning, hasSkipped) = ([], 0, 0, [], [], false) }
 
     mutating func sought(through sequence: Int64, complete: Bool, _ now: Moment) {
         soughtThrough = complete ? Int64.max : sequence
         seeks = picks.isEmpty ? seeks + 1 : 0
         guard seeks >= Self.seeksInARow else { return }
         seeks = 0
-        restsUntil = now.mono + 1
+        resumesAt = now.mono + 1
     }
 
     mutating func add(_ sequence: Int64, _ conversation: Name) { picks.append(Pick(conversation: conversation, sequence: sequence)) }
@@ -57,26 +57,26 @@ struct Round {
 
     mutating func hold(_ conversation: Name) { held.insert(conversation) }
 
-    /// The same until the message that comes back by its timer is sent, or will not be.
-    mutating func holdForReturn(_ conversation: Name) {
+    /// Holds the conversation until the message that is retried by timer is sent or has failed.
+    mutating func holdForRetry(_ conversation: Name) {
         hold(conversation)
         returning.insert(conversation)
     }
 
-    /// No message of the conversation comes back any more.
-    mutating func returned(_ conversation: Name) {
-        if returning.contains(conversation) { seekAgain() }
+    /// Ends the hold for a retry, if the conversation has one.
+    mutating func retryEnded(_ conversation: Name) {
+        if returning.contains(conversation) { restart() }
     }
 
-    /// A message of the conversation holds those behind it.
+    /// Holds the messages of the conversation after `sequence`.
     mutating func hold(_ conversation: Name, behind sequence: Int64) {
         if sequence <= soughtThrough { hold(conversation) }
         picks.removeAll { $0.conversation == conversation && $0.sequence > sequence }
     }
 
-    /// The conversation is paused: its messages wait for the resume, and keep no others.
-    mutating func setAside(_ conversation: Name) {
-        hasSetAside = true
+    /// Skips the conversation while it is paused; others continue.
+    mutating func skipPaused(_ conversation: Name) {
+        hasSkipped = true
         picks.removeAll { $0.conversation == conversation }
     }
 
@@ -89,20 +89,20 @@ struct Round {
 }
 
 extension Scheduler {
-    /// Failed messages were put back together, up to this sequence; of each conversation the first of them. They go without any other
-    /// leave while there is a connection, in their order; what was queued already is no part of it.
+    /// Adds failed messages that were put back, up to `through`. `first` has the first of each conversation. While online they are sent in
+    /// order, in every mode; messages that were queued before are not part of the round.
     package mutating func putBack(_ first: [Name: Int64], round number: UInt32, through: Int64, _ now: Moment) {
         for (conversation, sequence) in first { reload(conversation, from: sequence, now) }
         guard network.isOnline, let from = first.values.min() else { return }
         if round == nil { round = Round(number, through: through) } else { round?.extend(from: from, through: through) }
     }
 
-    /// The number under which more messages join what a person retries together already.
+    /// The number of the round in progress, which further messages join.
     package var roundNumber: UInt32? { round?.number }
 
-    /// What is known of a conversation from this place on is read anew.
+    /// Reads the conversation again from `sequence` on.
     private mutating func reload(_ conversation: Name, from sequence: Int64, _ now: Moment) {
-        // Where the scan has not been, it will find them.
+        // The scan will find messages that it has not reached.
         guard lanes[conversation] != nil || scanComplete || sequence <= scannedThrough else { return }
         withLane(conversation, now) { lane in
             lane.upcoming.removeAll { $0.sequence >= sequence }
@@ -112,15 +112,15 @@ extension Scheduler {
         }
     }
 
-    /// The first message of the round that may go; reads on in the store for more of them.
+    /// The start of the round's first message that may be sent, or a read of more of them.
     mutating func nextOfRound(_ now: Moment) -> Step? {
-        // A drain that is about to end does so first.
+        // A drain that is about to end must end first.
         guard let round, session?.isOpen ?? true else { return nil }
         if round.isOver {
             self.round = nil
             return nil
         }
-        guard now.mono >= limitedUntil else { return nil }
+        guard now.mono >= receiverHoldUntil else { return nil }
         var passed = Set<Name>()
         for pick in round.picks where passed.insert(pick.conversation).inserted {
             if let block = blocks[pick.conversation], block < pick.sequence {
@@ -129,38 +129,38 @@ extension Scheduler {
                 return .start(conversation: pick.conversation, sequence: pick.sequence, hand: .retryAll)
             }
         }
-        guard round.needsMore, now.mono >= round.restsUntil else { return nil }
+        guard round.needsMore, now.mono >= round.resumesAt else { return nil }
         return .seek(after: round.soughtThrough, limit: Self.scanChunk)
     }
 
-    /// Whether a queued message goes with the round.
+    /// Whether the round sends this queued message.
     func isInRound(_ head: Head, _ conversation: Name, _ now: Moment) -> Bool {
         guard let round, head.round == round.number else { return false }
         if round.picks.contains(where: { $0.sequence == head.sequence }) { return true }
-        return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isKept(head, now)
+        return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isDeferred(head, now)
     }
 
-    /// Whether it does, but another of its conversation before it.
+    /// Whether the round sends another message of the conversation before this one.
     func isBehindInRound(_ head: Head, _ conversation: Name) -> Bool {
         round?.picks.contains { $0.conversation == conversation && $0.sequence < head.sequence } ?? false
     }
 
-    /// Queued messages behind the last ones looked at, in order; `complete`: there are none behind them.
+    /// Takes the queued messages after the last ones read, in order. `complete`: there are no more.
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         guard var round else { return }
         for (conversation, stored) in rows where stored.sequence <= round.through && !round.isHeld(conversation) {
             if flight(of: stored.sequence, in: conversation) != nil { continue }
-            let head = anchored(stored)
-            if isKept(head, now) { continue }
+            let head = withMonotonicDue(stored)
+            if isDeferred(head, now) { continue }
             if head.round != round.number {
-                // In mode auto it goes before them by itself; otherwise it holds them only while it waits for its retry.
-                if lanes[conversation]?.asked.contains(head.sequence) == true {
-                    round.holdForReturn(conversation)
+                // In mode auto it is sent first anyway. In other modes it blocks the round only while it waits for its retry.
+                if lanes[conversation]?.approved.contains(head.sequence) == true {
+                    round.holdForRetry(conversation)
                 } else if mode == .auto || head.retryWait(now) > 0 {
                     round.hold(conversation)
                 }
             } else if pausedConversations.contains(conversation) {
-                round.setAside(conversation)
+                round.skipPaused(conversation)
             } else {
                 round.add(head.sequence, conversation)
             }

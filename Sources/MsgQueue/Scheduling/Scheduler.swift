@@ -1,73 +1,73 @@
-/// The pure state machine that decides what is sent when.
+/// The pure state machine that decides which message is sent when.
 ///
-/// It holds an index of what could be sent, not the messages: a lane for each conversation that it has come across, found by reading the
-/// store's queued messages in order, only as far as there is leave to send them. Inputs are functions that take the moment; `next` says
-/// what to do, one step at a time. Nothing here does anything: the engine performs a step, commits, and only then reports it, so that a
-/// failed commit leaves this unchanged.
+/// It holds an index of what could be sent, not the messages: a lane for each conversation found so far by reading the store's queued
+/// messages in order, only as far as they may be sent. Inputs are functions that take the current time; `next` returns one step at a time.
+/// The engine performs a step, commits, and only then reports it, so that a failed commit leaves this value unchanged.
 package struct Scheduler {
     let mode: Mode
     let direct: Bool
     let maxInFlight: Int
-    let settle: Int64
+    let onlineDebounce: Int64
     let promptTimeout: Int64
     let defaultBatch: Int
     let isStrict: Bool
     let blocksOnFailure: Bool
     let sendsInBackground: Bool
     let unmeteredOnly: Bool
-    let timer: Int64
+    let triggerInterval: Int64
 
-    /// Attempts that hang after their time-out may keep so many threads beside those in flight.
+    /// The number of calls that have not returned after their timeout and that are not counted against `maxInFlight`.
     static let hungCeiling = 16
     static let scanChunk = 256
-    /// Attempts by hand beside those that the engine makes.
-    static let slotsByHand = 4
-    /// After a transport said "offline", automatic sending pauses this long unless the world changes first.
-    static let offlinePause: Int64 = 5_000
-    /// A wait for a wall-clock time is looked at again at least this often, because that clock may jump.
+    /// Slots for manual attempts, in addition to `maxInFlight`.
+    static let manualSlots = 4
+    /// The pause of automatic sending after an outcome `offline`, unless the network changes before its end.
+    static let offlineHold: Int64 = 5_000
+    /// The longest sleep before a wait for a wall time is computed again, because that clock may be set.
     static let longestSleep: Int64 = 60_000
 
     var lanes: [Name: Lane] = [:]
     package internal(set) var flights: [UInt64: Flight] = [:]
     let opening: Opening
-    /// When the network last returned (monotonic): retries that waited for it then wait no longer.
+    /// When the network last returned (monotonic): the delay of retries that waited for it ends then.
     package internal(set) var returnedAt = Int64.min
-    /// Messages that a person sends now, in the order of asking.
+    /// Messages with a manual request, in the order of the requests.
     var forced: [Forced] = []
     var ready = Heap<Ticket>()
     var waiting = Heap<Ticket>()
-    /// The same by the times at which messages are due, however far away.
-    var dues = Heap<Ticket>()
-    /// Queued messages up to this sequence have been looked at.
+    /// Lanes by the time at which their next message is due, without the limit `longestSleep`.
+    var dueTimes = Heap<Ticket>()
+    /// Queued messages up to this sequence have been scanned.
     var scannedThrough: Int64 = 0
-    /// ... and there are none behind it.
+    /// The store has no queued message after `scannedThrough`.
     var scanComplete = false
 
     package internal(set) var network = Network()
     package internal(set) var hasTransport = false
     package internal(set) var isClosing = false
     package internal(set) var session: Session?
-    /// Drains of another scope, asked for while one was under way: they begin after it, in this order.
+    /// Requested drains of another scope; they begin one after another when the current one has ended.
     var pending: [Session] = []
     var drains = 0
-    /// What a person retries together.
+    /// The messages that a `retryAll` put back.
     var round: Round?
-    /// Monotonic times; automatic sending starts after both.
-    var settledAt: Int64 = 0
-    var pausedUntil: Int64 = 0
-    /// A receiver asked the whole queue to wait.
-    var limitedUntil: Int64 = 0
-    /// The next trigger by the clock; 0: none.
-    var timerAt: Int64 = 0
-    /// What may start by itself before the next trigger.
+    /// When the connection counts as stable (monotonic); automatic sending begins after this and `offlineHoldUntil`.
+    var stableAt: Int64 = 0
+    /// The end of the pause after an outcome `offline` (monotonic).
+    var offlineHoldUntil: Int64 = 0
+    /// The end of a delay that a receiver requested for the whole queue (monotonic).
+    var receiverHoldUntil: Int64 = 0
+    /// The next periodic trigger (monotonic); 0: none.
+    var nextTriggerAt: Int64 = 0
+    /// How many messages may still start automatically before the next trigger.
     var budget: Int
     package internal(set) var isPaused = false
     package internal(set) var pausedConversations: Set<Name> = []
     package internal(set) var isInBackground = false
-    /// By conversation: the message that failed for good and holds those behind it, where that is the rule.
+    /// By conversation: the failed message that blocks later ones, with the option `final_failure = block`.
     var blocks: [Name: Int64] = [:]
-    /// The store refuses to write: nothing starts before this.
-    var storageUntil: Int64 = 0
+    /// The store rejected a write: nothing starts before this time (monotonic).
+    var storageRetryAt: Int64 = 0
     var prompt = PromptState.armed
     var promptUntil: Int64 = 0
 
@@ -79,7 +79,7 @@ package struct Scheduler {
 
     enum PromptState { case disarmed, armed, raised }
 
-    /// An entry of a heap: a conversation, and the sequence or monotonic time that it is sorted by.
+    /// An entry of a heap: a conversation with its sort key, a sequence or a monotonic time.
     struct Ticket: Comparable {
         let key: Int64
         let conversation: Name
@@ -89,7 +89,7 @@ package struct Scheduler {
     /// One drain, from its request to its report.
     package struct Session: Sendable {
         package let number: Int
-        /// Only messages of this conversation; nil: of all.
+        /// The conversation to drain; nil: all.
         package let conversation: Name?
         package let deadline: Int64?
         package let batch: Int
@@ -101,7 +101,7 @@ package struct Scheduler {
 
         package func serves(_ conversation: Name) -> Bool { self.conversation == nil || self.conversation == conversation }
 
-        /// Whether it does what a drain of that scope would do.
+        /// Whether it includes a drain of `scope`.
         func covers(_ scope: Name?) -> Bool { conversation == nil || conversation == scope }
     }
 
@@ -110,98 +110,98 @@ package struct Scheduler {
         mode = options.mode
         direct = options.direct
         maxInFlight = options.maxInFlight
-        settle = options.onlineDebounce
+        onlineDebounce = options.onlineDebounce
         promptTimeout = options.promptTimeout
         defaultBatch = options.drainBatch
         isStrict = options.strictOrder
         blocksOnFailure = options.finalFailure == .block
         sendsInBackground = options.sendInBackground
         unmeteredOnly = options.unmeteredOnly
-        timer = options.triggerInterval
+        triggerInterval = options.triggerInterval
         budget = options.drainBatch == 0 ? Int.max : options.drainBatch
     }
 
-    // MARK: Leave to send
+    // MARK: Whether sending is allowed
 
-    /// Whether anything may start at all.
+    /// Whether any attempt may start.
     var mayStart: Bool { network.isOnline && hasTransport && !isClosing && !isPaused }
 
-    /// Whether the engine may come back to messages by itself, by timer.
-    var mayWake: Bool { !isInBackground || sendsInBackground }
+    /// Whether timers start attempts: in the foreground, or with the option `send_in_background`.
+    var timersRun: Bool { !isInBackground || sendsInBackground }
 
-    /// Whether messages that wait for their time are looked at when it has come: in the background only for a drain.
-    var wakesLanes: Bool { mayWake || (session != nil && session?.stop == nil) }
+    /// Whether messages that wait for a time start when it has come; in the background only during a drain.
+    var laneTimersRun: Bool { timersRun || (session != nil && session?.stop == nil) }
 
-    /// Whether the backlog may go: by itself, or because a drain was asked for.
-    func hasLeave(_ now: Moment) -> Bool {
-        guard mayStart, now.mono >= limitedUntil else { return false }
+    /// Whether the backlog may be sent now, automatically or by a drain.
+    func maySend(_ now: Moment) -> Bool {
+        guard mayStart, now.mono >= receiverHoldUntil else { return false }
         if let session, session.conversation == nil, session.isOpen { return true }
-        return budget > 0 && goesByItself(now)
+        return budget > 0 && sendsAutomatically(now)
     }
 
-    /// The same for one conversation, for which alone a drain may have been asked.
-    func hasLeave(_ now: Moment, in conversation: Name) -> Bool {
-        if hasLeave(now) { return true }
-        guard mayStart, now.mono >= limitedUntil, let session else { return false }
+    /// Whether the backlog of one conversation may be sent now, automatically or by a drain.
+    func maySend(_ now: Moment, in conversation: Name) -> Bool {
+        if maySend(now) { return true }
+        guard mayStart, now.mono >= receiverHoldUntil, let session else { return false }
         return session.conversation == conversation && session.isOpen
     }
 
-    /// Whether the engine sends by itself now. Retries that are due then go without a budget.
-    func goesByItself(_ now: Moment) -> Bool { mode == .auto && mayWake && now.mono >= settledAt && now.mono >= pausedUntil }
+    /// Whether automatic sending is active now. Retries that are due need no `budget` then.
+    func sendsAutomatically(_ now: Moment) -> Bool { mode == .auto && timersRun && now.mono >= stableAt && now.mono >= offlineHoldUntil }
 
-    /// Attempts that count against the limit: those that timed out only keep their conversation and a thread.
+    /// Attempts that count against `maxInFlight`. Up to `hungCeiling` hung calls do not count.
     var slotsTaken: Int {
         flights.count - min(hung, Self.hungCeiling)
     }
 
-    /// Calls that did not come back in their time.
+    /// Calls of the transport that have not returned after their timeout.
     var hung: Int { flights.values.count(where: \.isHung) }
 
     package var inFlight: Int { flights.values.count { !$0.isEnded } }
 
-    /// Attempts that a drain waits for: one that was answered keeps its conversation until its call returns, and that is soon.
+    /// Attempts that a drain waits for, including those with an outcome whose call has not returned.
     var underWay: Int { flights.values.count { !$0.isHung } }
 
     func underWay(in session: Session) -> Int { flights.values.count { !$0.isHung && session.serves($0.conversation) } }
 
-    /// The attempt that a message is in, unless that has ended.
+    /// The attempt in flight of this message, if it has no outcome yet.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
         guard let token = lanes[conversation]?.flight, let flight = flights[token], flight.sequence == sequence, !flight.isEnded
         else { return nil }
         return flight
     }
 
-    /// Whether a pause keeps the conversation: its own, or that of the whole queue.
+    /// Whether the conversation or the whole queue is paused.
     func isPaused(_ conversation: Name) -> Bool { isPaused || pausedConversations.contains(conversation) }
 
     package func isForced(_ sequence: Int64) -> Bool { forced.contains { $0.sequence == sequence } }
 
     // MARK: Lanes
 
-    /// Puts a lane where it belongs: among the ready, the waiting, or nowhere.
-    mutating func place(_ conversation: Name, _ now: Moment) {
+    /// Puts a ticket of the lane into `ready` or `waiting`, or drops the lane if it has nothing to send.
+    mutating func schedule(_ conversation: Name, _ now: Moment) {
         guard var lane = lanes[conversation] else { return }
         let isDrained = session?.serves(conversation) ?? false
-        let isForgotten = mode != .auto && !isDrained && lane.flight == nil && !lane.hasOwnLeave
-        if lane.isIdle || isForgotten {
-            // Without leave the backlog stays on disk and the scan has not begun: nothing is lost by not knowing.
+        let isDroppable = mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
+        if lane.isIdle || isDroppable {
+            // Nothing is lost: the backlog is in the store, and the next drain scans it from the beginning.
             lanes[conversation] = nil
             return
         }
         guard lane.flight == nil, mayStart, !pausedConversations.contains(conversation) else { return }
-        lane.sort { isKept($0, now) }
+        lane.sort { isDeferred($0, now) }
         var wake = lane.deferred.lazy.map { $0.wait(now) }.filter { $0 > 0 }.min()
         if let head = lane.upcoming.first {
             let wait = head.hasExpired(now) ? 0 : head.wait(now)
             if wait > 0 {
                 wake = min(wake ?? wait, wait)
-            } else if mayGo(head, lane, conversation, now) {
+            } else if canStart(head, lane, conversation, now) {
                 ready.insert(Ticket(key: head.sequence, conversation: conversation))
             }
-        } else if mayLoad(lane, conversation, now) {
+        } else if canLoad(lane, conversation, now) {
             ready.insert(Ticket(key: lane.last + 1, conversation: conversation))
         }
-        note(due: wake == nil ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
+        setDue(after: wake == nil ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
         if let wake {
             let key = now.mono + min(wake, Self.longestSleep)
             if lane.wakeAt <= now.mono || key < lane.wakeAt {
@@ -212,32 +212,32 @@ package struct Scheduler {
         lanes[conversation] = lane
     }
 
-    /// The first message of a lane that goes when its time has come, whatever failed before it.
+    /// The lane's message with the shortest wait, without those behind a failed message that blocks.
     func soonest(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Head? {
         let block = blocks[conversation] ?? Int64.max
         let waiting = (lane.upcoming.prefix(1) + lane.deferred).filter { $0.sequence < block && $0.wait(now) > 0 }
         return waiting.min { $0.wait(now) < $1.wait(now) }
     }
 
-    private mutating func note(due wait: Int64?, _ lane: inout Lane, _ conversation: Name, _ now: Moment) {
+    private mutating func setDue(after wait: Int64?, _ lane: inout Lane, _ conversation: Name, _ now: Moment) {
         let due = wait.map { now.mono.addingClamped($0) } ?? 0
-        // Times by two clocks that are cut to milliseconds may differ by one each.
+        // The two clocks are truncated to milliseconds: each time may differ by one.
         guard due == 0 || lane.dueAt == 0 || due.subtractingClamped(lane.dueAt).magnitude > 2 else { return }
         lane.dueAt = due
         guard due != 0 else { return }
-        // Stale tickets for times far away would pile up.
-        if dues.count > 2 * lanes.count + 64 {
-            dues.removeAll()
+        // Tickets far in the future become stale and would accumulate.
+        if dueTimes.count > 2 * lanes.count + 64 {
+            dueTimes.removeAll()
             for (other, lane) in lanes where lane.dueAt != 0 && other != conversation {
-                dues.insert(Ticket(key: lane.dueAt, conversation: other))
+                dueTimes.insert(Ticket(key: lane.dueAt, conversation: other))
             }
         }
-        dues.insert(Ticket(key: due, conversation: conversation))
+        dueTimes.insert(Ticket(key: due, conversation: conversation))
     }
 
-    /// Whether a message's own condition keeps it for now, so that others may pass: a time to come, a metered link; in relaxed order its
-    /// retry's delay, too.
-    func isKept(_ head: Head, _ now: Moment) -> Bool {
+    /// Whether a condition of its own defers the message, so that later ones may overtake it: `not_before`, a metered link, and in relaxed
+    /// order the delay of its retry.
+    func isDeferred(_ head: Head, _ now: Moment) -> Bool {
         if head.hasExpired(now) { return false }
         if head.scheduledWait(now) > 0 || isMetered(head) { return true }
         return !isStrict && head.retryWait(now) > 0
@@ -245,40 +245,40 @@ package struct Scheduler {
 
     func isMetered(_ head: Head) -> Bool { network.metered && (head.unmeteredOnly || unmeteredOnly) }
 
-    /// Whether the head may start once it is due.
-    func mayGo(_ head: Head, _ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
+    /// Whether the message may start once it is due.
+    func canStart(_ head: Head, _ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
         if head.hasExpired(now) { return true }
-        guard !isMetered(head), now.mono >= limitedUntil else { return false }
+        guard !isMetered(head), now.mono >= receiverHoldUntil else { return false }
         if let block = blocks[conversation], block < head.sequence { return false }
-        let isAsked = lane.asked.contains(head.sequence) && now.mono >= pausedUntil && mayWake
-        return hasLeave(now, in: conversation) || lane.isDirect(head.sequence) || isAsked || (head.isRetry && goesByItself(now))
+        let isApproved = lane.approved.contains(head.sequence) && now.mono >= offlineHoldUntil && timersRun
+        return maySend(now, in: conversation) || lane.isDirect(head.sequence) || isApproved || (head.isRetry && sendsAutomatically(now))
     }
 
-    /// Whether there is a reason to read on in the lane.
-    func mayLoad(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
-        // What comes back by its timer is read again, too.
+    /// Whether more messages of the lane should be read from the store.
+    func canLoad(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
+        // Messages that are retried by timer are read again, too.
         lane.more
-            && (hasLeave(now, in: conversation) || lane.directThrough > lane.last || lane.askedThrough > lane.last
-                || lane.asked.contains { $0 > lane.last })
+            && (maySend(now, in: conversation) || lane.directThrough > lane.last || lane.approvedThrough > lane.last
+                || lane.approved.contains { $0 > lane.last })
     }
 
-    /// After a change that concerns every lane.
-    mutating func placeAll(_ now: Moment) {
+    /// Schedules every lane again.
+    mutating func scheduleAll(_ now: Moment) {
         ready.removeAll()
         waiting.removeAll()
-        dues.removeAll()
+        dueTimes.removeAll()
         for conversation in Array(lanes.keys) {
             lanes[conversation]?.wakeAt = 0
             lanes[conversation]?.dueAt = 0
-            place(conversation, now)
+            schedule(conversation, now)
         }
     }
 
-    /// Changes one lane, and puts it where it then belongs.
+    /// Changes one lane and schedules it again.
     mutating func withLane(_ conversation: Name, _ now: Moment, _ change: (inout Lane) -> Void) {
         var lane = lanes[conversation] ?? Lane()
         change(&lane)
         lanes[conversation] = lane
-        place(conversation, now)
+        schedule(conversation, now)
     }
 }

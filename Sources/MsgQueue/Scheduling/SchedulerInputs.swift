@@ -1,47 +1,47 @@
-/// What the scheduler is told: by the host, and by the engine after a commit.
+/// The scheduler's inputs: from the host, and from the engine after a commit.
 extension Scheduler {
-    // MARK: The world
+    // MARK: Network, lifecycle, pauses
 
     package mutating func networkChanged(_ network: Network, _ now: Moment) {
         let was = self.network
         self.network = network
         if network.isOnline, !was.isOnline {
-            settledAt = now.mono + settle
-            pausedUntil = 0
+            stableAt = now.mono + onlineDebounce
+            offlineHoldUntil = 0
             if prompt == .disarmed { prompt = .armed }
         } else if network.isOnline {
-            // Another link may be a way out.
-            pausedUntil = 0
-            round?.seekAgain()
+            // The new link may reach the receiver.
+            offlineHoldUntil = 0
+            round?.restart()
         } else {
-            // It had stayed for long enough.
-            if was.isOnline, settledAt != 0, settledAt <= now.mono { networkReturned(at: settledAt) }
-            settledAt = 0
-            // What would have gone at once is backlog now.
+            // The connection had been stable before it was lost.
+            if was.isOnline, stableAt != 0, stableAt <= now.mono { networkReturned(at: stableAt) }
+            stableAt = 0
+            // Messages that would have been sent directly become part of the backlog.
             for conversation in Array(lanes.keys) {
-                lanes[conversation]?.endChain()
-                lanes[conversation]?.asked = []
-                lanes[conversation]?.askedThrough = 0
+                lanes[conversation]?.closeDirectRange()
+                lanes[conversation]?.approved = []
+                lanes[conversation]?.approvedThrough = 0
             }
             round = nil
         }
-        placeAll(now)
+        scheduleAll(now)
     }
 
-    /// The wall clock was set, or the machine slept: what waits by it is looked at anew.
-    package mutating func clockSet(_ now: Moment) { placeAll(now) }
+    /// Computes waits again, after the wall clock was set or the machine resumed from suspend.
+    package mutating func clockSet(_ now: Moment) { scheduleAll(now) }
 
     package mutating func transportChanged(present: Bool, _ now: Moment) {
         hasTransport = present
-        placeAll(now)
+        scheduleAll(now)
     }
 
     package mutating func closing() { isClosing = true }
 
-    /// Nothing starts until `resume`: in one conversation, or (nil) at all. False: so it was already.
+    /// Pauses one conversation or (nil) the whole queue: no attempt starts until `resume`. Returns false if it was paused already.
     package mutating func pause(_ conversation: Name?, _ now: Moment) -> Bool {
         if let conversation {
-            round?.setAside(conversation)
+            round?.skipPaused(conversation)
             return pausedConversations.insert(conversation).inserted
         }
         defer { isPaused = true }
@@ -52,7 +52,7 @@ extension Scheduler {
         let was: Bool
         if let conversation {
             was = pausedConversations.remove(conversation) != nil
-            if was { round?.seekAgain() }
+            if was { round?.restart() }
         } else {
             was = isPaused
             isPaused = false
@@ -65,21 +65,21 @@ extension Scheduler {
         guard isInBackground != self.isInBackground else { return }
         self.isInBackground = isInBackground
         guard !isInBackground else { return }
-        pausedUntil = 0
+        offlineHoldUntil = 0
         if prompt == .disarmed { prompt = .armed }
         trigger(now)
     }
 
-    /// A receiver asked the whole queue to wait until then. False: it waits longer already.
+    /// Holds the whole queue until a monotonic time, at a receiver's request. Returns false if it is held longer already.
     @discardableResult
-    package mutating func limit(until: Int64, _ now: Moment) -> Bool {
-        guard until > limitedUntil else { return false }
-        limitedUntil = until
-        placeAll(now)
+    package mutating func hold(until: Int64, _ now: Moment) -> Bool {
+        guard until > receiverHoldUntil else { return false }
+        receiverHoldUntil = until
+        scheduleAll(now)
         return true
     }
 
-    /// A message failed for good where that holds its conversation.
+    /// Blocks the conversation behind a failed message, with the option `final_failure = block`.
     package mutating func failed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         guard blocksOnFailure else { return }
         block(conversation, at: min(blocks[conversation] ?? sequence, sequence), now)
@@ -89,25 +89,25 @@ extension Scheduler {
 
     package func block(of conversation: Name) -> Int64? { blocks[conversation] }
 
-    /// The first message that failed for good in a conversation, which holds those behind it; nil: none does any more.
+    /// Sets the first failed message of a conversation, which blocks later ones; nil: none does.
     package mutating func block(_ conversation: Name, at sequence: Int64?, _ now: Moment) {
         guard blocks[conversation] != sequence else { return }
         blocks[conversation] = sequence
-        place(conversation, now)
+        schedule(conversation, now)
     }
 
-    /// The store would not write: nothing starts before `until`.
-    package mutating func storageFailed(until: Int64) { storageUntil = until }
+    /// Starts nothing before `until` (monotonic), because the store rejected a write.
+    package mutating func storageFailed(until: Int64) { storageRetryAt = until }
 
     package mutating func storageRecovered(_ now: Moment) {
-        storageUntil = 0
-        placeAll(now)
+        storageRetryAt = 0
+        scheduleAll(now)
     }
 
-    // MARK: The drain
+    // MARK: Drains
 
-    /// A drain was asked for, of one conversation or (nil) of all. It joins one that does the same already; one of another scope begins when
-    /// the one under way has ended. The number of the drain that answers the request, and whether that begins now.
+    /// Requests a drain of one conversation or (nil) of all. It joins a drain that includes it; otherwise it begins when the current one
+    /// has ended. Returns the number of the drain, and whether it begins now.
     package mutating func drain(_ conversation: Name? = nil, batch: Int, timeout: Int64?, _ now: Moment) -> (number: Int, begins: Bool) {
         if let session, session.covers(conversation) { return (session.number, false) }
         if let other = pending.first(where: { $0.covers(conversation) }) { return (other.number, false) }
@@ -126,59 +126,59 @@ extension Scheduler {
     private mutating func begin(_ new: Session, _ now: Moment) {
         session = new
         if let conversation = new.conversation {
-            // What of it is on disk is read beside the scan.
+            // Its stored messages are read separately from the scan.
             lanes[conversation, default: Lane()].more = true
         } else {
-            pausedUntil = 0
-            // It is the answer to a question that was not asked yet, too.
+            offlineHoldUntil = 0
+            // A drain also answers a prompt that is not raised yet.
             if prompt == .armed { prompt = .disarmed }
         }
-        placeAll(now)
+        scheduleAll(now)
     }
 
-    /// The drain is over and reported; `through`: the last message in the store. Without leave of its own the engine forgets the backlog again: it is on disk. True: another one,
-    /// which waited for its end, begins.
+    /// Ends the current drain, which was reported. `through` is the last sequence in the store. Outside mode auto the index of the backlog
+    /// is dropped; the messages stay in the store. Returns true if the next requested drain begins.
     package mutating func finished(_ stop: Report.Stop, through: Int64, _ now: Moment) -> Bool {
-        if stop == .waiting, mode == .ask, isStrict { followReturns(through: through, now) }
+        if stop == .waiting, mode == .ask, isStrict { approveFollowing(through: through, now) }
         session = nil
         if mode != .auto {
             scannedThrough = 0
             scanComplete = false
         }
-        placeAll(now)
+        scheduleAll(now)
         guard !pending.isEmpty else { return false }
         begin(pending.removeFirst(), now)
         return true
     }
 
-    /// What the drain leaves behind a message that comes back by its timer was asked for, too: it follows.
-    private mutating func followReturns(through: Int64, _ now: Moment) {
+    /// Approves the messages behind one that is retried by timer: the drain was requested for them, too.
+    private mutating func approveFollowing(through: Int64, _ now: Moment) {
         for (conversation, lane) in lanes where session?.serves(conversation) == true {
-            guard let head = lane.upcoming.first, lane.asked.contains(head.sequence) else { continue }
-            let free = lane.upcoming.filter { !isKept($0, now) }
-            lanes[conversation]?.askedThrough = through
-            lanes[conversation]?.follow(free)
+            guard let head = lane.upcoming.first, lane.approved.contains(head.sequence) else { continue }
+            let free = lane.upcoming.filter { !isDeferred($0, now) }
+            lanes[conversation]?.approvedThrough = through
+            lanes[conversation]?.approve(free)
         }
     }
 
-    /// What is known of the backlog is wrong: the store is read anew.
+    /// Drops the index of the backlog, so that the store is read again: an index of the store was rebuilt.
     package mutating func forgetBacklog(_ now: Moment) {
         for (conversation, lane) in lanes {
             guard lane.flight != nil else {
                 lanes[conversation] = nil
                 continue
             }
-            // What stands before the message in flight may have been missed, too.
+            // Messages before the one in flight may be missing from the index, too.
             var unread = lane
             (unread.upcoming, unread.deferred, unread.last, unread.more) = ([], [], 0, true)
             lanes[conversation] = unread
         }
         scannedThrough = 0
         scanComplete = false
-        placeAll(now)
+        scheduleAll(now)
     }
 
-    /// Something of this conversation counts in the report of the drain under way.
+    /// Changes the report of the current drain, if the conversation belongs to it.
     package mutating func count(_ conversation: Name, _ change: (inout Report) -> Void) {
         guard var current = session, current.serves(conversation) else { return }
         change(&current.report)
@@ -187,104 +187,104 @@ extension Scheduler {
 
     // MARK: Messages
 
-    /// Whether a message enqueued now goes at once; nil: when nothing else of its conversation is queued in the store.
+    /// Whether a message enqueued now is sent directly; nil: if the store has no other queued message of its conversation.
     package func goesDirect(_ conversation: Name) -> Bool? {
         guard direct, mayStart, !pausedConversations.contains(conversation), blocks[conversation] == nil else { return false }
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
-        if let head = lane.upcoming.first { return lane.isChainOpen && lane.isDirect(head.sequence) }
-        if lane.more { return lane.isChainOpen && lane.directThrough > lane.last ? true : nil }
+        if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
+        if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
         return scanComplete ? true : nil
     }
 
-    /// A message was enqueued; `goesDirect`: at once.
+    /// Adds an enqueued message. `goesDirect`: it is sent directly.
     package mutating func enqueued(_ head: Head, _ conversation: Name, goesDirect: Bool, _ now: Moment) {
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
         guard goesDirect || scanComplete else {
-            // The scan will find it; what comes after it does not go past it.
-            lanes[conversation]?.isChainOpen = false
-            // There is no scan while one conversation is drained alone.
+            // The scan will find it. Later messages must not overtake it.
+            lanes[conversation]?.isDirectRangeOpen = false
+            // A drain of one conversation does not scan.
             if session?.conversation == conversation { withLane(conversation, now) { $0.more = true } }
             return
         }
         var lane = lanes[conversation] ?? Lane()
         let hadHead = !lane.upcoming.isEmpty
         if goesDirect {
-            if !lane.isChainOpen || !(hadHead || lane.directThrough > lane.last) {
-                // Nothing waits before it, so nothing is unknown.
+            if !lane.isDirectRangeOpen || !(hadHead || lane.directThrough > lane.last) {
+                // No message waits before it, so there is nothing to read.
                 lane.more = false
                 lane.last = head.sequence - 1
                 lane.directFrom = head.sequence
             }
             lane.directThrough = head.sequence
         }
-        lane.isChainOpen = goesDirect
+        lane.isDirectRangeOpen = goesDirect
         lane.append(head)
         lanes[conversation] = lane
-        if !hadHead { place(conversation, now) }
+        if !hadHead { schedule(conversation, now) }
     }
 
-    /// Whether nothing between is unknown when a message takes its place in the lane.
-    private func knows(_ sequence: Int64, _ lane: Lane) -> Bool {
+    /// Whether the message can be put into the lane without leaving unread messages before it.
+    private func canInsert(_ sequence: Int64, _ lane: Lane) -> Bool {
         sequence <= lane.last || lane.more || scanComplete || sequence <= scannedThrough
     }
 
-    /// With the end of its delay by the monotonic clock.
-    func anchored(_ head: Head) -> Head {
+    /// Returns the head with the end of its delay as a monotonic time.
+    func withMonotonicDue(_ head: Head) -> Head {
         var anchored = head
         anchored.dueMono = head.due.isNone ? nil : head.due.end(opening)
-        // The network returned after the delay began.
+        // The network returned after the delay began, which ends it.
         if head.waitsForNetwork, let end = anchored.dueMono, end.subtractingClamped(head.due.delay) <= returnedAt {
             anchored.dueMono = nil
         }
         return anchored
     }
 
-    /// The network is back, and stayed: what failed for want of it is due.
+    /// Ends the delays of messages that failed for lack of a network, once the connection is stable.
     mutating func networkReturned(at time: Int64) {
         returnedAt = time
         for conversation in Array(lanes.keys) {
             guard var lane = lanes[conversation] else { continue }
-            lane.upcoming = lane.upcoming.map(anchored)
-            lane.deferred = lane.deferred.map(anchored)
+            lane.upcoming = lane.upcoming.map(withMonotonicDue)
+            lane.deferred = lane.deferred.map(withMonotonicDue)
             lanes[conversation] = lane
         }
     }
 
-    /// The machine slept so long. Attempts under way did not get on meanwhile: it does not count against their time.
-    package mutating func slept(_ time: Int64) {
-        for token in Array(flights.keys) { flights[token]?.prolong(time) }
+    /// Extends the deadlines of the attempts in flight by the time for which the machine was suspended.
+    package mutating func machineSlept(_ time: Int64) {
+        for token in Array(flights.keys) { flights[token]?.extend(by: time) }
     }
 
-    /// A person sends this message now.
+    /// Adds a manual request for this message.
     package mutating func force(_ sequence: Int64, _ conversation: Name, _ hand: Hand) {
         forced.removeAll { $0.sequence == sequence }
         forced.append(Forced(conversation: conversation, sequence: sequence, hand: hand))
     }
 
-    /// A wish of a person ended for want of a connection; `back`: the message waits in its place.
+    /// Removes a manual request that ended without an attempt. `back`: the message is queued again.
     package mutating func endedUnreachable(_ sequence: Int64, _ conversation: Name, back: Head?, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
         if let back { returned(back, conversation, now) }
     }
 
-    /// A message became queued again in its old place, or its times changed.
+    /// Puts a queued message back into its place, or updates its times.
     package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
-        // Where the scan has not been, it will find the message; what it has passed it would miss.
-        guard knows(head.sequence, lanes[conversation] ?? Lane()) else { return }
-        let known = anchored(head)
+        // The scan will find a message that it has not reached; it would miss one that it has passed.
+        guard canInsert(head.sequence, lanes[conversation] ?? Lane()) else { return }
+        let known = withMonotonicDue(head)
         withLane(conversation, now) { $0.insert(known) }
     }
 
-    /// A message is no longer queued: deleted, failed, sent.
+    /// Removes a message that is no longer queued: deleted, failed or sent.
     package mutating func removed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
         forced.removeAll { $0.sequence == sequence }
         round?.remove(sequence)
-        if lanes[conversation]?.asked.contains(sequence) == true { round?.returned(conversation) }
+        if lanes[conversation]?.approved.contains(sequence) == true { round?.retryEnded(conversation) }
         guard lanes[conversation] != nil else { return }
         withLane(conversation, now) { $0.remove(sequence) }
     }
 
-    /// Everything unsent of one conversation, or of all, is gone; what is under way stays.
+    /// Removes all unsent messages of one conversation or of all, except those in flight.
     package mutating func cleared(_ conversation: Name?, _ now: Moment) {
         forced.removeAll { conversation == nil || $0.conversation == conversation }
         round?.cleared(conversation)
@@ -299,7 +299,7 @@ extension Scheduler {
 
     // MARK: Reading the store
 
-    /// Queued messages behind the last scan, in order; `complete`: there are none behind them.
+    /// Takes the queued messages after `scannedThrough`, in order. `complete`: there are no more.
     package mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         var touched = Set<Name>()
         for (conversation, head) in rows {
@@ -307,31 +307,31 @@ extension Scheduler {
             var lane = lanes[conversation] ?? Lane()
             if let token = lane.flight, let flight = flights[token], flight.sequence == head.sequence, !flight.isEnded { continue }
             guard head.sequence > lane.last else { continue }
-            lane.append(anchored(head))
+            lane.append(withMonotonicDue(head))
             lanes[conversation] = lane
             touched.insert(conversation)
         }
         if complete { scanComplete = true }
-        for conversation in touched { place(conversation, now) }
+        for conversation in touched { schedule(conversation, now) }
     }
 
-    /// Queued messages of one conversation behind the last one known; `complete`: there are none behind them.
+    /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         guard lanes[conversation] != nil else { return }
-        let known = heads.map(anchored)
-        let free = known.filter { !isKept($0, now) }
+        let known = heads.map(withMonotonicDue)
+        let free = known.filter { !isDeferred($0, now) }
         withLane(conversation, now) { lane in
             lane.upcoming = known
             lane.more = !complete
             lane.last = heads.last?.sequence ?? lane.last
-            if complete { lane.askedThrough = min(lane.askedThrough, lane.last) }
-            lane.follow(free)
+            if complete { lane.approvedThrough = min(lane.approvedThrough, lane.last) }
+            lane.approve(free)
         }
     }
 
     // MARK: Attempts
 
-    /// An attempt is on disk and about to be made.
+    /// Adds an attempt whose beginning was committed.
     package mutating func started(_ flight: Flight, _ now: Moment) {
         forced.removeAll { $0.sequence == flight.sequence }
         flights[flight.token] = flight
@@ -343,21 +343,21 @@ extension Scheduler {
                 budget -= 1
             }
         }
-        let isKnown = knows(flight.sequence, lanes[flight.conversation] ?? Lane())
+        let isKnown = canInsert(flight.sequence, lanes[flight.conversation] ?? Lane())
         withLane(flight.conversation, now) { lane in
             lane.remove(flight.sequence)
             lane.flight = flight.token
-            // A message out of its turn, in a conversation that nobody has looked at.
+            // A manual attempt in a conversation that was not read yet.
             if !isKnown { lane.more = true }
         }
     }
 
-    /// Whether the ladder has led to the attempt: no batch counts it.
+    /// Whether the attempt is a retry of the backoff ladder; retries do not count against a batch.
     private func isRetry(_ flight: Flight) -> Bool {
         lanes[flight.conversation]?.upcoming.first { $0.sequence == flight.sequence }?.isRetry ?? false
     }
 
-    /// The attempt has an outcome; `back`: its message is queued again and waits in its place.
+    /// Ends an attempt. `back`: its message is queued again and waits in its place.
     package mutating func ended(_ token: UInt64, back: Head?, offline: Bool, timedOut: Bool, _ now: Moment) {
         guard var flight = flights[token] else { return }
         flight.isEnded = true
@@ -366,42 +366,42 @@ extension Scheduler {
         if offline {
             if session?.serves(flight.conversation) == true { session?.stop = .offline }
             round = nil
-            pausedUntil = now.mono + Self.offlinePause
+            offlineHoldUntil = now.mono + Self.offlineHold
         }
         if !flight.isRunning { flights[token] = nil }
         guard var lane = lanes[flight.conversation] else { return }
         if !flight.isRunning { lane.flight = nil }
-        lane.asked.remove(flight.sequence)
+        lane.approved.remove(flight.sequence)
         if let back {
             if isStrict { round?.hold(flight.conversation, behind: flight.sequence) }
-            takeBack(back, into: &lane)
+            requeue(back, into: &lane)
             if mode == .ask, !offline {
-                lane.asked.insert(back.sequence)
-                if isStrict { round?.holdForReturn(flight.conversation) }
+                lane.approved.insert(back.sequence)
+                if isStrict { round?.holdForRetry(flight.conversation) }
             }
         } else {
-            round?.returned(flight.conversation)
+            round?.retryEnded(flight.conversation)
         }
-        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.endChain() }
+        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.closeDirectRange() }
         lanes[flight.conversation] = lane
-        if offline { placeAll(now) } else { place(flight.conversation, now) }
+        if offline { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
-    /// A message that was tried waits in its place; it has had its chance to go at once, and those behind it wait for it.
-    private func takeBack(_ head: Head, into lane: inout Lane) {
-        if knows(head.sequence, lane) { lane.insert(anchored(head)) }
+    /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.
+    private func requeue(_ head: Head, into lane: inout Lane) {
+        if canInsert(head.sequence, lane) { lane.insert(withMonotonicDue(head)) }
         guard lane.isDirect(head.sequence) else { return }
         if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
             lane.directThrough = head.sequence - 1
-            lane.isChainOpen = false
+            lane.isDirectRangeOpen = false
         } else if head.sequence < lane.directThrough {
             lane.directFrom = head.sequence + 1
         } else {
-            lane.endChain()
+            lane.closeDirectRange()
         }
     }
 
-    /// The transport's call came back; whatever it answered is told separately.
+    /// Notes that the call of the transport returned. Its outcome is reported separately.
     package mutating func callReturned(_ token: UInt64, _ now: Moment) {
         guard var flight = flights[token] else { return }
         flight.isRunning = false

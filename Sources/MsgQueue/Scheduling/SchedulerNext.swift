@@ -1,15 +1,15 @@
-/// What to do next.
+/// The choice of the next step.
 extension Scheduler {
-    /// The next step. `queued` counts the messages in the store that wait or are being sent; `inSession`: those of the conversation that
-    /// is drained alone.
+    /// Returns the next step. `queued` is the number of messages in the store that are queued or being sent; `inSession` is that number for
+    /// the conversation that is drained alone.
     package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil) -> Step {
         if let token = overdue(now) { return .timeOut(token: token) }
         if let step = nextOfPrompt(now, queued: queued) { return step }
-        guard now.mono >= storageUntil else {
+        guard now.mono >= storageRetryAt else {
             if session != nil { return .finish(.storage) }
-            // What else is due must wait for the store, too, except what needs none of it.
+            // Everything else needs the store, except a timeout.
             let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline)
-            return .wait(until: min(storageUntil, deadlines.min() ?? storageUntil))
+            return .wait(until: min(storageRetryAt, deadlines.min() ?? storageRetryAt))
         }
         if let entry = forced.first(where: { !network.isOnline || isPaused($0.conversation) }) {
             return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
@@ -17,28 +17,28 @@ extension Scheduler {
         if let stop = endOfSession(now) { return .finish(stop) }
         wakeWaiting(now)
         if mayStart {
-            // What a person asks for does not wait for the engine's own attempts.
-            if slotsTaken < maxInFlight + Self.slotsByHand, let step = nextByHand() { return step }
+            // Manual requests do not wait for automatic attempts.
+            if slotsTaken < maxInFlight + Self.manualSlots, let step = nextManual() { return step }
             if slotsTaken < maxInFlight, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued) { return step }
         }
         if let session, isDone(session) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
-        if mayAsk(now, queued: queued) { return .raisePrompt }
+        if shouldPrompt(now, queued: queued) { return .raisePrompt }
         return .wait(until: soonest(now, nil))
     }
 
-    /// An attempt whose time is up.
+    /// The attempt whose deadline has passed, the oldest first.
     private func overdue(_ now: Moment) -> UInt64? {
         flights.values.filter { !$0.isEnded && $0.deadline <= now.mono }.min { $0.token < $1.token }?.token
     }
 
-    /// Why the drain must end although there may be more; nil: it goes on.
+    /// Why the drain must end although messages may be left; nil: it continues.
     private func endOfSession(_ now: Moment) -> Report.Stop? {
         guard let session else { return nil }
         if isClosing { return .closed }
         if let deadline = session.deadline, deadline <= now.mono { return .timeout }
-        // What is under way belongs to the drain.
+        // A drain ends after its attempts in flight.
         guard underWay(in: session) == 0 else { return nil }
         if !network.isOnline { return .offline }
         if isPaused { return .paused }
@@ -46,7 +46,7 @@ extension Scheduler {
         return session.hasBatchLeft ? nil : .batch
     }
 
-    /// Whether nothing of it is under way, or only waits for attempts of other conversations to end.
+    /// Whether the drain has no attempt in flight and is not waiting for a slot that another conversation uses.
     private func isDone(_ session: Session) -> Bool {
         underWay(in: session) == 0 && (slotsTaken < maxInFlight || underWay == 0)
     }
@@ -59,97 +59,98 @@ extension Scheduler {
         return !held.isEmpty && held.keys.allSatisfy(pausedConversations.contains)
     }
 
-    /// What a person sends now goes before everything, as soon as its conversation is free.
-    private func nextByHand() -> Step? {
+    /// The next manual request whose conversation is free.
+    private func nextManual() -> Step? {
         for entry in forced where lanes[entry.conversation]?.flight == nil {
             return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         return nil
     }
 
-    /// The oldest message that may go; reads on in the store when an older one could be there.
+    /// The start of the oldest message that may be sent, or a read of the store if an older one may be there.
     private mutating func nextInOrder(_ now: Moment, queued: Int64) -> Step? {
-        // A drain's batch that is used up ends the drain before anything else goes.
+        // When a drain's batch is used up, the drain ends before anything else starts.
         if let session, !session.hasBatchLeft { return nil }
-        let leave = hasLeave(now)
-        if leave, !scanComplete, queued == 0 { scanComplete = true }
+        let sendsBacklog = maySend(now)
+        if sendsBacklog, !scanComplete, queued == 0 { scanComplete = true }
         while let ticket = ready.first {
             guard let step = step(for: ticket, now) else {
                 ready.removeFirst()
                 continue
             }
-            if leave, !scanComplete, ticket.key > scannedThrough { break }
+            if sendsBacklog, !scanComplete, ticket.key > scannedThrough { break }
             return step
         }
-        guard leave, !scanComplete else { return nil }
+        guard sendsBacklog, !scanComplete else { return nil }
         return .scan(after: scannedThrough, limit: Self.scanChunk)
     }
 
-    /// What a ticket stands for; nil when that is no longer so.
+    /// The step for a ticket; nil: the ticket is stale.
     private func step(for ticket: Ticket, _ now: Moment) -> Step? {
         guard let lane = lanes[ticket.conversation], lane.flight == nil, !pausedConversations.contains(ticket.conversation) else {
             return nil
         }
         guard let head = lane.upcoming.first else {
-            guard mayLoad(lane, ticket.conversation, now) else { return nil }
+            guard canLoad(lane, ticket.conversation, now) else { return nil }
             return .load(conversation: ticket.conversation, after: lane.last, limit: Lane.window)
         }
         guard head.sequence == ticket.key else { return nil }
         if head.hasExpired(now) { return .expire(conversation: ticket.conversation, sequence: head.sequence) }
-        guard head.wait(now) <= 0, mayGo(head, lane, ticket.conversation, now) else { return nil }
+        guard head.wait(now) <= 0, canStart(head, lane, ticket.conversation, now) else { return nil }
         return .start(conversation: ticket.conversation, sequence: head.sequence, hand: .none)
     }
 
-    /// What has come to its time: the settled link, the end of a pause, the timer, and lanes, which are placed anew.
+    /// Processes times that have passed: the connection is stable, a hold has ended, the periodic trigger, and waiting lanes, which are
+    /// scheduled again.
     private mutating func wakeWaiting(_ now: Moment) {
         var isDue = false
-        if settledAt != 0, settledAt <= now.mono, network.isOnline { networkReturned(at: settledAt) }
-        for time in [\Scheduler.settledAt, \.pausedUntil, \.limitedUntil] as [WritableKeyPath<Scheduler, Int64>]
+        if stableAt != 0, stableAt <= now.mono, network.isOnline { networkReturned(at: stableAt) }
+        for time in [\Scheduler.stableAt, \.offlineHoldUntil, \.receiverHoldUntil] as [WritableKeyPath<Scheduler, Int64>]
         where self[keyPath: time] != 0 && self[keyPath: time] <= now.mono {
             self[keyPath: time] = 0
             isDue = true
         }
-        if timer > 0, mayWake {
-            isDue = isDue || (timerAt != 0 && timerAt <= now.mono)
-            if timerAt <= now.mono { timerAt = now.mono + timer }
+        if triggerInterval > 0, timersRun {
+            isDue = isDue || (nextTriggerAt != 0 && nextTriggerAt <= now.mono)
+            if nextTriggerAt <= now.mono { nextTriggerAt = now.mono + triggerInterval }
         }
         if isDue { trigger(now) }
-        while let ticket = dues.first, !isDueLater(ticket, now) { dues.removeFirst() }
-        guard wakesLanes else { return }
+        while let ticket = dueTimes.first, !isDueLater(ticket, now) { dueTimes.removeFirst() }
+        guard laneTimersRun else { return }
         while let ticket = waiting.first, ticket.key <= now.mono {
             waiting.removeFirst()
             guard lanes[ticket.conversation]?.wakeAt == ticket.key else { continue }
             lanes[ticket.conversation]?.wakeAt = 0
-            place(ticket.conversation, now)
+            schedule(ticket.conversation, now)
         }
     }
 
-    /// Whether the ticket of a message that is due later still stands for one.
+    /// Whether the ticket is in the future and still valid.
     private func isDueLater(_ ticket: Ticket, _ now: Moment) -> Bool {
         ticket.key > now.mono && lanes[ticket.conversation]?.dueAt == ticket.key && !pausedConversations.contains(ticket.conversation)
     }
 
-    /// Something happened that lets automatic sending begin anew: the launch, the foreground, a connection, the timer, a resume.
+    /// Renews the budget of automatic sending: at the launch, in the foreground, online, at the periodic trigger, and after a resume.
     mutating func trigger(_ now: Moment) {
         budget = defaultBatch == 0 ? Int.max : defaultBatch
-        placeAll(now)
+        scheduleAll(now)
     }
 
-    /// The nearest time at which something could change by itself, whatever else there is to do.
+    /// The nearest time at which the state could change without an input, even if a step is due before.
     package func deadline(_ now: Moment) -> Int64? { soonest(now, nil).map { max($0, now.mono + 1) } }
 
-    /// The nearest time at which something could change by itself.
+    /// The nearest time at which the state could change without an input.
     private func soonest(_ now: Moment, _ extra: Int64?) -> Int64? {
         var times = flights.values.filter { !$0.isEnded }.map(\.deadline)
         if let extra { times.append(extra) }
-        if wakesLanes, let ticket = waiting.first { times.append(ticket.key) }
-        // In the background a drain goes on, and the prompt is raised.
-        if wakesLanes || mode == .ask, settledAt > now.mono { times.append(settledAt) }
-        if mayWake {
-            times += [pausedUntil, timerAt].filter { $0 > now.mono }
+        if laneTimersRun, let ticket = waiting.first { times.append(ticket.key) }
+        // In the background a drain continues, and the prompt is raised.
+        if laneTimersRun || mode == .ask, stableAt > now.mono { times.append(stableAt) }
+        if timersRun {
+            times += [offlineHoldUntil, nextTriggerAt].filter { $0 > now.mono }
         }
-        if limitedUntil > now.mono { times.append(limitedUntil) }
-        if let rest = round?.restsUntil, rest > now.mono { times.append(rest) }
+        if receiverHoldUntil > now.mono { times.append(receiverHoldUntil) }
+        if let rest = round?.resumesAt, rest > now.mono { times.append(rest) }
         if let deadline = session?.deadline { times.append(deadline) }
         if prompt == .raised { times.append(promptUntil) }
         return times.min()
@@ -161,7 +162,7 @@ extension Scheduler {
         switch prompt {
         case .disarmed: return nil
         case .raised:
-            // A drain of one conversation is no answer to it.
+            // A drain of one conversation does not answer the prompt.
             let stands =
                 network.isOnline && queued > 0 && (session == nil || session?.conversation != nil) && !isClosing && now.mono < promptUntil
             return stands ? nil : .withdrawPrompt
@@ -169,17 +170,17 @@ extension Scheduler {
         }
     }
 
-    /// Whether a person is to be asked: there is a backlog that does not go by itself.
-    private func mayAsk(_ now: Moment, queued: Int64) -> Bool {
-        guard mode == .ask, prompt == .armed, mayStart, session == nil, round?.isBusy != true, now.mono >= settledAt, underWay == 0
+    /// Whether to raise the prompt: there is a backlog that is not sent automatically.
+    private func shouldPrompt(_ now: Moment, queued: Int64) -> Bool {
+        guard mode == .ask, prompt == .armed, mayStart, session == nil, round?.isBusy != true, now.mono >= stableAt, underWay == 0
         else { return false }
-        return queued > ownMessages
+        return queued > selfStartingMessages
     }
 
-    /// Known messages that go without anybody's leave.
-    var ownMessages: Int64 {
+    /// The number of indexed messages that start without a drain or an answer.
+    var selfStartingMessages: Int64 {
         lanes.values.reduce(0) { sum, lane in
-            sum + Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.asked.contains($0.sequence) })
+            sum + Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.approved.contains($0.sequence) })
         }
     }
 

@@ -40,7 +40,7 @@ import Testing
             try simulation.settle(starts: 1)
         }
         guard !simulation.hasStart, simulation.scheduler.slotsTaken < simulation.options.maxInFlight else { return }
-        for sequence in simulation.store.queued where !simulation.sendingPlaces.contains(sequence) {
+        for sequence in simulation.store.queued where !simulation.sendingSequences.contains(sequence) {
             let reason = reason(sequence, simulation)
             #expect(
                 reason != .next && reason != .done,
@@ -55,13 +55,13 @@ import Testing
         guard simulation.scheduler.flights.isEmpty else { return }
         let queued = simulation.store.queued
         var wait = simulation.scheduler.wait(queued: Int64(queued.count), hasStart: false, simulation.now)
-        let rows = queued.prefix(Look.limit).compactMap { sequence in
+        let rows = queued.prefix(QueueSample.limit).compactMap { sequence in
             simulation.store[sequence].map { (conversation: $0.conversation, head: $0.head) }
         }
-        let look = Look(rows)
-        if simulation.scheduler.needsLook(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
+        let look = QueueSample(rows)
+        if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
         let explanations = queued.compactMap { explanation($0, simulation) }
-        guard !queued.isEmpty, simulation.scheduler.limitedUntil <= simulation.now.mono else { return }
+        guard !queued.isEmpty, simulation.scheduler.receiverHoldUntil <= simulation.now.mono else { return }
         // What keeps the engine comes before what keeps its messages; and of a long backlog not all is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
         if wait.reason == .person, let count = wait.count {
@@ -114,7 +114,7 @@ import Testing
         case 94..<97: for scope in [nil, "ana"] as [Name?] { _ = simulation.scheduler.resume(scope, simulation.now) }
         case 97..<98: simulation.scheduler.lifecycleChanged(isInBackground: true, simulation.now)
         case 98..<99: simulation.scheduler.lifecycleChanged(isInBackground: false, simulation.now)
-        default: simulation.scheduler.limit(until: simulation.now.mono + random.int64(1...3_000), simulation.now)
+        default: simulation.scheduler.hold(until: simulation.now.mono + random.int64(1...3_000), simulation.now)
         }
     }
 }

@@ -122,7 +122,7 @@ struct Judge {
 
     mutating func ended(_ message: SimulatedMessage, _ resolution: Resolution, _ simulation: Simulation) {
         if resolution.isOffline {
-            pausedUntil = simulation.now.mono + Scheduler.offlinePause
+            pausedUntil = simulation.now.mono + Scheduler.offlineHold
             if session?.serves(message.conversation) == true { session?.isStopped = true }
             putBack = []
             asked.remove(message.sequence)
@@ -153,7 +153,7 @@ struct Judge {
     private func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
 
     /// A receiver asked the whole queue to wait.
-    func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.limitedUntil }
+    func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.receiverHoldUntil }
 
     /// The backlog may go.
     func hasLeave(_ conversation: Name, _ simulation: Simulation) -> Bool {

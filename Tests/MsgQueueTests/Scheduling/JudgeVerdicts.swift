@@ -16,12 +16,12 @@ extension Judge {
         guard !isClosing else { throw fail("while closing") }
         guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store was in trouble") }
         guard mayStart(simulation), !simulation.scheduler.pausedConversations.contains(conversation) else { throw fail("while paused") }
-        guard !simulation.sendingPlaces.contains(message.sequence) else { throw fail("while it was being sent") }
+        guard !simulation.sendingSequences.contains(message.sequence) else { throw fail("while it was being sent") }
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
             throw fail("beside message \(flight.sequence) of its conversation")
         }
         // What a person asks for does not wait for what the engine does by itself.
-        let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.slotsByHand : 0)
+        let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
         guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
         if hand == .none {
             try startsByItself(message, simulation, fail)
@@ -169,7 +169,7 @@ extension Judge {
     /// A message that could go now: the scheduler must not wait.
     private func startable(_ simulation: Simulation) -> SimulatedMessage? {
         let now = simulation.now
-        guard mayStart(simulation), slotsTaken(simulation) < options.maxInFlight + Scheduler.slotsByHand else { return nil }
+        guard mayStart(simulation), slotsTaken(simulation) < options.maxInFlight + Scheduler.manualSlots else { return nil }
         let closed = closed(simulation)
         for sequence in forced.keys.sorted() {
             if let message = simulation.store[sequence], !closed.contains(message.conversation) { return message }

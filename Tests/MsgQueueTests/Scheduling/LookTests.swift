@@ -4,9 +4,9 @@ import Testing
 
 /// Q20: what the first queued messages say of the whole queue.
 @Suite struct LookTests {
-    private func look(_ simulation: Simulation) -> Look {
-        Look(
-            simulation.store.queued.prefix(Look.limit).compactMap { sequence in
+    private func look(_ simulation: Simulation) -> QueueSample {
+        QueueSample(
+            simulation.store.queued.prefix(QueueSample.limit).compactMap { sequence in
                 simulation.store[sequence].map { ($0.conversation, $0.head) }
             })
     }
@@ -15,7 +15,7 @@ import Testing
         try simulation.settle()
         let wait = simulation.scheduler.wait(
             queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
-        return simulation.scheduler.needsLook(wait) ? simulation.scheduler.wait(wait, look(simulation), simulation.now) : wait
+        return simulation.scheduler.needsSample(wait) ? simulation.scheduler.wait(wait, look(simulation), simulation.now) : wait
     }
 
     @Test(arguments: [Mode.ask, .manual])
@@ -62,7 +62,7 @@ import Testing
         try simulation.answer(1, .retry(.server))
         try simulation.answer(2, .offline)
         try simulation.settle()
-        let end = simulation.now.wall + Scheduler.offlinePause
+        let end = simulation.now.wall + Scheduler.offlineHold
         for sequence in [1, 3] as [Int64] {
             let message = try #require(simulation.store[sequence])
             let (reason, until) = simulation.scheduler.explain(message.head, message.conversation, holder: nil, simulation.now)
@@ -79,10 +79,10 @@ import Testing
         for (place, reason) in [(0, Explanation.Reason.next), (1, .trigger)] {
             let sequence = Int64(place + 1)
             let message = try #require(simulation.store[sequence])
-            let connected = simulation.scheduler.connected(simulation.now, place: place)
+            let connected = simulation.scheduler.assumingOnline(simulation.now, ahead: place)
             let found = connected.explain(message.head, message.conversation, holder: nil, simulation.now)
             #expect(found.reason == reason)
-            let wait = connected.wait(found.reason, until: 0, sequence, message.conversation, place: place)
+            let wait = connected.wait(found.reason, until: 0, sequence, message.conversation, ahead: place)
             #expect(wait.isInTurn == (place == 1))
         }
     }
@@ -93,9 +93,9 @@ import Testing
         simulation.enqueue("a", count: 3)
         try simulation.settle()
         #expect(simulation.flights.count == 1)
-        #expect(simulation.scheduler.going(look(simulation), simulation.now) == 2)
+        #expect(simulation.scheduler.startableCount(look(simulation), simulation.now) == 2)
         _ = simulation.scheduler.pause("a", simulation.now)
-        #expect(simulation.scheduler.going(look(simulation), simulation.now) == 0)
+        #expect(simulation.scheduler.startableCount(look(simulation), simulation.now) == 0)
     }
 
     @Test func Q20_many_paused_conversations_without_messages_hold_nothing() throws {

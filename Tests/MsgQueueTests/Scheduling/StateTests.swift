@@ -36,7 +36,7 @@ import Testing
             simulation.delete(flight.sequence)
             try simulation.settle()
         }
-        #expect(simulation.scheduler.dues.count < 200)
+        #expect(simulation.scheduler.dueTimes.count < 200)
         #expect(wait(simulation).reason == .scheduled)
     }
 
@@ -116,7 +116,7 @@ import Testing
             guard let message = simulation.store[sequence], first[message.conversation] == nil else { continue }
             first[message.conversation] = sequence
         }
-        let connected = simulation.scheduler.connected(simulation.now)
+        let connected = simulation.scheduler.assumingOnline(simulation.now)
         var promised: [Int64: Wait] = [:]
         for (conversation, sequence) in first {
             guard let message = simulation.store[sequence] else { continue }

@@ -1,0 +1,86 @@
+/// The first queued messages of the store, from which the state of the whole queue is explained. The scheduler's own index does not contain
+/// a backlog that may not be sent.
+package struct QueueSample {
+    /// The maximum number of messages in a sample.
+    package static let limit = 64
+
+    /// In order of sequence.
+    package let rows: [(conversation: Name, head: Head)]
+    /// The sample contains every queued message.
+    package var isComplete: Bool { rows.count < Self.limit }
+
+    package init(_ rows: [(conversation: Name, head: Head)]) { self.rows = rows }
+}
+
+extension Scheduler {
+    /// Whether the reason is only correct if a message is ready, so that a sample is needed.
+    package func needsSample(_ wait: Wait) -> Bool {
+        switch wait.reason {
+        case .person, .trigger: true
+        case .holding: network.isOnline && !isPaused
+        default: false
+        }
+    }
+
+    /// Corrects the wait of the whole queue by a sample. Without a sample (the store could not be read), or if it is not complete, the
+    /// result says less.
+    package func wait(_ wait: Wait, _ sample: QueueSample?, _ now: Moment) -> Wait {
+        guard let sample else { return wait }
+        let found = reasons(of: sample, now)
+        var result = wait
+        let ready = found.reasons[wait.reason] ?? 0
+        if ready > 0 {
+            result.count = sample.isComplete ? ready : nil
+            if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
+            return result
+        }
+        if found.reasons[.next] != nil { return Wait(reason: .next) }
+        guard sample.isComplete else {
+            // It is unknown whether a message is ready to be sent.
+            if wait.reason == .person { result.count = 0 }
+            return result
+        }
+        // Some reasons are reported even if nothing is queued.
+        if sample.rows.isEmpty { return result }
+        if let soonest = found.soonest { return soonest }
+        for reason in [Explanation.Reason.paused, .blocked, .metered, .expired, .sending] where found.reasons[reason] != nil {
+            return Wait(reason: reason)
+        }
+        return result
+    }
+
+    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait that
+    /// ends first.
+    private func reasons(of sample: QueueSample, _ now: Moment) -> (reasons: [Explanation.Reason: Int64], soonest: Wait?) {
+        var reasons: [Explanation.Reason: Int64] = [:]
+        var soonest: Wait?
+        var holders: [Name: (sequence: Int64, reason: Explanation.Reason)] = [:]
+        for (conversation, head) in sample.rows {
+            let holder = holders[conversation]
+            var (reason, until) = explain(head, conversation, holder: holder?.sequence, now)
+            if reason == .behind { reason = holder?.reason ?? .sending }
+            if holder == nil, holds(head, now) { holders[conversation] = (head.sequence, reason) }
+            reasons[reason, default: 0] += 1
+            guard holder == nil, [.retrying, .scheduled, .holding].contains(reason) else { continue }
+            if soonest.map({ until < $0.until }) ?? true { soonest = wait(reason, until: until, head.sequence, conversation) }
+        }
+        return (reasons, soonest)
+    }
+
+    /// How many of the sampled messages are sent now, one after another, without those in flight.
+    package func startableCount(_ sample: QueueSample, _ now: Moment) -> Int64 {
+        guard sample.isComplete, mayStart, now.mono >= storageRetryAt else { return 0 }
+        var stopped = pausedConversations
+        for flight in flights.values where flight.isHung { stopped.insert(flight.conversation) }
+        var count = 0
+        for (conversation, stored) in sample.rows where !stopped.contains(conversation) {
+            let head = withMonotonicDue(stored)
+            if flight(of: head.sequence, in: conversation) != nil || isDeferred(head, now) { continue }
+            let isHeld = head.hasExpired(now) || (blocks[conversation] ?? Int64.max) < head.sequence
+            if isHeld || !maySend(now, in: conversation) { continue }
+            if head.wait(now) > 0 { stopped.insert(conversation) } else { count += 1 }
+        }
+        if let session { return Int64(session.batch == 0 ? count : min(count, max(0, session.batch - session.started))) }
+        return Int64(min(count, budget))
+    }
+}
