@@ -12,11 +12,21 @@ package struct QueueSample {
     package init(_ rows: [(conversation: Name, head: Head)]) { self.rows = rows }
 }
 
+extension QueueSample: QueuedMessages {
+    package func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
+        Array(rows.lazy.filter { $0.head.sequence > sequence }.prefix(limit))
+    }
+
+    package func queued(in conversation: Name, after sequence: Int64, limit: Int) -> [Head] {
+        Array(rows.lazy.filter { $0.conversation == conversation && $0.head.sequence > sequence }.map(\.head).prefix(limit))
+    }
+}
+
 extension Scheduler {
     /// Whether the reason is only correct if a message is ready, so that a sample is needed.
     package func needsSample(_ wait: Wait) -> Bool {
         switch wait.reason {
-        case .person, .trigger: true
+        case .person, .trigger, .retrying, .scheduled: true
         case .holding: network.isOnline && !isPaused
         default: false
         }
@@ -29,7 +39,7 @@ extension Scheduler {
         let found = reasons(of: sample, now)
         var result = wait
         let ready = found.reasons[wait.reason] ?? 0
-        if ready > 0 {
+        if ready > 0, !wait.reason.isTimed || !sample.isComplete {
             result.count = sample.isComplete ? ready : nil
             if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
             return result
@@ -49,11 +59,11 @@ extension Scheduler {
         return result
     }
 
-    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait that
-    /// ends first.
+    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait for the
+    /// message that can start first.
     private func reasons(of sample: QueueSample, _ now: Moment) -> (reasons: [Explanation.Reason: Int64], soonest: Wait?) {
         var reasons: [Explanation.Reason: Int64] = [:]
-        var soonest: Wait?
+        var timed: [(reason: Explanation.Reason, until: Int64, head: Head, conversation: Name)] = []
         var holders: [Name: (sequence: Int64, reason: Explanation.Reason)] = [:]
         for (conversation, head) in sample.rows {
             let holder = holders[conversation]
@@ -62,9 +72,28 @@ extension Scheduler {
             if holder == nil, holds(head, now) { holders[conversation] = (head.sequence, reason) }
             reasons[reason, default: 0] += 1
             guard holder == nil, [.retrying, .scheduled, .holding].contains(reason) else { continue }
-            if soonest.map({ until < $0.until }) ?? true { soonest = wait(reason, until: until, head.sequence, conversation) }
+            timed.append((reason, until, head, conversation))
         }
-        return (reasons, soonest)
+        return (reasons, soonest(timed, sample, now))
+    }
+
+    private func soonest(
+        _ timed: [(reason: Explanation.Reason, until: Int64, head: Head, conversation: Name)], _ sample: QueueSample, _ now: Moment
+    ) -> Wait? {
+        let explainer = Explainer(self, sample, sending: [], now)
+        var (soonest, other): (Wait?, Wait?) = (nil, nil)
+        for (reason, until, head, conversation) in timed.sorted(by: { $0.until < $1.until }) {
+            // A wait can turn out longer than its first reason, but never shorter.
+            if let soonest, soonest.until <= until { break }
+            // Reading a sample does not fail.
+            guard let wait = try? explainer.wait(reason, until: until, head, conversation) else { continue }
+            if ![.next, .trigger, .person].contains(wait.after) {
+                other = other ?? wait
+            } else if soonest.map({ wait.until < $0.until }) ?? true {
+                soonest = wait
+            }
+        }
+        return soonest ?? other
     }
 
     /// How many of the sampled messages are sent now, one after another, without those in flight.

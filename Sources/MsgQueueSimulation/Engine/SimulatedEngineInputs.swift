@@ -153,7 +153,7 @@ extension SimulatedEngine {
     }
 
     /// Expires what waits without anything that would look at it, as the engine's maintenance does.
-    func expireOverdue() throws {
+    package func expireOverdue() throws {
         guard now.wall >= nextExpiry, isReady() else { return }
         let sending = sendingPlaces
         let waiting = store.queued.compactMap { sending.contains($0) ? nil : store[$0] }
