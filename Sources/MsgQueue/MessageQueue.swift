@@ -158,6 +158,6 @@ public final class MessageQueue: Sendable {
         }
         let closing = try engine.close(timeout: timeout?.milliseconds)
         if case .unsaved = closing, let error = closing.error { throw error }
-        return closing == .quiet
+        return closing == .complete
     }
 }

@@ -78,7 +78,7 @@ extension Simulation {
     /// The message's status; nil: it is not in the store.
     public func status(of id: String) -> MessageQueue.Status? {
         guard let message = engine.store[id] else { return nil }
-        return engine.sendingPlaces.contains(message.sequence) ? .sending : message.progress.status
+        return engine.sendingSequences.contains(message.sequence) ? .sending : message.progress.status
     }
 
     /// Tries a failed message again, as `MessageQueue.retry` does. Throws `.notFound`, `.conflict`, `.busy`, `.noTransport`, `.unknown`.
@@ -151,7 +151,7 @@ extension Simulation {
 
     /// What has happened until now.
     public var report: Report {
-        let sending = engine.sendingPlaces
+        let sending = engine.sendingSequences
         var statuses: [String: MessageQueue.Status] = [:]
         var counts = Counts()
         for message in engine.store.all {

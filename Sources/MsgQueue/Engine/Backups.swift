@@ -1,4 +1,4 @@
-/// Copies of the store that are being made, a step at a time. Under the engine's lock.
+/// The backups in progress, made in steps. Under the engine's lock.
 final class Backups {
     private let store: Store
     private var copies: [StoreCopy] = []
@@ -11,7 +11,7 @@ final class Backups {
         return copy
     }
 
-    /// False: it was the last step. The copy needs the store no more.
+    /// Copies the next pages. Returns false after the last step, when the copy no longer uses the store.
     func takeStep(of copy: StoreCopy) throws(QueueError) -> Bool {
         if try copy.step() { return true }
         copies.removeAll { $0 === copy }
@@ -23,7 +23,7 @@ final class Backups {
         copy.abandon()
     }
 
-    /// The end of the queue.
+    /// Abandons all copies when the queue is closed.
     func close() {
         for copy in copies { copy.abandon() }
         copies = []

@@ -1,4 +1,4 @@
-/// What callers change of messages that are in the store. Under the engine's lock.
+/// The calls that change stored messages. Under the engine's lock.
 final class Changes {
     private let context: EngineContext
     private let store: Store
@@ -14,13 +14,13 @@ final class Changes {
 
     // MARK: One message
 
-    /// The message with this id, as a person may change it.
+    /// Finds the message with this id and checks that its status allows the action.
     private func find(_ id: String, _ action: PersonalAction?, _ part: Store.Part) throws(QueueError) -> Row {
         guard let row = try store.find(id, part) else {
-            throw QueueError(.notFound, "there is no message \(id)")
+            throw QueueError(.notFound, "message not found: \(id)")
         }
         guard let action else { return row }
-        let status = writes.sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
+        let status = writes.sendingSequences.contains(row.sequence) ? .sending : row.progress.status
         try StatusRule.check(action, on: status)
         return row
     }
@@ -31,7 +31,7 @@ final class Changes {
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.replaceBody(of: row, body, now: context.ports.wall())
             if row.progress.perhapsArrived {
-                // What perhaps arrived is not this.
+                // An earlier attempt may have delivered the old body, not this one.
                 var progress = row.progress
                 progress.perhapsArrived = false
                 try store.update(row, to: progress)
@@ -41,7 +41,7 @@ final class Changes {
     }
 
     func delete(_ id: String) throws(QueueError) {
-        // Found without a look at its checksums: a damaged message can be removed, too.
+        // Found without checking its checksums, so that a damaged message can be deleted.
         let row = try find(id, .delete, .outline)
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.fitCounts(to: row, .whole)
@@ -69,7 +69,7 @@ final class Changes {
 
     func mark(_ id: String, as receipt: MessageStatus) throws(QueueError) {
         let row = try find(id, nil, .whole)
-        let status = writes.sendingPlaces.contains(row.sequence) ? .sending : row.progress.status
+        let status = writes.sendingSequences.contains(row.sequence) ? .sending : row.progress.status
         let earliest = row.isReceived ? row.createdAt : row.progress.sentAt
         let now = context.ports.wall()
         guard let progress = try StatusRule.receipt(receipt, on: status, of: row.progress, earliest: earliest, now: now) else { return }
@@ -85,17 +85,19 @@ final class Changes {
 
     // MARK: Many messages
 
-    /// Removes what is unsent of one conversation or of all; what is being sent goes when its attempt ends, unless that succeeds.
+    /// Deletes the unsent messages of one conversation or of all. A message in flight is deleted when its attempt ends, unless the attempt
+    /// succeeds.
     func clear(_ conversation: String?) throws(QueueError) {
         let name = conversation.map { Name($0) }
-        // An outcome that is not on disk yet would bring its message back.
+        // An outcome that is written later would bring its message back.
         try writes.requireSaved()
         let flights = context.core.scheduler.flights.values.filter {
             !$0.isEnded && (name == nil || $0.conversation == name)
         }
         do throws(QueueError) { try clear(name, flights, isTried: true) } catch {
             guard error.isFull else { throw error }
-            // Few at a time need less of the log, which is copied in between. An error may leave some of them removed.
+            // On a full disk a few at a time need less room in the write-ahead log, which is checkpointed in between. If this fails, some
+            // of the messages may already be deleted.
             defer { events.countsChanged() }
             while try transactions.run(durable: true, { () throws(QueueError) in try store.deleteUnsent(of: name, atMost: 4) }) > 0 {}
             try clear(name, flights, isTried: false)
@@ -122,22 +124,22 @@ final class Changes {
 
     // MARK: Retrying all
 
-    /// All that failed, of one conversation or (nil) of all, put back in several transactions: others have their turn between two of them.
+    /// A `retryAll` of one conversation or (nil) of all. It uses several transactions and releases the lock between them.
     struct Retry {
         let conversation: Name?
-        /// Messages that were put back.
+        /// The number of messages that were put back.
         fileprivate(set) var count: Int64 = 0
-        /// The place that it came to.
+        /// The last sequence processed.
         fileprivate var after: Int64 = 0
-        /// What fails meanwhile behind this one is no part of it, nor what fails again.
+        /// The last sequence to process. Messages that fail later are not included, even if they were put back before.
         fileprivate var through = Int64.max
-        /// So many messages are put back in one transaction.
+        /// The number of messages per transaction.
         fileprivate var limit = 256
 
         init(_ conversation: Name?) { self.conversation = conversation }
     }
 
-    /// Puts the next ones back. False: there are no more.
+    /// Puts the next messages back. Returns false if there are no more.
     func putBack(_ retry: inout Retry) throws(QueueError) -> Bool {
         guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         guard context.core.scheduler.network.isOnline || context.options.mode == .auto else { return false }
@@ -145,14 +147,14 @@ final class Changes {
         retry.through = min(retry.through, store.lastSequence)
         while true {
             do throws(QueueError) { return try putBackTogether(&retry) } catch {
-                // Fewer of them when the disk is full.
+                // On a full disk, use smaller transactions.
                 guard error.isFull, retry.limit > 1 else { throw error }
                 retry.limit /= 4
             }
         }
     }
 
-    /// Puts the next ones back, in one transaction.
+    /// Puts the next messages back in one transaction. Returns false if there are no more.
     private func putBackTogether(_ retry: inout Retry) throws(QueueError) -> Bool {
         let sequences = try store.failed(in: retry.conversation, after: retry.after, through: retry.through, limit: retry.limit)
         guard let last = sequences.last else { return false }
@@ -186,7 +188,7 @@ final class Changes {
         return sequences.count == retry.limit
     }
 
-    /// A failed message as it was written; nil: it is damaged, and stays failed.
+    /// Reads a failed message; nil: it is damaged and stays failed.
     private func failedRow(_ sequence: Int64) throws(QueueError) -> Row? {
         do throws(QueueError) {
             guard let row = try store.row(at: sequence, .none), row.progress.status == .failed else { return nil }

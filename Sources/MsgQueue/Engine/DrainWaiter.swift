@@ -1,14 +1,14 @@
-/// Somebody who waits for a drain. Under the engine's lock.
+/// A caller that waits for a drain. Under the engine's lock.
 final class DrainWaiter: @unchecked Sendable {
-    /// Monotonic; nil: waits without end.
+    /// Monotonic; nil: none.
     let deadline: Int64?
-    /// What it asked for: the messages of one conversation, or (nil) all.
+    /// The conversation to drain; nil: all.
     let conversation: Name?
-    /// The drain that it waits for.
+    /// The number of the drain.
     var drain = 0
-    /// Called once, where events are told.
+    /// Called once, on the thread that delivers events.
     let done: @Sendable (Result<Report, QueueError>) -> Void
-    /// What came of the drain, once that is known; `done` is told it after the events of it.
+    /// The report, once the drain has ended; `done` is called after the drain's events.
     var report: Report?
 
     init(deadline: Int64?, conversation: Name?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void) {

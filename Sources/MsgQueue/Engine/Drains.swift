@@ -1,7 +1,7 @@
-/// Drains under way and those that wait for them. Under the engine's lock.
+/// Drains and the callers that wait for them. Under the engine's lock.
 final class Drains {
-    /// How long beyond its time a caller waits for the events of its drain to be told, in milliseconds.
-    private static let tellingPatience: Int64 = 100
+    /// How long a caller waits after its timeout for the events of its drain to be delivered, in milliseconds.
+    private static let deliveryTimeout: Int64 = 100
 
     private let context: EngineContext
     private let events: EventDelivery
@@ -12,7 +12,7 @@ final class Drains {
         (self.context, self.events, self.health) = (context, events, health)
     }
 
-    /// Asks for a drain, or joins one. True: a new one begins.
+    /// Requests a drain or joins one. Returns true if a new one begins.
     func request(_ waiter: DrainWaiter, batch: Int, timeout: Int64?, _ now: Moment) -> Bool {
         let (number, begins) = context.core.scheduler.drain(waiter.conversation, batch: batch, timeout: timeout, now)
         waiter.drain = number
@@ -20,7 +20,7 @@ final class Drains {
         return begins
     }
 
-    /// The drain is over. True: another begins.
+    /// Ends the current drain and reports it. Returns true if another begins.
     func finish(_ stop: Report.Stop, _ now: Moment) -> Bool {
         guard let drain = context.core.scheduler.session?.number else { return false }
         var report = report()
@@ -35,10 +35,10 @@ final class Drains {
 
     // MARK: Waiting
 
-    /// When the time of the next one who waits for a drain runs out (monotonic).
+    /// When the next timeout of a waiter passes (monotonic).
     var deadline: Int64 { waiters.lazy.compactMap(\.deadline).min() ?? Int64.max }
 
-    /// Those whose own time ran out wait no longer; the drain, which another asked for, goes on.
+    /// Ends the waits whose timeout has passed; the drain continues for the other callers.
     func endWaits(_ now: Int64) {
         guard deadline <= now else { return }
         let late = waiters.filter { $0.deadline.map { $0 <= now } ?? false }
@@ -50,31 +50,31 @@ final class Drains {
         }
     }
 
-    /// What a thread waits for. Under the engine's lock.
+    /// The result that a thread waits for. Under the engine's lock.
     final class Answer: @unchecked Sendable {
         var result: Result<Report, QueueError>?
     }
 
-    /// Waits for the answer, with the lock given up meanwhile. `runOne` runs one callback of a polled queue; false: there is none.
+    /// Waits for the answer, with the lock released. `runOne` runs one callback of a polled queue and returns false if there is none.
     func wait(for answer: Answer, _ waiter: DrainWaiter, _ poll: PollHost?, runOne: () -> Bool) throws(QueueError) -> Report {
-        let end = waiter.deadline?.addingClamped(Self.tellingPatience)
+        let end = waiter.deadline?.addingClamped(Self.deliveryTimeout)
         while true {
             if let result = answer.result { return try result.get() }
-            if context.isOrphan { throw context.ending }
-            if let end, context.ports.mono() >= end { return giveUp(waiter) }
+            if context.isForkedChild { throw context.closedError }
+            if let end, context.ports.mono() >= end { return stopWaiting(waiter) }
             if let poll {
-                // Nobody may be polling any more the next moment: then this thread does.
+                // If no other thread polls, this thread runs the callbacks.
                 guard poll.isPolledElsewhere || !runOne() else { continue }
                 let soon = context.ports.mono() + 20
-                context.quietCondition.wait(context.lock, until: min(end ?? soon, soon))
+                context.progressCondition.wait(context.lock, until: min(end ?? soon, soon))
             } else {
-                context.quietCondition.wait(context.lock, until: end)
+                context.progressCondition.wait(context.lock, until: end)
             }
         }
     }
 
-    /// The events of the drain are not told in time: a handler does not come back.
-    private func giveUp(_ waiter: DrainWaiter) -> Report {
+    /// Stops waiting, because a handler does not return and the drain's events are not delivered in time.
+    private func stopWaiting(_ waiter: DrainWaiter) -> Report {
         waiters.removeAll { $0 === waiter }
         var report = waiter.report ?? report(for: waiter)
         report.stop = .timeout
@@ -87,7 +87,7 @@ final class Drains {
         events.append { for waiter in waiters { waiter.done(.success(report)) } }
     }
 
-    /// The end of the queue: who still waits.
+    /// Removes and returns the waiters when the queue is closed.
     func close() -> [DrainWaiter] {
         defer { waiters = [] }
         return waiters
@@ -95,7 +95,7 @@ final class Drains {
 
     // MARK: Reports
 
-    /// What the drain under way has done; what is left counts what is being sent, too.
+    /// Returns the report of the current drain. `remaining` includes messages in flight.
     func report() -> Report {
         guard let session = context.core.scheduler.session else { return Report(stop: .started) }
         var report = session.report
@@ -105,14 +105,14 @@ final class Drains {
         return report
     }
 
-    /// The same for one who waits, whose drain may not have begun.
+    /// Returns the report for a waiter, whose drain may not have begun.
     private func report(for waiter: DrainWaiter) -> Report {
         if let session = context.core.scheduler.session, session.number == waiter.drain { return report() }
         let left = left(of: waiter.conversation)
         return Report(stop: .started, remaining: left.queued, remainingFailed: left.failed)
     }
 
-    /// How many messages there are of one conversation or of all; those being sent count as queued.
+    /// Returns the counts of one conversation or of all; messages in flight count as queued.
     func left(of conversation: Name?) -> Counts {
         guard let conversation else { return context.store.totals }
         do throws(QueueError) { return try context.store.counts(of: conversation) } catch {

@@ -1,17 +1,9 @@
-/// Performs the core's steps, one after the other, and wakes those that have to go on. Under the engine's lock.
+/// Performs the core's steps one after another, and wakes the threads that perform the rest. Under the engine's lock.
 final class Driver: @unchecked Sendable {
-    /// An attempt to be made: on disk, and with all that the transport needs.
-    struct Work {
-        let start: Core.Start
-        let delivery: Delivery
-        let transport: Registration<TransportFunction>
-    }
-
     private let context: EngineContext
     private let store: Store
     private let ports: Ports
     private let events: EventDelivery
-    private let health: StoreHealth
     private let maintenance: Maintenance
     private let drains: Drains
     private let transactions: Transactions
@@ -20,26 +12,26 @@ final class Driver: @unchecked Sendable {
     private let poll: PollHost?
     private let workers: WorkerPool
     private let host: HostCalls
+    private let attempts: AttemptRunner
     private let timer: EngineTimer
-    private var transport: Registration<TransportFunction>?
-    /// How long the machine had slept when that was looked at last.
-    private var asleepBefore: Int64
+    /// How long the machine had been suspended at the last check.
+    private var suspendTime: Int64
 
     init(_ parts: EngineParts) {
         context = parts.context
         store = parts.context.store
         ports = parts.context.ports
-        (events, health, maintenance, drains) = (parts.events, parts.health, parts.maintenance, parts.drains)
+        (events, maintenance, drains) = (parts.events, parts.maintenance, parts.drains)
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
-        (poll, workers, host, timer) = (parts.poll, parts.workers, parts.host, parts.timer)
-        asleepBefore = parts.context.ports.asleep()
+        (poll, workers, host, timer, attempts) = (parts.poll, parts.workers, parts.host, parts.timer, parts.attempts)
+        suspendTime = parts.context.ports.asleep()
     }
 
-    // MARK: Going on
+    // MARK: Steps
 
-    /// Performs the core's steps as far as they need no transport, and wakes who performs the others. The last thing that is done under
-    /// the lock after anything that may have changed what is due.
-    func settle() {
+    /// Performs the core's steps up to one that calls the transport, and wakes the thread that makes the call. Called last, under the lock,
+    /// after every change that may have made a step due.
+    func runDueSteps() {
         guard context.phase != .closed else { return }
         let step = advance()
         writes.commit()
@@ -47,20 +39,20 @@ final class Driver: @unchecked Sendable {
         switch step {
         case .start:
             context.hasStart = true
-            // It waits for whoever calls transports; the clock goes on for everything else.
+            // The attempt waits for a thread that calls the transport; the timer serves all other deadlines.
             let deadline = context.core.scheduler.deadline(ports.moment) ?? Int64.max
-            arm(poll == nil ? min(deadline, workers.findThread(self, blocks: transport?.blocks ?? false)) : deadline)
+            arm(poll == nil ? min(deadline, workers.provideThread(self, blocks: attempts.transportBlocks)) : deadline)
         case .wait(let deadline):
             context.hasStart = false
-            workers.noStartWaits()
+            workers.clearStartWait()
             arm(deadline ?? Int64.max)
         default: break
         }
         wake()
-        if context.phase == .closing { context.quietCondition.broadcast() }
+        if context.phase == .closing { context.progressCondition.broadcast() }
     }
 
-    /// Wakes who tells events, or runs callbacks.
+    /// Wakes the thread that delivers events, or the host's event loop.
     func wake() {
         if let poll { poll.wake() } else if events.hasWork { events.wake() }
     }
@@ -69,27 +61,27 @@ final class Driver: @unchecked Sendable {
         timer.arm(
             min(
                 min(deadline, maintenance.deadline(writes), network.deadline), min(drains.deadline, transactions.flushDeadline()),
-                poll?.quietDeadline ?? Int64.max))
+                poll?.suppressionEnd ?? Int64.max))
     }
 
-    /// What the timer thread does when it wakes up.
+    /// The body of the timer thread.
     func runTimer() {
         timer.run(network) {
             transactions.flushWhatIsDue()
             maintenance.run(writes, transactions)
             maintenance.compareIndexes(writes)
-            settle()
+            runDueSteps()
         }
     }
 
-    /// The thread that tells the events of a queue that is not polled.
+    /// The body of the event thread of a queue that is not polled.
     func runEvents() { events.run { deliverOne() } }
 
-    /// Performs steps until one needs the transport, or until there is nothing to do for now. May leave a transaction open, for
+    /// Performs steps until one needs the transport or nothing is due; returns that step. May leave a transaction open, for
     /// `PendingWrites.commit`.
     private func advance() -> Step {
         while true {
-            noticeSleep()
+            extendDeadlinesAfterSuspend()
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
             let step = context.core.scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
@@ -128,18 +120,18 @@ final class Driver: @unchecked Sendable {
         }
     }
 
-    /// Messages that are queued in the conversation that is drained alone; nil: none is.
+    /// The number of queued messages of the conversation that is drained alone; nil: no such drain.
     private var queuedInSession: Int64? {
         guard let session = context.core.scheduler.session, session.conversation != nil else { return nil }
         return drains.left(of: session.conversation).queued
     }
 
-    private func noticeSleep() {
+    private func extendDeadlinesAfterSuspend() {
         let asleep = ports.asleep()
-        // The clocks are not read at one instant.
-        guard asleep - asleepBefore > 100 else { return }
-        context.core.scheduler.machineSlept(asleep - asleepBefore)
-        asleepBefore = asleep
+        // The two clocks are not read at the same instant, so small differences are ignored.
+        guard asleep - suspendTime > 100 else { return }
+        context.core.scheduler.machineSlept(asleep - suspendTime)
+        suspendTime = asleep
     }
 
     private func raisePrompt(_ now: Moment) throws(QueueError) {
@@ -151,7 +143,7 @@ final class Driver: @unchecked Sendable {
         writes.perform(context.core.promptRaised(asked, now))
     }
 
-    /// A drain has begun.
+    /// Reports that a drain has begun.
     func drainStarted() {
         guard let session = context.core.scheduler.session else { return }
         let left = drains.left(of: session.conversation)
@@ -160,168 +152,35 @@ final class Driver: @unchecked Sendable {
 
     // MARK: Attempts
 
-    /// Gives the release of the transport before, when it is due now.
-    func setTransport(_ new: Registration<TransportFunction>?) -> (@Sendable () -> Void)? {
-        let release = transport?.retire()
-        transport = new
-        context.core.scheduler.transportChanged(present: new != nil, ports.moment)
-        return release
-    }
+    /// Begins the next attempt in one commit with the facts recorded before; nil: no attempt can begin now.
+    func startNext() -> AttemptRunner.Work? { attempts.startNext(after: advance) }
 
-    /// The end of the queue: the transport's release.
-    func close() -> (@Sendable () -> Void)? {
-        defer { transport = nil }
-        return transport?.retire()
-    }
-
-    /// Starts the next attempt, in one commit with what was recorded before.
-    func startNext() -> Work? {
-        // Each failure that room was made for, or an index mended, is followed by another try, which nobody else would make.
-        var triesLeft = 16
-        while true {
-            guard context.phase == .open, case .start(let conversation, let sequence, let hand) = advance(), let transport else {
-                writes.commit()
-                return nil
-            }
-            do throws(QueueError) {
-                guard let work = try prepare(conversation, sequence, hand, transport) else { continue }
-                if writes.commit(begins: true) {
-                    begun(work)
-                    return work
-                }
-            } catch {
-                writes.giveUp(error)
-            }
-            guard ports.mono() >= context.core.scheduler.storageRetryAt else { return nil }
-            triesLeft -= 1
-            guard triesLeft > 0 else {
-                health.pause(QueueError(.storage, "the beginning of an attempt could not be written"))
-                return nil
-            }
-        }
-    }
-
-    /// Puts an attempt on disk; nil: the message is not there to be sent any more.
-    private func prepare(
-        _ conversation: Name, _ sequence: Int64, _ hand: Hand, _ transport: Registration<TransportFunction>
-    ) throws(QueueError) -> Work? {
-        let now = ports.moment
-        let found: Row?
-        let pairs: [(key: String, value: String)]
-        do throws(QueueError) {
-            found = try store.row(at: sequence, .whole)
-            pairs = try found?.metadata() ?? []
-        } catch {
-            guard error.code == .corrupt else { throw error }
-            writes.perform(context.core.damaged(sequence, conversation, error, now))
-            return nil
-        }
-        switch context.core.admit(found, sequence, conversation, hand, now) {
-        case .none(let effects):
-            writes.perform(effects)
-            return nil
-        case .start(let start):
-            try store.begin()
-            for change in start.changes { try writes.write(change) }
-            let delivery = Delivery(
-                id: start.row.id, conversation: conversation.text, body: found?.body ?? [], pairs: pairs, attempt: start.flight.number,
-                token: start.flight.token, createdAt: start.row.createdAt, timeout: start.flight.deadline - now.mono)
-            return Work(start: start, delivery: delivery, transport: transport)
-        }
-    }
-
-    /// The attempt is on disk.
-    private func begun(_ work: Work) {
-        workers.noStartWaits()
-        work.transport.enter()
-        writes.perform(context.core.began(work.start))
-    }
-
-    /// Makes one attempt, with the lock given up meanwhile, and starts the next one in the same commit as its end.
-    func call(_ work: Work, thenNext: Bool = true) -> Work? {
-        host.beginTransportCall()
-        let outcome = host.call { work.transport.function(work.delivery) }
-        work.transport.blocks = outcome.verdict != .pending
-        returned(work.start.flight, outcome)
-        let release = work.transport.leave()
-        let next = thenNext ? startNext() : nil
-        if next == nil { writes.commit() }
-        if let release { host.call(release) }
-        host.endTransportCall()
-        return next
-    }
-
-    /// The transport's call came back.
-    private func returned(_ flight: Flight, _ outcome: Outcome) {
-        guard context.phase != .closed else { return }
-        let isAnswered = context.core.openFlight(flight.token) == nil
-        context.core.scheduler.callReturned(flight.token, ports.moment)
-        guard outcome.verdict != .pending else { return }
-        if !isAnswered {
-            end(flight, outcome)
-        } else if context.core.lateFlight(flight.token) != nil {
-            // It hung beyond its time; a success still counts, when nothing came after it.
-            do throws(QueueError) { try answerLate(flight.token, outcome) } catch {
-                Log.warning("\(store.path): ignored a late outcome for message \(flight.sequence): \(error.detail)")
-            }
-        }
-    }
-
-    /// The answer to an attempt that the transport left pending.
-    func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        guard context.core.hasIssued(token) else { throw QueueError(.notFound, "there is no attempt \(token)") }
-        if let flight = context.core.openFlight(token) {
-            end(flight, outcome)
-            writes.commit()
-        } else {
-            try answerLate(token, outcome)
-        }
-    }
-
-    /// An answer to an attempt under way; a commit follows.
-    private func end(_ flight: Flight, _ outcome: Outcome) {
-        writes.perform(context.core.ended(flight, outcome, ports.moment, random: ports.fraction))
-    }
-
-    /// An answer after the time-out.
-    private func answerLate(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        let now = ports.moment
-        guard let flight = context.core.lateFlight(token) else {
-            throw QueueError(.conflict, "attempt \(token) was answered already")
-        }
-        guard let row = try store.row(at: flight.sequence, .whole), let progress = context.core.lateSuccess(token, outcome, row, now) else {
-            throw QueueError(.conflict, "the attempt had timed out, and its message has gone on")
-        }
-        if store.isInTransaction { writes.commit() }
-        try transactions.counting(1) { () throws(QueueError) in
-            try transactions.run(durable: context.options.durableOutcomes) { () throws(QueueError) in try store.update(row, to: progress) }
-        }
-        writes.perform(context.core.lateSuccessSaved(token, row, now))
-    }
+    /// Makes one attempt and begins the next one in the commit that ends it.
+    func callThenStartNext(_ work: AttemptRunner.Work) -> AttemptRunner.Work? { attempts.call(work, thenStart: startNext) }
 
     // MARK: Callbacks
 
-    /// Tells one event; false: there is none, or another thread is telling one.
+    /// Delivers one event. Returns false if there is none or another thread is delivering one.
     func deliverOne() -> Bool {
         events.deliverOne(host) { .summary(writes.counts, context.core.scheduler.network) }
     }
 
-    /// Runs one callback of a polled queue: an event if there is one, else an attempt.
+    /// Runs one callback of a polled queue: an event if there is one, otherwise an attempt. Returns false if there is neither.
     func runOne() -> Bool {
         guard context.phase != .closed else { return false }
-        settle()
+        runDueSteps()
         if deliverOne() {
-            settle()
+            runDueSteps()
             return true
         }
         guard context.hasStart else { return false }
         guard let work = startNext() else {
-            settle()
+            runDueSteps()
             return deliverOne()
         }
-        settle()
-        _ = call(work, thenNext: false)
-        settle()
+        runDueSteps()
+        _ = attempts.call(work)
+        runDueSteps()
         return true
     }
 }

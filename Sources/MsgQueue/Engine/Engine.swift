@@ -1,10 +1,10 @@
 import Glibc
 
-/// A queue as callers see it. It owns the store, the core (who decides), and the parts that perform what the core says and call the host
-/// with no lock held.
+/// The engine of one queue, as callers see it. It owns the store, the core, which decides, and the parts, which perform the core's
+/// decisions and call the host with no lock held.
 ///
-/// One lock guards all of them. Every function enters by one of three doors: `reading` sees, `input` tells the core something, `changing`
-/// also changes the store, or sends.
+/// One lock guards all of them. A call enters by one of three functions: `reading` only reads, `input` passes an input to the core,
+/// `changing` also changes the store or sends.
 package final class Engine: @unchecked Sendable {
     let context: EngineContext
     let events: EventDelivery
@@ -18,12 +18,13 @@ package final class Engine: @unchecked Sendable {
     let drains: Drains
     let transactions: Transactions
     let writes: PendingWrites
+    let attempts: AttemptRunner
     let driver: Driver
     let backups: Backups
     let insertion: Insertion
     let changes: Changes
     let reader: QueueReader
-    /// The threads of timer and events.
+    /// The timer thread and the event thread.
     private var services: [EngineThread] = []
 
     package init(path: String, options: Options, ports: Ports = .system) throws(QueueError) {
@@ -42,7 +43,7 @@ package final class Engine: @unchecked Sendable {
         }
         (events, poll, host, workers, timer) = (parts.events, parts.poll, parts.host, parts.workers, parts.timer)
         (network, health, maintenance, drains) = (parts.network, parts.health, parts.maintenance, parts.drains)
-        (transactions, writes, driver) = (parts.transactions, parts.writes, Driver(parts))
+        (transactions, writes, attempts, driver) = (parts.transactions, parts.writes, parts.attempts, Driver(parts))
         (backups, insertion) = (Backups(context.store), Insertion(parts, idBits))
         (changes, reader) = (Changes(parts), QueueReader(parts))
         do throws(QueueError) {
@@ -55,17 +56,18 @@ package final class Engine: @unchecked Sendable {
         }
     }
 
-    /// Opens the store. What looks like damage is looked at twice: SQLite answers some reads that failed as if they had shown damage.
+    /// Opens a queue. A store that seems damaged is opened a second time, because SQLite reports some failed reads as damage.
     package static func open(path: String, options: Options) throws(QueueError) -> Engine {
         do throws(QueueError) { return try Engine(path: path, options: options) } catch {
-            // Nothing was asked for but to open: what a flush that failed left open, the next opening finds.
+            // An open changes nothing for the caller, so a failed flush is an error of the store and not an unknown result.
             guard error.code != .unknown else { throw QueueError(.storage, error.detail, isFull: error.isFull) }
             guard error.code == .corrupt else { throw error }
             return try Engine(path: path, options: options)
         }
     }
 
-    /// Takes over what the last owner left.
+    /// Restores the state that the previous process left: interrupted attempts, a hold of the queue, the next expiry, blocked
+    /// conversations.
     private func begin() throws(QueueError) {
         let store = context.store
         for text in [store.loss?.text, store.repair].compactMap({ $0 }) {
@@ -90,11 +92,11 @@ package final class Engine: @unchecked Sendable {
     }
 
     private func startService(_ name: String, _ body: @escaping @Sendable () -> Void) throws(QueueError) {
-        guard let thread = EngineThread(name, body) else { throw QueueError(.storage, "the system has no thread left") }
+        guard let thread = EngineThread(name, body) else { throw QueueError(.storage, "failed to create a thread") }
         services.append(thread)
     }
 
-    /// Ends timer and event threads of a queue that could not be opened.
+    /// Ends the timer and event threads of a queue that could not be opened.
     private func stopServices() {
         context.lock.withLock { context.phase = .closed }
         timer.wake()
@@ -105,27 +107,27 @@ package final class Engine: @unchecked Sendable {
         poll?.close()
     }
 
-    /// At the end of the queue: all threads, the timer's first.
+    /// Returns all threads for the close, the timer thread first.
     func takeThreads() -> [EngineThread] {
         defer { services = [] }
         return services + workers.close()
     }
 
-    // MARK: Doors
+    // MARK: Entering the engine
 
-    /// For what only looks: no step of the core is performed, and nothing is written or committed. What was recorded and is not committed
-    /// yet shows as being sent.
+    /// Runs a call that only reads: it performs no step of the core and writes nothing. A message whose recorded outcome is not committed
+    /// yet is reported as `sending`.
     func reading<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
-        // Damage that was found is told.
+        // A read may have found damage, which is an event to deliver.
         try entering(body) { driver.wake() }
     }
 
-    /// For what happens: the core goes on from there.
+    /// Runs a call that changes the core's state, then performs the steps that are due.
     func input<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
-        try entering(body) { driver.settle() }
+        try entering(body) { driver.runDueSteps() }
     }
 
-    /// For what changes the store, or sends.
+    /// Runs a call that changes the store or sends.
     func changing<T>(_ body: () throws(QueueError) -> T) throws(QueueError) -> T {
         try input { () throws(QueueError) in
             try context.checkWritable()
@@ -133,15 +135,16 @@ package final class Engine: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` under the lock, unless the queue is closed, and `leave` after it.
+    /// Runs `body` under the lock, then `leave`. Throws if the queue is closed.
     private func entering<T>(_ body: () throws(QueueError) -> T, leave: () -> Void) throws(QueueError) -> T {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
-        guard context.phase == .open else { throw context.ending }
+        guard context.phase == .open else { throw context.closedError }
         defer { leave() }
         do throws(QueueError) { return try body() } catch {
-            // A page that could not be read once is no damage. (What a call changes, it changes last.)
+            // A single failed read of a page may not be damage: read it again. This is safe because each call changes the store in its last
+            // step.
             guard error.code == .corrupt else { throw error }
             context.store.forgetPages()
             return try body()
@@ -151,14 +154,14 @@ package final class Engine: @unchecked Sendable {
     // MARK: The host's functions
 
     package func setTransport(_ new: Registration<TransportFunction>?) throws(QueueError) {
-        try register(new) { () throws(QueueError) in try changing { () throws(QueueError) in driver.setTransport(new) } }
+        try register(new) { () throws(QueueError) in try changing { () throws(QueueError) in attempts.setTransport(new) } }
     }
 
     package func setHandler(_ new: Registration<EventFunction>?) throws(QueueError) {
         try register(new) { () throws(QueueError) in try input { () throws(QueueError) in events.setHandler(new) } }
     }
 
-    /// `replace` gives the release of the one before, when it is due now.
+    /// Registers a function of the host. `replace` returns the release of the previous one, if it is due now.
     private func register<Function>(
         _ new: Registration<Function>?, _ replace: () throws(QueueError) -> (@Sendable () -> Void)?
     ) throws(QueueError) {
@@ -170,7 +173,7 @@ package final class Engine: @unchecked Sendable {
         release?()
     }
 
-    // MARK: Stores that no queue has open
+    // MARK: Stores without an open queue
 
     package static func check(_ path: String) throws(QueueError) -> CheckReport {
         Log.prepare()

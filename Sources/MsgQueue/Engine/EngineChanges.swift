@@ -1,22 +1,22 @@
 import Glibc
 
-/// What callers change.
+/// The calls that change messages or the queue's state.
 extension Engine {
-    // MARK: Messages in
+    // MARK: Inserting
 
-    /// Stores the drafts in this order, all or none; gives their ids.
+    /// Stores the drafts in this order, all or none, and returns their ids.
     package func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> [String] {
         try context.checkProcess()
         for draft in drafts { try DraftRule.check(draft, context.options) }
-        return try insertion.enqueue(drafts, settle: driver.settle)
+        return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
     }
 
-    /// Puts somebody else's message into the history; a second time changes nothing.
+    /// Stores a received message in the history. Repeating the call with the same id changes nothing.
     package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
         var draft = given
         (draft.notBefore, draft.expiresAt, draft.unmeteredOnly) = (0, 0, false)
         try DraftRule.check(draft, context.options)
-        guard !sender.isEmpty else { throw QueueError(.invalid, "the sender is empty") }
+        guard !sender.isEmpty else { throw QueueError(.invalid, "sender must not be empty") }
         try DraftRule.check(conversation: sender)
         return try changing { () throws(QueueError) in try insertion.record(draft, sender: sender) }
     }
@@ -49,33 +49,34 @@ extension Engine {
         try changing { () throws(QueueError) in try changes.mark(id, as: receipt) }
     }
 
-    /// The answer to an attempt that the transport left pending.
+    /// Ends an attempt that the transport left pending.
     package func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        guard outcome.verdict != .pending else { throw QueueError(.invalid, "an answer is not pending") }
+        guard outcome.verdict != .pending else { throw QueueError(.invalid, "verdict must not be pending") }
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
-        // While closing, answers are what is waited for.
-        guard context.phase != .closed else { throw context.ending }
-        defer { driver.settle() }
-        try driver.complete(token, outcome)
+        // The close waits for outcomes, so they are accepted while it does.
+        guard context.phase != .closed else { throw context.closedError }
+        defer { driver.runDueSteps() }
+        try attempts.complete(token, outcome)
     }
 
     // MARK: Many messages
 
-    /// Removes what is unsent of one conversation or of all; what is being sent goes when its attempt ends, unless that succeeds.
+    /// Deletes the unsent messages of one conversation or of all. A message in flight is deleted when its attempt ends, unless the attempt
+    /// succeeds.
     package func clear(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         try changing { () throws(QueueError) in try changes.clear(conversation) }
     }
 
-    /// Puts every failed message, of one conversation or of all, back to `queued` in its place and sends them, in any mode; how many.
-    /// While offline nothing changes in the modes ask and manual.
+    /// Puts every failed message of one conversation or of all back to `queued` in its place and sends them, in every mode. Returns how
+    /// many. While offline nothing changes in the modes ask and manual.
     package func retryAll(_ conversation: String?) throws(QueueError) -> Int64 {
         if let conversation { try DraftRule.check(conversation: conversation) }
         var retry = Changes.Retry(conversation.map { Name($0) })
         while try changing({ () throws(QueueError) in try changes.putBack(&retry) }) {
-            // Whoever waits for the lock comes first.
+            // Let threads that wait for the lock run first.
             usleep(100)
         }
         return retry.count
@@ -83,7 +84,7 @@ extension Engine {
 
     // MARK: Pauses
 
-    /// Nothing starts until `resume`: in one conversation, or (nil) at all. Not kept over a restart.
+    /// Pauses one conversation or (nil) the whole queue until `resume`. Not kept over a restart.
     package func pause(_ conversation: String?) throws(QueueError) {
         if let conversation { try DraftRule.check(conversation: conversation) }
         try changing { () throws(QueueError) in
@@ -100,7 +101,7 @@ extension Engine {
         }
     }
 
-    // MARK: The world
+    // MARK: Network and lifecycle
 
     package func setLifecycle(isInBackground: Bool) throws(QueueError) {
         try input { () throws(QueueError) in
@@ -112,7 +113,7 @@ extension Engine {
         try input { () throws(QueueError) in try network.set(state) }
     }
 
-    /// The kernel's word from now on, and as it is now. A second time changes nothing.
+    /// Takes connectivity from the kernel from now on, beginning with its present state. Repeating the call changes nothing.
     package func startMonitor() throws(QueueError) {
         guard try input({ () throws(QueueError) in network.monitor == nil }) else { return }
         let monitor = try NetworkMonitor()
@@ -120,12 +121,12 @@ extension Engine {
         try input { () throws(QueueError) in
             guard network.monitor == nil else { return }
             network.start(monitor, state)
-            // The timer thread sleeps without it.
+            // The timer thread must include the monitor's descriptor in its wait.
             timer.wake()
         }
     }
 
-    /// What was said last stays true until the host says something else.
+    /// Stops the monitor. The last known state stays until the host sets another.
     package func stopMonitor() throws(QueueError) {
         try input { () throws(QueueError) in
             network.stop()

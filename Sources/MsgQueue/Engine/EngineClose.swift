@@ -1,75 +1,75 @@
-/// The end of a queue.
+/// Closing a queue.
 extension Engine {
-    /// Starts nothing more, waits for what is under way, tells what is left, and closes the store.
-    package func close(timeout: Int64?) throws(QueueError) -> Closing {
+    /// Starts no more attempts, waits for those in flight and for callbacks, delivers the remaining events, and closes the store.
+    package func close(timeout: Int64?) throws(QueueError) -> CloseResult {
         try context.checkProcess()
         guard !host.isInCallback else {
             throw QueueError(.conflict, "a queue cannot be closed from inside its own callback")
         }
         context.lock.lock()
         guard context.phase == .open else {
-            // Another thread closes it already: that is closed enough to say so, once it is.
-            while context.phase != .closed { context.quietCondition.wait(context.lock) }
+            // Another thread is closing the queue: wait until it has.
+            while context.phase != .closed { context.progressCondition.wait(context.lock) }
             context.lock.unlock()
-            throw context.ending
+            throw context.closedError
         }
-        let quiet = QuietWait(self, timeout)
+        let closeWait = CloseWait(self, timeout)
         beginClosing()
-        let isQuiet = quiet.wait()
-        guard !context.isOrphan else {
+        let isComplete = closeWait.wait()
+        guard !context.isForkedChild else {
             context.lock.unlock()
-            throw context.ending
+            throw context.closedError
         }
-        let (closing, last) = finish(isQuiet: isQuiet)
-        last.runReleases()
+        let (closing, callbacks) = finish(isComplete: isComplete)
+        callbacks.runReleases()
         return closing
     }
 
-    /// Closes on a thread of its own. `done` is called once: on that thread, or, when the queue is polled, in `poll`. The queue takes no more
-    /// calls when this returns. Allowed inside a callback, which is waited for like any other.
-    package func closeAsync(timeout: Int64?, done: @escaping @Sendable (Closing) -> Void) throws(QueueError) {
+    /// Closes on a separate thread. `done` is called once: on that thread or, if the queue is polled, in `poll`. The queue accepts no more
+    /// calls when this returns. Allowed inside a callback; the close waits for that callback like for any other.
+    package func closeAsync(timeout: Int64?, done: @escaping @Sendable (CloseResult) -> Void) throws(QueueError) {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
-        guard context.phase == .open else { throw context.ending }
-        let quiet = QuietWait(self, timeout)
-        // The thread begins by waiting for the lock, so that nothing was changed when there is no thread.
-        guard let thread = EngineThread("msgq-close", { [self] in closeHere(quiet, done) }) else {
-            throw QueueError(.storage, "the system has no thread left")
+        guard context.phase == .open else { throw context.closedError }
+        let closeWait = CloseWait(self, timeout)
+        // The new thread waits for the lock first, so nothing has changed if it cannot be created.
+        guard let thread = EngineThread("msgq-close", { [self] in closeAndCallBack(closeWait, done) }) else {
+            throw QueueError(.storage, "failed to create a thread")
         }
         thread.detach()
-        poll?.awaitLastCall()
+        poll?.expectCloseCallback()
         beginClosing()
     }
 
-    private func closeHere(_ quiet: QuietWait, _ done: @escaping @Sendable (Closing) -> Void) {
+    private func closeAndCallBack(_ closeWait: CloseWait, _ done: @escaping @Sendable (CloseResult) -> Void) {
         context.lock.lock()
-        let isQuiet = quiet.wait()
-        let (closing, last) = finish(isQuiet: isQuiet)
+        let isComplete = closeWait.wait()
+        let (closing, callbacks) = finish(isComplete: isComplete)
         Log.flushWhileExiting()
         guard let poll else {
-            last.runReleases()
+            callbacks.runReleases()
             return done(closing)
         }
         context.lock.withLock {
-            poll.makeLastCall {
-                last.runDrains()
-                last.runReleases()
+            poll.setCloseCallback {
+                callbacks.runDrains()
+                callbacks.runReleases()
                 done(closing)
             }
         }
     }
 
-    /// Under the lock: no call begins any more.
+    /// From now on calls are rejected and no attempt starts. Under the lock.
     private func beginClosing() {
         context.phase = .closing
         context.core.scheduler.closing()
-        driver.settle()
+        driver.runDueSteps()
     }
 
-    /// Closes the store and ends the threads; the lock is held on entry, not on exit. With how it ended, and what is left for the caller to
-    /// run.
-    private func finish(isQuiet: Bool) -> (Closing, LastCallbacks) {
+    /// Closes the store and ends the threads. The lock is held on entry and released on return. Returns the result and the callbacks that
+    /// the caller must run.
+    private func finish(isComplete: Bool) -> (CloseResult, CloseCallbacks) {
         let store = context.store
         context.phase = .closed
         writes.commit()
@@ -77,7 +77,7 @@ extension Engine {
         let waiters = drains.close()
         let stuck = host.transportCalls > 0 || events.isDelivering
         let (barriers, handlerRelease) = events.close()
-        let releases = [driver.close(), handlerRelease]
+        let releases = [attempts.close(), handlerRelease]
         network.stop()
         backups.close()
         store.close(clean: true)
@@ -85,17 +85,17 @@ extension Engine {
         if left > 0 { Log.error("\(store.path): \(left) outcomes could not be made durable before the close") }
         let threads = takeThreads()
         let report = Report(stop: .closed, remaining: store.totals.queued, remainingFailed: store.totals.failed)
-        let isClosedByPoll = poll?.isLastCallAwaited ?? false
+        let isClosedByPoll = poll?.awaitsCloseCallback ?? false
         if !isClosedByPoll { poll?.close() }
         timer.wake()
-        context.quietCondition.broadcast()
+        context.progressCondition.broadcast()
         context.lock.unlock()
-        let last = LastCallbacks(drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
-        if !isClosedByPoll { last.runDrains() }
-        // A thread that a callback keeps is not waited for; it ends when that returns.
+        let callbacks = CloseCallbacks(drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
+        if !isClosedByPoll { callbacks.runDrains() }
+        // A thread inside a callback is not joined; it ends when the callback returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
-        // The first of them, the timer's, which is in no callback, slept on these.
+        // The timer thread, the first, is never inside a callback: it was joined and no longer uses the alarm.
         timer.close()
-        return (left > 0 ? .unsaved(left) : isQuiet ? .quiet : .timedOut, last)
+        return (left > 0 ? .unsaved(left) : isComplete ? .complete : .timedOut, callbacks)
     }
 }

@@ -1,7 +1,6 @@
 import Glibc
 
-/// What the parts of an engine share: the store (the truth), the core (what is decided), and the one lock that guards both, as well as the
-/// private state of every part.
+/// The state that the parts of an engine share: the store, the core, and the one lock that guards both and the private state of every part.
 final class EngineContext: @unchecked Sendable {
     enum Phase { case open, closing, closed }
 
@@ -9,18 +8,18 @@ final class EngineContext: @unchecked Sendable {
     let ports: Ports
     let store: Store
     let lock = Mutex()
-    /// An attempt ended, a callback returned, a drain was answered: for those that wait for more than work.
-    let quietCondition = Condition()
+    /// Signalled when an attempt has ended, a callback has returned or a drain has ended.
+    let progressCondition = Condition()
     private let process = getpid()
 
     // Under the lock:
-    /// What is decided; the parts perform it.
+    /// The state and the decisions; the parts perform them.
     var core: Core
     var phase = Phase.open
-    /// The core has an attempt to start.
+    /// The core's next step is to start an attempt.
     var hasStart = false
-    /// This process is a forked child, in which a callback came back.
-    private(set) var isOrphan = false
+    /// This process is a forked child in which a callback returned.
+    private(set) var isForkedChild = false
 
     init(_ options: Options, _ ports: Ports, _ store: Store, _ core: Core) {
         self.options = options
@@ -31,7 +30,7 @@ final class EngineContext: @unchecked Sendable {
 
     var isOwnProcess: Bool { getpid() == process }
 
-    /// In a forked child nothing may be touched: not the lock, which the parent's threads may hold, and not the file.
+    /// Throws in a forked child, which must use neither the lock, which a thread of the parent may hold, nor the file.
     func checkProcess() throws(QueueError) {
         guard isOwnProcess else { throw forked }
     }
@@ -40,23 +39,24 @@ final class EngineContext: @unchecked Sendable {
         guard !options.readOnly else { throw QueueError(.permission, "\(store.path) was opened for reading only") }
     }
 
-    private var forked: QueueError { QueueError(.forked, "the queue belongs to process \(process)") }
-
-    /// Why a queue that is not open any more is not.
-    var ending: QueueError {
-        isOrphan ? forked : QueueError(.closed, "the queue is closed")
+    private var forked: QueueError {
+        QueueError(.forked, "the queue was opened by process \(process) and cannot be used in a forked child")
     }
 
-    /// In a forked child, which this thread alone reached: for this process the queue is closed. Whoever held the lock is not here to give
-    /// it back.
-    func orphan() {
+    /// The error for calls to a queue that is not open.
+    var closedError: QueueError {
+        isForkedChild ? forked : QueueError(.closed, "the queue is closed")
+    }
+
+    /// Closes the queue in a forked child, which has only this thread. The lock is reset, because its holder may not exist in this process.
+    func detachForkedChild() {
         lock.reset()
-        quietCondition.reset()
+        progressCondition.reset()
         lock.lock()
         phase = .closed
-        isOrphan = true
+        isForkedChild = true
     }
 
-    /// Ids that were sent since then are still refused.
+    /// The ids of messages sent after this wall time are still rejected as duplicates.
     var rememberedSince: Int64 { ports.wall().subtractingClamped(options.rememberIDs) }
 }

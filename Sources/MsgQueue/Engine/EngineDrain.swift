@@ -1,10 +1,10 @@
 import Glibc
 
-/// Drains, and the host's threads that wait for them or run the callbacks.
+/// Drains, and the callbacks of polled queues.
 extension Engine {
-    /// Asks for a drain of one conversation or (nil) of all; `done` is called with its report after the events of it were told. A request
-    /// joins a drain that does the same already; one of another scope waits for its end. When its own time runs out before its drain is
-    /// over, `done` is called with what was done until then.
+    /// Requests a drain of one conversation or (nil) of all. `done` is called with its report after its events were delivered. A request
+    /// joins a drain that includes it; otherwise its drain begins after the current one. If the timeout passes first, `done` is called with
+    /// what was done until then.
     package func drain(
         _ conversation: String? = nil, batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) {
@@ -14,12 +14,12 @@ extension Engine {
     private func startDrain(
         _ conversation: String?, batch: Int, timeout: Int64?, done: @escaping @Sendable (Result<Report, QueueError>) -> Void
     ) throws(QueueError) -> DrainWaiter {
-        guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "a batch has no \(batch) messages") }
+        guard (0...Int(Int32.max)).contains(batch) else { throw QueueError(.invalid, "batch must be 0 to \(Int32.max), got \(batch)") }
         if let conversation { try DraftRule.check(conversation: conversation) }
         let name = conversation.map { Name($0) }
         return try changing { () throws(QueueError) in
             guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
-            // A person who asks does not wait until the store is tried again.
+            // A manual request tries the store at once instead of waiting for the next retry.
             if health.trouble != nil { context.core.scheduler.storageFailed(until: 0) }
             let now = context.ports.moment
             let waiter = DrainWaiter(deadline: timeout.map { now.mono.addingClamped(max($0, 0)) }, conversation: name, done: done)
@@ -28,13 +28,13 @@ extension Engine {
         }
     }
 
-    /// What is known of a drain that nobody waits for.
+    /// Returns the report of a drain that was started and is not waited for.
     package func startedReport(_ conversation: String? = nil) throws(QueueError) -> Report {
         let counts = try counts(conversation)
         return Report(stop: .started, remaining: counts.queued + counts.sending, remainingFailed: counts.failed)
     }
 
-    /// As `drain`, but waits for it, at most until the timeout. From inside a callback it only starts the drain.
+    /// Requests a drain and waits for its report, at most until the timeout. Inside a callback it starts the drain and returns at once.
     package func drainAndWait(_ conversation: String? = nil, batch: Int, timeout: Int64?) throws(QueueError) -> Report {
         if host.isInCallback {
             try drain(conversation, batch: batch, timeout: timeout) { _ in }
@@ -43,12 +43,12 @@ extension Engine {
         let answer = Drains.Answer()
         let waiter = try startDrain(conversation, batch: batch, timeout: timeout) { [context] result in
             context.lock.withLock { answer.result = result }
-            context.quietCondition.broadcast()
+            context.progressCondition.broadcast()
         }
         context.lock.lock()
-        poll?.drainerCame()
+        poll?.drainWaitBegan()
         defer {
-            poll?.drainerLeft()
+            poll?.drainWaitEnded()
             context.lock.unlock()
         }
         return try drains.wait(for: answer, waiter, poll, runOne: runCallback)
@@ -56,25 +56,25 @@ extension Engine {
 
     // MARK: Polling
 
-    /// One callback of a polled queue; false: there is none.
-    private func runCallback() -> Bool { poll?.runLast(host) == true || driver.runOne() }
+    /// Runs one callback of a polled queue. Returns false if there is none.
+    private func runCallback() -> Bool { poll?.runCloseCallback(host) == true || driver.runOne() }
 
     package func pollDescriptor() throws(QueueError) -> Int32 {
         try context.checkProcess()
-        return context.lock.withLock { context.phase == .closed && poll?.isLastCallAwaited != true ? -1 : poll?.descriptor ?? -1 }
+        return context.lock.withLock { context.phase == .closed && poll?.awaitsCloseCallback != true ? -1 : poll?.descriptor ?? -1 }
     }
 
-    /// Runs what waits, on this thread; with nothing, waits for it. How many callbacks ran.
+    /// Runs the pending callbacks on this thread, and waits for one if there is none. Returns how many ran.
     package func runCallbacks(timeout: Int64?) throws(QueueError) -> Int {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
         if host.isInCallback {
-            if let poll, poll.restInsideCallback() { driver.settle() }
+            if let poll, poll.suppressInsideCallback() { driver.runDueSteps() }
             return 0
         }
-        guard context.phase != .closed || poll?.isLastCallAwaited == true else { throw context.ending }
-        guard let poll else { throw QueueError(.conflict, "the callbacks of this queue run on its own threads") }
+        guard context.phase != .closed || poll?.awaitsCloseCallback == true else { throw context.closedError }
+        guard let poll else { throw QueueError(.conflict, "the queue is not polled: it runs its callbacks on its own threads") }
         return try poll.run(timeout: timeout, runCallback)
     }
 }

@@ -1,4 +1,4 @@
-/// The parts of an engine. Each knows only those before it.
+/// The parts of an engine. Each part uses only those before it.
 struct EngineParts {
     let context: EngineContext
     let events: EventDelivery
@@ -12,6 +12,7 @@ struct EngineParts {
     let maintenance: Maintenance
     let transactions: Transactions
     let writes: PendingWrites
+    let attempts: AttemptRunner
 
     init(_ context: EngineContext) throws(QueueError) {
         self.context = context
@@ -30,5 +31,6 @@ struct EngineParts {
         maintenance = Maintenance(context, events, health)
         transactions = Transactions(context, health, maintenance)
         writes = PendingWrites(context, events, health, maintenance, drains, transactions)
+        attempts = AttemptRunner(context, health, workers, host, transactions, writes)
     }
 }

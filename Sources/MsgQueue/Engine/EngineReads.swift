@@ -1,6 +1,6 @@
 import Glibc
 
-/// What callers look at. All but `backup` enter by `reading`.
+/// The calls that read. All except `backup` enter by `reading`.
 extension Engine {
     package func message(id: String) throws(QueueError) -> Message {
         try DraftRule.check(id: id)
@@ -9,10 +9,10 @@ extension Engine {
 
     package func list(_ filter: Filter) throws(QueueError) -> [Message] {
         if let conversation = filter.conversation { try DraftRule.check(conversation: conversation) }
-        guard (1...1000).contains(filter.limit) else { throw QueueError(.invalid, "a page has 1 to 1000 messages, not \(filter.limit)") }
-        guard filter.after >= 0 else { throw QueueError(.invalid, "a sequence is not negative") }
+        guard (1...1000).contains(filter.limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(filter.limit)") }
+        guard filter.after >= 0 else { throw QueueError(.invalid, "after must not be negative, got \(filter.after)") }
         guard !filter.statuses.isEmpty, StatusSet.all.isSuperset(of: filter.statuses) else {
-            throw QueueError(.invalid, "there are no such statuses")
+            throw QueueError(.invalid, "statuses must contain at least one status and no unknown one")
         }
         return try reading { () throws(QueueError) in try reader.list(filter) }
     }
@@ -33,8 +33,8 @@ extension Engine {
     }
 
     package func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
-        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "a page has 1 to 1000 conversations, not \(limit)") }
-        guard before >= 0 else { throw QueueError(.invalid, "a sequence is not negative") }
+        guard (1...1000).contains(limit) else { throw QueueError(.invalid, "limit must be 1 to 1000, got \(limit)") }
+        guard before >= 0 else { throw QueueError(.invalid, "before must not be negative, got \(before)") }
         return try reading { () throws(QueueError) in try reader.conversations(before: before, limit: limit) }
     }
 
@@ -49,12 +49,12 @@ extension Engine {
         return try reading { () throws(QueueError) in try reader.banner(conversation) }
     }
 
-    /// Makes a copy a little at a time, so that nobody else waits for more than a step of it.
+    /// Copies the store in small steps and releases the lock between them, so that other calls wait for one step at most.
     package func backup(to path: String) throws(QueueError) {
         let copy = try input { () throws(QueueError) in try backups.begin(to: path) }
         do throws(QueueError) {
             while try input({ () throws(QueueError) in try backups.takeStep(of: copy) }) {
-                // Whoever waits for the lock comes first.
+                // Let threads that wait for the lock run first.
                 usleep(100)
             }
             try copy.finish()

@@ -1,18 +1,19 @@
-/// The thread that performs what is due by time, and hears what the kernel says of clock and network. Under the engine's lock.
+/// The timer thread: it performs what is due at a time, and receives the kernel's messages about clock and network. Under the engine's
+/// lock.
 final class EngineTimer {
     private let context: EngineContext
     private let alarm: Alarm
-    /// nil: it rang, and was not armed since.
+    /// When the alarm rings (monotonic); nil: it has rung and was not armed again.
     private var armed: Int64? = Int64.max
 
     init(_ context: EngineContext, _ alarm: Alarm) { (self.context, self.alarm) = (context, alarm) }
 
-    /// Something is due at `deadline` (monotonic).
+    /// Arms the alarm for `deadline` (monotonic).
     func arm(_ deadline: Int64) {
         var deadline = deadline
         let soon = context.ports.mono().addingClamped(1)
         if deadline < soon {
-            // The timer has its turn, but never in a busy loop; and it is not put off while it is about to have it.
+            // A deadline in the past still lets the thread sleep for 1 ms, so that it never spins; repeated calls do not postpone it.
             if let armed, armed <= soon { return }
             deadline = soon
         }
@@ -21,10 +22,10 @@ final class EngineTimer {
         alarm.arm(deadline)
     }
 
-    /// Ends the thread's sleep, or its next one.
+    /// Ends the thread's current or next sleep.
     func wake() { alarm.ring() }
 
-    /// The thread: `step` does what is due.
+    /// The body of the thread. `step` performs what is due.
     func run(_ network: NetworkWatch, _ step: () -> Void) {
         context.lock.lock()
         while context.phase != .closed {
@@ -35,13 +36,13 @@ final class EngineTimer {
             let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.changed() : nil
             context.lock.lock()
             if reason.contains(.deadline) { armed = nil }
-            network.plan()
+            network.planRetry()
             if reason.contains(.clockSet) { context.core.scheduler.clockSet(context.ports.moment) }
-            if let news { network.heard(news, from: monitor) }
+            if let news { network.monitorReported(news, from: monitor) }
         }
         context.lock.unlock()
     }
 
-    /// Only when the thread has ended.
+    /// Closes the alarm. Call only after the thread has ended.
     func close() { alarm.close() }
 }

@@ -1,28 +1,28 @@
-/// Tells the host's handler what happened, in order, one event at a time. Under the engine's lock.
+/// Delivers events to the host's handler, in order, one at a time. Under the engine's lock.
 final class EventDelivery {
-    /// So much damage that was found is told to the first handler, however late it comes.
+    /// The number of damage events that are kept for the first handler.
     private static let noticeCeiling = 64
 
     private let context: EngineContext
     private var queue = EventQueue()
     private var handler: Registration<EventFunction>?
-    /// Damage that was found before there was a handler.
+    /// Damage that was found before a handler was set.
     private var notices: [Event] = []
     private(set) var isDelivering = false
-    /// What the last storage event said.
+    /// The code of the last storage event; nil: the store works.
     private(set) var storageReport: QueueError.Code?
-    /// For the thread that tells events.
+    /// Wakes the event thread.
     private let condition = Condition()
 
     init(_ context: EngineContext) { self.context = context }
 
     var hasHandler: Bool { handler != nil }
     var hasEvents: Bool { !queue.isEmpty || (queue.summaryIsDue && handler != nil) }
-    /// An event can be told now.
+    /// Whether an event can be delivered now.
     var hasWork: Bool { !isDelivering && hasEvents }
     var waiting: Int { queue.count }
 
-    // MARK: What happened
+    // MARK: Adding
 
     func emit(_ event: Event) {
         if case .storage(let error) = event {
@@ -35,12 +35,12 @@ final class EventDelivery {
 
     func countsChanged() { queue.summaryIsDue = true }
 
-    /// Runs `action` after the events before it were told.
+    /// Runs `action` after the events before it were delivered.
     func append(barrier action: @escaping @Sendable () -> Void) { queue.append(barrier: action) }
 
-    // MARK: Telling
+    // MARK: Delivering
 
-    /// The thread of a queue that is not polled. `deliver` tells one event; false: there is none.
+    /// The body of the event thread. `deliver` delivers one event and returns false if there is none.
     func run(_ deliver: () -> Bool) {
         context.lock.lock()
         while context.phase != .closed {
@@ -49,7 +49,7 @@ final class EventDelivery {
         context.lock.unlock()
     }
 
-    /// Tells one event, with the lock given up meanwhile; false: there is none, or another thread is telling one.
+    /// Delivers one event, with the lock released. Returns false if there is none or another thread is delivering one.
     func deliverOne(_ host: HostCalls, summary: () -> Event) -> Bool {
         guard !isDelivering else { return false }
         var item = queue.popFirst()
@@ -68,7 +68,7 @@ final class EventDelivery {
             if let release = handler.leave() { host.call(release) }
         }
         isDelivering = false
-        context.quietCondition.broadcast()
+        context.progressCondition.broadcast()
         return true
     }
 
@@ -76,7 +76,7 @@ final class EventDelivery {
 
     // MARK: Registering
 
-    /// Gives the release of the handler before, when it is due now.
+    /// Replaces the handler. Returns the release of the previous one, if it is due now.
     func setHandler(_ new: Registration<EventFunction>?) -> (@Sendable () -> Void)? {
         let release = handler?.retire()
         handler = new
@@ -86,7 +86,7 @@ final class EventDelivery {
         return release
     }
 
-    /// The end of the queue: what must happen although nobody takes the events any more, and the handler's release.
+    /// Ends delivery when the queue is closed. Returns the barriers, which must still run, and the handler's release.
     func close() -> (barriers: [@Sendable () -> Void], release: (@Sendable () -> Void)?) {
         let barriers = queue.takeBarriers()
         let release = handler?.retire()
@@ -95,6 +95,6 @@ final class EventDelivery {
         return (barriers, release)
     }
 
-    /// In a forked child.
-    func orphan() { condition.reset() }
+    /// Resets the condition in a forked child.
+    func detachForkedChild() { condition.reset() }
 }

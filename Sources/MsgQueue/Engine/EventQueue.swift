@@ -1,8 +1,8 @@
-/// Events that wait to be told, in order. Bounded: when a host does not take them, they become one that says "list again".
+/// The events that wait for delivery, in order. Bounded: if the handler is too slow, they are replaced by one `resync` event.
 struct EventQueue {
     enum Item {
         case event(Event, at: Int64)
-        /// Something that must happen after the events before it were told.
+        /// An action that must run after the events before it were delivered.
         case barrier(@Sendable () -> Void)
     }
 
@@ -11,7 +11,7 @@ struct EventQueue {
     private var items: [Item] = []
     private var first = 0
     private var events = 0
-    /// The counts changed since they were told last.
+    /// The counts have changed since the last summary event.
     var summaryIsDue = false
 
     var isEmpty: Bool { first == items.count }
@@ -19,7 +19,7 @@ struct EventQueue {
 
     mutating func append(_ event: Event, at: Int64) {
         if events >= Self.ceiling {
-            // The barriers stay: somebody waits for them.
+            // The barriers are kept, because a thread waits for each of them.
             let barriers = items[first...].filter { if case .barrier = $0 { true } else { false } }
             items = [.event(.resync, at: at)] + barriers
             first = 0
@@ -33,7 +33,7 @@ struct EventQueue {
 
     mutating func append(barrier: @escaping @Sendable () -> Void) { items.append(.barrier(barrier)) }
 
-    /// What must happen although nobody takes the events any more.
+    /// Removes and returns the barriers, which must run although events are no longer delivered.
     mutating func takeBarriers() -> [@Sendable () -> Void] {
         let barriers = items[first...].compactMap { if case .barrier(let action) = $0 { action } else { nil } }
         self = EventQueue()

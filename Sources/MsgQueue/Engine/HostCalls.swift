@@ -1,48 +1,49 @@
-/// Calls the host's functions, with the engine's lock given up meanwhile.
+/// Calls the host's functions with the engine's lock released.
 final class HostCalls {
     private let context: EngineContext
     private let events: EventDelivery
     private let poll: PollHost?
     private let workers: WorkerPool
-    /// Calls of the transport that have not returned.
+    /// The number of calls of the transport that have not returned.
     private(set) var transportCalls = 0
 
     init(_ context: EngineContext, _ events: EventDelivery, _ poll: PollHost?, _ workers: WorkerPool) {
         (self.context, self.events, self.poll, self.workers) = (context, events, poll, workers)
     }
 
-    /// This thread is inside a function of the host that the engine called.
+    /// Whether this thread is inside a function of the host that the engine called.
     var isInCallback: Bool { ThreadContext.current.isInCallback(of: context) }
 
-    /// Runs the host's code.
+    /// Runs the host's code with the lock released.
     func call<T>(_ body: () -> T) -> T {
-        // What this thread is about to do is no work for another any more.
+        // The callback that this thread takes is no longer work for another one.
         if let poll, context.phase != .closed { poll.update() }
         context.lock.unlock()
         let value = ThreadContext.current.inCallback(of: context, body)
         guard context.isOwnProcess else {
-            orphaned()
+            detachForkedChild()
             return value
         }
         context.lock.lock()
-        poll?.endQuiet()
+        poll?.endSuppression()
         return value
     }
 
-    /// A call of the transport begins; it includes what follows at once from its answer.
+    /// Counts a call of the transport, including the handling of its outcome.
     func beginTransportCall() { transportCalls += 1 }
 
     func endTransportCall() {
         transportCalls -= 1
-        context.quietCondition.broadcast()
+        context.progressCondition.broadcast()
     }
 
-    /// The host's code forked, and this is the child, where only this thread goes on. The file is the parent's, and nothing is written.
-    private func orphaned() {
-        Log.warning("\(context.store.path): a callback returned in a forked child; the queue is not the child's")
-        context.orphan()
-        events.orphan()
-        poll?.orphan()
-        workers.orphan()
+    /// Closes the queue in a forked child: the host's callback forked, and only this thread exists here. The file belongs to the parent;
+    /// nothing is written.
+    private func detachForkedChild() {
+        Log.warning("\(context.store.path): a callback returned in a forked child; the queue cannot be used there")
+        context.detachForkedChild()
+        events.detachForkedChild()
+        poll?.detachForkedChild()
+        workers.detachForkedChild()
     }
 }

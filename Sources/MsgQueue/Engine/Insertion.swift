@@ -1,5 +1,5 @@
-/// New messages: the host's own, stored by several callers in one transaction, and others' recorded ones. Under the engine's lock, except for
-/// `enqueue`, which takes it.
+/// The insertion of messages: enqueued ones, of several callers in one transaction, and recorded ones received from others. Under the
+/// engine's lock, except for `enqueue`, which takes it.
 final class Insertion {
     private let context: EngineContext
     private let store: Store
@@ -16,34 +16,34 @@ final class Insertion {
         self.idBits = idBits
     }
 
-    /// Stores the drafts in this order, all or none; gives their ids. `settle` follows under the lock.
-    func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>, settle: () -> Void) throws(QueueError) -> [String] {
+    /// Stores the drafts in this order, all or none, and returns their ids. `runSteps` is called under the lock afterwards.
+    func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>, runSteps: () -> Void) throws(QueueError) -> [String] {
         let command = WriteGate.Command(drafts)
         gate.submit(command) { collect in
             context.lock.lock()
             defer { context.lock.unlock() }
             let commands = collect()
             run(commands)
-            settle()
+            runSteps()
         }
         return try command.result.get()
     }
 
-    /// Runs what several callers wait for, in one transaction.
+    /// Runs the commands of several callers in one transaction.
     private func run(_ commands: [WriteGate.Command]) {
         guard context.phase == .open else {
-            for command in commands { command.result = .failure(context.ending) }
+            for command in commands { command.result = .failure(context.closedError) }
             return
         }
         insert(commands)
-        // A page that could not be read once is no damage.
+        // A single failed read of a page may not be damage: try again.
         let again = commands.filter { if case .failure(let error) = $0.result { error.code == .corrupt } else { false } }
         guard !again.isEmpty else { return }
         store.forgetPages()
         insert(again)
     }
 
-    /// A message that was inserted, and where its draft is: a batch may have a million of them.
+    /// An inserted message and the index of its draft. Small, because a batch may have a million messages.
     private struct Inserted {
         let sequence: Int64
         let expiresAt: Int64
@@ -64,7 +64,7 @@ final class Insertion {
                         try checkRoom(command.drafts)
                         try checkDuplicates(command.drafts)
                     } catch {
-                        // Refused before anything of it was written; the others go on.
+                        // Rejected before anything of it was written; the other commands continue.
                         guard [.duplicate, .full].contains(error.code) else { throw error }
                         command.result = .failure(error)
                         continue
@@ -102,21 +102,21 @@ final class Insertion {
         for draft in drafts {
             guard let id = draft.id else { continue }
             if drafts.count > 1, !seen.insert(Name(id)).inserted {
-                throw QueueError(.duplicate, "the id \(id) occurs twice in the batch")
+                throw QueueError(.duplicate, "id \(id) occurs twice in the batch")
             }
             if try store.contains(id) {
-                throw QueueError(.duplicate, "the id \(id) is in the store already")
+                throw QueueError(.duplicate, "id \(id) is already in the store")
             }
             if try store.remembered(id, since: context.rememberedSince) != nil {
-                throw QueueError(.duplicate, "the id \(id) was sent not long ago")
+                throw QueueError(.duplicate, "id \(id) was sent recently and is still remembered")
             }
         }
     }
 
-    /// Tells scheduler and host of messages that are on disk.
+    /// Reports committed messages to the scheduler and to the host.
     private func announce(_ inserted: [Inserted], _ commands: [WriteGate.Command], _ now: Moment) {
         guard !inserted.isEmpty else { return }
-        // Of this commit, not told yet: they do not stand before a message.
+        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one.
         var ahead: [Name: Int64] = [:]
         if inserted.count > 1 { for place in inserted { ahead[commands[place.command].drafts[place.draft].conversation, default: 0] += 1 } }
         for place in inserted {
@@ -139,13 +139,14 @@ final class Insertion {
         context.core.statistics.enqueued(Int64(inserted.count), now)
     }
 
-    /// A draft's own expiry, or the queue's.
+    /// Returns the expiry of the draft, or the queue's default.
     private func expiry(_ draft: borrowing BorrowedDraft, _ now: Int64) -> Int64 {
         guard draft.expiresAt == 0, context.options.expiry > 0 else { return draft.expiresAt }
         return max(now, draft.notBefore).subtractingClamped(-context.options.expiry)
     }
 
-    /// Whether nothing of its conversation waits before a message; `own`: so many queued ones are it and those behind it.
+    /// Whether no message of the conversation waits before this one. `own`: how many queued messages are this one and later ones of the
+    /// same commit.
     private func isFirst(_ conversation: Name, of own: Int64) -> Bool {
         do throws(QueueError) {
             let sending = context.core.scheduler.flights.values.count { !$0.isEnded && $0.conversation == conversation }
@@ -156,18 +157,18 @@ final class Insertion {
         }
     }
 
-    // MARK: Others' messages
+    // MARK: Received messages
 
-    /// Puts somebody else's message into the history; a second time changes nothing.
+    /// Stores a received message in the history. Repeating the call with the same id changes nothing.
     func record(_ draft: BorrowedDraft, sender: String) throws(QueueError) -> String {
         if let id = draft.id, let known = try store.find(id, .none) {
             guard known.isReceived else {
-                throw QueueError(.duplicate, "the id \(id) is one of our own messages")
+                throw QueueError(.duplicate, "id \(id) belongs to a message that this queue sends")
             }
             return id
         }
         if let id = draft.id, let isReceived = try store.remembered(id, since: context.rememberedSince) {
-            guard isReceived else { throw QueueError(.duplicate, "the id \(id) was one of our own messages") }
+            guard isReceived else { throw QueueError(.duplicate, "id \(id) belonged to a message that this queue sent") }
             return id
         }
         let now = context.ports.moment

@@ -1,42 +1,43 @@
-/// What can wait: expiry, pruning of the history, the comparison of the indexes. Under the engine's lock.
+/// Background work: expiry, pruning of the history, the comparison of the indexes. Under the engine's lock.
 final class Maintenance {
-    /// Milliseconds between looks at the history when nothing else asks for one.
+    /// The time between two prunings when nothing else requests one, in milliseconds.
     private static let interval: Int64 = 60_000
-    /// Between the steps of the comparison, so that callers wait for one of them at most.
+    /// The pause between two steps of the comparison, so that callers wait for one step at most.
     private static let comparisonPause: Int64 = 4
-    /// Between looks at history that was not looked at yet, so that callers have the disk in between.
+    /// The pause between two steps of the search for prunable messages, so that callers can use the disk in between.
     private static let lookPause: Int64 = 20
 
     private let context: EngineContext
     private let store: Store
     private let events: EventDelivery
     private let health: StoreHealth
-    /// When the history is looked at next (monotonic).
+    /// When the history is pruned next (monotonic).
     private var dueAt: Int64 = 0
-    /// After it failed: not before this (monotonic).
-    private var restsUntil: Int64 = 0
-    /// When the next message expires (wall).
+    /// After a failure: the earliest next try (monotonic).
+    private var retryAt: Int64 = 0
+    /// When the next message expires (wall time).
     private var nextExpiry = Int64.max
-    /// When the next step of the comparison of the indexes is made (monotonic).
+    /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
 
     init(_ context: EngineContext, _ events: EventDelivery, _ health: StoreHealth) {
         (self.context, store, self.events, self.health) = (context, context.store, events, health)
     }
 
-    /// At the opening: when the first message expires.
+    /// Reads the first expiry when the queue is opened.
     func findExpiry() throws(QueueError) { nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max }
 
-    /// A queued message expires then (wall).
+    /// Notes that a queued message expires at this wall time.
     func expires(at time: Int64) { nextExpiry = min(nextExpiry, time) }
 
-    /// After the history has grown: what is beyond its limit goes at the timer's next look.
+    /// Requests a pruning if the history exceeds its limit.
     func historyGrew() {
         guard let keep = context.options.keepSent, store.totals.prunable > keep else { return }
         dueAt = min(dueAt, context.ports.mono())
     }
 
-    /// When the timer must look, in monotonic time; at least once a minute, because the wall clock may jump.
+    /// Returns when the timer thread must call `run` (monotonic); at least once a minute while a message expires, because the wall clock
+    /// may be set.
     func deadline(_ writes: PendingWrites) -> Int64 {
         guard isPossible(writes) else { return Int64.max }
         var due = min(dueAt, comparisonDeadline)
@@ -44,10 +45,10 @@ final class Maintenance {
             let now = context.ports.moment
             due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
         }
-        return max(due, context.core.scheduler.storageRetryAt, restsUntil)
+        return max(due, context.core.scheduler.storageRetryAt, retryAt)
     }
 
-    /// What the store did not take yet comes first: its rows are not what they will be.
+    /// Rejected facts are written first, because they change rows.
     private func isPossible(_ writes: PendingWrites) -> Bool {
         !writes.hasUnsaved && context.phase == .open && !store.isPoisoned && !context.options.readOnly
     }
@@ -56,11 +57,11 @@ final class Maintenance {
 
     // MARK: One step, on the timer's thread
 
-    /// One short step of expiry and pruning.
+    /// Runs one short step of expiry and pruning.
     func run(_ writes: PendingWrites, _ transactions: Transactions) {
         let now = context.ports.moment
         guard now.mono >= dueAt || now.wall >= nextExpiry else { return }
-        guard isPossible(writes), now.mono >= max(context.core.scheduler.storageRetryAt, restsUntil) else { return }
+        guard isPossible(writes), now.mono >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
         do throws(QueueError) {
             if now.wall >= nextExpiry { try expireAll(writes, now) }
             guard now.mono >= dueAt else { return }
@@ -73,7 +74,7 @@ final class Maintenance {
             if store.totals != before { events.countsChanged() }
         } catch {
             dueAt = now.mono + Self.interval
-            restsUntil = dueAt
+            retryAt = dueAt
             health.report(error)
         }
     }
@@ -94,35 +95,36 @@ final class Maintenance {
         return step
     }
 
-    /// Messages whose time ran out fail when it does, wherever they stand.
+    /// Fails messages whose expiry time has passed, wherever they stand in the queue.
     private func expireAll(_ writes: PendingWrites, _ now: Moment) throws(QueueError) {
-        // What is being sent is looked at when its attempt ends.
+        // A message in flight is checked when its attempt ends.
         for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) {
             try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
         }
         guard writes.commit() else { return }
-        // More of them than one step takes: at once again.
+        // More messages have expired than one step processes: run again at once.
         let hasMore = try !store.expired(at: now.wall, limit: 1).isEmpty
         nextExpiry = hasMore ? now.wall : try store.nextExpiry(after: now.wall) ?? Int64.max
     }
 
     // MARK: Indexes
 
-    /// Messages that an index does not know would wait for ever: looked for once, in steps, soon after the opening.
+    /// Compares the index of queued messages with the messages, once, in steps after the opening. A message missing from the index would
+    /// never be sent.
     func compareIndexes(_ writes: PendingWrites) {
         let now = context.ports.moment
         guard comparisonDeadline <= now.mono, isPossible(writes), now.mono >= context.core.scheduler.storageRetryAt else { return }
         comparisonAt = now.mono + Self.comparisonPause
         guard !store.compareQueuedIndexes() else { return }
-        guard mendIndexes(QueueError(.corrupt, "queued messages are missing from it")) else { return }
+        guard rebuildIndexes(QueueError(.corrupt, "queued messages are missing from an index")) else { return }
         context.core.scheduler.forgetBacklog(now)
     }
 
-    /// An index that does not fit the messages is made anew from them, and the host is told. False: it could not be.
-    func mendIndexes(_ error: QueueError) -> Bool {
+    /// Rebuilds the indexes from the messages and reports it. Returns false if that failed.
+    func rebuildIndexes(_ error: QueueError) -> Bool {
         guard store.remakeIndexes() else { return false }
-        Log.error("\(store.path): an index was damaged and was made anew from the messages: \(error.detail)")
-        events.emit(.storage(QueueError(.corrupt, "an index was damaged and was made anew from the messages")))
+        Log.error("\(store.path): rebuilt a damaged index from the messages: \(error.detail)")
+        events.emit(.storage(QueueError(.corrupt, "rebuilt a damaged index from the messages")))
         events.countsChanged()
         historyGrew()
         return true

@@ -1,5 +1,5 @@
-/// What the core decided and the store has to take: written in the transaction under way, told after its commit, and kept while the store
-/// takes nothing. Under the engine's lock.
+/// Writes the core's decisions: adds them to the open transaction, performs their notices after its commit, and keeps them while the store
+/// rejects writes. Under the engine's lock.
 final class PendingWrites {
     private let context: EngineContext
     private let store: Store
@@ -8,9 +8,9 @@ final class PendingWrites {
     private let maintenance: Maintenance
     private let drains: Drains
     private let transactions: Transactions
-    /// Facts in the transaction under way.
+    /// Facts in the open transaction.
     private var staged: [Fact] = []
-    /// Facts that the store did not take: nothing new starts before they are written.
+    /// Facts that the store rejected. No attempt starts before they are written.
     private var unsaved: [Fact] = []
     private var isMakingRoom = false
 
@@ -25,13 +25,13 @@ final class PendingWrites {
     var hasUnsaved: Bool { !unsaved.isEmpty }
     var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
 
-    // MARK: What is being sent
+    // MARK: Messages in flight
 
-    /// Messages that are being sent, or were sent and are not written down yet.
-    var sendingPlaces: Set<Int64> { sendingPlaces(in: nil) }
+    /// The sequences of messages in flight, and of those whose outcome is not written yet.
+    var sendingSequences: Set<Int64> { sendingSequences(in: nil) }
 
-    /// Those of one conversation, or (nil) of all.
-    private func sendingPlaces(in conversation: Name?) -> Set<Int64> {
+    /// The same for one conversation, or (nil) for all.
+    private func sendingSequences(in conversation: Name?) -> Set<Int64> {
         func belongs(_ name: Name?) -> Bool { conversation == nil || name == conversation }
         var places = Set(unsaved.lazy.filter { $0.isOutcome && belongs($0.conversation) }.map(\.sequence))
         for flight in context.core.scheduler.flights.values where !flight.isEnded && belongs(flight.conversation) {
@@ -40,12 +40,12 @@ final class PendingWrites {
         return places
     }
 
-    /// All messages, with those being sent told apart.
-    var counts: Counts { store.totals.tellingApart(Int64(sendingPlaces.count)) }
+    /// The counts of all messages; those in flight count as `sending`, not as `queued`.
+    var counts: Counts { store.totals.separating(sending: Int64(sendingSequences.count)) }
 
-    /// The counts of one conversation, with what is being sent told apart.
+    /// Returns the counts of one conversation; messages in flight count as `sending`, not as `queued`.
     func withSending(_ stored: Counts, _ conversation: Name) -> Counts {
-        stored.tellingApart(Int64(sendingPlaces(in: conversation).count))
+        stored.separating(sending: Int64(sendingSequences(in: conversation).count))
     }
 
     // MARK: Effects
@@ -54,12 +54,12 @@ final class PendingWrites {
         for effect in effects {
             switch effect {
             case .record(let fact): record(fact)
-            case .notice(let notice): follow(notice)
+            case .notice(let notice): handle(notice)
             }
         }
     }
 
-    /// Writes a change in the transaction under way.
+    /// Writes a change into the open transaction.
     func write(_ change: Change) throws(QueueError) {
         switch change {
         case .requeue(let row, let progress): try store.update(row, to: progress)
@@ -79,7 +79,7 @@ final class PendingWrites {
         }
     }
 
-    private func follow(_ notice: Notice) {
+    private func handle(_ notice: Notice) {
         switch notice {
         case .event(let event): events.emit(event)
         case .countsChanged: events.countsChanged()
@@ -88,13 +88,13 @@ final class PendingWrites {
             if context.core.scheduler.session?.serves(conversation) == true { events.emit(.drainProgress(drains.report())) }
         case .historyGrew: maintenance.historyGrew()
         case .expires(let time): maintenance.expires(at: time)
-        case .damaged(let sequence, let error, let now): tellDamage(sequence, error, now)
+        case .damaged(let sequence, let error, let now): emitDamage(sequence, error, now)
         case .endedUnreachable(let row, let resolution, let now): perform(context.core.endedUnreachable(row, resolution, now))
         case .log(let level, let text): Log.write(level, "\(store.path): \(text)")
         }
     }
 
-    private func tellDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
+    private func emitDamage(_ sequence: Int64, _ error: QueueError, _ now: Moment) {
         attempt { () throws(QueueError) in
             guard let row = try store.row(at: sequence, .outline) else { return }
             events.emit(
@@ -107,23 +107,23 @@ final class PendingWrites {
 
     // MARK: Facts
 
-    /// Writes a fact in the transaction under way, or begins one; `commit` ends it.
+    /// Writes a fact into the open transaction, or begins one; `commit` ends it.
     func record(_ fact: Fact) {
         do throws(QueueError) {
             try store.begin()
             for change in fact.changes { try write(change) }
             staged.append(fact)
         } catch {
-            giveUp(error, and: fact)
+            rollBack(error, keeping: fact)
         }
     }
 
-    /// Commits what was recorded, and tells it. False when it has to wait.
+    /// Commits the recorded facts, then performs their notices. Returns false if the store rejected them; they are kept.
     ///
-    /// `begins`: the beginning of an attempt is in the transaction, too.
+    /// `begins`: the transaction also contains the beginning of an attempt.
     @discardableResult
     func commit(begins: Bool = false) -> Bool {
-        guard !context.isOrphan, store.isInTransaction else { return true }
+        guard !context.isForkedChild, store.isInTransaction else { return true }
         do throws(QueueError) {
             let outcomes = staged.count(where: \.isOutcome)
             try transactions.counting(outcomes) { () throws(QueueError) in
@@ -133,28 +133,28 @@ final class PendingWrites {
             }
             health.committed()
         } catch {
-            giveUp(error)
+            rollBack(error)
             return false
         }
         let facts = staged
         staged = []
-        for fact in facts { for notice in fact.notices { follow(notice) } }
+        for fact in facts { for notice in fact.notices { handle(notice) } }
         return true
     }
 
-    /// Rolls back; the facts are kept and written later.
-    func giveUp(_ error: QueueError, and fact: Fact? = nil) {
+    /// Rolls back. The facts of the transaction are kept and written later.
+    func rollBack(_ error: QueueError, keeping fact: Fact? = nil) {
         store.rollback()
         unsaved += staged
         if let fact { unsaved.append(fact) }
         staged = []
-        if error.isIndex, !isMakingRoom, maintenance.mendIndexes(error) {
+        if error.isIndex, !isMakingRoom, maintenance.rebuildIndexes(error) {
             isMakingRoom = true
             defer { isMakingRoom = false }
             saveUnsaved()
             if unsaved.isEmpty { return }
         }
-        // With the room that is kept for it, at once.
+        // On a full disk outcomes are written at once, into the reserved room.
         if error.isFull, !isMakingRoom {
             isMakingRoom = true
             defer { isMakingRoom = false }
@@ -166,12 +166,12 @@ final class PendingWrites {
         health.pause(error)
     }
 
-    /// Facts that a store in trouble did not take are written as soon as it does.
+    /// Writes the facts that the store rejected before.
     func saveUnsaved() {
         let facts = unsaved
         unsaved = []
         for fact in facts {
-            // After the first that fails the others are kept unwritten, in their order.
+            // After a failure the remaining facts are kept in their order.
             guard unsaved.isEmpty else {
                 unsaved.append(fact)
                 continue
@@ -181,20 +181,20 @@ final class PendingWrites {
         commit()
     }
 
-    /// For changes that rest on what is on disk: throws while the store does not take what was recorded.
+    /// Throws while rejected facts are not written; for changes that depend on the stored state.
     func requireSaved() throws(QueueError) {
         if hasUnsaved { saveUnsaved() }
         if hasUnsaved, let trouble = health.trouble { throw trouble }
     }
 
-    // MARK: What the engine does by itself
+    // MARK: Work without a caller
 
-    /// It has no caller to tell its errors.
+    /// Runs work of the engine that has no caller to report an error to.
     func attempt(_ body: () throws(QueueError) -> Void) {
-        do throws(QueueError) { try body() } catch { giveUp(error) }
+        do throws(QueueError) { try body() } catch { rollBack(error) }
     }
 
-    /// The row as it lies on disk; nil: it is gone. What is damaged is set aside, and `action` is not called.
+    /// Calls `action` with the stored row (nil: it was deleted). A damaged message is marked as failed instead.
     func withRow(
         _ sequence: Int64, _ conversation: Name, _ now: Moment, _ action: (Row?) -> [Effect]
     ) throws(QueueError) {
@@ -208,7 +208,7 @@ final class PendingWrites {
 
     // MARK: Blocks
 
-    /// Where a failure for good holds its conversation: who does now.
+    /// Updates the message that blocks the conversation, with the option `final_failure = block`.
     func refreshBlock(_ conversation: Name) {
         guard context.options.finalFailure == .block else { return }
         do throws(QueueError) {
@@ -220,7 +220,8 @@ final class PendingWrites {
 
     // MARK: After a crash
 
-    /// Attempts that the last owner did not end: their outcome is unknown, their messages go back to their places.
+    /// Ends the attempts that a previous process did not end: their outcome is unknown, and their messages are queued again in their
+    /// places.
     func recover() throws(QueueError) {
         let interrupted = try store.interrupted()
         guard !interrupted.isEmpty else { return }
@@ -229,7 +230,7 @@ final class PendingWrites {
                 for attempt in interrupted { try recover(attempt) }
             }
         } catch {
-            // On a full disk the messages can be read; nothing is sent before this is written.
+            // On a full disk the queue opens and can be read; nothing is sent until this is written.
             guard error.isFull else { throw error }
             for attempt in interrupted {
                 unsaved.append(
@@ -245,20 +246,20 @@ final class PendingWrites {
     func recover(_ attempt: (sequence: Int64, number: UInt32, startedAt: Int64)) throws(QueueError) {
         let row: Row
         do throws(QueueError) {
-            // The mark of an attempt carries no checksum: what was sent already was not being sent.
+            // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
             guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
                 return try store.forgetInterrupted(attempt.sequence)
             }
             row = found
         } catch {
-            // One damaged message does not keep the others from being sent.
+            // One damaged message does not prevent sending others.
             guard error.code == .corrupt else { throw error }
             Log.error("\(store.path): \(error.detail)")
             try store.markDamaged(attempt.sequence)
             return try store.forgetInterrupted(attempt.sequence)
         }
         let resolution = OutcomeRule.recover(
-            // The message carries a checksum, the mark of its attempt none.
+            // Taken from the message, which has a checksum, unlike the record of the attempt.
             number: row.progress.attempts &+ 1, startedAt: max(attempt.startedAt, 0), of: row.progress,
             holdInterrupted: context.options.holdInterrupted,
             maxRetries: context.options.maxRetries)
@@ -267,8 +268,8 @@ final class PendingWrites {
 }
 
 extension Counts {
-    /// With so many of the queued ones as being sent.
-    fileprivate func tellingApart(_ sending: Int64) -> Counts {
+    /// Returns the counts with `sending` of the queued messages counted as being sent.
+    fileprivate func separating(sending: Int64) -> Counts {
         var counts = self
         counts.sending += sending
         counts.queued -= sending

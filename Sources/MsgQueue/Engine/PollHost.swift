@@ -1,72 +1,74 @@
 import CPlatform
 import Glibc
 
-/// A polled queue: a file descriptor for the host's event loop, and the host's threads that run the callbacks. Under the engine's lock.
+/// A polled queue: a file descriptor for the host's event loop, and the host's threads that run callbacks in `poll`. Under the engine's
+/// lock.
 final class PollHost {
-    /// Callbacks that one `poll` runs at most before it lets the host's loop go on.
+    /// The maximum number of callbacks in one `poll`, so that the host's loop can do other work.
     private static let batch = 64
-    private static let quietTime: Int64 = 50
+    private static let suppressionTime: Int64 = 50
 
     /// An eventfd: readable while there is work.
     let descriptor: Int32
     private let context: EngineContext
     private let events: EventDelivery
     private var isReadable = false
-    /// Not readable before this time (monotonic): a loop inside a callback looks at it, and can run nothing.
-    private var quietUntil: Int64 = 0
-    /// Threads inside `poll`.
+    /// Not readable before this time (monotonic), because a loop inside a callback waits on it and cannot run callbacks.
+    private var suppressedUntil: Int64 = 0
+    /// The number of threads inside `poll`.
     private var pollers = 0
-    /// Threads that wait for a drain, and run the callbacks when nobody polls.
-    private var drainers = 0
+    /// The number of threads that wait for a drain; they run callbacks if no other thread polls.
+    private var drainWaiters = 0
     private var lastPolledAt = Int64.min / 2
     private var lastPoller: pthread_t?
     private let condition = Condition()
-    private(set) var isLastCallAwaited = false
-    private var lastCall: (@Sendable () -> Void)?
-    private var isLastCallMade = false
+    private(set) var awaitsCloseCallback = false
+    private var closeCallback: (@Sendable () -> Void)?
+    private var didRunCloseCallback = false
 
     init(_ context: EngineContext, _ events: EventDelivery) throws(QueueError) {
         (self.context, self.events) = (context, events)
         descriptor = platform_eventfd()
-        guard descriptor >= 0 else { throw QueueError(.storage, "no file descriptor left: \(Posix.lastError())") }
+        guard descriptor >= 0 else { throw QueueError(.storage, "failed to create an eventfd: \(Posix.lastError())") }
     }
 
     var hasWork: Bool { context.phase != .closed && (context.hasStart || events.hasWork) }
     var isPolled: Bool { pollers > 0 }
 
-    /// Whether another thread runs the callbacks: it is in `poll`, or was a moment ago and will be back.
+    /// Whether another thread runs the callbacks: it is in `poll`, or was within the last 200 ms.
     var isPolledElsewhere: Bool { pollers > 0 || (lastPoller != pthread_self() && context.ports.mono() - lastPolledAt < 200) }
 
-    /// When the descriptor may be readable again; nil: now.
-    var quietDeadline: Int64? { quietUntil > context.ports.mono() ? quietUntil : nil }
+    /// When the descriptor may become readable again (monotonic); nil: now.
+    var suppressionEnd: Int64? { suppressedUntil > context.ports.mono() ? suppressedUntil : nil }
 
     // MARK: The descriptor
 
-    /// Level-triggered: readable as long as there is work.
+    /// Makes the descriptor readable while there is work (level-triggered).
     func update() { update(hasWork: hasWork, context.ports.mono()) }
 
     private func update(hasWork: Bool, _ now: Int64) {
-        let isWanted = hasWork && now >= quietUntil
+        let isWanted = hasWork && now >= suppressedUntil
         guard isWanted != isReadable else { return }
         isReadable = isWanted
         var value: UInt64 = 1
-        // Neither can fail for want of room: the counter is 0 or 1.
+        // The counter is 0 or 1, so neither call can block or overflow.
         _ = isWanted ? write(descriptor, &value, 8) : read(descriptor, &value, 8)
     }
 
-    func endQuiet() { quietUntil = 0 }
+    func endSuppression() { suppressedUntil = 0 }
 
-    /// Updates the descriptor, and wakes who waits for work.
+    /// Updates the descriptor and wakes threads that wait for work.
     func wake() {
         update()
         guard hasWork else { return }
         if pollers > 0 { condition.broadcast() }
-        if drainers > 0 { context.quietCondition.broadcast() }
+        if drainWaiters > 0 { context.progressCondition.broadcast() }
     }
 
     // MARK: Callbacks on the host's threads
 
-    /// Runs what waits, on this thread; with nothing, waits for it. How many callbacks ran. `runOne` runs one; false: there is none.
+    /// Runs pending callbacks on this thread, and waits for one if there is none. Returns how many ran. `runOne` runs one callback and
+    /// returns false if there is none.
     func run(timeout: Int64?, _ runOne: () -> Bool) throws(QueueError) -> Int {
         pollers += 1
         defer {
@@ -78,10 +80,10 @@ final class PollHost {
         while ran < Self.batch {
             if runOne() {
                 ran += 1
-                if isLastCallMade { break }
+                if didRunCloseCallback { break }
                 continue
             }
-            guard context.phase != .closed || isLastCallAwaited else { throw context.ending }
+            guard context.phase != .closed || awaitsCloseCallback else { throw context.closedError }
             if ran > 0 { break }
             if let deadline, context.ports.mono() >= deadline { break }
             condition.wait(context.lock, until: deadline)
@@ -89,47 +91,48 @@ final class PollHost {
         return ran
     }
 
-    /// A loop inside a callback can run nothing, and would spin for as long as the descriptor is readable. It is one for all threads, so
-    /// that it is quiet for short times only: the others are woken between them. True: it is quiet from now on.
-    func restInsideCallback() -> Bool {
-        guard hasWork, context.ports.mono() >= quietUntil else { return false }
-        // A thread that waits for the descriptor, and was woken by it just now, must still find it readable.
+    /// Makes the descriptor unreadable for a short time, because an event loop inside a callback can run no callbacks and would spin on it.
+    /// The time is short because other threads wait on the same descriptor. Returns true if the descriptor is suppressed from now on.
+    func suppressInsideCallback() -> Bool {
+        guard hasWork, context.ports.mono() >= suppressedUntil else { return false }
+        // Another thread that the descriptor has just woken must still find it readable.
         context.lock.unlock()
         usleep(1_000)
         context.lock.lock()
         guard hasWork else { return false }
         let now = context.ports.mono()
-        quietUntil = now + Self.quietTime
+        suppressedUntil = now + Self.suppressionTime
         update(hasWork: false, now)
         return true
     }
 
-    func drainerCame() { drainers += 1 }
-    func drainerLeft() { drainers -= 1 }
+    func drainWaitBegan() { drainWaiters += 1 }
+    func drainWaitEnded() { drainWaiters -= 1 }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// An asynchronous close: the host is called for the last time in `poll`, once the store is closed. Until then the descriptor lives.
-    func awaitLastCall() { isLastCallAwaited = true }
+    /// Announces the callback of an asynchronous close, which runs in `poll` after the store is closed. The descriptor stays open until
+    /// then.
+    func expectCloseCallback() { awaitsCloseCallback = true }
 
-    func makeLastCall(_ call: @escaping @Sendable () -> Void) {
-        lastCall = call
-        endQuiet()
+    func setCloseCallback(_ call: @escaping @Sendable () -> Void) {
+        closeCallback = call
+        endSuppression()
         update(hasWork: true, context.ports.mono())
         condition.broadcast()
-        context.quietCondition.broadcast()
+        context.progressCondition.broadcast()
     }
 
-    /// Makes the last call. False: it is not there.
-    func runLast(_ host: HostCalls) -> Bool {
-        guard let call = lastCall else { return false }
-        lastCall = nil
-        isLastCallMade = true
+    /// Runs the callback of the asynchronous close. Returns false if there is none yet.
+    func runCloseCallback(_ host: HostCalls) -> Bool {
+        guard let call = closeCallback else { return false }
+        closeCallback = nil
+        didRunCloseCallback = true
         host.call(call)
-        guard !context.isOrphan else { return true }
-        isLastCallAwaited = false
+        guard !context.isForkedChild else { return true }
+        awaitsCloseCallback = false
         close()
-        context.quietCondition.broadcast()
+        context.progressCondition.broadcast()
         return true
     }
 
@@ -138,6 +141,6 @@ final class PollHost {
         condition.broadcast()
     }
 
-    /// In a forked child.
-    func orphan() { condition.reset() }
+    /// Resets the condition in a forked child.
+    func detachForkedChild() { condition.reset() }
 }

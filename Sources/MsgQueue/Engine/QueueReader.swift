@@ -1,4 +1,4 @@
-/// What callers see. Nothing here performs a step of the core or writes. Under the engine's lock.
+/// The calls that read. Nothing here performs a step of the core or writes. Under the engine's lock.
 final class QueueReader {
     let context: EngineContext
     let options: Options
@@ -16,13 +16,13 @@ final class QueueReader {
 
     func message(id: String) throws(QueueError) -> Message {
         guard let row = try store.find(id, .whole) else {
-            throw QueueError(.notFound, "there is no message \(id)")
+            throw QueueError(.notFound, "message not found: \(id)")
         }
         return try message(row)
     }
 
     func list(_ filter: Filter) throws(QueueError) -> [Message] {
-        let rows = try store.page(filter, sending: writes.sendingPlaces) { error in
+        let rows = try store.page(filter, sending: writes.sendingSequences) { error in
             Log.error("\(store.path): \(error.detail)")
             events.emit(.storage(error))
         }
@@ -31,16 +31,16 @@ final class QueueReader {
         return page
     }
 
-    /// A row with what only the engine knows: whether it is being sent right now.
+    /// Converts a row to a message, with the status `sending` if it is in flight.
     func message(_ row: Row, withBody: Bool = true) throws(QueueError) -> Message {
         let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation)
-        let isSending = flight != nil || writes.sendingPlaces.contains(row.sequence)
+        let isSending = flight != nil || writes.sendingSequences.contains(row.sequence)
         let progress = row.progress
         var failure: Failure?
         if let damage = row.damage {
             failure = .damaged(damage, at: row.createdAt)
         } else if progress.isDamaged {
-            failure = .damaged("what was written of its attempts is damaged", at: row.createdAt)
+            failure = .damaged("the record of its attempts is damaged", at: row.createdAt)
         } else if !isSending, progress.sentAt == 0, let attempt = try store.lastAttempt(of: row.sequence) {
             failure = Failure(attempt, attempts: progress.attempts)
         }
@@ -56,10 +56,10 @@ final class QueueReader {
             unmeteredOnly: row.unmeteredOnly, failure: failure)
     }
 
-    /// The ledger of one message, oldest first.
+    /// Returns the attempts of one message, oldest first.
     func attempts(_ id: String) throws(QueueError) -> [Attempt] {
         guard let row = try store.find(id, .none) else {
-            throw QueueError(.notFound, "there is no message \(id)")
+            throw QueueError(.notFound, "message not found: \(id)")
         }
         var lines = try store.ledger(of: row)
         if let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation) {
@@ -76,7 +76,7 @@ final class QueueReader {
         return writes.withSending(try store.counts(of: name), name)
     }
 
-    /// Conversations, the one with the newest message first; the next page: `before` = the last one's newest sequence.
+    /// Returns conversations, the one with the newest message first. For the next page, `before` is the newest sequence of the last one.
     func conversations(before: Int64, limit: Int) throws(QueueError) -> [Conversation] {
         let outlines = try store.conversations(before: before, limit: limit) { error in
             Log.error("\(store.path): \(error.detail)")

@@ -5,7 +5,7 @@ extension QueueReader {
             throw QueueError(.notFound, "message not found: \(id)")
         }
         let now = ports.moment
-        let answer = try Explainer(context.core.scheduler, store, sending: writes.sendingPlaces, now).explain(row)
+        let answer = try Explainer(context.core.scheduler, store, sending: writes.sendingSequences, now).explain(row)
         let holder = try answer.holder.flatMap { sequence throws(QueueError) in try store.row(at: sequence, .none)?.id }
         return Explanation(reason: answer.wait.reason, until: answer.wait.until, behind: holder, text: text(answer, now))
     }
@@ -17,7 +17,7 @@ extension QueueReader {
             answer.wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now))
     }
 
-    /// The number of transport calls that have not returned, if they occupy every slot for attempts; nil: a slot is free or becomes free.
+    /// The number of hung calls of the transport, if they use every slot; otherwise nil.
     var hungCalls: Int? {
         guard context.core.scheduler.slotsTaken >= options.maxInFlight, context.core.scheduler.hung > Scheduler.hungCeiling else {
             return nil

@@ -1,9 +1,9 @@
-/// The queue as a whole: its state, and the banner.
+/// The state of the whole queue, and the banner.
 extension QueueReader {
-    /// O(1): the first queued messages at most are read from the store.
+    /// Returns the state in O(1); it reads a bounded number of messages from the store.
     func state() throws(QueueError) -> QueueState {
         let now = ports.moment
-        // It may have expired a moment ago, and the timer has not said so yet.
+        // The prompt may have expired while the timer has not withdrawn it yet.
         let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
         var wait = context.core.scheduler.wait(queued: store.totals.queued, hasStart: context.hasStart, now)
         if store.totals.queued > 0, context.core.scheduler.needsSample(wait) { wait = context.core.scheduler.wait(wait, sample(nil), now) }
@@ -26,7 +26,7 @@ extension QueueReader {
             isAsking: isAsking)
     }
 
-    /// One line about the queue or one conversation of it, for a person.
+    /// Returns one line of text about the queue or one conversation of it.
     func banner(_ conversation: String?) throws(QueueError) -> String {
         let name = conversation.map { Name($0) }
         let counts = try name.map { name throws(QueueError) in writes.withSending(try store.counts(of: name), name) } ?? writes.counts
@@ -35,7 +35,7 @@ extension QueueReader {
         return Words.banner(facts)
     }
 
-    /// How many of the queued messages, of all or of one conversation, the engine goes through now.
+    /// Returns how many queued messages of all or of one conversation are being sent now, one after another.
     private func underWay(_ counts: Counts, _ conversation: Name?, _ now: Moment) -> Int64 {
         switch context.core.scheduler.activeScope(now) {
         case .nothing: return 0
@@ -48,7 +48,7 @@ extension QueueReader {
         sample(conversation).map { context.core.scheduler.startableCount($0, now) } ?? 0
     }
 
-    /// The first queued messages, of all or of one conversation; nil: the store cannot be read, which its next write reports.
+    /// Returns the first queued messages of all or of one conversation; nil: the store cannot be read, which the next write reports.
     private func sample(_ conversation: Name?) -> QueueSample? {
         do throws(QueueError) {
             guard let conversation else { return QueueSample(try store.queued(after: 0, limit: QueueSample.limit)) }

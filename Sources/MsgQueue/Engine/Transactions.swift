@@ -1,34 +1,35 @@
-/// Transactions of the store, and what of them is not durable yet. Under the engine's lock.
+/// Transactions of the store, and the flush of commits that are not durable yet. Under the engine's lock.
 final class Transactions {
-    /// What a transaction may use when the disk is full.
+    /// What a transaction may use on a full disk.
     enum Room {
-        /// The log, after it was copied.
+        /// The write-ahead log, after a checkpoint.
         case inLog
-        /// The room that is kept for sending and deleting, too.
+        /// Also the room that is reserved for outcomes and deletions.
         case kept
     }
 
-    /// What is committed without a flush survives a power cut so many milliseconds later.
+    /// The delay in milliseconds after which commits without a flush are flushed, and survive a power loss.
     private static let flushDelay: Int64 = 700
 
     private let context: EngineContext
     private let store: Store
     private let health: StoreHealth
     private let maintenance: Maintenance
-    /// When what was committed without a flush is flushed (monotonic).
+    /// When the next such flush is due (monotonic).
     private var flushAt = Int64.max
-    /// Outcomes that were committed without a flush since the flush with this number.
+    /// The number of outcomes committed without a flush, since the flush with this number.
     private var unflushed = (outcomes: 0, since: 0)
 
     init(_ context: EngineContext, _ health: StoreHealth, _ maintenance: Maintenance) {
         (self.context, store, self.health, self.maintenance) = (context, context.store, health, maintenance)
     }
 
-    /// Runs `body` and commits; after an error nothing is changed. `isTried`: it is tried in another way when the disk is full.
+    /// Runs `body` and commits; after an error nothing is changed. `isTried`: on a full disk the caller tries another way, so the error is
+    /// not reported.
     func run<T>(
         durable: Bool, room: Room = .kept, isTried: Bool = false, _ body: () throws(QueueError) -> T
     ) throws(QueueError) -> T {
-        var (mayMakeRoom, mayMakeIndexes) = (true, true)
+        var (mayMakeRoom, mayRebuildIndexes) = (true, true)
         while true {
             do throws(QueueError) {
                 try store.begin()
@@ -40,8 +41,8 @@ final class Transactions {
                 store.rollback()
                 if error.isFull, mayMakeRoom, store.makeRoom(ofKept: room == .kept) { continue }
                 mayMakeRoom = false
-                if error.isIndex, mayMakeIndexes, maintenance.mendIndexes(error) {
-                    mayMakeIndexes = false
+                if error.isIndex, mayRebuildIndexes, maintenance.rebuildIndexes(error) {
+                    mayRebuildIndexes = false
                     continue
                 }
                 if error.code == .storage || error.code == .unknown, !(error.isFull && isTried) { health.report(error) }
@@ -50,19 +51,19 @@ final class Transactions {
         }
     }
 
-    // MARK: What is not durable yet
+    // MARK: Durability
 
-    /// Outcomes that were committed and are not durable.
+    /// The number of committed outcomes that are not durable.
     var undurableOutcomes: Int { unflushed.since == store.flushes ? unflushed.outcomes : 0 }
 
-    /// Runs a commit with so many outcomes in it, and counts those that it does not make durable.
+    /// Runs a commit that contains `outcomes` outcomes, and counts those that it does not make durable.
     func counting(_ outcomes: Int, _ commit: () throws(QueueError) -> Void) throws(QueueError) {
         let (before, since) = (undurableOutcomes, store.flushes)
         try commit()
         unflushed = (before + outcomes, since)
     }
 
-    /// When the timer must flush (monotonic).
+    /// Returns when the timer thread must flush (monotonic).
     func flushDeadline() -> Int64 {
         if store.needsFlush, flushAt == Int64.max { flushAt = context.ports.mono() + Self.flushDelay }
         return flushAt

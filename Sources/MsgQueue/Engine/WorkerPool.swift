@@ -1,30 +1,30 @@
-/// The threads that call the transport. Under the engine's lock.
+/// The worker threads, which call the transport. Under the engine's lock.
 final class WorkerPool: @unchecked Sendable {
-    /// How long an attempt waits for a thread that comes back from its call, before it gets a new one.
-    private static let patience: Int64 = 2
-    /// How long a thread that has nothing to call stays, in milliseconds. One stays for ever.
+    /// How long an attempt waits for a thread to return from its call before another thread is created, in milliseconds.
+    private static let handoverTime: Int64 = 2
+    /// How long an idle thread is kept, in milliseconds. One is always kept.
     private static let idleTime: Int64 = 10_000
     private static let ceiling = 256
 
     private let context: EngineContext
     private let health: StoreHealth
-    /// By number.
+    /// Keyed by number.
     private var threads: [Int: EngineThread] = [:]
-    private var begun = 0
+    private var threadsStarted = 0
     private var idle = 0
     private var calling = 0
-    /// Since when (monotonic) attempts wait to be started, and none was.
+    /// Since when attempts have waited for a thread (monotonic); nil: none waits.
     private var startWaitsSince: Int64?
     private let condition = Condition()
 
     init(_ context: EngineContext, _ health: StoreHealth) { (self.context, self.health) = (context, health) }
 
-    /// An attempt began, or none can.
-    func noStartWaits() { startWaitsSince = nil }
+    /// Called when an attempt began or none can begin.
+    func clearStartWait() { startWaitsSince = nil }
 
-    /// Finds a thread for the attempt that can start; until when to look again. `blocks`: a call of the transport keeps its thread until
-    /// the answer is there.
-    func findThread(_ driver: Driver, blocks: Bool) -> Int64 {
+    /// Wakes or creates a thread for an attempt that can begin. Returns when to call again (monotonic). `blocks`: a call of the transport
+    /// keeps its thread until the outcome is known.
+    func provideThread(_ driver: Driver, blocks: Bool) -> Int64 {
         let now = context.ports.mono()
         let since = startWaitsSince ?? now
         startWaitsSince = since
@@ -33,18 +33,18 @@ final class WorkerPool: @unchecked Sendable {
             return Int64.max
         }
         guard calling < context.options.maxInFlight + Scheduler.hungCeiling, threads.count < Self.ceiling else { return Int64.max }
-        // A transport that answers later gives its thread back at once: no need of another.
-        guard threads.isEmpty || blocks || now - since >= Self.patience else { return since + Self.patience }
-        begun += 1
-        let number = begun
+        // A transport that leaves attempts pending returns at once, so the existing thread will do.
+        guard threads.isEmpty || blocks || now - since >= Self.handoverTime else { return since + Self.handoverTime }
+        threadsStarted += 1
+        let number = threadsStarted
         guard let thread = EngineThread("msgq-worker", { [self] in run(number, driver) }) else {
-            health.report(QueueError(.storage, "the system has no thread left"))
+            health.report(QueueError(.storage, "failed to create a thread"))
             return now + 1_000
         }
         threads[number] = thread
         idle += 1
         startWaitsSince = now
-        return now + Self.patience
+        return now + Self.handoverTime
     }
 
     private func run(_ number: Int, _ driver: Driver) {
@@ -56,26 +56,26 @@ final class WorkerPool: @unchecked Sendable {
                 continue
             }
             guard var work = driver.startNext() else {
-                // What came instead of a start (a drain's end, an expiry, a pause) has consequences, too.
-                driver.settle()
+                // The step was not a start (the end of a drain, an expiry, a pause); others may follow from it.
+                driver.runDueSteps()
                 continue
             }
             calling += 1
             while true {
-                // There may be more to start side by side.
-                driver.settle()
-                guard let next = driver.call(work) else { break }
+                // Other attempts may begin in parallel.
+                driver.runDueSteps()
+                guard let next = driver.callThenStartNext(work) else { break }
                 work = next
             }
             calling -= 1
-            driver.settle()
+            driver.runDueSteps()
         }
-        // At the end of a queue the one who closes it waits for this thread.
+        // While the queue closes, the closing thread joins this thread.
         if context.phase == .open { threads.removeValue(forKey: number)?.detach() }
         context.lock.unlock()
     }
 
-    /// False: nothing came for so long that this thread is not needed.
+    /// Returns false if the thread was idle for so long that it can end.
     private func awaitWork() -> Bool {
         idle += 1
         defer { idle -= 1 }
@@ -87,13 +87,13 @@ final class WorkerPool: @unchecked Sendable {
         return isInTime || context.hasStart || context.phase != .open || threads.count == 1
     }
 
-    /// The end of the queue: the threads, to be joined or detached.
+    /// Returns the threads when the queue is closed, to be joined or detached.
     func close() -> [EngineThread] {
         defer { threads = [:] }
         condition.broadcast()
         return Array(threads.values)
     }
 
-    /// In a forked child.
-    func orphan() { condition.reset() }
+    /// Resets the condition in a forked child.
+    func detachForkedChild() { condition.reset() }
 }

@@ -1,29 +1,29 @@
-/// Flat combining: of all threads that want to write, one runs what all of them wait for, in one transaction with one flush. A thread
-/// alone pays no hand-over.
+/// Flat combining: of all threads that want to write, one becomes the leader and runs every waiting command in one transaction with one
+/// flush. A single thread runs its own command without a handover.
 final class WriteGate: @unchecked Sendable {
-    /// What one thread wants to write; run by that thread or by another.
+    /// The write of one thread; run by that thread or by a leader.
     final class Command {
-        /// Valid while the owner waits, which it does until the command was run.
+        /// Valid until the command has run, because its owner waits for that.
         let drafts: UnsafeBufferPointer<BorrowedDraft>
         var result: Result<[String], QueueError> = .failure(QueueError(.internal, "the command was not run"))
         fileprivate var leads = false
-        /// Posted once: when the command was run, or when its owner is to run the next round.
+        /// Posted once: when the command has run, or when its owner becomes the next leader.
         fileprivate let woken = Semaphore()
 
         init(_ drafts: UnsafeBufferPointer<BorrowedDraft>) { self.drafts = drafts }
     }
 
     private let mutex = Mutex()
-    /// As many are waiting as the leader lingers for.
+    /// Signalled when as many commands wait as the last round had.
     private let gathered = Condition()
     private var isGathering = false
     private var waiting: [Command] = []
     private var hasLeader = false
-    /// How many the last round served: so many may come back at once.
+    /// The number of commands in the last round: about as many may come again at once.
     private var lastRound = 1
     private var lastDuration: UInt64 = 0
 
-    /// Runs the command. `run` executes several with the engine's lock held; `collect` gives it those that came in the meantime.
+    /// Runs the command. `run` takes the engine's lock, calls `collect` for the commands that have arrived, and executes them.
     func submit(_ command: Command, _ run: (_ collect: () -> [Command]) -> Void) {
         mutex.lock()
         waiting.append(command)
@@ -59,7 +59,8 @@ final class WriteGate: @unchecked Sendable {
         for served in round where served !== command { served.woken.post() }
     }
 
-    /// Those whom the last round released come back in a moment: waiting for them, a quarter of a commit at most, lets them share this one.
+    /// The threads of the last round are likely to submit again at once. Waiting for them, for at most a quarter of a commit, lets them
+    /// share this one.
     private func linger() {
         guard lastRound > 1, waiting.count < lastRound else { return }
         isGathering = true

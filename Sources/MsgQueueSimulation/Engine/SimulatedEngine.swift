@@ -76,7 +76,7 @@ package final class SimulatedEngine {
     }
 
     /// Messages that count as being sent.
-    package var sendingPlaces: Set<Int64> {
+    package var sendingSequences: Set<Int64> {
         Set(scheduler.flights.values.filter { !$0.isEnded }.map(\.sequence)).union(unsaved.filter(\.isOutcome).map(\.sequence))
     }
 

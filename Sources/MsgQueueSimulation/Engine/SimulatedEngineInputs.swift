@@ -77,14 +77,14 @@ extension SimulatedEngine {
 
     private func find(_ sequence: Int64, _ action: PersonalAction) throws(QueueError) -> SimulatedMessage {
         guard let message = store[sequence] else { throw QueueError(.notFound, "there is no message \(sequence)") }
-        try StatusRule.check(action, on: sendingPlaces.contains(sequence) ? .sending : message.progress.status)
+        try StatusRule.check(action, on: sendingSequences.contains(sequence) ? .sending : message.progress.status)
         return message
     }
 
     /// Puts what failed back, of one conversation or of all; their sequences.
     package func retryAll(_ conversation: Name?) -> [Int64] {
         guard scheduler.hasTransport, scheduler.network.isOnline || options.mode == .auto, isReady() else { return [] }
-        let sending = sendingPlaces
+        let sending = sendingSequences
         let failed = store.all.filter {
             $0.progress.status == .failed && (conversation == nil || $0.conversation == conversation) && !sending.contains($0.sequence)
         }.sorted { $0.sequence < $1.sequence }
@@ -155,7 +155,7 @@ extension SimulatedEngine {
     /// Expires what waits without anything that would look at it, as the engine's maintenance does.
     package func expireOverdue() throws {
         guard now.wall >= nextExpiry, isReady() else { return }
-        let sending = sendingPlaces
+        let sending = sendingSequences
         let waiting = store.queued.compactMap { sending.contains($0) ? nil : store[$0] }
         for message in waiting where message.head.hasExpired(now) {
             try perform(core.expired(message.row, message.sequence, message.conversation, now))

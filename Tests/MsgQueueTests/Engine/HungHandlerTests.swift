@@ -41,7 +41,7 @@ import Testing
             if case .success(let report) = result { gate.note(report) }
         }
         #expect(try await eventually { try engine.counts(nil).sent == 1 }, "nobody waits for the handler")
-        let isQuiet = try await onThread { try engine.close(timeout: 50) == .quiet }
+        let isQuiet = try await onThread { try engine.close(timeout: 50) == .complete }
         #expect(!isQuiet)
         #expect(gate.told == [Report(stop: .empty, sent: 1)])
         gate.open()

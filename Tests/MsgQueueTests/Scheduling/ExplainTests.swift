@@ -40,7 +40,7 @@ import Testing
             try simulation.settle(starts: 1)
         }
         guard !simulation.hasStart, simulation.scheduler.slotsTaken < simulation.options.maxInFlight else { return }
-        for sequence in simulation.store.queued where !simulation.sendingPlaces.contains(sequence) {
+        for sequence in simulation.store.queued where !simulation.sendingSequences.contains(sequence) {
             let reason = reason(sequence, simulation)
             #expect(
                 reason != .next && reason != .done,

@@ -16,7 +16,7 @@ extension Judge {
         guard !isClosing else { throw fail("while closing") }
         guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store was in trouble") }
         guard mayStart(simulation), !simulation.scheduler.pausedConversations.contains(conversation) else { throw fail("while paused") }
-        guard !simulation.sendingPlaces.contains(message.sequence) else { throw fail("while it was being sent") }
+        guard !simulation.sendingSequences.contains(message.sequence) else { throw fail("while it was being sent") }
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
             throw fail("beside message \(flight.sequence) of its conversation")
         }

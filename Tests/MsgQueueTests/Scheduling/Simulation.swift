@@ -66,7 +66,7 @@ final class Simulation: SimulationObserver {
     var hasStart: Bool { engine.hasStart }
     var late: Set<UInt64> { engine.late }
     var flights: [Flight] { engine.flights }
-    var sendingPlaces: Set<Int64> { engine.sendingPlaces }
+    var sendingSequences: Set<Int64> { engine.sendingSequences }
 
     /// Performs steps until there is nothing to do, or more than `starts` attempts to start. How many were started.
     @discardableResult

@@ -78,7 +78,7 @@ final class EngineBench: @unchecked Sendable {
         engine.context.lock.withLock {
             engine.context.core.scheduler.clockSet(clock.ports.moment)
             engine.maintenance.run(engine.writes, engine.transactions)
-            engine.driver.settle()
+            engine.driver.runDueSteps()
         }
         try poll()
     }

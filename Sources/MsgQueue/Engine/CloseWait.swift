@@ -1,8 +1,8 @@
-/// The wait of a queue that is being closed for what is under way. Under the engine's lock, which is given up meanwhile.
-final class QuietWait: @unchecked Sendable {
-    /// How long a handler that does not come back is waited for, when events are left to tell.
+/// The wait of a close for attempts, callbacks and events. Under the engine's lock, which is released while waiting.
+final class CloseWait: @unchecked Sendable {
+    /// How long to wait for a handler that does not return while events are left, in milliseconds.
     private static let eventPatience: Int64 = 1_000
-    /// How long outcomes that the store does not take are tried again when the caller gave no deadline.
+    /// How long to retry rejected outcomes when the caller gave no timeout, in milliseconds.
     private static let storePatience: Int64 = 5_000
 
     private let context: EngineContext
@@ -11,7 +11,7 @@ final class QuietWait: @unchecked Sendable {
     private let driver: Driver
     private let writes: PendingWrites
     private let poll: PollHost?
-    /// Until when attempts are waited for (monotonic); nil: without end.
+    /// The end of the wait for attempts (monotonic); nil: none.
     private let deadline: Int64?
     private let storeDeadline: Int64
 
@@ -25,49 +25,49 @@ final class QuietWait: @unchecked Sendable {
 
     private var isSending: Bool { context.core.scheduler.inFlight > 0 || host.transportCalls > 0 }
 
-    /// Waits until no attempt is under way and no call runs, at most until the deadline; then until every event is told.
-    /// False: something had not ended.
+    /// Waits until no attempt is in flight and no call of the transport runs, at most until the deadline; then until every event is
+    /// delivered. Returns false if something had not ended.
     func wait() -> Bool {
-        while !context.isOrphan, isSending || hasUnsavedHope {
-            driver.settle()
+        while !context.isForkedChild, isSending || mayStillSave {
+            driver.runDueSteps()
             if let deadline, context.ports.mono() >= deadline { break }
-            serveEvents()
+            deliverEvents()
             let soon = context.ports.mono() + 20
-            context.quietCondition.wait(context.lock, until: min(deadline ?? soon, soon))
+            context.progressCondition.wait(context.lock, until: min(deadline ?? soon, soon))
         }
-        let isQuiet = !isSending
-        return awaitEvents() && isQuiet
+        let isComplete = !isSending
+        return waitForEvents() && isComplete
     }
 
-    /// Outcomes that the store did not take are tried again until the deadline, and without one for a moment.
-    private var hasUnsavedHope: Bool {
+    /// Whether rejected outcomes are still retried: until the deadline, or without one for `storePatience`.
+    private var mayStillSave: Bool {
         guard writes.hasUnsaved, !context.store.isPoisoned else { return false }
         return deadline != nil || context.ports.mono() < storeDeadline
     }
 
-    /// Tells what is left; false: a handler did not come back.
-    private func awaitEvents() -> Bool {
+    /// Delivers the remaining events. Returns false if a handler does not return.
+    private func waitForEvents() -> Bool {
         var patience = context.ports.mono() + Self.eventPatience
         var left = Int.max
-        while !context.isOrphan, events.isDelivering || events.hasEvents {
-            driver.settle()
+        while !context.isForkedChild, events.isDelivering || events.hasEvents {
+            driver.runDueSteps()
             if events.waiting < left {
                 left = events.waiting
                 patience = context.ports.mono() + Self.eventPatience
             } else if context.ports.mono() >= patience {
                 return false
             }
-            serveEvents()
+            deliverEvents()
             if events.isDelivering || events.hasEvents {
-                context.quietCondition.wait(context.lock, until: context.ports.mono() + 5)
+                context.progressCondition.wait(context.lock, until: context.ports.mono() + 5)
             }
         }
         return true
     }
 
-    /// In a polled queue nobody else may be there to tell events. The thread of `closeAsync` must not: only `poll` calls the host.
-    private func serveEvents() {
-        guard let poll, !poll.isPolled, !poll.isLastCallAwaited else { return }
+    /// Delivers events of a polled queue that no thread polls. The thread of `closeAsync` must not: only `poll` calls the host.
+    private func deliverEvents() {
+        guard let poll, !poll.isPolled, !poll.awaitsCloseCallback else { return }
         while driver.deliverOne() {}
     }
 }

@@ -1,5 +1,5 @@
-/// What the host is called for when the queue is closed: the ends of drains, and the releases. Used by one thread at a time.
-final class LastCallbacks: @unchecked Sendable {
+/// The callbacks of a close: the ends of drains, and the releases. Used by one thread at a time.
+final class CloseCallbacks: @unchecked Sendable {
     private var drains: [@Sendable () -> Void]
     private var releases: [(@Sendable () -> Void)?]
 
