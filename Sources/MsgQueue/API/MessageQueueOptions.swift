@@ -101,7 +101,7 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Options {
-    /// The options for the engine. Throws `.invalid`, naming the field, when one is out of its range.
+    /// Returns the options for the engine. Throws `.invalid`, with the name of the option, if a value is out of its range.
     package func checked() throws(QueueError) -> MsgQueue.Options {
         var options = MsgQueue.Options()
         options.mode = mode
@@ -127,8 +127,8 @@ extension MessageQueue.Options {
         options.pauseOnUnauthorized = pauseOnUnauthorized
         options.unmeteredOnly = unmeteredOnly
         options.sendInBackground = sendInBackground
-        options.triggerInterval = try Self.orZero(triggerInterval?.milliseconds, "trigger interval")
-        options.expiry = try Self.orZero(expiry?.milliseconds, "expiry")
+        options.triggerInterval = try Self.orZero(time: triggerInterval, "trigger interval")
+        options.expiry = try Self.orZero(time: expiry, "expiry")
         options.keepSent = keepSent.map { Int64($0) }
         options.keepSentFor = keepSentFor?.milliseconds
         options.rememberIDs = rememberIDs.milliseconds
@@ -140,11 +140,19 @@ extension MessageQueue.Options {
         return options
     }
 
-    /// The engine says 0 for none; here 0 is a mistake.
+    /// Returns 0 for nil, as the engine expects; here a value of 0 is an error.
     private static func orZero<T: BinaryInteger>(_ value: T?, _ name: String) throws(QueueError) -> T {
         guard let value else { return 0 }
-        guard value > 0 else { throw QueueError(.invalid, "\(name) must be more than 0, or nil for none, got \(value)") }
+        guard value > 0 else { throw QueueError(.invalid, "\(name) must be positive, or nil for none, got \(value)") }
         return value
+    }
+
+    private static func orZero(time: Duration?, _ name: String) throws(QueueError) -> Int64 {
+        guard let time else { return 0 }
+        guard time.milliseconds > 0 else {
+            throw QueueError(.invalid, "\(name) must be positive, or nil for none, got \(TimeText.exact(time.milliseconds))")
+        }
+        return time.milliseconds
     }
 }
 

@@ -64,7 +64,7 @@ extension SimulatedEngine {
     }
 
     /// Throws as `retry` and `sendNow` do; nil: not done.
-    package func force(_ sequence: Int64, _ action: PersonalAction, _ hand: Hand) throws(QueueError) -> Wish? {
+    package func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) throws(QueueError) -> Wish? {
         guard commit() else { return nil }
         let message = try find(sequence, action)
         guard let resolution = try core.force(message.row, hand, now) else { return .taken }
@@ -75,7 +75,7 @@ extension SimulatedEngine {
         return .ended(resolution)
     }
 
-    private func find(_ sequence: Int64, _ action: PersonalAction) throws(QueueError) -> SimulatedMessage {
+    private func find(_ sequence: Int64, _ action: UserAction) throws(QueueError) -> SimulatedMessage {
         guard let message = store[sequence] else { throw QueueError(.notFound, "there is no message \(sequence)") }
         try StatusRule.check(action, on: sendingSequences.contains(sequence) ? .sending : message.progress.status)
         return message

@@ -76,16 +76,7 @@ import Testing
     private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? { explanation(sequence, simulation)?.reason }
 
     private func explanation(_ sequence: Int64, _ simulation: Simulation) -> (reason: Explanation.Reason, until: Int64)? {
-        guard let message = simulation.store[sequence] else { return nil }
-        let scheduler = simulation.scheduler
-        let flight = scheduler.flights.values.first { $0.conversation == message.conversation }
-        let holder =
-            flight?.sequence
-            ?? (simulation.store.lanes[message.conversation] ?? []).first { before in
-                guard before < sequence, let head = simulation.store[before]?.head else { return false }
-                return scheduler.holds(head, simulation.now)
-            }
-        return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now)
+        simulation.wait(of: sequence).map { ($0.reason, $0.until) }
     }
 
     private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {

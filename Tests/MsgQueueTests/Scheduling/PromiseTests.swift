@@ -23,7 +23,7 @@ import Testing
             try simulation.settle()
             guard random.chance(50) else { continue }
             let place = "seed \(seed), step \(step)"
-            let queued = simulation.store.queued.filter { !simulation.sendingPlaces.contains($0) }
+            let queued = simulation.store.queued.filter { !simulation.sendingSequences.contains($0) }
             if !queued.isEmpty { try checkMessage(random.pick(queued), simulation, place) }
             try checkQueue(simulation, place)
         }
@@ -51,10 +51,8 @@ import Testing
 
     private func checkMessage(_ sequence: Int64, _ simulation: Simulation, _ place: String) throws {
         let row = try #require(simulation.store[sequence]).row
-        let scheduler = simulation.scheduler
-        let answer = try Explainer(scheduler, simulation.store, sending: simulation.sendingPlaces, simulation.now).explain(row)
-        let text = Words.explanation(
-            answer.wait, connected: answer.connected, now: simulation.now.wall, isAsking: scheduler.isAsking(simulation.now))
+        let answer = try #require(simulation.explain(sequence))
+        let text = try #require(simulation.text(of: sequence))
         let wait = answer.connected ?? answer.wait
         let claim = Claim(text, wait, conversation: row.conversation, sequence: sequence)
         let violation = try claim.violation(simulation)
