@@ -1,18 +1,18 @@
 /// A durable, offline-first queue of outbound messages in one file.
 ///
-/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:)`` what is due;
-/// see <doc:GettingStarted>.
+/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:)`` what
+/// is due; see <doc:GettingStarted>.
 ///
-/// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed nothing,
-/// unless its description says otherwise; after `.unknown` the result is not known, and the same id may safely be enqueued again.
+/// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed
+/// nothing, unless its description says otherwise; after `.unknown` the result is not known, and the same id may safely be enqueued again.
 ///
 /// Close a queue with ``close(timeout:)``. A queue that is deallocated without it is closed without waiting.
 public final class MessageQueue: Sendable {
     /// Sends one message and returns the outcome.
     ///
-    /// It is never called for two messages of one conversation at a time. An outcome that comes after the attempt's time-out counts only if it
-    /// is a success and no newer attempt was made. The task is cancelled when a newer attempt of the message begins and when the queue is
-    /// closed; an outcome that comes in time counts also after a cancellation.
+    /// It is never called for two messages of one conversation at a time. An outcome that comes after the attempt's time-out counts only if
+    /// it is a success and no newer attempt was made. The task is cancelled when a newer attempt of the message begins and when the queue
+    /// is closed; an outcome that comes in time counts also after a cancellation.
     public typealias Transport = @Sendable (Delivery) async -> Outcome
 
     let engine: Engine
@@ -24,8 +24,8 @@ public final class MessageQueue: Sendable {
     /// Opens the store in the file `path`, or creates it; the directory must exist. Without a transport messages are kept until
     /// `setTransport` sets one.
     ///
-    /// - Throws: `.invalid` (an option, a path), `.permission` (a directory, a link, an unsafe place), `.locked` (another owner), `.corrupt`
-    ///   (not a store), `.tooNew`, `.storage`.
+    /// - Throws: `.invalid` (an option, a path), `.permission` (a directory, a link, an unsafe place), `.locked` (another owner),
+    ///   `.corrupt` (not a store), `.tooNew`, `.storage`.
     public convenience init(path: String, options: Options = Options(), transport: Transport? = nil) throws(Error) {
         try self.init(engine: try Engine.open(path: path, options: try options.checked()), transport: transport)
     }
@@ -62,8 +62,8 @@ public final class MessageQueue: Sendable {
 
     // MARK: Events
 
-    /// The events from now on. Every call makes a subscriber of its own, registered when the call returns: it receives every event of what is
-    /// done after that, however late it begins to iterate.
+    /// The events from now on. Every call makes a subscriber of its own, registered when the call returns: it receives every event of what
+    /// is done after that, however late it begins to iterate.
     ///
     /// The stream ends when the queue is closed. A subscriber that falls 10,000 events behind loses the oldest and receives `.resync`.
     public var events: AsyncStream<Event> {
@@ -86,14 +86,15 @@ public final class MessageQueue: Sendable {
 
     /// Sends what is due, of one conversation or of all, in order, and returns when nothing is due any more.
     ///
-    /// Only one drain runs at a time: a second call joins it if it asks for no more than that, and otherwise begins its drain after it. When the
-    /// waiting task is cancelled, and when a transport calls it, it returns at once with a report that says `.started`: the drain goes on.
+    /// Only one drain runs at a time: a second call joins it if it asks for no more than that, and otherwise begins its drain after it.
+    /// When the waiting task is cancelled, and when a transport calls it, it returns at once with a report that says `.started`: the drain
+    /// goes on.
     ///
     /// - Parameters:
     ///   - conversation: Only the messages of this conversation; nil: of all.
     ///   - batch: Attempts at most, without the retries that are due; nil: as ``Options/drainBatch`` says.
-    ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. A drain that
-    ///     this call begins starts no attempt after that. nil: no limit.
+    ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. A drain
+    ///     that this call begins starts no attempt after that. nil: no limit.
     /// - Throws: `.noTransport`, `.invalid`, `.closed`.
     @discardableResult
     public func drain(

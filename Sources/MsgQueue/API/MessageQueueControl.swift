@@ -31,8 +31,8 @@ extension MessageQueue {
     /// May be called from any thread or task, also before the transport returned. After the attempt's time-out only a success of the latest
     /// attempt counts.
     ///
-    /// - Throws: `.notFound` (no attempt of this queue), `.conflict` (completed already, or timed out), `.invalid` (`outcome` is `.pending`),
-    ///   `.storage`, `.closed`.
+    /// - Throws: `.notFound` (no attempt of this queue), `.conflict` (completed already, or timed out), `.invalid` (`outcome` is
+    ///   `.pending`), `.storage`, `.closed`.
     public func complete(_ token: Token, with outcome: Outcome) throws(Error) { try engine.complete(token.rawValue, outcome.engine) }
 
     /// Starts no new attempt, in one conversation or in the whole queue, until `resume`. Does not survive a restart.
@@ -43,8 +43,8 @@ extension MessageQueue {
 
     // MARK: The environment
 
-    /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending, unless
-    /// ``Options/sendInBackground`` is set. Coming to the foreground is a trigger.
+    /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending,
+    /// unless ``Options/sendInBackground`` is set. Coming to the foreground is a trigger.
     public func setBackground(_ isInBackground: Bool) throws(Error) { try engine.setLifecycle(isInBackground: isInBackground) }
 
     /// Reports connectivity.

@@ -14,8 +14,8 @@ extension MessageQueue {
         public let createdAt: Timestamp
         /// The time-out for a request that the transport makes.
         ///
-        /// It is less than the attempt timeout of the options, by a tenth of it and at most by one second, so that the answer to a request that used all
-        /// of it is still in time.
+        /// It is less than the attempt timeout of the options, by a tenth of it and at most by one second, so that the answer to a request
+        /// that used all of it is still in time.
         public let timeout: Duration
 
         /// The body as text; bytes that are not UTF-8 become replacement characters.

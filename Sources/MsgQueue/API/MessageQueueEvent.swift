@@ -14,8 +14,8 @@ extension MessageQueue {
         /// What the drain under way has done so far.
         case drainProgress(Report)
         case drainFinished(Report)
-        /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's answer
-        /// paused it, otherwise nil.
+        /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's
+        /// answer paused it, otherwise nil.
         case paused(conversation: String?, isPaused: Bool, kind: FailureKind?)
         /// A message was deleted because its retries were used up or the receiver refused it, as the options say.
         case discarded(id: String, conversation: String, failure: Failure)

@@ -55,13 +55,15 @@ extension MessageQueue {
 
     /// Tries a failed message again at once, in its old place.
     ///
-    /// While offline it fails again at once as offline (modes `ask` and `manual`), or is queued, to be sent when online (mode `auto`). While paused
-    /// it is queued in any mode, to be sent after the resume in its turn (mode `auto`) or by the next drain (modes `ask` and `manual`).
+    /// While offline it fails again at once as offline (modes `ask` and `manual`), or is queued, to be sent when online (mode `auto`).
+    /// While paused it is queued in any mode, to be sent after the resume in its turn (mode `auto`) or by the next drain (modes `ask` and
+    /// `manual`).
     ///
     /// - Throws: `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
     public func retry(_ id: String) throws(Error) { try engine.retry(id) }
 
-    /// Sends one queued message at once, before those that precede it. While offline the attempt ends at once as offline: the message stays queued.
+    /// Sends one queued message at once, before those that precede it. While offline the attempt ends at once as offline: the message stays
+    /// queued.
     ///
     /// - Throws: As `retry`, and `.conflict` while paused.
     public func sendNow(_ id: String) throws(Error) { try engine.sendNow(id) }
@@ -83,7 +85,8 @@ extension MessageQueue {
 
     // MARK: Many messages
 
-    /// A page of messages in the order of sending, or newest first. For the next page set ``Filter/after`` to the last message's `sequence`.
+    /// A page of messages in the order of sending, or newest first. For the next page set ``Filter/after`` to the last message's
+    /// `sequence`.
     public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine).map(Message.init) }
 
     /// Conversations, that with the newest message first.
@@ -95,14 +98,15 @@ extension MessageQueue {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }
 
-    /// Removes the queued and failed messages of one conversation, or of all. One that is being sent is removed when its attempt ends, unless
-    /// that succeeds. On a full disk, after `.storage`, some of them may be gone.
+    /// Removes the queued and failed messages of one conversation, or of all. One that is being sent is removed when its attempt ends,
+    /// unless that succeeds. On a full disk, after `.storage`, some of them may be gone.
     public func clear(conversation: String? = nil) throws(Error) { try engine.clear(conversation) }
 
-    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them in any
-    /// mode. Returns their number at once.
+    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them
+    /// in any mode. Returns their number at once.
     ///
-    /// While offline nothing changes in the modes `ask` and `manual`. Not atomic as a whole: after an error, those put back until then are queued.
+    /// While offline nothing changes in the modes `ask` and `manual`. Not atomic as a whole: after an error, those put back until then are
+    /// queued.
     ///
     /// - Throws: `.noTransport`, `.storage`.
     @discardableResult

@@ -34,8 +34,8 @@ extension MessageQueue {
         public var jitter = defaults.jitter
         /// What becomes of a message whose retries are used up. Default: `.keep`.
         public var exhausted: Exhausted = defaults.exhausted
-        /// What becomes of a message that the receiver refuses. Messages that expired, whose interrupted attempt is held or that were retried
-        /// by hand are kept; with `pauseOnUnauthorized` also those refused with 401 or 403. Default: `.keep`.
+        /// What becomes of a message that the receiver refuses. Messages that expired, whose interrupted attempt is held or that were
+        /// retried by hand are kept; with `pauseOnUnauthorized` also those refused with 401 or 403. Default: `.keep`.
         public var refused: Refused = defaults.refused
         /// How long an attempt may take: 1 ms to 1 day. Default: 30 s.
         public var attemptTimeout = Duration.milliseconds(defaults.attemptTimeout)
@@ -43,8 +43,8 @@ extension MessageQueue {
         public var onDemandTimeout = Duration.milliseconds(defaults.onDemandTimeout)
         /// When a prompt expires: after 1 ms to 1 day. Default: 10 s.
         public var promptTimeout = Duration.milliseconds(defaults.promptTimeout)
-        /// How long a connection must last before automatic sending, the prompt, and the retry of messages that failed for want of a network:
-        /// 0 to 1 hour. Default: 500 ms.
+        /// How long a connection must last before automatic sending, the prompt, and the retry of messages that failed for want of a
+        /// network: 0 to 1 hour. Default: 500 ms.
         public var onlineDebounce = Duration.milliseconds(defaults.onlineDebounce)
         /// Attempts that one drain starts, and the engine between two triggers; nil: no limit. Retries that are due do not count.
         /// Default: nil.
@@ -94,8 +94,8 @@ extension MessageQueue {
         case automatic
         /// One delay for each retry: 0 to 7 days each, at most 64 of them.
         case ladder([Duration])
-        /// `base` times `factor` to the power of the retries made so far, at most `cap`: base 1 ms to 7 days, factor 1 to 100, cap from `base`
-        /// to 7 days.
+        /// `base` times `factor` to the power of the retries made so far, at most `cap`: base 1 ms to 7 days, factor 1 to 100, cap from
+        /// `base` to 7 days.
         case exponential(base: Duration, factor: Double, cap: Duration)
     }
 }

@@ -1,5 +1,5 @@
-/// A time on both clocks, in milliseconds: the wall clock, for times from users and receivers, and a monotonic clock that is never set and runs
-/// during suspend, for delays.
+/// A time on both clocks, in milliseconds: the wall clock, for times from users and receivers, and a monotonic clock that is never set and
+/// runs during suspend, for delays.
 package struct Moment: Sendable, Equatable {
     package var wall: Int64
     package var mono: Int64

@@ -17,7 +17,8 @@ package struct Options: Sendable, Equatable {
     package var holdInterrupted = false
     /// Flushes every outcome to the disk, so that it survives a power loss.
     package var durableOutcomes = false
-    /// HTTP 409 counts as sent if an earlier attempt may have arrived. Otherwise it is retried, because it may mean "still being processed".
+    /// HTTP 409 counts as sent if an earlier attempt may have arrived. Otherwise it is retried, because it may mean "still being
+    /// processed".
     package var conflictIsSent = false
     /// Opens the store for reading only: nothing is written or sent, and changes throw `.permission`. For a closed store, a backup, or a
     /// store on a full or read-only disk.
@@ -31,8 +32,8 @@ package struct Options: Sendable, Equatable {
     /// Retries after the first attempt: 0 to 1000. A shorter ladder limits them further.
     package var maxRetries = 5
     package var backoff: Backoff = .automatic
-    /// Each delay is varied randomly by up to this share: 0 to 1. With 0.2 or more, many clients of one receiver do not return together after
-    /// an outage.
+    /// Each delay is varied randomly by up to this share: 0 to 1. With 0.2 or more, many clients of one receiver do not return together
+    /// after an outage.
     package var jitter = 0.0
     /// What happens to a message whose retries are used up.
     package var exhausted: Exhausted = .keep
@@ -45,8 +46,8 @@ package struct Options: Sendable, Equatable {
     package var onDemandTimeout: Int64 = 3_000
     /// Milliseconds, 1 to 1 day.
     package var promptTimeout: Int64 = 10_000
-    /// How long a connection must last before automatic sending starts, the prompt is raised, and the delays of messages that failed because
-    /// of the network end: milliseconds, 0 to 1 hour.
+    /// How long a connection must last before automatic sending starts, the prompt is raised, and the delays of messages that failed
+    /// because of the network end: milliseconds, 0 to 1 hour.
     package var onlineDebounce: Int64 = 500
     /// The maximum number of attempts by one drain, and of automatic ones between two triggers; 0: no limit. Due retries do not count.
     package var drainBatch = 0

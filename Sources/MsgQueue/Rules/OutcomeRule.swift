@@ -112,8 +112,8 @@ package struct Trial: Sendable, Equatable {
 }
 
 package enum OutcomeRule {
-    /// Returns the effect of a classified outcome on its message. `boot` identifies the system's boot, `returnedAt` is when the network last
-    /// returned (monotonic), and `random` is in 0..<1.
+    /// Returns the effect of a classified outcome on its message. `boot` identifies the system's boot, `returnedAt` is when the network
+    /// last returned (monotonic), and `random` is in 0..<1.
     package static func resolve(
         _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
         discardRefused: Bool = false, pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min,

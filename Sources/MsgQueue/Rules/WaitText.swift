@@ -3,8 +3,8 @@ package struct Wait: Sendable, Equatable {
     package var reason: Explanation.Reason
     /// When the reason ends, in milliseconds since 1970; 0: unknown.
     package var until: Int64 = 0
-    /// The reason that follows: `.next`: the message is sent then; `.trigger`: at the next trigger; `.person`: after a drain; `.expired`: the
-    /// message expires before `until`. Of a single message also `.behind`, `.blocked` and `.metered`.
+    /// The reason that follows: `.next`: the message is sent then; `.trigger`: at the next trigger; `.person`: after a drain; `.expired`:
+    /// the message expires before `until`. Of a single message also `.behind`, `.blocked` and `.metered`.
     package var after: Explanation.Reason = .next
     /// When the message expires, if `after` is `.expired`; in milliseconds since 1970.
     package var expiresAt: Int64 = 0

@@ -8,8 +8,8 @@ package protocol QueuedMessages {
 
 /// Explains why a message is not sent yet, and predicts what happens when its wait ends.
 ///
-/// A prediction asks the scheduler's own conditions again at the time at which the wait ends, so that a text promises an attempt only if that
-/// attempt is made. It assumes that nothing but time passes.
+/// A prediction asks the scheduler's own conditions again at the time at which the wait ends, so that a text promises an attempt only if
+/// that attempt is made. It assumes that nothing but time passes.
 package struct Explainer<Queue: QueuedMessages> {
     private let scheduler: Scheduler
     private let queue: Queue

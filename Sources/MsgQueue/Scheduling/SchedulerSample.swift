@@ -59,8 +59,8 @@ extension Scheduler {
         return result
     }
 
-    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait for the
-    /// message that can start first.
+    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait for
+    /// the message that can start first.
     private func reasons(of sample: QueueSample, _ now: Moment) -> (reasons: [Explanation.Reason: Int64], soonest: Wait?) {
         var reasons: [Explanation.Reason: Int64] = [:]
         var timed: [(reason: Explanation.Reason, until: Int64, head: Head, conversation: Name)] = []
