@@ -58,7 +58,7 @@ package enum DraftRule {
             guard !key.utf8.contains(0), !value.utf8.contains(0) else {
                 throw QueueError(.invalid, "metadata must not contain NUL characters")
             }
-            guard keys.insert(Name(key)).inserted else { throw QueueError(.invalid, "the metadata key \(key) occurs twice") }
+            guard keys.insert(Name(key)).inserted else { throw QueueError(.invalid, "the metadata contains the key \(key) twice") }
             size += Int64(key.utf8.count) + Int64(value.utf8.count)
         }
         guard size <= options.limitMetadata else {
@@ -74,7 +74,8 @@ package enum DraftRule {
             throw QueueError(.full, "the queue is full: it has \(counts.unsent) unsent messages; the limit is \(options.limitMessages)")
         }
         if options.limitBytes > 0, bytes > 0, counts.unsentBytes + bytes > options.limitBytes {
-            throw QueueError(.full, "the queue is full: it has \(counts.unsentBytes) unsent bytes; \(bytes) more exceed the limit of \(options.limitBytes)")
+            throw QueueError(
+                .full, "the queue is full: it has \(counts.unsentBytes) unsent bytes; \(bytes) more exceed the limit of \(options.limitBytes)")
         }
     }
 }
