@@ -186,14 +186,14 @@ package struct Explainer<Queue: QueuedMessages> {
     /// Whether fewer than `limit` queued messages are before this one, as far as one chunk shows.
     private func isWithin(_ limit: Int, _ head: Head) throws(QueueError) -> Bool {
         guard limit != Int.max else { return true }
-        let (others, counted) = try others(limit, head)
+        let (others, counted) = try self.others(limit, head)
         return others.count { $0 < head.sequence } < counted
     }
 
     /// Whether fewer than `limit` other messages are queued, as far as one chunk shows.
     private func hasAtMost(_ limit: Int, _ head: Head) throws(QueueError) -> Bool {
         guard limit != Int.max else { return true }
-        let (others, counted) = try others(limit, head)
+        let (others, counted) = try self.others(limit, head)
         return others.count < counted
     }
 

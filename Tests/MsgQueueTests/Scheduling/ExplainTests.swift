@@ -60,7 +60,7 @@ import Testing
         }
         let look = QueueSample(rows)
         if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
-        let explanations = queued.compactMap { explanation($0, simulation) }
+        let explanations = queued.compactMap { simulation.wait(of: $0) }
         guard !queued.isEmpty, simulation.scheduler.receiverHoldUntil <= simulation.now.mono else { return }
         // What keeps the engine comes before what keeps its messages; and of a long backlog not all is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
@@ -69,15 +69,13 @@ import Testing
         }
         #expect(explanations.contains { $0.reason == wait.reason }, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
         guard [.retrying, .scheduled].contains(wait.reason) else { return }
-        let first = explanations.filter { [.retrying, .scheduled].contains($0.reason) }.map(\.until).min() ?? 0
+        // A message behind another, or that expires, is not sent at the end of its wait.
+        let sendable = explanations.filter { [.retrying, .scheduled].contains($0.reason) && [.next, .trigger, .person].contains($0.after) }
+        guard let first = sendable.map(\.until).min() else { return }
         #expect(abs(first - wait.until) <= 2, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
     }
 
-    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? { explanation(sequence, simulation)?.reason }
-
-    private func explanation(_ sequence: Int64, _ simulation: Simulation) -> (reason: Explanation.Reason, until: Int64)? {
-        simulation.wait(of: sequence).map { ($0.reason, $0.until) }
-    }
+    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? { simulation.wait(of: sequence)?.reason }
 
     private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {
         let wall = simulation.now.wall
