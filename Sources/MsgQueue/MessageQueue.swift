@@ -18,7 +18,7 @@ public final class MessageQueue: Sendable {
     let engine: Engine
     private let broadcaster = Broadcaster()
     private let senders = Senders()
-    /// Held until the first reader of events is registered with the engine, so that a second one is not let through before.
+    /// Serializes subscriptions, so that none returns before the first one has registered the event handler with the engine.
     private let subscribing = Mutex()
 
     /// Opens the store in the file `path`, or creates it; the directory must exist. Without a transport messages are kept until
@@ -30,7 +30,7 @@ public final class MessageQueue: Sendable {
         try self.init(engine: try Engine.open(path: path, options: try options.checked()), transport: transport)
     }
 
-    /// For tests, which bring their own clock.
+    /// For tests with a virtual clock.
     init(engine: Engine, transport: Transport?) throws(Error) {
         self.engine = engine
         if let transport { try setTransport(transport) }
@@ -100,10 +100,10 @@ public final class MessageQueue: Sendable {
     public func drain(
         conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil
     ) async throws(Error) -> Report {
-        if let batch, batch < 1 { throw Error(.invalid, "batch must be at least 1, or nil for the option's, got \(batch)") }
+        if let batch, batch < 1 { throw Error(.invalid, "batch must be positive, or nil for the option drainBatch, got \(batch)") }
         let wait = DrainWait()
         try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.milliseconds) { wait.end(.drained($0)) }
-        // The drain waits for the attempt whose transport asks for it.
+        // A transport cannot wait for the drain, because the drain waits for the transport's attempt.
         if senders.isCurrent { wait.end(.abandoned) }
         let ending = await withTaskCancellationHandler {
             await withCheckedContinuation { wait.begin($0) }
@@ -116,15 +116,15 @@ public final class MessageQueue: Sendable {
         }
     }
 
-    /// Starts no new attempt, waits for those under way, and closes the store.
+    /// Starts no new attempt, waits for those in flight, and closes the store.
     ///
     /// - Parameter timeout: How long to wait at most; nil: no limit.
-    /// - Returns: false when an attempt had not ended; the queue is closed all the same.
+    /// - Returns: false if an attempt had not ended; the queue is closed nevertheless.
     /// - Throws: `.closed`, `.conflict` (called by a transport).
     @discardableResult
     public func close(timeout: Duration? = .seconds(5)) async throws(Error) -> Bool {
         try refuseOwnTransport()
-        // The wait has a thread of its own: those of tasks are few, and an async transport needs them to end.
+        // The wait blocks a thread of its own, because async transports need the few threads of the task pool to end.
         let result: Result<Bool, Error> = await withCheckedContinuation { continuation in
             let thread = EngineThread("msgq-close") { [self] in
                 do throws(Error) { continuation.resume(returning: .success(try finish(timeout))) } catch {
@@ -132,14 +132,14 @@ public final class MessageQueue: Sendable {
                 }
             }
             guard let thread else {
-                return continuation.resume(returning: .failure(Error(.storage, "the system has no thread left to wait on")))
+                return continuation.resume(returning: .failure(Error(.storage, "failed to create a thread")))
             }
             thread.detach()
         }
         return try result.get()
     }
 
-    /// The same for code that is not async: blocks the calling thread.
+    /// Closes the queue as `close(timeout:)` does, and blocks the calling thread.
     @available(*, noasync, message: "use close(timeout:)")
     @discardableResult
     public func syncClose(timeout: Duration? = .seconds(5)) throws(Error) -> Bool {

@@ -24,7 +24,7 @@ extension MessageQueue {
 
     /// Identifies one attempt in ``MessageQueue/complete(_:with:)``. Valid until the attempt was completed or the queue was closed.
     public struct Token: RawRepresentable, Sendable, Hashable {
-        /// For an interface that passes a number through.
+        /// The token as a number, for interfaces that can pass only numbers.
         public let rawValue: UInt64
 
         public init(rawValue: UInt64) { self.rawValue = rawValue }
