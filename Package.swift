@@ -1,8 +1,8 @@
 // swift-tools-version: 6.0
 import PackageDescription
 
-// The contract's linker script and soname only matter for the dynamic library, but SwiftPM has no place for them
-// other than the target; they do no harm to a package that links the Swift product statically.
+// The linker script and the soname are for the dynamic library. SwiftPM accepts them only in the target; they have no effect
+// on a package that links the Swift product statically.
 let include = "\(Context.packageDirectory)/Include"
 
 let package = Package(
@@ -30,7 +30,7 @@ let package = Package(
                     [
                         "-Xlinker", "--version-script=\(include)/msgqueue.map",
                         "-Xlinker", "-soname=libmsgqueue.so.0",
-                        // Unloading would take the code from under threads that still end.
+                        // Unloading would unmap code that ending threads still run.
                         "-Xlinker", "-z", "-Xlinker", "nodelete",
                     ],
                     .when(platforms: [.linux])

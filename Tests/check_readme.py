@@ -1,6 +1,6 @@
 """Runs the code in README.md: every block of C, Python and Swift is a whole program, and a block of plain text right
-after one is what it prints. For Swift the same holds for the articles of the documentation catalogues; that of MsgQueue
-is built.
+after one is what it prints. For Swift the same holds for the articles of the documentation catalogues, which are built
+with docc.
 
     python3 Tests/check_readme.py c|python|swift
 
@@ -22,7 +22,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / ".build" / "release"
 BUILD = ROOT / ".build-tests"
-CATALOGUE = ROOT / "Sources" / "MsgQueue" / "MsgQueue.docc"
 # Each language's first block is its introduction in the README, and short enough to be taken in at a glance.
 MOST_LINES = 15
 
@@ -39,9 +38,10 @@ let package = Package(
 )
 """
 STRICT = '.unsafeFlags(["-warnings-as-errors"])'
-PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in ("MsgQueue", "MsgQueueSimulation"))
+# The modules with a documentation catalogue.
+MODULES = ("MsgQueue", "MsgQueueSimulation")
+PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in MODULES)
 README = ROOT / "README.md"
-ARTICLE = ROOT / "Sources/MsgQueueSimulation/MsgQueueSimulation.docc/MsgQueueSimulation.md"
 
 
 class Example(NamedTuple):
@@ -57,14 +57,20 @@ class Example(NamedTuple):
 def examples(language: str) -> list[Example]:
     sources = [(language, README)]
     if language == "swift":
-        sources += [(article.stem, article) for article in [*sorted(CATALOGUE.glob("*.md")), ARTICLE]]
+        sources += [(article.stem, article) for module in MODULES for article in sorted(catalogue(module).glob("*.md"))]
     return [example for prefix, source in sources for example in examples_in(source, language, prefix)]
+
+
+def catalogue(module: str) -> Path:
+    return ROOT / "Sources" / module / f"{module}.docc"
 
 
 def examples_in(source: Path, language: str, prefix: str) -> list[Example]:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```\n(\s*```text\n(.*?)^```)?", source.read_text(), re.MULTILINE | re.DOTALL)
     found = [(code, expected if said else None) for name, code, said, expected in blocks if name == language]
-    return [Example(f"{prefix}{number}", *example, source != ARTICLE) for number, example in enumerate(found, 1)]
+    # A simulation stores nothing.
+    has_store = source.parent != catalogue("MsgQueueSimulation")
+    return [Example(f"{prefix}{number}", *example, has_store) for number, example in enumerate(found, 1)]
 
 
 def run(command: list[str], directory: Path, **variables: str) -> str:
@@ -157,26 +163,27 @@ def build_swift(found: list[Example]) -> Path:
     return package / ".build" / "debug"
 
 
-def build_catalogue(package: Path) -> list[str]:
-    """The documentation, of the symbols of the module that was just built; its problems."""
-    graphs, archive = package / "symbols", package / "MsgQueue.doccarchive"
+def build_catalogue(module: str, package: Path) -> list[str]:
+    """Builds the documentation of a module that was just built in the package; its problems."""
+    graphs, archive = package / f"{module}.symbols", package / f"{module}.doccarchive"
     for directory in (graphs, archive):
         shutil.rmtree(directory, ignore_errors=True)
     graphs.mkdir()
     modules = [package / ".build" / "debug" / "Modules", ROOT / "Sources" / "CSQLite", ROOT / "Sources" / "CPlatform"]
     target = json.loads(run(["swiftc", "-print-target-info"], package))["target"]["unversionedTriple"]
-    extract = ["swift-symbolgraph-extract", "-module-name", "MsgQueue", "-minimum-access-level", "public"]
+    extract = ["swift-symbolgraph-extract", "-module-name", module, "-minimum-access-level", "public"]
     run([*extract, "-target", target, *(f"-I{path}" for path in modules), "-output-dir", str(graphs)], package)
-    convert = ["docc", "convert", str(CATALOGUE), "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
-    names = ["--fallback-display-name", "MsgQueue", "--fallback-bundle-identifier", "libmsgqueue.MsgQueue"]
+    source = str(catalogue(module))
+    convert = ["docc", "convert", source, "--additional-symbol-graph-dir", str(graphs), "--warnings-as-errors"]
+    names = ["--fallback-display-name", module, "--fallback-bundle-identifier", f"libmsgqueue.{module}"]
     run([*convert, *names, "--output-path", str(archive)], package)
     pages = len(list((archive / "data").rglob("*.json")))
-    print(f"{pages} pages of documentation")
+    print(f"{pages} pages of documentation of {module}")
     # A block in a comment would be compiled by nobody.
     return [
-        f"{source.relative_to(ROOT)} has a block of code in a comment: it belongs into an article"
-        for source in sorted((ROOT / "Sources" / "MsgQueue").rglob("*.swift"))
-        if "/// ```" in source.read_text()
+        f"{file.relative_to(ROOT)} has a block of code in a comment: it belongs into an article"
+        for file in sorted((ROOT / "Sources" / module).rglob("*.swift"))
+        if "/// ```" in file.read_text()
     ]
 
 
@@ -188,7 +195,7 @@ def main() -> int:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
     if programs is not None:
-        problems += build_catalogue(BUILD / "scratch")
+        problems += [problem for module in MODULES for problem in build_catalogue(module, BUILD / "scratch")]
     for example in found:
         with tempfile.TemporaryDirectory(prefix="msgq-readme-") as name:
             directory = Path(name)

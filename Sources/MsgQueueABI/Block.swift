@@ -2,23 +2,23 @@ import CMsgQueue
 import Glibc
 import MsgQueue
 
-/// One piece of C memory that holds a struct with all that it points to: measured first, filled then, freed at once.
+/// One block of C memory that holds a struct and everything that it points to. It is measured first, then filled, and freed with one call.
 struct Block {
     private(set) var used = 0
     /// nil while measuring.
     let memory: UnsafeMutableRawPointer?
 
-    /// Runs `build` twice: to measure, and to fill. nil: no memory.
+    /// Runs `build` twice, to measure and to fill. Throws if memory is exhausted.
     static func make(_ build: (inout Block) -> Void) throws(QueueError) -> UnsafeMutableRawPointer {
         var measure = Block(memory: nil)
         build(&measure)
-        guard let memory = malloc(max(measure.used, 1)) else { throw QueueError(.storage, "no memory for \(measure.used) bytes") }
+        guard let memory = malloc(max(measure.used, 1)) else { throw QueueError(.storage, "failed to allocate \(measure.used) bytes") }
         var fill = Block(memory: memory)
         build(&fill)
         return memory
     }
 
-    /// Room for `count` values; nil while measuring.
+    /// Reserves room for `count` values; returns nil while measuring.
     mutating func reserve<T>(_ type: T.Type, count: Int = 1) -> UnsafeMutablePointer<T>? {
         let alignment = MemoryLayout<T>.alignment
         used = (used + alignment - 1) / alignment * alignment
@@ -26,7 +26,7 @@ struct Block {
         return memory.map { ($0 + used).assumingMemoryBound(to: T.self) }
     }
 
-    /// A copy ended by NUL, so that an empty body has an address, too.
+    /// Copies bytes and appends a NUL, so that an empty body has an address, too.
     mutating func bytes(_ source: some Collection<UInt8>) -> UnsafeMutablePointer<UInt8>? {
         let count = source.count
         guard let target = reserve(UInt8.self, count: count + 1) else { return nil }
@@ -60,7 +60,7 @@ struct Block {
         return target.map { UnsafePointer($0) }
     }
 
-    /// Fills `target`, which lies in this block.
+    /// Fills `target`, which is in this block.
     mutating func message(_ message: Message, at target: UnsafeMutablePointer<msgq_message>?) {
         let id = string(message.id)
         let conversation = string(message.conversation)
@@ -82,19 +82,19 @@ struct Block {
     }
 }
 
-/// What an array's block begins with. The mark tells a list from other memory, and from one that was freed.
+/// The header of an array's block. The mark distinguishes a list from other memory and from a freed list.
 struct ArrayHeader {
     var mark: UInt64
     var count: Int
 
-    /// The header, if the pointer leads to one with this mark.
+    /// Returns the header if the pointer points to one with this mark.
     static func at(_ pointer: OpaquePointer?, _ mark: UInt64) -> UnsafeMutablePointer<ArrayHeader>? {
         guard let pointer else { return nil }
         let header = UnsafeMutablePointer<ArrayHeader>(pointer)
         return header.pointee.mark == mark ? header : nil
     }
 
-    /// Element `index`, which lies behind the header.
+    /// Returns element `index`, which follows the header.
     static func element<T>(_ pointer: OpaquePointer?, _ mark: UInt64, _ index: Int, _ type: T.Type) -> UnsafePointer<T>? {
         guard let header = at(pointer, mark), index >= 0, index < header.pointee.count else { return nil }
         return (UnsafeRawPointer(header) + MemoryLayout<ArrayHeader>.stride).assumingMemoryBound(to: T.self) + index

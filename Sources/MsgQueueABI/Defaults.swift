@@ -52,7 +52,7 @@ var defaultDrainOptions: msgq_drain_options {
     return options
 }
 
-// MARK: For languages that have no macros
+// MARK: For languages without macros
 
 @_cdecl("msgq_options_init") @implementation
 public func msgq_options_init(_ options: UnsafeMutablePointer<msgq_options>!) { options?.initialize(to: defaultOptions) }

@@ -18,12 +18,12 @@ public func msgq_set_event_handler(
             defer { host.releasing?() }
             return try engine.setHandler(nil)
         }
-        try engine.setHandler(Registration({ tell($0, at: $1, handler, host) }, release: host.releasing))
+        try engine.setHandler(Registration({ deliver($0, at: $1, handler, host) }, release: host.releasing))
     }
 }
 
-/// Tells a host one event with C's words.
-private func tell(_ event: Event, at: Int64, _ handler: msgq_event_fn, _ host: HostContext) {
+/// Delivers one event to a host's C handler.
+private func deliver(_ event: Event, at: Int64, _ handler: msgq_event_fn, _ host: HostContext) {
     do throws(QueueError) {
         let memory = try Block.make { block in
             let target = block.reserve(msgq_event.self)
@@ -34,12 +34,12 @@ private func tell(_ event: Event, at: Int64, _ handler: msgq_event_fn, _ host: H
         defer { free(memory) }
         handler(host.pointer, memory.assumingMemoryBound(to: msgq_event.self))
     } catch {
-        Log.error("an event was lost: \(error.detail)")
+        Log.error("failed to deliver an event: \(error.detail)")
     }
 }
 
 extension Block {
-    /// The event as C sees it; what it points to lies in this block.
+    /// Converts an event to C; what it points to is in this block.
     fileprivate mutating func event(_ event: Event) -> msgq_event {
         var result = msgq_event()
         result.struct_size = UInt32(MemoryLayout<msgq_event>.stride)
@@ -93,7 +93,7 @@ extension Block {
         case .storage(let error):
             result.kind = MSGQ_EVENT_STORAGE
             result.result = error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK
-            result.text = string(error?.detail ?? "the store is well again")
+            result.text = string(error?.detail ?? "the store accepts writes again")
         case .resync: result.kind = MSGQ_EVENT_RESYNC
         }
         return result

@@ -9,7 +9,7 @@ public func msgq_record(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let draft = try read(try require(draft, "draft"))
-        let id = try engine.record(draft, sender: try name(try require(sender, "the sender"), "the sender"))
+        let id = try engine.record(draft, sender: try name(try require(sender, "sender"), "sender"))
         if let id_out { write(id, to: id_out) }
     }
 }
@@ -23,7 +23,7 @@ public func msgq_conversations(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
-        guard let before = Int64(exactly: before) else { throw QueueError(.invalid, "there is no sequence \(before)") }
+        guard let before = Int64(exactly: before) else { throw QueueError(.invalid, "before must be at most \(Int64.max), got \(before)") }
         let page = try engine.conversations(before: before, limit: limit == 0 ? 50 : Int(limit))
         let memory = try Block.make { block in
             block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: conversationsMark, count: page.count))
@@ -53,7 +53,7 @@ public func msgq_conversations_at(_ page: OpaquePointer!, _ index: Int) -> Unsaf
 @_cdecl("msgq_conversations_free") @implementation
 public func msgq_conversations_free(_ page: OpaquePointer!) { ArrayHeader.release(page, conversationsMark) }
 
-// MARK: Why
+// MARK: Explanations
 
 @_cdecl("msgq_explain") @implementation
 public func msgq_explain(
@@ -72,7 +72,7 @@ public func msgq_explain(
     }
 }
 
-/// A text into a char array, cut to fit between two characters.
+/// Copies a text into a char array, truncated between two characters if necessary.
 func copy<Field>(_ text: String, to field: inout Field) {
     withUnsafeMutableBytes(of: &field) { bytes in
         var room = bytes.count - 1
@@ -118,7 +118,7 @@ public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq
     }
 }
 
-/// Numbers into an array of a struct.
+/// Copies numbers into an array field of a struct.
 private func copy<Field>(_ numbers: [Int64], to field: inout Field) {
     withUnsafeMutableBytes(of: &field) { bytes in
         for (index, number) in numbers.enumerated() where (index + 1) * MemoryLayout<UInt64>.size <= bytes.count {
@@ -135,13 +135,13 @@ public func msgq_stats_text(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer
     }
 }
 
-/// A text that the caller frees.
+/// Returns a text that the caller frees.
 func give(
     _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?, _ text: () throws(QueueError) -> String
 ) -> msgq_result {
     status { () throws(QueueError) in
         let out = try require(out, "out")
-        guard let copy = strdup(try text()) else { throw QueueError(.storage, "no memory for a text") }
+        guard let copy = strdup(try text()) else { throw QueueError(.storage, "failed to allocate a text") }
         out.pointee = copy
     }
 }
@@ -149,13 +149,13 @@ func give(
 @_cdecl("msgq_text_free") @implementation
 public func msgq_text_free(_ text: UnsafeMutablePointer<CChar>!) { free(text) }
 
-// MARK: Pauses, lifecycle
+// MARK: Pauses
 
 @_cdecl("msgq_pause") @implementation
 public func msgq_pause(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        try engine.pause(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+        try engine.pause(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
     }
 }
 
@@ -163,6 +163,6 @@ public func msgq_pause(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CC
 public func msgq_resume(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        try engine.resume(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+        try engine.resume(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
     }
 }

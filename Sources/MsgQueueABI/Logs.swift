@@ -9,7 +9,7 @@ public func msgq_set_log(
     let host = HostContext(pointer: context, release: release)
     guard let function else {
         Log.setSink(nil)
-        // There is nothing that would use the context.
+        // No function is set that would use the context.
         host.releasing?()
         return MSGQ_OK
     }
@@ -22,7 +22,7 @@ public func msgq_set_log(
 
 @_cdecl("msgq_log_next") @implementation
 public func msgq_log_next(_ level: UnsafeMutablePointer<msgq_log_level>!, _ out: UnsafeMutablePointer<CChar>!, _ size: Int) -> Int {
-    // Without room for a character the line stays; the call still says that the host reads.
+    // Without room for a character the line stays in the buffer; the log still notes that the host reads it.
     guard let out, size > 0 else {
         _ = Log.next(bytes: 0)
         return 0

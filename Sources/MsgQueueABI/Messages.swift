@@ -2,7 +2,7 @@ import CMsgQueue
 import Glibc
 import MsgQueue
 
-// MARK: In
+// MARK: Inserting
 
 @_cdecl("msgq_enqueue") @implementation
 public func msgq_enqueue(
@@ -18,7 +18,7 @@ public func msgq_enqueue(
     }
 }
 
-/// The one function whose type Swift cannot express: `ids_out` points to arrays. So the compiler does not compare it with the header; the C
+/// Swift cannot express the type of `ids_out`, a pointer to arrays, so the compiler does not compare this function with the header. The C
 /// test program, which includes both, does.
 @_cdecl("msgq_enqueue_batch")
 public func enqueueBatch(
@@ -26,7 +26,7 @@ public func enqueueBatch(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "a batch has 0 to 1,000,000 messages") }
+        guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "count must be 0 to 1000000, got \(count)") }
         guard count > 0 else { return }
         let first = UnsafeRawPointer(try require(drafts, "drafts"))
         let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
@@ -35,7 +35,7 @@ public func enqueueBatch(
         for index in 0..<count {
             let place = first + index * stride
             guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
-                throw QueueError(.invalid, "draft \(index) has another struct_size than the first")
+                throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
             }
             batch.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
         }
@@ -47,7 +47,7 @@ public func enqueueBatch(
     }
 }
 
-/// The standard library's function does not carry typed throws here.
+/// `withUnsafeBufferPointer` with typed throws.
 private func lend<T>(
     _ drafts: [BorrowedDraft], _ body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
 ) throws(QueueError) -> T {
@@ -57,13 +57,14 @@ private func lend<T>(
     return try result.get()
 }
 
-/// A draft has at least its body.
+/// The size of the smallest draft: up to and including its body.
 private let draftMinimum = MemoryLayout<msgq_draft>.offset(of: \.metadata)
 
 func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
     let given = try Structs.read(pointer, "msgq_draft", over: defaultDraft, minimum: draftMinimum, flags: [\.unmetered_only])
     guard (0...Options.metadataPairs).contains(given.metadata_count) else {
-        throw QueueError(.tooLarge, "\(UInt(bitPattern: given.metadata_count)) metadata pairs, more than \(Options.metadataPairs)")
+        throw QueueError(
+            .tooLarge, "metadata_count must be at most \(Options.metadataPairs), got \(UInt(bitPattern: given.metadata_count))")
     }
     var metadata: [(key: String, value: String)] = []
     if given.metadata_count > 0 {
@@ -72,38 +73,38 @@ func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDr
         for pair in UnsafeBufferPointer(start: pairs, count: given.metadata_count) {
             metadata.append(
                 (
-                    try text(try require(pair.key, "a metadata key"), "a metadata key"),
-                    try text(try require(pair.value, "a metadata value"), "a metadata value")
+                    try text(try require(pair.key, "metadata key"), "metadata key"),
+                    try text(try require(pair.value, "metadata value"), "metadata value")
                 ))
         }
     }
     return BorrowedDraft(
-        id: try given.id.map { pointer throws(QueueError) in try name(pointer, "the id") },
-        conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") } ?? ""),
+        id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
+        conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
         body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: given.not_before_ms,
         expiresAt: given.expires_at_ms, unmeteredOnly: given.unmetered_only)
 }
 
 private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {
-    guard size >= 0 else { throw QueueError(.tooLarge, "the body's size cannot be") }
+    guard size >= 0 else { throw QueueError(.tooLarge, "body_size must be at most \(Int.max), got \(UInt(bitPattern: size))") }
     guard size > 0 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-    return UnsafeRawBufferPointer(start: try require(body, "the body"), count: size)
+    return UnsafeRawBufferPointer(start: try require(body, "body"), count: size)
 }
 
 func write(_ id: String, to out: UnsafeMutablePointer<CChar>) {
-    // It fits: an id has at most 255 bytes.
+    // An id has at most 255 bytes, so it fits.
     id.withCString { _ = memcpy(out, $0, min(id.utf8.count + 1, Int(MSGQ_ID_SIZE))) }
 }
 
 // MARK: One message
 
-/// A call about one message.
+/// Runs a call about one message.
 func status(
     _ queue: OpaquePointer?, _ id: UnsafePointer<CChar>?, _ body: (Engine, String) throws(QueueError) -> Void
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        try body(engine, try name(try require(id, "the id"), "the id"))
+        try body(engine, try name(try require(id, "id"), "id"))
     }
 }
 
@@ -175,9 +176,11 @@ public func msgq_list(
 
 private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> Filter {
     let given = try Structs.read(pointer, "msgq_filter", over: defaultFilter, flags: [\.newest_first, \.without_bodies])
-    guard let after = Int64(exactly: given.after) else { throw QueueError(.invalid, "there is no sequence \(given.after)") }
+    guard let after = Int64(exactly: given.after) else {
+        throw QueueError(.invalid, "after must be at most \(Int64.max), got \(given.after)")
+    }
     return Filter(
-        conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") },
+        conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") },
         statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,
         limit: given.limit == 0 ? 50 : Int(given.limit), newestFirst: given.newest_first, withoutBodies: given.without_bodies)
 }
@@ -201,7 +204,7 @@ public func msgq_count(
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
         try Structs.check(out, msgq_counts.self, "msgq_counts")
-        let counts = try engine.counts(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+        let counts = try engine.counts(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
         Structs.write(msgq_counts(counts), to: out)
     }
 }
@@ -220,7 +223,7 @@ extension msgq_counts {
 public func msgq_clear(_ queue: OpaquePointer!, _ conversation: UnsafePointer<CChar>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        try engine.clear(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+        try engine.clear(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
     }
 }
 
@@ -232,7 +235,7 @@ public func msgq_backup(_ queue: OpaquePointer!, _ path: UnsafePointer<CChar>!) 
     }
 }
 
-// MARK: The ledger
+// MARK: Attempts
 
 private let ledgerMark: UInt64 = 0x6d73_6771_6c65_6467
 

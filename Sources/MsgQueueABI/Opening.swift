@@ -33,14 +33,14 @@ public func msgq_close_async(
     return status { () throws(QueueError) in
         try Handles.engine(queue).closeAsync(timeout: timeout(timeout_ms)) { closing in
             Handles.remove(OpaquePointer(bitPattern: handle))
-            // For the detail, which belongs to the thread.
+            // Sets the error detail of this thread.
             let result = status { () throws(QueueError) in if let error = closing.error { throw error } }
             closed?(host.pointer, result)
         }
     }
 }
 
-/// The caller's options; their ranges are checked by the engine. Where 0 has no meaning of its own it stands for the default.
+/// Reads the caller's options; the engine checks their ranges. Where 0 has no meaning of its own it stands for the default.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
     let given = try Structs.read(
         pointer, "msgq_options", over: defaultOptions,
@@ -89,7 +89,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
 }
 
 extension Numeric {
-    /// This number, or the default when it is 0.
+    /// Returns this number, or the default if it is 0.
     fileprivate func or(_ value: Self) -> Self { self == .zero ? value : self }
 }
 
@@ -97,7 +97,9 @@ private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
     switch given.backoff {
     case MSGQ_BACKOFF_AUTOMATIC: return .automatic
     case MSGQ_BACKOFF_LADDER:
-        guard (0...64).contains(given.ladder_count) else { throw QueueError(.invalid, "the ladder has more than 64 steps") }
+        guard (0...64).contains(given.ladder_count) else {
+            throw QueueError(.invalid, "ladder_count must be 0 to 64, got \(UInt(bitPattern: given.ladder_count))")
+        }
         guard given.ladder_count > 0 else { return .ladder([]) }
         let steps = try require(given.ladder_ms, "ladder_ms")
         return .ladder(Array(UnsafeBufferPointer(start: steps, count: given.ladder_count)))
@@ -107,19 +109,19 @@ private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
         return .exponential(
             base: base, factor: given.backoff_factor.or(defaults.backoff_factor),
             cap: given.backoff_cap_ms.or(max(defaults.backoff_cap_ms, base)))
-    default: throw QueueError(.invalid, "there is no backoff \(given.backoff.rawValue)")
+    default: throw QueueError(.invalid, "invalid backoff: \(given.backoff.rawValue)")
     }
 }
 
-/// A number of C as the engine's word.
+/// Converts an enumerator of C.
 func choice<T: RawRepresentable>(_ number: UInt32, _ name: StaticString) throws(QueueError) -> T where T.RawValue == Int32 {
     guard let small = Int32(exactly: number), let value = T(rawValue: small) else {
-        throw QueueError(.invalid, "there is no \(name) \(number)")
+        throw QueueError(.invalid, "invalid \(name): \(number)")
     }
     return value
 }
 
 private func one(of numbers: [UInt32], _ number: UInt32, _ name: StaticString) throws(QueueError) -> Int {
-    guard let index = numbers.firstIndex(of: number) else { throw QueueError(.invalid, "there is no \(name) \(number)") }
+    guard let index = numbers.firstIndex(of: number) else { throw QueueError(.invalid, "invalid \(name): \(number)") }
     return index
 }

@@ -2,7 +2,7 @@ import CMsgQueue
 import Glibc
 import MsgQueue
 
-/// A host's pointer, carried to the thread that calls the host back.
+/// A host's context pointer and its release function, passed to the thread that calls the host.
 struct HostContext: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer?
     let release: (@convention(c) (UnsafeMutableRawPointer?) -> Void)?
@@ -26,7 +26,7 @@ public func msgq_set_transport(
             throw error
         }
         guard let transport else {
-            // There is nothing that would use the context, whatever comes of the call.
+            // No function is set that would use the context, whether or not the call succeeds.
             defer { host.releasing?() }
             return try engine.setTransport(nil)
         }
@@ -34,7 +34,7 @@ public func msgq_set_transport(
     }
 }
 
-/// Calls a host's transport with C's words.
+/// Calls a host's C transport.
 private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ delivery: Delivery) -> Outcome {
     let memory: UnsafeMutableRawPointer
     do throws(QueueError) {
@@ -49,13 +49,13 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
                     metadata_count: delivery.pairs.count, created_ms: delivery.createdAt, timeout_ms: delivery.timeout))
         }
     } catch {
-        // Nothing was called, so nothing left.
+        // The transport was not called, so nothing was sent.
         return Outcome(verdict: .offline, text: error.detail)
     }
     defer { free(memory) }
     let struct_ = memory.assumingMemoryBound(to: msgq_delivery.self)
     return delivery.body.withUnsafeBytes { body in
-        // An empty body has an address, too: that of the struct will do.
+        // An empty body has an address, too; any one will do.
         struct_.pointee.body = body.baseAddress.map { UnsafeRawPointer($0) } ?? UnsafeRawPointer(memory)
         var answer = defaultOutcome
         let verdict = transport(host.pointer, struct_, &answer)
@@ -63,12 +63,12 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
     }
 }
 
-/// What a transport answered. It cannot be refused: a verdict that is none is a failure of unknown kind, and a kind that is none says
-/// nothing.
+/// Converts the outcome of a transport, which cannot be rejected: an invalid verdict counts as a failure of unknown kind, and an invalid
+/// kind as unknown.
 private func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome {
     let number = Int32(exactly: verdict.rawValue)
     guard let known = number.flatMap(Outcome.Verdict.init(rawValue:)) else {
-        return .retry(.unknown, text: "the transport's answer \(verdict.rawValue) is no verdict")
+        return .retry(.unknown, text: "the transport returned an invalid verdict: \(verdict.rawValue)")
     }
     return answered(known, Int32(exactly: answer.kind.rawValue).flatMap(FailureKind.init(rawValue:)) ?? .unknown, answer)
 }
@@ -104,7 +104,7 @@ public func msgq_drain(
         let report = try engine.drainAndWait(
             try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1))
         if let out { Structs.write(msgq_report(report), to: out) }
-        guard report.stop != .timeout else { throw QueueError(.timeout, "the drain's time ran out; its report tells what it did") }
+        guard report.stop != .timeout else { throw QueueError(.timeout, "the drain timed out; its report contains what was done") }
     }
 }
 
@@ -120,15 +120,15 @@ public func msgq_drain_async(
         }
         try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
             guard let done, case .success(let report) = result else { return }
-            var told = msgq_report(report)
-            done(host.pointer, &told)
+            var report = msgq_report(report)
+            done(host.pointer, &report)
         }
     }
 }
 
-/// The conversation that is to be drained alone.
+/// The conversation to drain; nil: all.
 private func scope(_ options: msgq_drain_options?) throws(QueueError) -> String? {
-    try options?.conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") }
+    try options?.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") }
 }
 
 @_cdecl("msgq_retry_all") @implementation
@@ -137,7 +137,7 @@ public func msgq_retry_all(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let scope = try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") }
+        let scope = try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") }
         let put = try engine.retryAll(scope)
         if let count { count.pointee = UInt64(clamping: put) }
     }

@@ -2,7 +2,7 @@ import CMsgQueue
 import Glibc
 import MsgQueue
 
-/// Runs a call and turns what it throws into a result, with its detail for this thread.
+/// Runs a call and converts an error to a result, with its detail for this thread.
 func status(_ body: () throws(QueueError) -> Void) -> msgq_result {
     do throws(QueueError) {
         try body()
@@ -15,19 +15,19 @@ func status(_ body: () throws(QueueError) -> Void) -> msgq_result {
     }
 }
 
-/// Throws unless the pointer is there.
+/// Throws if the pointer is NULL.
 func require<T>(_ pointer: T?, _ name: StaticString) throws(QueueError) -> T {
     guard let pointer else { throw QueueError(.invalid, "\(name) is NULL") }
     return pointer
 }
 
-/// A string of the caller: UTF-8, or `invalid`.
+/// Reads a string of the caller; throws `invalid` if it is not UTF-8.
 func text(_ pointer: UnsafePointer<CChar>, _ name: StaticString) throws(QueueError) -> String {
     guard let text = String(validatingCString: pointer) else { throw QueueError(.invalid, "\(name) is not UTF-8") }
     return text
 }
 
-/// An id or a conversation: not read further than it may be long.
+/// Reads an id or a name of a conversation, and at most as many bytes as it may have.
 func name(_ pointer: UnsafePointer<CChar>, _ name: StaticString) throws(QueueError) -> String {
     guard strnlen(pointer, Int(MSGQ_ID_SIZE)) < Int(MSGQ_ID_SIZE) else {
         throw QueueError(.invalid, "\(name) has more than \(MSGQ_ID_SIZE - 1) bytes")
@@ -35,7 +35,7 @@ func name(_ pointer: UnsafePointer<CChar>, _ name: StaticString) throws(QueueErr
     return try text(pointer, name)
 }
 
-/// Milliseconds as C says them: negative is "without end".
+/// Converts a timeout of C, where a negative number means none.
 func timeout(_ milliseconds: Int64) -> Int64? { milliseconds < 0 ? nil : milliseconds }
 
 private let resultNames: [StaticString] = [
@@ -44,7 +44,7 @@ private let resultNames: [StaticString] = [
     "MSGQ_TIMEOUT", "MSGQ_NO_TRANSPORT", "MSGQ_INTERNAL",
 ]
 
-/// A literal, as C keeps it.
+/// Returns a literal as a C string with static lifetime.
 private func borrowed(_ literal: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(literal.utf8Start).assumingMemoryBound(to: CChar.self)
 }

@@ -2,16 +2,16 @@ import CMsgQueue
 import Glibc
 import MsgQueue
 
-/// Reading and writing the transparent structs, whose first field tells the size that the caller knows.
+/// Reading and writing transparent structs, whose first field is the size that the caller knows.
 enum Structs {
-    /// No version will grow beyond this; a larger size is a struct that was not initialised.
+    /// No version will be larger; a larger size means that the struct was not initialised.
     private static let ceiling = 1 << 16
 
-    /// The size and the first field: no struct is smaller.
+    /// The smallest size: `struct_size` and the first field.
     private static let smallest = 8
 
-    /// The size that a struct of the caller says it has. An older version is smaller, and ends between two fields: each size is a multiple
-    /// of the alignment. A later version is larger, with nothing but zero in what is not known here.
+    /// Returns and checks the caller's `struct_size`. An older version is smaller and ends between two fields: every size is a multiple of
+    /// the alignment. A newer version is larger; its unknown fields must be zero.
     @discardableResult
     static func check<T>(
         _ pointer: UnsafeRawPointer, _ type: T.Type, _ name: StaticString, minimum: Int? = nil
@@ -19,17 +19,18 @@ enum Structs {
         let (known, least) = (MemoryLayout<T>.stride, minimum ?? smallest)
         let size = Int(pointer.loadUnaligned(as: UInt32.self))
         guard size >= least, size <= ceiling, size % MemoryLayout<T>.alignment == 0 else {
-            throw QueueError(.invalid, "struct_size of \(name) is \(size), not \(known): initialise it with its INIT macro")
+            throw QueueError(
+                .invalid, "invalid struct_size of \(name): \(size) instead of \(known); initialise the struct with its INIT macro")
         }
         guard size > known else { return size }
         for offset in known..<size where pointer.load(fromByteOffset: offset, as: UInt8.self) != 0 {
-            throw QueueError(.invalid, "\(name) has fields that this version does not know")
+            throw QueueError(.invalid, "\(name) sets fields that this version of the library does not know")
         }
         return size
     }
 
-    /// A struct of the caller, laid over the defaults. `flags` are where its `bool` fields lie: any byte but 0 is true, which Swift would not
-    /// stand.
+    /// Reads a struct of the caller, laid over the defaults. `flags` are its `bool` fields: in C every byte except 0 is true, which is
+    /// undefined behaviour for a Swift `Bool`.
     static func read<T>(
         _ pointer: UnsafePointer<T>, _ name: StaticString, over defaults: T, minimum: Int? = nil, flags: [PartialKeyPath<T>] = []
     ) throws(QueueError) -> T {
@@ -47,7 +48,7 @@ enum Structs {
         }
     }
 
-    /// Writes a struct that was checked, as much of it as the caller knows, and leaves the caller's `struct_size`.
+    /// Writes the part of a checked struct that the caller knows, and leaves the caller's `struct_size`.
     static func write<T>(_ value: T, to pointer: UnsafeMutablePointer<T>) {
         let target = UnsafeMutableRawPointer(pointer)
         let size = min(Int(target.loadUnaligned(as: UInt32.self)), MemoryLayout<T>.stride)
@@ -60,7 +61,7 @@ enum Structs {
     }
 }
 
-/// A char array inside a struct, to its NUL or its end. It is a receiver's raw text: what is not UTF-8 in it is replaced.
+/// Returns a char array in a struct as a text, to its NUL or its end. It may be raw text of a receiver: invalid UTF-8 is replaced.
 func text<T, Field>(_ value: borrowing T, at field: KeyPath<T, Field>) -> String {
     withUnsafeBytes(of: value) { bytes in
         let offset = MemoryLayout<T>.offset(of: field) ?? 0

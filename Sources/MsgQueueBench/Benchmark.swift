@@ -13,7 +13,7 @@ struct Benchmark {
           --directory  an existing directory on the disk to measure (default: the working directory)
           --json       print one JSON object instead of tables
 
-        recovery: the table of the simulation kit's documentation. 10,000 clients of one receiver come back at the same moment, with
+        recovery: the table of the simulation kit's documentation. 10,000 clients of one receiver reconnect at the same moment, with
         several retry policies, in virtual time.
         """
 
@@ -128,7 +128,7 @@ struct Benchmark {
         return left ? space + text : text + space
     }
 
-    /// With so many digits behind the point.
+    /// Formats a number with `digits` decimals.
     private func decimal(_ value: Double, _ digits: Int) -> String {
         guard value.isFinite else { return "0" }
         var scale = 1.0

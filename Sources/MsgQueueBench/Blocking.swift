@@ -1,6 +1,6 @@
 import Glibc
 
-/// Waits on this thread for something asynchronous.
+/// Runs an asynchronous operation and blocks this thread until it has ended.
 enum Blocking {
     private final class Answer<Value>: @unchecked Sendable {
         var result: Result<Value, any Error>?
@@ -26,7 +26,7 @@ enum Blocking {
     }
 }
 
-/// Threads that do the same thing until each has done its share.
+/// Threads that run the same loop until each has done its share.
 enum Threads {
     private final class Share: @unchecked Sendable {
         let body: () throws -> Void
@@ -50,7 +50,7 @@ enum Threads {
                 }, start.toOpaque())
             guard code == 0 else {
                 start.release()
-                throw Failure("no thread: \(code)")
+                throw Failure("failed to create a thread: error \(code)")
             }
             threads.append((thread, share))
         }

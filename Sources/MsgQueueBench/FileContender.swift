@@ -33,7 +33,7 @@ class FileContender: Contender {
     }
 }
 
-/// The same file, where one thread appends and flushes what all waiting threads brought.
+/// The same file with group commit: one thread appends and flushes the records of all waiting threads.
 final class GroupFileContender: FileContender {
     private let round = Round()
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A directory for one sample.
+/// A temporary directory for one sample.
 struct Folder {
     let path: String
 
@@ -10,7 +10,7 @@ struct Folder {
         path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Removes it with the files in it.
+    /// Removes the directory and its files.
     func remove() {
         guard let start = MemoryLayout<dirent>.offset(of: \.d_name), let entries = opendir(path) else { return }
         while let entry = readdir(entries) {

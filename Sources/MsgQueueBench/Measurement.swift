@@ -1,6 +1,6 @@
 import Glibc
 
-/// One contender's figures for one work, one for each round.
+/// One contender's results for one workload, one value per round.
 struct Figures {
     let contender: String
     let work: Work
@@ -23,7 +23,7 @@ struct Measurement {
 
     init(work: Work, seconds: Double) { (self.work, self.seconds) = (work, seconds) }
 
-    /// Messages per second and CPU time per message in microseconds; nil when the contender cannot do this.
+    /// Returns messages per second and CPU time per message in microseconds; nil: the contender does not support this workload.
     func run(_ type: any Contender.Type, directory: String) throws -> (perSecond: Double, cpu: Double)? {
         let contender = try type.init(directory: directory)
         var count = 0

@@ -1,6 +1,6 @@
 import MsgQueue
 
-/// This library, with a transport that answers at once.
+/// This library, with a transport that returns at once.
 final class QueueContender: Contender {
     private let queue: MessageQueue
 

@@ -1,7 +1,7 @@
 import MsgQueue
 import MsgQueueSimulation
 
-/// 10,000 clients of one receiver come back at the same moment, with several retry policies, in virtual time.
+/// 10,000 clients of one receiver reconnect at the same moment, with several retry policies, in virtual time.
 struct Recovery {
     static let clients = 10_000
     static let receiver = Fleet.Receiver(capacity: 200, backlog: 400)
@@ -33,7 +33,7 @@ struct Recovery {
         return lines.joined(separator: "\n")
     }
 
-    /// With a comma before the thousands.
+    /// Formats a number with commas between groups of three digits.
     private static func grouped(_ number: Int) -> String {
         guard number >= 1_000 else { return "\(number)" }
         let rest = "\(number % 1_000)"

@@ -17,7 +17,7 @@ final class Lock: @unchecked Sendable {
     }
 }
 
-/// Group commit as a simple peer would write it: the first thread that comes writes for all that wait.
+/// Group commit as a simple peer would implement it: the first thread to arrive writes for all waiting ones.
 final class Round: @unchecked Sendable {
     private let lock = Lock()
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)

@@ -70,7 +70,7 @@ class SQLiteContender: Contender {
     }
 }
 
-/// The same table, where one thread commits what all waiting threads brought.
+/// The same table with group commit: one thread commits the rows of all waiting threads.
 final class GroupContender: SQLiteContender {
     private let round = Round()
 

@@ -1,4 +1,4 @@
-/// What is measured. Bodies have 256 bytes; every write is on disk before it counts.
+/// The measured workloads. Bodies have 256 bytes; every write is on disk before it counts.
 enum Work: String, CaseIterable {
     case single = "W1"
     case threads = "W2"
@@ -8,7 +8,7 @@ enum Work: String, CaseIterable {
     static let bodySize = 256
     static let threadCount = 8
     static let batchSize = 1_000
-    /// Messages that a drain finds, for each second of measuring.
+    /// The number of messages queued before a drain, per second of measuring.
     static let drainPerSecond = 6_000
 
     var title: String {
@@ -16,25 +16,25 @@ enum Work: String, CaseIterable {
         case .single: "one thread, one message at a time"
         case .threads: "\(Self.threadCount) threads, one message at a time each"
         case .batches: "batches of \(Self.batchSize)"
-        case .drain: "send what is queued, one at a time (peers: delete it)"
+        case .drain: "send the queued messages one at a time (peers: delete them)"
         }
     }
 }
 
-/// Something that stores messages: the queue, or a simple peer.
+/// A store of messages: the queue or a simple peer.
 protocol Contender {
-    /// Makes an empty store in `directory`.
+    /// Creates an empty store in `directory`.
     init(directory: String) throws
     /// Stores one message. Any thread.
     func put(_ body: [UInt8]) throws
     /// Stores several, all or none.
     func put(_ bodies: [[UInt8]]) throws
-    /// Removes `count` messages one after the other, as a sender would; false when this peer has no way to do that.
+    /// Removes `count` messages one after another, as a sender would. Returns false if this peer does not support that.
     func drain(count: Int) throws -> Bool
     func close() throws
 }
 
-/// Why a benchmark cannot go on.
+/// The error that ends a benchmark.
 struct Failure: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }

@@ -1,11 +1,11 @@
 extension Simulation {
-    /// When the process ends without a word, as by a kill signal. It starts again in the same instant.
+    /// When the simulated process ends without warning, as by SIGKILL. It restarts at the same instant.
     public enum CrashPoint: Sendable, Hashable {
-        /// With the store's commit of this number, from 1: before it reached the disk or, `isOnDisk`, right after it. Commits are made by
-        /// `enqueue`, by each beginning of an attempt (together with what was recorded before), by what ends without another beginning, by
-        /// calls that change messages, and by the recovery after a crash. `report.writes` says how many there have been.
+        /// At this commit of the store, counted from 1: before it is on disk or, with `isOnDisk`, right after it. A commit is made by
+        /// `enqueue`, by each beginning of an attempt (together with the facts recorded before), by the end of an attempt that no other
+        /// follows, by calls that change messages, and by the recovery after a crash. `report.writes` is the number of commits so far.
         case write(Int, isOnDisk: Bool = false)
-        /// At this time: what is under way is cut, and its answers are never heard.
+        /// At this time: attempts in flight are interrupted and their outcomes are lost.
         case time(VirtualTime)
     }
 }

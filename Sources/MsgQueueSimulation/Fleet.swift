@@ -1,16 +1,17 @@
 import MsgQueue
 
-/// Many queues of one receiver that come back at the same moment after an outage: what their retry policy does to the receiver, and to them.
+/// Many clients of one receiver that reconnect at the same moment after an outage. Shows the effect of their retry policy on the receiver
+/// and on their messages.
 ///
-/// Each client is a `Simulation` with the messages that it wrote while offline, each in a conversation of its own. All of them get their
-/// connection back at once. The receiver serves one request after the other at its capacity; some may wait, and one more is refused at once
-/// with HTTP 503 (without `Retry-After`). Refusing costs the receiver nothing: a real one fares worse under a load that it refuses.
+/// Each client is a `Simulation` with messages that were enqueued while offline, each in its own conversation. All clients reconnect at
+/// once. The receiver serves one request after another at its capacity; a limited number may wait, and further requests are refused at once
+/// with HTTP 503 (without `Retry-After`). Refusing costs the receiver nothing; a real receiver does worse under such a load.
 public struct Fleet: Sendable {
     /// 1 to 1,000,000.
     public var clients: Int
-    /// Messages that each client has written, 1 to 1,000.
+    /// Messages of each client, 1 to 1,000.
     public var messages: Int
-    /// Of each client's queue. In mode manual nothing would be sent.
+    /// The options of each client's queue. In mode manual nothing would be sent.
     public var options: MessageQueue.Options
     public var receiver: Receiver
 
@@ -21,13 +22,13 @@ public struct Fleet: Sendable {
         self.receiver = receiver
     }
 
-    /// What all clients send to.
+    /// The receiver of all clients.
     public struct Receiver: Sendable {
-        /// Requests per second that it serves, 1 to 1,000,000.
+        /// Requests served per second, 1 to 1,000,000.
         public var capacity: Int
-        /// Requests that may wait for it, 0 to 1,000,000.
+        /// Requests that may wait, 0 to 1,000,000.
         public var backlog: Int
-        /// The way there and back, 0 or more, in whole milliseconds.
+        /// The round-trip time, 0 or more, in whole milliseconds.
         public var latency: Duration
 
         public init(capacity: Int, backlog: Int, latency: Duration = .milliseconds(50)) {
@@ -37,25 +38,25 @@ public struct Fleet: Sendable {
         }
     }
 
-    /// What came of it. Times are counted from the moment at which the connection came back.
+    /// The result. Times count from the moment of the reconnection.
     public struct Report: Sendable, Equatable {
-        /// Requests in the second that had most of them.
+        /// The largest number of requests in one second.
         public internal(set) var peak = 0
-        /// All requests.
+        /// The number of all requests.
         public internal(set) var attempts = 0
-        /// Requests that were refused.
+        /// The number of refused requests.
         public internal(set) var wasted = 0
-        /// Messages that arrived.
+        /// The number of messages that the receiver took.
         public internal(set) var sent = 0
-        /// Messages that are `failed`: their retries are used up.
+        /// The number of messages with status `failed`: their retries are used up.
         public internal(set) var failed = 0
-        /// When the last message that arrived was answered.
+        /// The time of the last success.
         public internal(set) var lastSent: Duration = .zero
-        /// When nothing was left to send: every message had arrived, or failed. nil: not before the end of the run.
+        /// The time at which every message had been sent or had failed; nil: not before the end of the run.
         public internal(set) var drained: Duration?
     }
 
-    /// Plays the return and what follows, for this long at most. The same seed gives the same report.
+    /// Simulates the reconnection and what follows, for at most `limit`. The same seed gives the same report.
     ///
     /// Throws `.invalid` when a number or an option is out of its range, and what `Simulation.run` throws.
     public func recover(seed: UInt64 = 0, within limit: Duration = .seconds(86_400)) throws -> Report {
@@ -93,18 +94,18 @@ public struct Fleet: Sendable {
         }
     }
 
-    /// A client, and when something happens to it next.
+    /// A client and the time of its next event.
     private struct Turn: Comparable {
         let time: Duration
         let client: Int
         static func < (left: Turn, right: Turn) -> Bool { (left.time, left.client) < (right.time, right.client) }
     }
 
-    /// The receiver at work. Requests come to it in the order of time.
+    /// The state of the receiver. Requests arrive in order of time.
     private final class Counter {
         let receiver: Receiver
         private(set) var report = Report()
-        /// When the last request that was taken will have been served, in microseconds.
+        /// When the last accepted request will have been served, in microseconds.
         private var busyUntil: Int64 = 0
         private var second: Int64 = -1
         private var inSecond = 0

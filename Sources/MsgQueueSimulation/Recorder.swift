@@ -1,6 +1,6 @@
 import MsgQueue
 
-/// Keeps what a simulation's report is made of.
+/// Collects the data of a simulation's report.
 final class Recorder: SimulationObserver {
     private(set) var attempts: [Simulation.Attempt] = []
     private(set) var accepted: [String: [String]] = [:]
@@ -8,19 +8,19 @@ final class Recorder: SimulationObserver {
     private(set) var drains: [MessageQueue.Report] = []
     private(set) var prompts = 0
     var crashes = 0
-    /// What `enqueue` accepted, in order.
+    /// The ids of enqueued messages, in order.
     private var enqueued: [String] = []
     private var timesAccepted: [String: Int] = [:]
-    /// Of the messages that the receiver took.
+    /// The sequences of the messages that the receiver took.
     private var sequences: [String: Int64] = [:]
-    /// Removed by a call or by the options.
+    /// The ids of messages removed by a call or by the options.
     private var removed: Set<String> = []
 
     func enqueued(_ id: String) { enqueued.append(id) }
 
     func removed(_ id: String) { removed.insert(id) }
 
-    /// The attempt's place, for its end.
+    /// Adds an attempt and returns its index, for `ended`.
     func began(_ start: Core.Start, at time: VirtualTime, isAccepted: Bool) -> Int {
         let (id, conversation) = (start.row.id, start.row.conversation.text)
         attempts.append(
@@ -43,7 +43,7 @@ final class Recorder: SimulationObserver {
         attempts[place].outcome = outcome
     }
 
-    /// What came before a message that stood before it, in the order in which it was taken.
+    /// The messages that the receiver took before an earlier message of the same conversation, in the order of arrival.
     var overtaking: [String] {
         accepted.sorted { $0.key < $1.key }.flatMap { _, ids in
             var first = Int64.max
@@ -61,7 +61,7 @@ final class Recorder: SimulationObserver {
         enqueued.filter { !isStored($0) && timesAccepted[$0] == nil && !removed.contains($0) }
     }
 
-    // MARK: What the engine shows
+    // MARK: Observing the engine
 
     func ends(_ message: SimulatedMessage, _ resolution: Resolution) {
         if resolution.fate == .discarded || resolution.fate == .deleted { removed.insert(message.id) }

@@ -1,15 +1,15 @@
 import MsgQueue
 
 extension Simulation {
-    /// What a scripted transport makes of one delivery.
+    /// The scripted result of one delivery.
     public struct Reply: Sendable, Equatable {
-        /// What the transport answers; nil: it never does, and the attempt ends by its time-out.
+        /// The outcome that the transport returns; nil: it never returns one, and the attempt ends by its timeout.
         public var outcome: MessageQueue.Outcome?
-        /// When the answer comes, counted from the beginning of the attempt: 0 or more, in whole milliseconds. An answer after the attempt's
-        /// time-out counts only where it would in the engine: a success of the last attempt.
+        /// The delay of the outcome after the beginning of the attempt: 0 or more, in whole milliseconds. An outcome after the attempt's
+        /// timeout counts only where it would in the engine: if it is a success of the last attempt.
         public var latency: Duration
-        /// Whether the receiver took the message, whatever the queue is told: the report's order and its list of messages that were sent twice
-        /// are made of this.
+        /// Whether the receiver took the message, independently of the outcome that the queue receives. The report's order of arrival and
+        /// its list of messages sent twice are based on this.
         public var isAccepted: Bool
 
         public init(outcome: MessageQueue.Outcome?, latency: Duration = .zero, isAccepted: Bool) {
@@ -18,12 +18,12 @@ extension Simulation {
             self.isAccepted = isAccepted
         }
 
-        /// The receiver answers. It takes the message when the outcome is a success: `.sent`, or `.http` with 200 to 299.
+        /// The receiver replies. It takes the message if the outcome is a success: `.sent`, or `.http` with 200 to 299.
         public static func answer(_ outcome: MessageQueue.Outcome, after latency: Duration = .zero) -> Reply {
             Reply(outcome: outcome, latency: latency, isAccepted: outcome.engine.isSuccess)
         }
 
-        /// No answer ever comes. `accepted`: the message arrived, and only its answer was lost.
+        /// No reply arrives. `accepted`: the receiver took the message, and only its reply was lost.
         public static func noAnswer(accepted: Bool = false) -> Reply { Reply(outcome: nil, isAccepted: accepted) }
     }
 }

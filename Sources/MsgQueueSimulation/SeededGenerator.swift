@@ -1,16 +1,16 @@
 import MsgQueue
 
-/// A generator of random numbers that gives the same numbers for the same seed, on every machine (SplitMix64).
+/// A random number generator (SplitMix64) that returns the same numbers for the same seed on every machine.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var bits: RandomBits
 
     public init(seed: UInt64) {
-        // Seeds that follow each other must not give sequences that follow each other.
+        // Consecutive seeds must not give overlapping sequences.
         bits = RandomBits(seed: seed &* 0x9e37_79b9_7f4a_7c15 &+ 0x2545_f491_4f6c_dd1d)
     }
 
     public mutating func next() -> UInt64 { bits.next() }
 
-    /// In 0..<1.
+    /// Returns a number in 0..<1.
     public mutating func fraction() -> Double { Double(next() >> 11) / Double(1 << 53) }
 }

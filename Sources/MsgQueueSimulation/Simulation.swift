@@ -1,6 +1,6 @@
 import MsgQueue
 
-/// A message queue in virtual time, with which a host tests its retry policy and its transport: no thread, no file, no real time passes.
+/// A message queue in virtual time, for testing a retry policy and a transport without threads, files or real time.
 ///
 ///     let simulation = try Simulation(seed: 7) { delivery, time in
 ///         time < .seconds(60) ? .answer(.http(503), after: .milliseconds(80)) : .answer(.sent, after: .milliseconds(80))
@@ -10,24 +10,24 @@ import MsgQueue
 ///     try simulation.run(until: .seconds(600))
 ///     print(simulation.report.counts.sent)
 ///
-/// What decides is the engine's own core: order, retries, time-outs, drains, prompts, pauses, recovery after a crash. Simulated are the store
-/// (messages in memory, with transactions), the clocks, the network and the receiver. Not simulated: disk errors and a full disk, power loss
-/// (a crash keeps what was committed), history and receipts, threads, and the time that the queue itself takes.
+/// All decisions are made by the engine's own core: order, retries, timeouts, drains, prompts, pauses, recovery after a crash. The store
+/// (messages in memory, with transactions), the clocks, the network and the receiver are simulated. Disk errors, a full disk, power loss (a
+/// crash keeps what was committed), history, receipts, threads and the running time of the queue itself are not simulated.
 ///
-/// The same seed and the same script give the same run. Calls happen at the current virtual time; `at(_:do:)` makes them later. A simulation
-/// belongs to one thread. Its wall clock begins at 1,700,000,000,000 ms since 1970 and goes with the virtual time.
+/// The same seed and the same script give the same run. Calls happen at the current virtual time; `at(_:do:)` schedules later ones. Use a
+/// simulation from one thread. Its wall clock begins at 1,700,000,000,000 ms since 1970 and advances with the virtual time.
 public final class Simulation {
-    /// Called for each attempt, once it is in the store, with the time. It may call the simulation, except `run`.
+    /// Called for each attempt after its beginning is in the store, with the current time. It may call the simulation, except `run`.
     public typealias Transport = (_ delivery: MessageQueue.Delivery, _ time: VirtualTime) -> Reply
 
     static let beginning = Moment(wall: 1_700_000_000_000, mono: 5_000_000)
 
-    /// How the queue behaves, unchangeable as that of a queue that is open.
+    /// The queue's options. They cannot be changed, like those of an open queue.
     public let options: MessageQueue.Options
     let settings: Options
-    /// Random numbers for the host's own script, from the seed. The engine draws its jitter and its ids from others.
+    /// Random numbers for the host's script, derived from the seed. The engine uses separate generators for jitter and ids.
     public var random: SeededGenerator
-    /// What sends messages; nil: nothing is sent.
+    /// The transport; nil: nothing is sent.
     public var transport: Transport? {
         didSet { engine.scheduler.transportChanged(present: transport != nil, engine.now) }
     }
@@ -58,34 +58,34 @@ public final class Simulation {
 
     // MARK: Time
 
-    /// Now.
+    /// The current virtual time.
     public var time: VirtualTime { .milliseconds(engine.now.mono - Self.beginning.mono) }
 
-    /// Now, by the wall clock: what `notBefore` and `expiresAt` of a draft are compared with.
+    /// The current wall time, with which `notBefore` and `expiresAt` of a draft are compared.
     public var wallTime: MessageQueue.Timestamp { .init(engine.now.wall) }
 
-    /// When something happens next: an answer, an action, a retry, a time-out. nil: never, unless something is done. In the background, and
-    /// while a message waits for a wall-clock time, the engine also wakes to look, once a minute at least.
+    /// The time of the next event: an outcome, an action, a retry, a timeout; nil: none without a further call. In the background, and
+    /// while a message waits for a wall time, the engine also has an event at least once a minute.
     public var nextEvent: VirtualTime? { nextMoment.map { .milliseconds(max($0, engine.now.mono) - Self.beginning.mono) } }
 
-    /// Calls `action` at this time, in the order of asking where times are equal; a time that has passed means now. It runs inside `run`, which
-    /// throws what it throws.
+    /// Calls `action` at this time; a past time means now. Actions of the same time run in the order in which they were added. `run` calls
+    /// them and throws what they throw.
     public func at(_ time: VirtualTime, do action: @escaping (Simulation) throws -> Void) {
         timeline.add(.action(action), at: mono(time))
     }
 
-    /// Lets time pass, as far as `time` (now, when that has passed): everything until then has happened when this returns.
+    /// Advances to `time`, or to the current time if that is later: every event until then has been processed when this returns.
     ///
-    /// Throws what an action threw, and `.internal` when the engine broke a rule of its own (a defect of this library). It then stands where it
-    /// was, and may go on.
+    /// Throws what an action threw, and `.internal` if the engine violated one of its own rules (a defect of this library). The simulation
+    /// then stays at the time of the error and may be continued.
     public func run(until time: VirtualTime) throws {
         let end = max(mono(time), engine.now.mono)
-        try settle()
+        try runDueSteps()
         while let next = nextMoment, next <= end {
             advance(to: next)
-            // One at a time, as in the engine.
-            if let event = timeline.removeFirst(through: engine.now.mono) { try happen(event) }
-            try settle()
+            // One event at a time, as in the engine.
+            if let event = timeline.removeFirst(through: engine.now.mono) { try process(event) }
+            try runDueSteps()
         }
         advance(to: end)
     }
@@ -104,12 +104,12 @@ public final class Simulation {
         engine.now.wall += passed
     }
 
-    private func happen(_ event: Timeline.Event) throws {
+    private func process(_ event: Timeline.Event) throws {
         switch event {
         case .action(let action): try action(self)
         case .crash: crash()
         case .answer(let token, let place, let outcome, let crashes):
-            // Nobody hears what was said to a process that has ended.
+            // The outcome belongs to a process that has ended.
             guard crashes == recorder.crashes else { return }
             recorder.ended(place, at: time, MessageQueue.Outcome(engine: outcome))
             if let flight = engine.core.openFlight(token) {
@@ -120,20 +120,21 @@ public final class Simulation {
         }
     }
 
-    /// Does what is to be done now, over as many crashes as it takes.
-    private func settle() throws {
+    /// Performs the steps that are due now, and restarts after each crash.
+    private func runDueSteps() throws {
         do {
             repeat {
                 restart()
                 try engine.expireOverdue()
-                try engine.settle()
+                try engine.runDueSteps()
             } while engine.isDown
         } catch let violation as Violation {
             throw QueueError(.internal, violation.description)
         }
     }
 
-    /// After a crash: another process opens the store, and is told what the host of a real one would tell it. Pauses are not kept.
+    /// Starts the next process after a crash: it opens the store and sets transport, network and lifecycle, as a host would. Pauses are not
+    /// kept.
     func restart() {
         guard engine.isDown else { return }
         repeat { recorder.crashes += 1 } while !engine.restart()
@@ -156,9 +157,9 @@ public final class Simulation {
             at: flight.startedAt.mono + reply.latency.wholeMilliseconds)
     }
 
-    // MARK: The world
+    // MARK: Network, lifecycle, crashes
 
-    /// Tells the queue about its connection, now or (`time`) later. The transport is not told: it is the receiver's side.
+    /// Sets the connectivity that the queue sees, now or at `time`. The transport is independent of it: it simulates the receiver.
     public func setConnectivity(
         _ connectivity: MessageQueue.Connectivity, link: MessageQueue.Link = .other, isMetered: Bool = false,
         at time: VirtualTime? = nil
@@ -169,13 +170,13 @@ public final class Simulation {
         if network != engine.scheduler.network { engine.scheduler.networkChanged(network, engine.now) }
     }
 
-    /// In the background the engine sends nothing by itself, unless the options say so.
+    /// Sets the lifecycle. In the background the engine sends nothing automatically, unless the options allow it.
     public func setBackground(_ isInBackground: Bool) {
         self.isInBackground = isInBackground
         engine.scheduler.lifecycleChanged(isInBackground: isInBackground, engine.now)
     }
 
-    /// Ends the process at this point, and starts it again. Each point counts once; one that has passed never comes.
+    /// Ends the process at this point and restarts it. Each point applies once; one in the past is ignored.
     public func crash(at point: CrashPoint) {
         switch point {
         case .write(let number, let isOnDisk): engine.crashes[number] = isOnDisk
@@ -183,7 +184,7 @@ public final class Simulation {
         }
     }
 
-    /// Ends the process now, and starts it again.
+    /// Ends the process now and restarts it.
     public func crash() {
         engine.crash()
         restart()

@@ -1,14 +1,14 @@
 import MsgQueue
 
-/// The calls of `MessageQueue`, with its names. Each throws what that would throw, and `.unknown` when the process ended in it: then nobody
-/// knows whether it was done.
+/// The calls of `MessageQueue`, with the same names. Each throws the same errors, and `.unknown` if the process ended during the call:
+/// whether it had an effect is then unknown.
 extension Simulation {
-    // MARK: Messages in
+    // MARK: Inserting
 
-    /// Stores one message as `queued` and gives its id. Throws `.invalid`, `.duplicate`, `.full`, `.tooLarge`, `.unknown`.
+    /// Stores one message as `queued` and returns its id. Throws `.invalid`, `.duplicate`, `.full`, `.tooLarge`, `.unknown`.
     @discardableResult
     public func enqueue(_ draft: MessageQueue.Draft) throws(MessageQueue.Error) -> String {
-        guard let id = try enqueue([draft]).first else { throw QueueError(.internal, "no id came back") }
+        guard let id = try enqueue([draft]).first else { throw QueueError(.internal, "enqueue returned no id") }
         return id
     }
 
@@ -19,7 +19,7 @@ extension Simulation {
         try enqueue(MessageQueue.Draft(text, conversation: conversation, metadata: metadata, id: id))
     }
 
-    /// Stores messages in this order, all or none, in one commit, and gives their ids.
+    /// Stores messages in this order, all or none, in one commit, and returns their ids.
     @discardableResult
     public func enqueue(_ drafts: [MessageQueue.Draft]) throws(MessageQueue.Error) -> [String] {
         var bytes: Int64 = 0
@@ -36,7 +36,7 @@ extension Simulation {
         return stored.map(\.message.id)
     }
 
-    /// Without its body, which is checked apart.
+    /// The draft without its body, which is checked separately.
     private func borrowed(_ draft: MessageQueue.Draft) -> BorrowedDraft {
         BorrowedDraft(
             id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0),
@@ -54,8 +54,8 @@ extension Simulation {
     private func checkDuplicates(_ drafts: [MessageQueue.Draft]) throws(MessageQueue.Error) {
         var seen = Set<Name>()
         for id in drafts.compactMap(\.id) {
-            guard seen.insert(Name(id)).inserted else { throw QueueError(.duplicate, "the id \(id) occurs twice in the batch") }
-            guard engine.store[id] == nil else { throw QueueError(.duplicate, "the id \(id) is in the store already") }
+            guard seen.insert(Name(id)).inserted else { throw QueueError(.duplicate, "id \(id) occurs twice in the batch") }
+            guard engine.store[id] == nil else { throw QueueError(.duplicate, "id \(id) is already in the store") }
         }
     }
 
@@ -75,44 +75,44 @@ extension Simulation {
 
     // MARK: One message
 
-    /// The message's status; nil: it is not in the store.
+    /// Returns the message's status; nil: it is not in the store.
     public func status(of id: String) -> MessageQueue.Status? {
         guard let message = engine.store[id] else { return nil }
         return engine.sendingSequences.contains(message.sequence) ? .sending : message.progress.status
     }
 
-    /// Tries a failed message again, as `MessageQueue.retry` does. Throws `.notFound`, `.conflict`, `.busy`, `.noTransport`, `.unknown`.
+    /// Retries a failed message, like `MessageQueue.retry`. Throws `.notFound`, `.conflict`, `.busy`, `.noTransport`, `.unknown`.
     public func retry(_ id: String) throws(MessageQueue.Error) { try force(id, .retry, .retry) }
 
-    /// Sends one queued message now, whatever stands before it. Throws as `retry`, and `.conflict` while paused.
+    /// Sends one queued message now, ahead of all others. Throws the same errors as `retry`, and `.conflict` while paused.
     public func sendNow(_ id: String) throws(MessageQueue.Error) { try force(id, .sendNow, .sendNow) }
 
     private func force(_ id: String, _ action: UserAction, _ hand: Hand) throws(MessageQueue.Error) {
         guard try engine.force(find(id), action, hand) != nil else { throw interrupted() }
     }
 
-    /// Removes one message. Throws `.notFound`, `.busy` (being sent), `.unknown`.
+    /// Deletes one message. Throws `.notFound`, `.busy` (being sent), `.unknown`.
     public func delete(_ id: String) throws(MessageQueue.Error) {
         guard try engine.delete(find(id)) else { throw interrupted(removing: [id]) }
         recorder.removed(id)
     }
 
     private func find(_ id: String) throws(MessageQueue.Error) -> Int64 {
-        guard let message = engine.store[id] else { throw QueueError(.notFound, "there is no message \(id)") }
+        guard let message = engine.store[id] else { throw QueueError(.notFound, "message not found: \(id)") }
         return message.sequence
     }
 
-    /// The process ended in a call, and starts again.
+    /// Restarts the process, which ended during a call, and returns the error of that call.
     private func interrupted(removing ids: [String] = []) -> QueueError {
         for id in ids { recorder.removed(id) }
         restart()
-        return QueueError(.unknown, "the process ended in the call")
+        return QueueError(.unknown, "the process ended during the call")
     }
 
     // MARK: Many messages
 
-    /// Puts the failed messages, of one conversation or of all, back to `queued` and sends them; how many. While offline nothing changes in the
-    /// modes ask and manual. Throws `.noTransport`, `.unknown`.
+    /// Puts the failed messages of one conversation or of all back to `queued` and sends them. Returns how many. While offline nothing
+    /// changes in the modes ask and manual. Throws `.noTransport`, `.unknown`.
     @discardableResult
     public func retryAll(conversation: String? = nil) throws(MessageQueue.Error) -> Int {
         guard transport != nil else { throw QueueError(.noTransport, "no transport is set") }
@@ -121,7 +121,7 @@ extension Simulation {
         return count
     }
 
-    /// Removes the queued and failed messages of one conversation, or of all. Throws `.unknown`.
+    /// Deletes the queued and failed messages of one conversation or of all. Throws `.unknown`.
     public func clear(conversation: String? = nil) throws(MessageQueue.Error) {
         let unsent = engine.store.all.filter { conversation == nil || $0.conversation.text == conversation }
         let ids = Dictionary(unsent.map { ($0.sequence, $0.id) }, uniquingKeysWith: { first, _ in first })
@@ -131,25 +131,25 @@ extension Simulation {
 
     // MARK: Sending
 
-    /// Begins a drain, or joins the one under way, as `MessageQueue.drain` does; what it did is in `report.drains` when it is over. `batch`:
-    /// attempts at most, nil: as the options say; `timeout`: nil: none. Throws `.invalid` (a batch below 1), `.noTransport`.
+    /// Begins a drain or joins the current one, like `MessageQueue.drain`. Its result is added to `report.drains` when it ends. `batch`:
+    /// the maximum number of attempts; nil: as in the options. `timeout`: nil: none. Throws `.invalid` (a batch below 1), `.noTransport`.
     public func drain(conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil) throws(MessageQueue.Error) {
         if let batch, !(1...Int(Int32.max)).contains(batch) {
-            throw QueueError(.invalid, "batch must be 1 to \(Int32.max), or nil for the option's, got \(batch)")
+            throw QueueError(.invalid, "batch must be 1 to \(Int32.max) or nil for the default, got \(batch)")
         }
         guard transport != nil else { throw QueueError(.noTransport, "no transport is set") }
         _ = engine.scheduler.drain(conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, engine.now)
     }
 
-    /// Starts nothing more, in one conversation or at all, until `resume`.
+    /// Pauses one conversation or (nil) the whole queue until `resume`.
     public func pause(conversation: String? = nil) { _ = engine.scheduler.pause(conversation.map { Name($0) }, engine.now) }
 
     /// Ends a pause of the same scope.
     public func resume(conversation: String? = nil) { _ = engine.core.resume(conversation.map { Name($0) }, engine.now) }
 
-    // MARK: What happened
+    // MARK: Report
 
-    /// What has happened until now.
+    /// The report of the run so far.
     public var report: Report {
         let sending = engine.sendingSequences
         var statuses: [String: MessageQueue.Status] = [:]

@@ -3,49 +3,49 @@ import MsgQueue
 extension Simulation {
     /// One call of the transport.
     public struct Attempt: Sendable, Equatable {
-        /// The message's.
+        /// The id of the message.
         public let id: String
         public let conversation: String
-        /// Of this message, from 1. A number comes twice where the attempt never left (`.offline`).
+        /// The number of this attempt of the message, from 1. A number occurs twice if the first attempt was not sent (`.offline`).
         public let number: Int
         public let startedAt: VirtualTime
-        /// When the transport answered; nil: it has not, or the process ended before.
+        /// When the outcome arrived; nil: it has not, or the process ended before.
         public internal(set) var endedAt: VirtualTime?
-        /// What it answered; nil: as `endedAt`.
+        /// The outcome; nil: like `endedAt`.
         public internal(set) var outcome: MessageQueue.Outcome?
-        /// The receiver took the message.
+        /// Whether the receiver took the message.
         public let isAccepted: Bool
     }
 
-    /// What has happened in a simulation until now.
+    /// The state and the history of a simulation.
     public struct Report: Sendable, Equatable {
         public let time: VirtualTime
-        /// Every call of the transport, in the order in which they began.
+        /// Every call of the transport, in order of its beginning.
         public let attempts: [Attempt]
         /// The status of each message that is in the store, by id.
         public let statuses: [String: MessageQueue.Status]
-        /// How many messages there are by status.
+        /// The number of messages by status.
         public let counts: MessageQueue.Counts
-        /// By conversation: the ids of the messages that the receiver took, in the order in which it took each for the first time.
+        /// By conversation: the ids of the messages that the receiver took, in the order in which it first took each.
         public let accepted: [String: [String]]
-        /// Messages that the receiver took before one that was enqueued earlier in the same conversation, which it took, too.
+        /// Messages that the receiver took before an earlier message of the same conversation.
         public let overtaking: [String]
-        /// Messages that the receiver took more than once, in the order of the second time. At least once is the queue's promise: it happens
-        /// after a crash, and where an answer is lost or late. The id is the same each time.
+        /// Messages that the receiver took more than once, in the order of the second time. The queue promises delivery at least once: a
+        /// message is sent again after a crash, or if an outcome is lost or late, always under the same id.
         public let sentTwice: [String]
-        /// Messages that `enqueue` accepted, and that are neither in the store nor at the receiver, and were not removed by a call or by the
-        /// options (`exhausted`, `refused`). Empty, or a promise is broken.
+        /// Messages that `enqueue` accepted and that are neither in the store nor at the receiver, and were not removed by a call or by the
+        /// options (`exhausted`, `refused`). If it is not empty, the queue has broken its promise.
         public let lost: [String]
-        /// What the drains that ended had done, in their order.
+        /// The reports of the drains that have ended, in order.
         public let drains: [MessageQueue.Report]
-        /// Prompts of mode ask.
+        /// The number of prompts in mode ask.
         public let prompts: Int
-        /// Commits of the store so far: the numbers that `CrashPoint.write` counts by.
+        /// The number of commits of the store so far, which `CrashPoint.write` refers to.
         public let writes: Int
-        /// How often the process ended.
+        /// The number of crashes.
         public let crashes: Int
 
-        /// Attempts after which the receiver did not have the message.
+        /// The number of attempts in which the receiver did not take the message.
         public var wastedAttempts: Int { attempts.count { !$0.isAccepted } }
     }
 }

@@ -1,11 +1,11 @@
 import MsgQueue
 
-/// What will happen when; events of the same time in the order in which they were added.
+/// The scheduled events; those of the same time are in the order in which they were added.
 struct Timeline {
     enum Event {
         case action((Simulation) throws -> Void)
         case crash
-        /// `crashes`: so many had been when it was sent.
+        /// `crashes`: the number of crashes when the attempt began.
         case answer(token: UInt64, place: Int, Outcome, crashes: Int)
     }
 

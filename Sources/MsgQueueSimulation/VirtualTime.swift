@@ -1,8 +1,8 @@
-/// Time since a simulation began. The engine counts in milliseconds: fractions are cut, and a negative time is 0.
+/// The time since the simulation began. The engine counts in milliseconds: fractions are truncated, and a negative time is 0.
 public typealias VirtualTime = Duration
 
 extension Duration {
-    /// Whole milliseconds, 0 or more.
+    /// The number of whole milliseconds, at least 0.
     var wholeMilliseconds: Int64 {
         guard self > .zero else { return 0 }
         let (seconds, attoseconds) = components

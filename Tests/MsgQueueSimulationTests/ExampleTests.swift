@@ -7,12 +7,12 @@ import Testing
 @Suite struct ExampleTests {
     @Test func X10_a_host_tests_its_own_retry_policy_and_transport() throws {
         // example
-        // The host's own rules, as it gives them to its queue.
+        // The options under test.
         let delays: [Duration] = [.seconds(2), .seconds(10), .seconds(60), .seconds(300), .seconds(900)]
         var options = MessageQueue.Options(mode: .auto, backoff: .ladder(delays))
         options.jitter = 0.2
 
-        // The host's own transport; the receiver's part is a script: down for a minute, and then every tenth answer is lost.
+        // A scripted receiver: unavailable for a minute; after that every tenth reply is lost.
         func send(_ delivery: MessageQueue.Delivery, at time: VirtualTime, _ random: inout SeededGenerator) -> Simulation.Reply {
             if time < .seconds(60) { return .answer(.http(503), after: .milliseconds(200)) }
             if random.fraction() < 0.1 { return .noAnswer(accepted: true) }
@@ -33,7 +33,7 @@ import Testing
             if !report.lost.isEmpty { problems.append("seed \(seed): lost \(report.lost)") }
             if !report.overtaking.isEmpty { problems.append("seed \(seed): not in order: \(report.overtaking)") }
             if report.counts.sent != 20 { problems.append("seed \(seed): \(report.counts.failed) failed") }
-            if report.wastedAttempts > 40 { problems.append("seed \(seed): \(report.wastedAttempts) attempts in vain") }
+            if report.wastedAttempts > 40 { problems.append("seed \(seed): \(report.wastedAttempts) wasted attempts") }
         }
         print("\(problems.count) problems")
         // end of the example

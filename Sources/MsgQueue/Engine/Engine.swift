@@ -135,13 +135,13 @@ package final class Engine: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` under the lock, then `leave`. Throws if the queue is closed.
-    private func entering<T>(_ body: () throws(QueueError) -> T, leave: () -> Void) throws(QueueError) -> T {
+    /// Runs `body` under the lock, then `afterwards`. Throws if the queue is closed.
+    private func entering<T>(_ body: () throws(QueueError) -> T, afterwards: () -> Void) throws(QueueError) -> T {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
         guard context.phase == .open else { throw context.closedError }
-        defer { leave() }
+        defer { afterwards() }
         do throws(QueueError) { return try body() } catch {
             // A single failed read of a page may not be damage: read it again. This is safe because each call changes the store in its last
             // step.

@@ -6,7 +6,7 @@ final class WriteGate: @unchecked Sendable {
         /// Valid until the command has run, because its owner waits for that.
         let drafts: UnsafeBufferPointer<BorrowedDraft>
         var result: Result<[String], QueueError> = .failure(QueueError(.internal, "the command was not run"))
-        fileprivate var leads = false
+        fileprivate var isLeader = false
         /// Posted once: when the command has run, or when its owner becomes the next leader.
         fileprivate let woken = Semaphore()
 
@@ -31,11 +31,11 @@ final class WriteGate: @unchecked Sendable {
             if isGathering, waiting.count >= lastRound { gathered.signal() }
             mutex.unlock()
             command.woken.wait()
-            guard command.leads else { return }
+            guard command.isLeader else { return }
             mutex.lock()
         }
         hasLeader = true
-        linger()
+        gather()
         mutex.unlock()
 
         var round: [Command] = []
@@ -52,7 +52,7 @@ final class WriteGate: @unchecked Sendable {
         mutex.lock()
         (lastRound, lastDuration) = (round.count, duration)
         let next = waiting.first
-        next?.leads = true
+        next?.isLeader = true
         hasLeader = next != nil
         mutex.unlock()
         next?.woken.post()
@@ -61,7 +61,7 @@ final class WriteGate: @unchecked Sendable {
 
     /// The threads of the last round are likely to submit again at once. Waiting for them, for at most a quarter of a commit, lets them
     /// share this one.
-    private func linger() {
+    private func gather() {
         guard lastRound > 1, waiting.count < lastRound else { return }
         isGathering = true
         defer { isGathering = false }

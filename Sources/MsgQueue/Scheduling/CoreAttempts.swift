@@ -101,8 +101,8 @@ extension Core {
         var effects = ended(flight, outcome, timedOut: true, now, random: random)
         if scheduler.hung == Scheduler.hungCeiling {
             let text =
-                "\(Scheduler.hungCeiling) calls of the transport have not returned after their timeout; each further one occupies a slot for "
-                + "attempts"
+                "\(Scheduler.hungCeiling) calls of the transport have not returned after their timeout; each further one "
+                + "occupies a slot for attempts"
             effects.append(.notice(.log(.warning, text)))
         }
         return effects

@@ -1,7 +1,7 @@
 import MsgQueue
 
-/// What the engine does around its core, in memory and in virtual time: performs the steps and writes the changes over a simulated store.
-/// Every decision is the core's.
+/// The engine around the core, in memory and in virtual time: it performs the steps and writes the changes to a simulated store. All
+/// decisions are made by the core.
 package final class SimulatedEngine {
     package let options: Options
     package var store = SimulatedStore()
@@ -14,41 +14,41 @@ package final class SimulatedEngine {
     package var now: Moment
     package private(set) var boot: Int64 = 1
     package weak var observer: (any SimulationObserver)?
-    /// Called once an attempt is on disk; the answer comes by `answer`.
+    /// Called after the beginning of an attempt was committed; the outcome arrives by `end`.
     var transport: ((Core.Start, SimulatedMessage) -> Void)?
-    /// In 0..<1, for the jitter.
+    /// Returns numbers in 0..<1 for the jitter.
     var random: () -> Double = { 0.5 }
-    /// The transport answers in its call (false: later).
+    /// The call of the transport returns the outcome (true) or leaves the attempt pending (false).
     package var answersInCall = false
-    /// When something may happen by itself, by the monotonic clock; nil: after the next input.
+    /// When a step may be due without an input (monotonic); nil: never.
     package internal(set) var deadline: Int64?
-    /// It has something to start.
+    /// An attempt is about to start.
     package internal(set) var hasStart = false
-    /// Steps between two waits, at most.
+    /// The maximum number of steps between two waits.
     package var stepLimit = 10_000
 
-    /// Attempts that timed out, and were not answered since.
+    /// Tokens of attempts that timed out and have no outcome since.
     package internal(set) var late: Set<UInt64> = []
     var rounds: UInt32 = 0
-    /// When a queued message expires next, in wall time, or earlier.
+    /// When the next queued message expires (wall time), or an earlier time.
     package internal(set) var nextExpiry = Int64.max
 
     // MARK: Writing
 
-    /// Transactions that ended, those that a crash cut included.
+    /// The number of transactions that ended, including those interrupted by a crash.
     private(set) var writes = 0
-    /// Which of them ends the process, and whether it is on disk then.
+    /// The transactions at which the process ends; the value says whether the transaction is on disk then.
     var crashes: [Int: Bool] = [:]
-    /// The process ended: nothing goes on before `restart`.
+    /// The process has ended; nothing happens before `restart`.
     private(set) var isDown = false
-    /// In the transaction under way; their notices follow the commit.
+    /// The facts of the open transaction; their notices follow its commit.
     private var staged: [Fact] = []
 
     // MARK: A store in trouble
 
     package var storeIsBroken = false
     package private(set) var unsaved: [Fact] = []
-    package private(set) var storageUntil: Int64 = 0
+    package private(set) var storageRetryAt: Int64 = 0
     private var storageDelay: Int64 = 0
 
     package init(_ options: Options, at now: Moment) {
@@ -57,7 +57,7 @@ package final class SimulatedEngine {
         core = Core(options, Opening(boot: 1, moment: now), firstToken: 1, openedAt: now.wall)
     }
 
-    /// A copy of the engine, its store and its clock, without observer and transport: to try what would happen.
+    /// Returns a copy of the engine, its store and its clock, without observer and transport, to try what happens next.
     package func copy() -> SimulatedEngine {
         let other = SimulatedEngine(options, at: now)
         (other.store, other.core, other.boot) = (store, core, boot)
@@ -70,12 +70,12 @@ package final class SimulatedEngine {
         return other
     }
 
-    /// Attempts that wait for an answer, oldest first.
+    /// The attempts without an outcome, oldest first.
     package var flights: [Flight] {
         scheduler.flights.values.filter { !$0.isEnded }.sorted { $0.token < $1.token }
     }
 
-    /// Messages that count as being sent.
+    /// The sequences of messages that count as `sending`.
     package var sendingSequences: Set<Int64> {
         Set(scheduler.flights.values.filter { !$0.isEnded }.map(\.sequence)).union(unsaved.filter(\.isOutcome).map(\.sequence))
     }
@@ -86,20 +86,20 @@ package final class SimulatedEngine {
         for effect in effects {
             switch effect {
             case .record(let fact):
-                for change in fact.changes { try show(change) }
+                for change in fact.changes { try notifyObserver(change) }
                 record(fact)
-            case .notice(let notice): follow(notice)
+            case .notice(let notice): handle(notice)
             }
         }
     }
 
-    private func show(_ change: Change) throws {
+    private func notifyObserver(_ change: Change) throws {
         switch change {
         case .endAttempt(let row, let resolution):
-            guard let message = store[row.sequence] else { throw Violation("message \(row.sequence) ended and is not there") }
+            guard let message = store[row.sequence] else { throw Violation("the attempt of the missing message \(row.sequence) ended") }
             try observer?.ends(message, resolution)
         case .expire(let sequence, _, _):
-            guard let message = store[sequence] else { throw Violation("message \(sequence) expired and is not there") }
+            guard let message = store[sequence] else { throw Violation("the missing message \(sequence) expired") }
             try observer?.expires(message)
         case .endUnreachable(let row, let resolution): observer?.endedUnreachable(row.sequence, resolution)
         case .markDamaged(let sequence): throw Violation("message \(sequence) is damaged")
@@ -107,27 +107,27 @@ package final class SimulatedEngine {
         }
     }
 
-    func follow(_ notice: Notice) {
+    func handle(_ notice: Notice) {
         switch notice {
         case .failuresChanged(let conversation): refreshBlock(conversation)
         case .event(.paused(_, true, _)): observer?.pauses()
-        case .endedUnreachable(let row, let resolution, let moment): follow(core.endedUnreachable(row, resolution, moment))
+        case .endedUnreachable(let row, let resolution, let moment): handle(core.endedUnreachable(row, resolution, moment))
         case .expires(let time): expect(expiry: time)
         case .event, .countsChanged, .progress, .historyGrew, .damaged, .log: break
         }
     }
 
-    /// A queued message expires then (wall time; 0: never).
+    /// Notes that a queued message expires at this wall time; 0: never.
     func expect(expiry: Int64) {
         if expiry != 0 { nextExpiry = min(nextExpiry, expiry) }
     }
 
-    /// Of effects that nothing is written for.
-    func follow(_ effects: [Effect]) {
-        for effect in effects { if case .notice(let notice) = effect { follow(notice) } }
+    /// Handles effects that contain only notices.
+    func handle(_ effects: [Effect]) {
+        for effect in effects { if case .notice(let notice) = effect { handle(notice) } }
     }
 
-    /// Where a message that failed for good blocks its conversation.
+    /// Updates the message that blocks the conversation, with the option `final_failure = block`.
     func refreshBlock(_ conversation: Name) {
         guard options.finalFailure == .block else { return }
         scheduler.block(conversation, at: store.firstFailed(in: conversation), now)
@@ -135,20 +135,20 @@ package final class SimulatedEngine {
 
     // MARK: Transactions
 
-    /// In the transaction under way; `commit` ends it.
+    /// Writes a fact into the open transaction; `commit` ends it.
     private func record(_ fact: Fact) {
         for change in fact.changes { store.apply(change) }
         staged.append(fact)
-        if storeIsBroken { giveUp() }
+        if storeIsBroken { rollBack() }
     }
 
-    /// False when the store does not take it, or the process ends with it.
+    /// Commits. Returns false if the store rejects the transaction or the process ends at it.
     @discardableResult
     package func commit() -> Bool {
         guard !isDown else { return false }
         guard store.isInTransaction else { return true }
         guard !storeIsBroken else {
-            giveUp()
+            rollBack()
             return false
         }
         writes += 1
@@ -160,12 +160,12 @@ package final class SimulatedEngine {
         store.commit()
         let facts = staged
         staged = []
-        for fact in facts { for notice in fact.notices { follow(notice) } }
+        for fact in facts { for notice in fact.notices { handle(notice) } }
         return true
     }
 
-    /// Rolls back; the facts are kept and written later.
-    private func giveUp() {
+    /// Rolls back. The facts are kept and written later.
+    private func rollBack() {
         store.rollback()
         unsaved += staged
         staged = []
@@ -174,54 +174,54 @@ package final class SimulatedEngine {
 
     func storageTrouble() {
         storageDelay = min(max(storageDelay * 2, 250), 60_000)
-        storageUntil = now.mono + storageDelay
-        scheduler.storageFailed(until: storageUntil)
+        storageRetryAt = now.mono + storageDelay
+        scheduler.storageFailed(until: storageRetryAt)
     }
 
     func saveUnsaved() {
-        guard storageDelay > 0, now.mono >= storageUntil else { return }
+        guard storageDelay > 0, now.mono >= storageRetryAt else { return }
         guard !storeIsBroken else {
             if !unsaved.isEmpty { storageTrouble() }
             return
         }
         let facts = unsaved
         unsaved = []
-        (storageDelay, storageUntil) = (0, 0)
+        (storageDelay, storageRetryAt) = (0, 0)
         for fact in facts { record(fact) }
         guard commit() else { return }
         observer?.storeRecovered()
         scheduler.storageRecovered(now)
     }
 
-    // MARK: The process ends
+    // MARK: Crashes
 
-    /// At once: what is not committed is lost.
+    /// Ends the process at once; the open transaction is lost.
     func crash() {
         store.rollback()
         isDown = true
     }
 
-    /// The machine is switched off for so many milliseconds by the wall clock, which may have been set meanwhile.
+    /// Switches the machine off for a number of milliseconds of the wall clock, which may have been set meanwhile.
     package func reboot(after milliseconds: Int64) {
         crash()
         now = Moment(wall: now.wall + milliseconds, mono: 1_000)
         boot += 1
     }
 
-    /// Another process opens the store. False: it ends while it recovers what the last one left.
+    /// Opens the store in another process. Returns false if that ends while it recovers.
     @discardableResult
     package func restart() -> Bool {
         store.rollback()
         isDown = false
-        (late, unsaved, staged, storageUntil, storageDelay) = ([], [], [], 0, 0)
+        (late, unsaved, staged, storageRetryAt, storageDelay) = ([], [], [], 0, 0)
         storeIsBroken = false
-        for message in store.all.filter({ $0.cut != nil }) {
-            guard let cut = message.cut else { continue }
+        for message in store.all.filter({ $0.interrupted != nil }) {
+            guard let interrupted = message.interrupted else { continue }
             store.end(
                 message.sequence,
                 OutcomeRule.recover(
-                    number: cut.number, startedAt: cut.startedAt, of: message.progress, holdInterrupted: options.holdInterrupted,
-                    maxRetries: options.maxRetries))
+                    number: interrupted.number, startedAt: interrupted.startedAt, of: message.progress,
+                    holdInterrupted: options.holdInterrupted, maxRetries: options.maxRetries))
         }
         guard commit() else { return false }
         nextExpiry = 0

@@ -1,18 +1,18 @@
 import MsgQueue
 
-/// What a host and a receiver do to a simulated engine. A change that returns nil or false was not made: the store would not take it, or the
+/// The inputs of the host and of the receiver. A result of nil or false means that nothing was changed: the store rejected the write or the
 /// process ended.
 extension SimulatedEngine {
-    // MARK: Messages in
+    // MARK: Inserting
 
-    /// A message to be enqueued.
+    /// A message to enqueue.
     struct Entry {
         var conversation: Name
         var id: (_ sequence: Int64) -> String = { "m\($0)" }
         var change: (inout SimulatedMessage) -> Void = { _ in }
     }
 
-    /// Enqueues in one commit, and says of each whether it goes at once.
+    /// Enqueues messages in one commit; `isDirect` says whether a message is sent directly.
     func enqueue(_ entries: [Entry]) -> [(message: SimulatedMessage, isDirect: Bool)]? {
         guard isReady() else { return nil }
         let messages = entries.map { store.insert($0.conversation, id: $0.id, $0.change) }
@@ -35,7 +35,7 @@ extension SimulatedEngine {
         enqueue(conversations.map { Entry(conversation: $0, change: change) })
     }
 
-    /// Puts a message on disk that the scheduler does not know: as before a start.
+    /// Stores a message without an input to the scheduler, as if it had been there at the start.
     package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         _ = store.insert(conversation, change)
         store.commit()
@@ -46,7 +46,7 @@ extension SimulatedEngine {
         return store.count(of: message.conversation) - sending <= own
     }
 
-    /// What was recorded is committed before anything else is written.
+    /// Commits recorded facts, which must precede other writes. Returns false if the store rejects writes.
     private func isReady() -> Bool {
         guard commit() else { return false }
         guard storeIsBroken else { return true }
@@ -56,32 +56,32 @@ extension SimulatedEngine {
 
     // MARK: One message
 
-    package enum Wish {
+    package enum RequestResult {
         /// An attempt is made as soon as its conversation is free.
-        case taken
-        /// It ended at once, without an attempt.
+        case accepted
+        /// The request ended at once, without an attempt.
         case ended(Resolution)
     }
 
-    /// Throws as `retry` and `sendNow` do; nil: not done.
-    package func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) throws(QueueError) -> Wish? {
+    /// Throws the errors of `retry` and `sendNow`. Returns nil if nothing was changed.
+    package func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) throws(QueueError) -> RequestResult? {
         guard commit() else { return nil }
         let message = try find(sequence, action)
-        guard let resolution = try core.force(message.row, hand, now) else { return .taken }
+        guard let resolution = try core.force(message.row, hand, now) else { return .accepted }
         store.apply(.endUnreachable(message.row, resolution))
         guard commit() else { return nil }
         observer?.endedUnreachable(sequence, resolution)
-        follow(.endedUnreachable(message.row, resolution, now))
+        handle(.endedUnreachable(message.row, resolution, now))
         return .ended(resolution)
     }
 
     private func find(_ sequence: Int64, _ action: UserAction) throws(QueueError) -> SimulatedMessage {
-        guard let message = store[sequence] else { throw QueueError(.notFound, "there is no message \(sequence)") }
+        guard let message = store[sequence] else { throw QueueError(.notFound, "message not found: \(sequence)") }
         try StatusRule.check(action, on: sendingSequences.contains(sequence) ? .sending : message.progress.status)
         return message
     }
 
-    /// Puts what failed back, of one conversation or of all; their sequences.
+    /// Puts the failed messages of one conversation or of all back. Returns their sequences.
     package func retryAll(_ conversation: Name?) -> [Int64] {
         guard scheduler.hasTransport, scheduler.network.isOnline || options.mode == .auto, isReady() else { return [] }
         let sending = sendingSequences
@@ -105,7 +105,7 @@ extension SimulatedEngine {
         return failed.map(\.sequence)
     }
 
-    /// False: not done.
+    /// Returns false if nothing was changed.
     package func delete(_ sequence: Int64) throws(QueueError) -> Bool {
         let message = try find(sequence, .delete)
         guard isReady() else { return false }
@@ -116,13 +116,13 @@ extension SimulatedEngine {
         return true
     }
 
-    /// The sequences of what was removed at once; nil: not done.
+    /// Returns the sequences of the messages deleted at once; nil: nothing was changed.
     package func clear(_ conversation: Name?) -> [Int64]? {
         guard isReady() else { return nil }
         let open = flights.filter { conversation == nil || $0.conversation == conversation }
         for flight in open { store.update(flight.sequence) { $0.progress.doomed = true } }
         let removed = store.all.filter { message in
-            (conversation == nil || message.conversation == conversation) && message.cut == nil
+            (conversation == nil || message.conversation == conversation) && message.interrupted == nil
                 && (message.progress.status == .queued || message.progress.status == .failed)
         }.map(\.sequence)
         for sequence in removed { store.delete(sequence) }
@@ -133,26 +133,26 @@ extension SimulatedEngine {
         return removed
     }
 
-    // MARK: Answers
+    // MARK: Outcomes
 
-    /// What an outcome makes of its message.
+    /// Ends an attempt with an outcome.
     package func end(_ flight: Flight, _ outcome: Outcome) throws {
-        guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) vanished while it was sent") }
+        guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) was deleted while in flight") }
         try perform(core.ended(flight, outcome, now, random: random()))
     }
 
-    /// An answer after the time-out. False: it changes nothing.
+    /// Handles an outcome after the timeout. Returns false if it has no effect.
     package func answerLate(_ token: UInt64, _ outcome: Outcome) -> Bool {
         guard isReady(), unsaved.isEmpty, late.remove(token) != nil, let flight = core.lateFlight(token),
             let message = store[flight.sequence], let progress = core.lateSuccess(token, outcome, message.row, now)
         else { return false }
         store.update(flight.sequence) { $0.progress = progress }
         guard commit() else { return false }
-        follow(core.lateSuccessSaved(token, message.row, now))
+        handle(core.lateSuccessSaved(token, message.row, now))
         return true
     }
 
-    /// Expires what waits without anything that would look at it, as the engine's maintenance does.
+    /// Expires queued messages whose time has passed, like the engine's maintenance.
     package func expireOverdue() throws {
         guard now.wall >= nextExpiry, isReady() else { return }
         let sending = sendingSequences

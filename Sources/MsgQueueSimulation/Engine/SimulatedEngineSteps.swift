@@ -1,40 +1,40 @@
 import MsgQueue
 
 extension SimulatedEngine {
-    /// Performs steps until there is nothing to do, or more than `starts` attempts to start. How many were started.
+    /// Performs steps until none is due, or until `starts` attempts were started. Returns how many were started.
     @discardableResult
-    package func settle(starts most: Int = .max) throws -> Int {
-        var begun = 0
+    package func runDueSteps(starts most: Int = .max) throws -> Int {
+        var started = 0
         for _ in 0..<stepLimit {
-            guard !isDown else { return begun }
+            guard !isDown else { return started }
             saveUnsaved()
-            observer?.looks()
+            observer?.willStep()
             let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
             let step = scheduler.next(now, queued: Int64(store.queued.count), inSession: inSession)
             switch step {
             case .start(let conversation, let sequence, let hand):
                 hasStart = true
-                guard begun < most else {
+                guard started < most else {
                     commit()
-                    return begun
+                    return started
                 }
-                if try begin(conversation, sequence, hand) { begun += 1 }
+                if try begin(conversation, sequence, hand) { started += 1 }
             case .wait(let until):
-                // What follows the commit may be something to do.
+                // A notice after the commit may make a step due.
                 if store.isInTransaction {
                     commit()
                     continue
                 }
                 (hasStart, deadline) = (false, until)
                 try observer?.waits(until: until)
-                return begun
+                return started
             default: try perform(step)
             }
         }
-        throw Violation("\(stepLimit) steps without a wait")
+        throw Violation("more than \(stepLimit) steps without a wait")
     }
 
-    /// All but starting and waiting.
+    /// Performs a step other than `start` and `wait`.
     private func perform(_ step: Step) throws {
         switch step {
         case .start, .wait: break
@@ -78,7 +78,7 @@ extension SimulatedEngine {
             try perform(effects)
             return false
         case .start(let start):
-            guard let message else { throw Violation("message \(sequence) is started and is not there") }
+            guard let message else { throw Violation("an attempt of the missing message \(sequence) started") }
             if !storeIsBroken { try observer?.starts(message, conversation, hand) }
             for change in start.changes { store.apply(change) }
             guard commit() else { return false }
@@ -90,7 +90,7 @@ extension SimulatedEngine {
     }
 
     private func timeOut(_ token: UInt64) throws {
-        guard let flight = scheduler.flights[token] else { throw Violation("no attempt \(token) can time out") }
+        guard let flight = scheduler.flights[token] else { throw Violation("the unknown attempt \(token) timed out") }
         guard flight.deadline <= now.mono, !flight.isEnded else { throw Violation("attempt \(token) timed out too early") }
         try observer?.timesOut(flight)
         late.insert(token)
@@ -113,7 +113,7 @@ extension SimulatedEngine {
     }
 }
 
-/// A promise that a simulation saw broken.
+/// A violated rule of the engine.
 package struct Violation: Error, CustomStringConvertible {
     package let description: String
     package init(_ description: String) { self.description = description }

@@ -13,8 +13,8 @@ package struct SimulatedMessage {
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
-    /// An attempt that is on disk and not ended there.
-    package var cut: (number: UInt32, startedAt: Int64)?
+    /// The attempt whose beginning is stored, but not its end.
+    package var interrupted: (number: UInt32, startedAt: Int64)?
 
     init(sequence: Int64, id: String, conversation: Name) {
         self.sequence = sequence
@@ -22,10 +22,10 @@ package struct SimulatedMessage {
         self.conversation = conversation
     }
 
-    /// Nothing but its retries can hold it back.
+    /// Only a retry can defer it.
     package var isPlain: Bool { notBefore == 0 && !unmeteredOnly }
 
-    /// As the engine's store would read it, without its body.
+    /// The row as the engine's store would return it, without its body.
     package var row: Row {
         Row(
             sequence: sequence, id: id, conversation: conversation, createdAt: createdAt, notBefore: notBefore, expiresAt: expiresAt,

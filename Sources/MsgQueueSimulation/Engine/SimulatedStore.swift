@@ -1,6 +1,6 @@
 import MsgQueue
 
-/// The store of a simulation: as on disk, where a message that is being sent counts as queued.
+/// The store of a simulation. As in the real store, a message in flight has the status `queued`.
 ///
 /// Changes belong to one transaction until `commit` or `rollback`.
 package struct SimulatedStore {
@@ -8,13 +8,13 @@ package struct SimulatedStore {
     private var sequences: [String: Int64] = [:]
     private var order: [Int64] = []
     package private(set) var lanes: [Name: [Int64]] = [:]
-    /// Of all unsent messages.
+    /// The counts of all messages.
     private(set) var totals = Counts()
     private var nextSequence: Int64 = 1
-    /// A receiver asked the whole queue to wait.
+    /// A receiver's request that the whole queue wait.
     package private(set) var hold: Due?
 
-    /// What the transaction under way replaced, oldest first.
+    /// The previous values of the messages changed by the open transaction, oldest first.
     private var replaced: [(sequence: Int64, message: SimulatedMessage?)] = []
     private var before: (nextSequence: Int64, hold: Due?)?
 
@@ -27,7 +27,7 @@ package struct SimulatedStore {
     subscript(id: String) -> SimulatedMessage? { sequences[id].flatMap { messages[$0] } }
 
     package var all: some Collection<SimulatedMessage> { messages.values }
-    /// In order.
+    /// In order of sequence.
     package var queued: [Int64] { order }
 
     package func firstFailed(in conversation: Name) -> Int64? {
@@ -48,7 +48,7 @@ package struct SimulatedStore {
 
     // MARK: Changes
 
-    /// `id`: nil for one made of the sequence number.
+    /// Inserts a message. `id` returns its id, by default one made of the sequence.
     mutating func insert(
         _ conversation: Name, id: (_ sequence: Int64) -> String = { "m\($0)" }, _ change: (inout SimulatedMessage) -> Void = { _ in }
     ) -> SimulatedMessage {
@@ -68,11 +68,11 @@ package struct SimulatedStore {
 
     mutating func delete(_ sequence: Int64) { set(sequence, nil) }
 
-    /// As the engine's store writes it.
+    /// Applies a change like the engine's store.
     mutating func apply(_ change: Change) {
         switch change {
         case .requeue(let row, let progress): update(row.sequence) { $0.progress = progress }
-        case .beginAttempt(let sequence, let number, let startedAt): update(sequence) { $0.cut = (number, startedAt) }
+        case .beginAttempt(let sequence, let number, let startedAt): update(sequence) { $0.interrupted = (number, startedAt) }
         case .endAttempt(let row, let resolution): end(row.sequence, resolution)
         case .hold(let due):
             begin()
@@ -90,7 +90,7 @@ package struct SimulatedStore {
         case .discarded, .deleted: delete(sequence)
         case .sent, .queued, .failed:
             update(sequence) { message in
-                message.cut = nil
+                message.interrupted = nil
                 message.progress = resolution.progress
             }
         }
@@ -147,7 +147,7 @@ package struct SimulatedStore {
         if !lane.isEmpty { lanes[message.conversation] = lane }
     }
 
-    /// The first place whose number is not below this one.
+    /// Returns the first index whose number is at least `sequence`.
     private static func place(_ sequence: Int64, in numbers: [Int64]) -> Int {
         var (low, high) = (0, numbers.count)
         while low < high {

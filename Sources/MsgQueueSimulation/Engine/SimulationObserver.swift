@@ -1,8 +1,8 @@
 import MsgQueue
 
-/// Is shown each step of a simulated engine before the step is performed; what it throws ends the run.
+/// Observes each step of a simulated engine before it is performed. A thrown error ends the run.
 package protocol SimulationObserver: AnyObject {
-    func looks()
+    func willStep()
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws
     func timesOut(_ flight: Flight) throws
     func ends(_ message: SimulatedMessage, _ resolution: Resolution) throws
@@ -11,7 +11,7 @@ package protocol SimulationObserver: AnyObject {
     func endsUnreachable(_ sequence: Int64, _ hand: Hand) throws
     func endedUnreachable(_ sequence: Int64, _ resolution: Resolution)
     func finishes(_ report: Report) throws
-    /// Another drain, which waited for the end of the one before, begins.
+    /// The next requested drain begins.
     func beginsNextDrain()
     func raisesPrompt() throws
     func withdrawsPrompt() throws
@@ -23,7 +23,7 @@ package protocol SimulationObserver: AnyObject {
 }
 
 extension SimulationObserver {
-    package func looks() {}
+    package func willStep() {}
     package func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) {}
     package func timesOut(_ flight: Flight) {}
     package func ends(_ message: SimulatedMessage, _ resolution: Resolution) {}

@@ -246,7 +246,7 @@ struct RandomHost {
             throw Violation("\(asked) drains, \(simulation.reports.count) reports")
         }
         for message in simulation.store.all {
-            guard message.cut == nil, message.progress.status != .sending else {
+            guard message.interrupted == nil, message.progress.status != .sending else {
                 throw Violation("message \(message.sequence) has no status")
             }
         }

@@ -61,7 +61,7 @@ final class Simulation: SimulationObserver {
         set { engine.stepLimit = newValue }
     }
     var storeIsBroken: Bool { engine.storeIsBroken }
-    var storageUntil: Int64 { engine.storageUntil }
+    var storageUntil: Int64 { engine.storageRetryAt }
     var deadline: Int64? { engine.deadline }
     var hasStart: Bool { engine.hasStart }
     var late: Set<UInt64> { engine.late }
@@ -70,7 +70,7 @@ final class Simulation: SimulationObserver {
 
     /// Performs steps until there is nothing to do, or more than `starts` attempts to start. How many were started.
     @discardableResult
-    func settle(starts most: Int = .max) throws -> Int { try engine.settle(starts: most) }
+    func settle(starts most: Int = .max) throws -> Int { try engine.runDueSteps(starts: most) }
 
     // MARK: Looking
 
@@ -112,7 +112,7 @@ final class Simulation: SimulationObserver {
 
     // MARK: What the engine shows
 
-    func looks() { judge.look(now) }
+    func willStep() { judge.look(now) }
 
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws {
         try judge.starts(message, conversation, hand, self)

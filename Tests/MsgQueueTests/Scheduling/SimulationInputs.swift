@@ -35,7 +35,7 @@ extension Simulation {
         do throws(QueueError) {
             guard let wish = try engine.force(sequence, action, hand) else { return .storage }
             note(.forced(sequence, hand))
-            if case .taken = wish { judge.forced[sequence] = hand }
+            if case .accepted = wish { judge.forced[sequence] = hand }
             return nil
         } catch { return error.code }
     }

@@ -2,12 +2,12 @@ import CMsgQueue
 import Glibc
 import MsgQueue
 
-/// Words as C strings that live for ever: made once, by number.
-private func table<T: CaseIterable & RawRepresentable>(_ type: T.Type, _ word: (T) -> String) -> [UnsafePointer<CChar>?]
+/// Returns texts as C strings with static lifetime, by number.
+private func table<T: CaseIterable & RawRepresentable>(_ type: T.Type, _ text: (T) -> String) -> [UnsafePointer<CChar>?]
 where T.RawValue == Int32 {
-    var words: [UnsafePointer<CChar>?] = []
-    for value in T.allCases { words.append(strdup(word(value)).map { UnsafePointer($0) }) }
-    return words
+    var texts: [UnsafePointer<CChar>?] = []
+    for value in T.allCases { texts.append(strdup(text(value)).map { UnsafePointer($0) }) }
+    return texts
 }
 
 nonisolated(unsafe) private let labels = table(MessageStatus.self, Words.label)
@@ -16,24 +16,24 @@ nonisolated(unsafe) private let failures = table(FailureKind.self, Words.failure
 nonisolated(unsafe) private let connectivities = table(Connectivity.self, Words.label)
 nonisolated(unsafe) private let empty = strdup("").map { UnsafePointer($0) }
 
-/// The word with this number; "" for a number that is none.
-private func word(_ words: [UnsafePointer<CChar>?], _ number: UInt32) -> UnsafePointer<CChar>? {
+/// Returns the text with this number; "" for an invalid number.
+private func text(_ texts: [UnsafePointer<CChar>?], _ number: UInt32) -> UnsafePointer<CChar>? {
     let index = Int(number)
-    return words.indices.contains(index) ? words[index] : empty
+    return texts.indices.contains(index) ? texts[index] : empty
 }
 
 @_cdecl("msgq_status_label") @implementation
-public func msgq_status_label(_ status: msgq_status) -> UnsafePointer<CChar>! { word(labels, status.rawValue) }
+public func msgq_status_label(_ status: msgq_status) -> UnsafePointer<CChar>! { text(labels, status.rawValue) }
 
 @_cdecl("msgq_status_icon") @implementation
-public func msgq_status_icon(_ status: msgq_status) -> UnsafePointer<CChar>! { word(icons, status.rawValue) }
+public func msgq_status_icon(_ status: msgq_status) -> UnsafePointer<CChar>! { text(icons, status.rawValue) }
 
 @_cdecl("msgq_failure_text") @implementation
-public func msgq_failure_text(_ kind: msgq_failure_kind) -> UnsafePointer<CChar>! { word(failures, kind.rawValue) }
+public func msgq_failure_text(_ kind: msgq_failure_kind) -> UnsafePointer<CChar>! { text(failures, kind.rawValue) }
 
 @_cdecl("msgq_connectivity_label") @implementation
 public func msgq_connectivity_label(_ connectivity: msgq_connectivity) -> UnsafePointer<CChar>! {
-    word(connectivities, connectivity.rawValue)
+    text(connectivities, connectivity.rawValue)
 }
 
 @_cdecl("msgq_banner") @implementation
@@ -42,7 +42,7 @@ public func msgq_banner(
 ) -> msgq_result {
     give(out) { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        return try engine.banner(try conversation.map { pointer throws(QueueError) in try name(pointer, "the conversation") })
+        return try engine.banner(try conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") })
     }
 }
 
@@ -51,7 +51,7 @@ public func msgq_relative_time(_ then_ms: Int64, _ now_ms: Int64, _ out: UnsafeM
     status { () throws(QueueError) in
         let out = try require(out, "out")
         let text = Words.relativeTime(then_ms, now: now_ms)
-        guard size > text.utf8.count else { throw QueueError(.tooLarge, "\(size) bytes are not enough for \(text.utf8.count + 1)") }
+        guard size > text.utf8.count else { throw QueueError(.tooLarge, "size must be at least \(text.utf8.count + 1), got \(size)") }
         text.withCString { _ = memcpy(out, $0, text.utf8.count + 1) }
     }
 }
