@@ -12,6 +12,8 @@ package struct Wait: Sendable, Equatable {
     package var count: Int64?
     /// Of a single message: others go first, and a run of the queue may end before it.
     package var isInTurn = false
+    /// Of a single message with the reason `.sending`: the attempt has ended, but the transport's call has not returned.
+    package var isEnding = false
 }
 
 extension Words {
@@ -21,7 +23,7 @@ extension Words {
         switch wait.reason {
         case .done: "There is nothing to wait for."
         case .next: "It is next."
-        case .sending: "It is being sent right now."
+        case .sending: wait.isEnding ? "Waiting for the last attempt to end." : "It is being sent right now."
         case .failed: "It could not be sent. You can retry, change or delete it."
         case .behind: "Another message of this conversation goes first."
         case .blocked: blocked

@@ -31,6 +31,7 @@ package struct Explainer<Queue: QueuedMessages> {
         var reason: Explanation.Reason
         var until: Int64 = 0
         var holder: Int64?
+        var isEnding = false
 
         var isTimed: Bool { reason.isTimed }
     }
@@ -73,8 +74,8 @@ package struct Explainer<Queue: QueuedMessages> {
 
     private func cause(_ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Cause {
         let flight = scheduler.flights.values.first { $0.conversation == conversation }
-        // The attempt timed out, but its call has not returned.
-        if flight?.sequence == head.sequence { return Cause(reason: .sending) }
+        // The attempt timed out or has an outcome, but its call has not returned.
+        if flight?.sequence == head.sequence { return Cause(reason: .sending, isEnding: true) }
         let holder: Int64?
         if let flight { holder = flight.sequence } else { holder = try firstHolder(head, conversation, scheduler, now) }
         let (reason, until) = scheduler.explain(head, conversation, holder: holder, now)
@@ -113,7 +114,7 @@ package struct Explainer<Queue: QueuedMessages> {
         let isInTurn = try !isWithinBatch(head, scheduler)
         guard cause.isTimed else {
             let after = cause.reason == .storage ? scheduler.afterStorage(head, conversation) : .next
-            return Wait(reason: cause.reason, until: cause.until, after: after, isInTurn: isInTurn)
+            return Wait(reason: cause.reason, until: cause.until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
         }
         var cause = cause
         for _ in 0..<Self.longestChain {
