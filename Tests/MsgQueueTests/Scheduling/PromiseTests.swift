@@ -97,7 +97,7 @@ import Testing
         case 94..<96: simulation.setBackground(true)
         case 96..<98: simulation.setBackground(false)
         case 98: if let hung = simulation.hanging.first { simulation.comeBack(hung.token, random.pick([nil, .sent])) }
-        default: simulation.scheduler.limit(until: simulation.now.mono + random.int64(1...3_000), simulation.now)
+        default: simulation.scheduler.hold(until: simulation.now.mono + random.int64(1...3_000), simulation.now)
         }
     }
 
