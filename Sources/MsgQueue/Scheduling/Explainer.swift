@@ -95,6 +95,8 @@ package struct Explainer<Queue: QueuedMessages> {
             let page = try queue.queued(in: conversation, after: after, limit: 64)
             for other in page {
                 if other.sequence >= head.sequence { return nil }
+                // A message that expires until then is gone, unless it blocks the conversation.
+                if other.hasExpired(now), !other.hasExpired(self.now), !scheduler.blocksOnFailure { continue }
                 if scheduler.holds(other, now) { return other.sequence }
             }
             guard page.count == 64, let last = page.last else { return nil }

@@ -115,13 +115,18 @@ import Testing
         #expect(simulation.text(of: 1) == "It will be sent the next time the queue runs, in 9 s at the earliest.")
     }
 
-    @Test func X1_an_expired_message_blocks_those_behind_it() throws {
-        let simulation = Simulation(.auto) { $0.finalFailure = .block }
-        let wall = simulation.now.wall
-        simulation.enqueue("a") { ($0.notBefore, $0.expiresAt, $0.unmeteredOnly) = (wall + 1_000, wall + 2_000, true) }
-        simulation.setNetwork(.online, metered: true)
-        simulation.enqueue("a") { $0.notBefore = wall + 5_000 }
-        try simulation.settle()
-        #expect(simulation.text(of: 2) == "Another message of this conversation goes first. This one is sent in 5 s at the earliest.")
+    @Test func X1_a_message_that_expires_blocks_those_behind_it_only_by_option() throws {
+        for (rule, text) in [
+            (FinalFailure.block, "Another message of this conversation goes first. This one is sent in 5 s at the earliest."),
+            (.stepAside, "It is scheduled to be sent in 5 s."),
+        ] {
+            let simulation = Simulation(.auto) { $0.finalFailure = rule }
+            let wall = simulation.now.wall
+            simulation.setNetwork(.online, metered: true)
+            simulation.enqueue("a") { ($0.expiresAt, $0.unmeteredOnly) = (wall + 2_000, true) }
+            simulation.enqueue("a") { $0.notBefore = wall + 5_000 }
+            try simulation.settle()
+            #expect(simulation.text(of: 2) == text)
+        }
     }
 }
