@@ -66,7 +66,7 @@ package final class SimulatedEngine {
         (other.late, other.rounds, other.nextExpiry) = (late, rounds, nextExpiry)
         (other.writes, other.crashes, other.isDown, other.staged) = (writes, crashes, isDown, staged)
         (other.storeIsBroken, other.unsaved) = (storeIsBroken, unsaved)
-        (other.storageUntil, other.storageDelay) = (storageUntil, storageDelay)
+        (other.storageRetryAt, other.storageDelay) = (storageRetryAt, storageDelay)
         return other
     }
 

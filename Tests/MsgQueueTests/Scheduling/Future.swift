@@ -26,7 +26,7 @@ final class Future: SimulationObserver {
     func settle() throws {
         for _ in 0..<1_000 {
             try engine.expireOverdue()
-            try engine.settle()
+            try engine.runDueSteps()
             guard let flight = engine.flights.first(where: { !before.contains($0.token) }) else { return }
             try engine.end(flight, .sent)
         }
