@@ -119,9 +119,9 @@ public func msgq_drain_async(
             try Structs.read(pointer, "msgq_drain_options", over: defaultDrainOptions)
         }
         try engine.drain(try scope(given), batch: Int(given?.batch ?? 0), timeout: timeout(given?.timeout_ms ?? -1)) { result in
-            guard let done, case .success(let result) = result else { return }
-            var report = msgq_report(result)
-            done(host.pointer, &report)
+            guard let done, case .success(let report) = result else { return }
+            var finished = msgq_report(report)
+            done(host.pointer, &finished)
         }
     }
 }
