@@ -6,6 +6,8 @@ package struct Wait: Sendable, Equatable {
     /// The reason that follows: `.next`: the message is sent then; `.trigger`: at the next trigger; `.person`: after a drain; `.expired`:
     /// the message expires before `until`. Of a single message also `.behind`, `.blocked` and `.metered`.
     package var after: Explanation.Reason = .next
+    /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: none.
+    package var earliest: Int64 = 0
     /// When the message expires, if `after` is `.expired`; in milliseconds since 1970.
     package var expiresAt: Int64 = 0
     /// The number of messages that have this reason; nil: unknown, or more than one run of the queue sends.
@@ -25,7 +27,7 @@ extension Words {
         case .next: "It is next."
         case .sending: wait.isEnding ? "Waiting for the last attempt to end." : "It is being sent right now."
         case .failed: "It could not be sent. You can retry, change or delete it."
-        case .behind: "Another message of this conversation goes first."
+        case .behind: behind
         case .blocked: blocked
         case .retrying: "The last attempt failed. " + followUp(wait, now, "It is tried again in \(time(wait, now)).", again: " again")
         case .scheduled: followUp(wait, now, "It is scheduled to be sent in \(time(wait, now)).")
@@ -51,13 +53,17 @@ extension Words {
     private static func followUp(_ wait: Wait, _ now: Int64, _ sent: String, again: String = "") -> String {
         switch wait.after {
         case .next: sent
-        case .trigger: "\(atNextRun(wait)), in \(time(wait, now)) at the earliest."
-        case .behind: "Another message of this conversation goes first. This one is sent in \(time(wait, now)) at the earliest."
+        case .trigger: "\(atNextRun(wait))\(earliest(wait, now).map { ", \($0)" } ?? "")."
+        case .behind: behind + (earliest(wait, now).map { " This one is sent \($0)." } ?? "")
         case .blocked: blocked
-        case .metered: "\(metered) It is sent in \(time(wait, now)) at the earliest."
+        case .metered: metered + (earliest(wait, now).map { " It is sent \($0)." } ?? "")
         case .expired: "It expires in \(interval(wait.expiresAt.subtractingClamped(now))), before it can be sent\(again)."
         default: "It will be ready to send\(again) in \(time(wait, now))."
         }
+    }
+
+    private static func earliest(_ wait: Wait, _ now: Int64) -> String? {
+        wait.earliest > now ? "in \(interval(wait.earliest.subtractingClamped(now))) at the earliest" : nil
     }
 
     private static func atNextRun(_ wait: Wait) -> String {
@@ -74,6 +80,7 @@ extension Words {
     static let noTransport = "Sending is not set up yet."
     static let readOnly = "The store is open for reading only. Nothing is sent from it."
     static let confirmation = "Waiting for your confirmation."
+    private static let behind = "Another message of this conversation goes first."
     private static let metered = "Waiting for an unmetered connection."
     private static let blocked = "A message before it could not be sent. Retry or delete that message first."
 
@@ -118,7 +125,7 @@ extension Words {
     private static func queueFollowUp(_ wait: Wait, _ now: Int64, _ sent: String) -> String {
         switch wait.after {
         case .next: return sent
-        case .trigger: return "Sending resumes the next time the queue runs, in \(time(wait, now)) at the earliest."
+        case .trigger: return "Sending resumes the next time the queue runs\(earliest(wait, now).map { ", \($0)" } ?? "")."
         case .metered: return metered
         case .blocked: return queueBlocked
         case .expired: return "The next message expires in \(interval(wait.expiresAt.subtractingClamped(now))), before it can be sent."

@@ -129,6 +129,8 @@ package struct Explainer<Queue: QueuedMessages> {
             }
             var wait = Wait(reason: cause.reason, until: cause.until, isInTurn: isInTurn)
             wait.after = try after(cause, next, head, conversation, later)
+            // A drain ends the holds that no receiver requested.
+            wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, now) : cause.until
             if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
             return wait
         }
@@ -156,12 +158,14 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// What a message waits for once the connection has returned.
     private func waitWhenConnected(_ row: Row) throws(QueueError) -> Wait {
-        let connected = scheduler.assumingOnline(now)
+        let connected = scheduler.assumingOnline(row.head, now)
         let cause = try self.cause(row, connected, now)
         let isInTurn = try !isWithinBatch(row.head, connected)
         switch cause.reason {
         case .behind:
-            guard let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
+            let (own, until) = connected.explain(row.head, row.conversation, holder: nil, now)
+            if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
+            guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
             return Wait(reason: isInTurn ? .trigger : .next, isInTurn: isInTurn || !isSure)
         case .next where isInTurn && !row.head.isRetry && !connected.startsUnasked(row.head, row.conversation):
             return Wait(reason: .trigger, isInTurn: true)

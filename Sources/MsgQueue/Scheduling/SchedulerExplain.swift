@@ -54,7 +54,7 @@ extension Scheduler {
     }
 
     /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
-    private func withExpectedDue(_ stored: Head, _ now: Moment) -> Head {
+    func withExpectedDue(_ stored: Head, _ now: Moment) -> Head {
         var head = withMonotonicDue(stored)
         if head.waitsForNetwork, network.isOnline, now.mono < stableAt { head.dueMono = head.dueMono.map { min($0, stableAt) } }
         return head

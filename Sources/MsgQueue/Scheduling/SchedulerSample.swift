@@ -26,7 +26,7 @@ extension Scheduler {
     /// Whether the reason is only correct if a message is ready, so that a sample is needed.
     package func needsSample(_ wait: Wait) -> Bool {
         switch wait.reason {
-        case .person, .trigger, .retrying, .scheduled: true
+        case .next, .person, .trigger, .retrying, .scheduled: true
         case .holding: network.isOnline && !isPaused
         default: false
         }
@@ -68,8 +68,14 @@ extension Scheduler {
         for (conversation, head) in sample.rows {
             let holder = holders[conversation]
             var (reason, until) = explain(head, conversation, holder: holder?.sequence, now)
-            if reason == .behind { reason = holder?.reason ?? .sending }
-            if holder == nil, holds(head, now) { holders[conversation] = (head.sequence, reason) }
+            var waits = false
+            if reason == .behind {
+                let (own, time) = explain(head, conversation, holder: nil, now)
+                // The message is sent with the one before it only if it has no wait of its own; those behind it wait, too.
+                waits = own.isTimed || own == .metered
+                (reason, until) = waits ? (own, time) : (holder?.reason ?? .sending, 0)
+            }
+            if holder == nil || waits, holds(head, now) { holders[conversation] = (holder?.sequence ?? head.sequence, reason) }
             reasons[reason, default: 0] += 1
             guard holder == nil, [.retrying, .scheduled, .holding].contains(reason) else { continue }
             timed.append((reason, until, head, conversation))
@@ -84,12 +90,12 @@ extension Scheduler {
         var (soonest, other): (Wait?, Wait?) = (nil, nil)
         for (reason, until, head, conversation) in timed.sorted(by: { $0.until < $1.until }) {
             // A wait can turn out longer than its first reason, but never shorter.
-            if let soonest, soonest.until <= until { break }
+            if let soonest, soonest.until < until { break }
             // Reading a sample does not fail.
             guard let wait = try? explainer.wait(reason, until: until, head, conversation) else { continue }
             if ![.next, .trigger, .person].contains(wait.after) {
                 other = other ?? wait
-            } else if soonest.map({ wait.until < $0.until }) ?? true {
+            } else if soonest.map({ wait.until < $0.until || wait.until == $0.until && wait.after == .next }) ?? true {
                 soonest = wait
             }
         }

@@ -5,6 +5,12 @@ extension Scheduler {
 
     // MARK: One message
 
+    /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: it may be sent now.
+    func earliestStart(_ stored: Head, _ now: Moment) -> Int64 {
+        let delay = max(withExpectedDue(stored, now).wait(now), receiverHoldUntil.subtractingClamped(now.mono))
+        return delay > 0 ? now.wall.addingClamped(delay) : 0
+    }
+
     /// How many messages one run of the queue sends.
     var runLimit: Int { defaultBatch == 0 ? Int.max : defaultBatch }
 
@@ -21,11 +27,12 @@ extension Scheduler {
         return timersRun ? .next : .trigger
     }
 
-    /// Returns a copy in the state after the connection returned and became stable, with no other input. The link may be metered.
-    package func assumingOnline(_ now: Moment) -> Scheduler {
+    /// Returns a copy in the state after the connection returned and became stable, with no other input. If the message requires an unmetered
+    /// link, the link is metered; otherwise it is not, so that messages before it may block it.
+    func assumingOnline(_ head: Head, _ now: Moment) -> Scheduler {
         var other = self
         other.network.connectivity = .online
-        other.network.metered = true
+        other.network.metered = head.unmeteredOnly || unmeteredOnly
         other.returnedAt = now.mono
         (other.stableAt, other.offlineHoldUntil, other.session) = (0, 0, nil)
         other.budget = runLimit
@@ -78,7 +85,10 @@ extension Scheduler {
         if !hasTransport { return Wait(reason: .noTransport) }
         if !network.isOnline { return Wait(reason: .offline) }
         if isPaused { return Wait(reason: .paused) }
-        if now.mono < receiverHoldUntil { return Wait(reason: .holding, until: wall(receiverHoldUntil, now), after: afterwards) }
+        if now.mono < receiverHoldUntil {
+            let end = wall(receiverHoldUntil, now)
+            return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
+        }
         if queued <= 0, forced.isEmpty { return Wait(reason: .done) }
         if hasStart || session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
@@ -116,7 +126,8 @@ extension Scheduler {
             return Wait(reason: .holding, until: wall(offlineHoldUntil, now))
         }
         let isRetry = next.retryWait(now) >= next.scheduledWait(now)
-        return Wait(reason: isRetry ? .retrying : .scheduled, until: wall(ticket.key, now), after: timersRun ? .next : .trigger)
+        let due = wall(ticket.key, now)
+        return Wait(reason: isRetry ? .retrying : .scheduled, until: due, after: timersRun ? .next : .trigger, earliest: due)
     }
 
     /// Whether every conversation is paused or blocked by a failed message.

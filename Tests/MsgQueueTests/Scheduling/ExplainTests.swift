@@ -60,10 +60,10 @@ import Testing
         }
         let look = QueueSample(rows)
         if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
-        let explanations = queued.compactMap { simulation.wait(of: $0) }
         guard !queued.isEmpty, simulation.scheduler.receiverHoldUntil <= simulation.now.mono else { return }
         // What keeps the engine comes before what keeps its messages; and of a long backlog not all is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
+        let explanations = queued.compactMap { simulation.wait(of: $0) }
         if wait.reason == .person, let count = wait.count {
             #expect(count >= Int64(explanations.count { $0.reason == .person }), "\(place): \(wait)\n\(explanations)")
         }
@@ -75,7 +75,19 @@ import Testing
         #expect(abs(first - wait.until) <= 2, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
     }
 
-    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? { simulation.wait(of: sequence)?.reason }
+    /// The first reason, without the prediction of what follows.
+    private func reason(_ sequence: Int64, _ simulation: Simulation) -> Explanation.Reason? {
+        guard let message = simulation.store[sequence] else { return nil }
+        let scheduler = simulation.scheduler
+        let flight = scheduler.flights.values.first { $0.conversation == message.conversation }
+        let holder =
+            flight?.sequence
+            ?? (simulation.store.lanes[message.conversation] ?? []).first { before in
+                guard before < sequence, let head = simulation.store[before]?.head else { return false }
+                return scheduler.holds(head, simulation.now)
+            }
+        return scheduler.explain(message.head, message.conversation, holder: holder, simulation.now).reason
+    }
 
     private func act(_ simulation: Simulation, _ random: inout SeededGenerator) throws {
         let wall = simulation.now.wall

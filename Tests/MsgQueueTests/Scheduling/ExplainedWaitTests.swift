@@ -102,7 +102,9 @@ import Testing
         try simulation.settle()
         simulation.advance(100)
         #expect(simulation.text(of: 1) == "You're offline. It will be sent when connected.")
-        #expect(simulation.text(of: 2) == "You're offline. Another message of this conversation goes first.")
+        #expect(
+            simulation.text(of: 2) == "You're offline. The last attempt failed. Another message of this conversation goes first. "
+                + "This one is sent in 9 s at the earliest.")
         #expect(simulation.text(of: 3) == "You're offline. Another message of this conversation goes first.")
     }
 

@@ -13,6 +13,7 @@ final class Future: SimulationObserver {
     init(_ simulation: Simulation) {
         engine = simulation.engine.copy()
         before = Set(simulation.scheduler.flights.keys)
+        engine.answersInCall = false
         engine.observer = self
     }
 
@@ -60,13 +61,8 @@ final class Future: SimulationObserver {
 
     func enterForeground() throws {
         engine.scheduler.lifecycleChanged(isInBackground: false, now)
-        try settle()
-    }
-
-    func resume() throws {
-        let paused = engine.scheduler.pausedConversations
-        for scope in [nil] + paused.map({ $0 }) as [Name?] { _ = engine.core.resume(scope, now) }
-        try settle()
+        // The connection may not be stable yet.
+        try run(until: now.wall + engine.options.onlineDebounce)
     }
 
     func drain() throws {

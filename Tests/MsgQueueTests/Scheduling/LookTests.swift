@@ -23,7 +23,7 @@ import Testing
         let simulation = Simulation(mode, direct: false, backoff: .ladder([60_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5_000 }
         let due = simulation.now.wall + 5_000
-        #expect(try wait(simulation) == Wait(reason: .scheduled, until: due, after: .person))
+        #expect(try wait(simulation) == Wait(reason: .scheduled, until: due, after: .person, earliest: due))
         simulation.enqueue("b")
         simulation.enqueue("b")
         #expect(try wait(simulation).reason == .person)

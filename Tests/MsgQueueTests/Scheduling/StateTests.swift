@@ -16,7 +16,7 @@ import Testing
         let due = simulation.now.wall + 2 * Options.day
         for _ in 0..<200 {
             try simulation.settle()
-            #expect(wait(simulation) == Wait(reason: .scheduled, until: due))
+            #expect(wait(simulation) == Wait(reason: .scheduled, until: due, earliest: due))
             simulation.advance(47_011)
         }
         simulation.delete(2)
