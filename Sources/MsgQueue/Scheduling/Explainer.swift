@@ -118,10 +118,13 @@ package struct Explainer<Queue: QueuedMessages> {
             let after = cause.reason == .storage ? scheduler.afterStorage(head, conversation) : .next
             return Wait(reason: cause.reason, until: cause.until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
         }
+        let isInRound = scheduler.isInRound(scheduler.withExpectedDue(head, now), conversation, now)
         var cause = cause
         for _ in 0..<Self.longestChain {
             let then = Moment(wall: cause.until, mono: now.mono.addingClamped(cause.until.subtractingClamped(now.wall)))
-            let later = scheduler.assuming(then)
+            var later = scheduler.assuming(then)
+            // A `retryAll` passes over a message that has to wait.
+            if !isInRound { later.round = nil }
             let next = try self.cause(head, conversation, later, then)
             if next.isTimed, next.until > cause.until {
                 cause = next
@@ -147,7 +150,7 @@ package struct Explainer<Queue: QueuedMessages> {
                 // In the background only the end of a receiver's hold starts a message.
                 return later.timersRun || cause.reason == .holding ? .next : .trigger
             }
-            if head.isRetry { return .next }
+            if head.isRetry, later.isLoaded(head.sequence, conversation) { return .next }
             // The end of a hold renews the budget; until another time, any message may use it up.
             let isSure = try cause.reason == .holding ? isWithin(later.budget, head) : hasAtMost(later.budget, head)
             return isSure ? .next : .trigger
@@ -166,7 +169,9 @@ package struct Explainer<Queue: QueuedMessages> {
             let (own, until) = connected.explain(row.head, row.conversation, holder: nil, now)
             if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
             guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
-            return Wait(reason: isInTurn ? .trigger : .next, isInTurn: isInTurn || !isSure)
+            // While the one before it is sent, others of other conversations may use up the batch.
+            let isFirst = try !isInTurn && (connected.maxInFlight == 1 || hasAtMost(connected.runLimit, row.head))
+            return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)
         case .next where isInTurn && !row.head.isRetry && !connected.startsUnasked(row.head, row.conversation):
             return Wait(reason: .trigger, isInTurn: true)
         default: return try wait(after: cause, row, connected)

@@ -50,7 +50,8 @@ extension Scheduler {
         if isApproved { return (.next, 0) }
         guard mode == .auto else { return (.person, 0) }
         if now.mono < stableAt { return (.holding, wall(stableAt, now)) }
-        return (budget > 0 || head.isRetry ? .next : .trigger, nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
+        let canStart = budget > 0 || head.isRetry && isLoaded(head.sequence, conversation)
+        return (canStart ? .next : .trigger, nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
     }
 
     /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
@@ -58,6 +59,12 @@ extension Scheduler {
         var head = withMonotonicDue(stored)
         if head.waitsForNetwork, network.isOnline, now.mono < stableAt { head.dueMono = head.dueMono.map { min($0, stableAt) } }
         return head
+    }
+
+    /// Whether the index contains the message. Without a budget no other is read from the store.
+    func isLoaded(_ sequence: Int64, _ conversation: Name) -> Bool {
+        guard let lane = lanes[conversation] else { return false }
+        return lane.upcoming.contains { $0.sequence == sequence } || lane.deferred.contains { $0.sequence == sequence }
     }
 
     /// Whether a queued message blocks later ones of its conversation.

@@ -26,7 +26,9 @@ extension Scheduler {
     /// Whether the reason is only correct if a message is ready, so that a sample is needed.
     package func needsSample(_ wait: Wait) -> Bool {
         switch wait.reason {
-        case .next, .person, .trigger, .retrying, .scheduled: true
+        case .next, .person, .trigger, .retrying, .scheduled, .blocked: true
+        case .paused: !isPaused
+        case .metered: !unmeteredOnly
         case .holding: network.isOnline && !isPaused
         default: false
         }
@@ -39,7 +41,8 @@ extension Scheduler {
         let found = reasons(of: sample, now)
         var result = wait
         let ready = found.reasons[wait.reason] ?? 0
-        if ready > 0, !wait.reason.isTimed || !sample.isComplete {
+        let isSpecific = wait.reason.isTimed || [.paused, .blocked, .metered].contains(wait.reason)
+        if ready > 0, !isSpecific || !sample.isComplete {
             result.count = sample.isComplete ? ready : nil
             if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
             return result
@@ -99,7 +102,11 @@ extension Scheduler {
                 soonest = wait
             }
         }
-        return soonest ?? other
+        // Those behind a message that expires may be sent then.
+        if let other, other.after == .expired, other.expiresAt <= soonest?.until ?? Int64.max { return other }
+        guard var wait = soonest ?? other else { return nil }
+        for message in timed { wait.earliest = min(wait.earliest, earliestStart(message.head, now)) }
+        return wait
     }
 
     /// How many of the sampled messages are sent now, one after another, without those in flight.

@@ -24,9 +24,9 @@ import Testing
         #expect(simulation.wait(of: 1)?.until == wall + 9_000)
         #expect(queueText(simulation) == "The next message expires in 5 s, before it can be sent.")
         // One that can be sent is reported instead.
-        simulation.enqueue("b") { $0.notBefore = wall + 20_000 }
+        simulation.enqueue("b") { $0.notBefore = wall + 3_000 }
         try simulation.settle()
-        #expect(queueText(simulation) == "The next message is scheduled to be sent in 20 s.")
+        #expect(queueText(simulation) == "The next message is scheduled to be sent in 3 s.")
     }
 
     /// A scheduled message that was tried by hand waits for both times.

@@ -8,6 +8,8 @@ final class Future: SimulationObserver {
     let engine: SimulatedEngine
     /// Messages whose attempts started in the copy.
     private(set) var started: [Int64] = []
+    /// Messages that expired in the copy.
+    private(set) var expired: [Int64] = []
     private let before: Set<UInt64>
 
     init(_ simulation: Simulation) {
@@ -18,6 +20,8 @@ final class Future: SimulationObserver {
     }
 
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) { started.append(message.sequence) }
+
+    func expires(_ message: SimulatedMessage) { expired.append(message.sequence) }
 
     var now: Moment { engine.now }
 
