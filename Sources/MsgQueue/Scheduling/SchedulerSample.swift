@@ -55,6 +55,10 @@ extension Scheduler {
         }
         // Some reasons are reported even if nothing is queued.
         if sample.rows.isEmpty { return result }
+        // Messages that are ready and wait for a run come before those that wait for a time.
+        if let count = found.reasons[.trigger] {
+            return Wait(reason: .trigger, count: defaultBatch > 0 && count > Int64(defaultBatch) ? nil : count)
+        }
         if let soonest = found.soonest { return soonest }
         for reason in [Explanation.Reason.paused, .blocked, .metered, .expired, .sending] where found.reasons[reason] != nil {
             return Wait(reason: reason)
