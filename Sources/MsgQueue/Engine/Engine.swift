@@ -146,7 +146,7 @@ package final class Engine: @unchecked Sendable {
             // A single failed read of a page may not be damage: read it again. This is safe because each call changes the store in its last
             // step.
             guard error.code == .corrupt else { throw error }
-            context.store.forgetPages()
+            context.store.dropPageCache()
             return try body()
         }
     }

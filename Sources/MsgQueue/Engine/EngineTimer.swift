@@ -23,7 +23,7 @@ final class EngineTimer {
     }
 
     /// Ends the thread's current or next sleep.
-    func wake() { alarm.ring() }
+    func wake() { alarm.signal() }
 
     /// The body of the thread. `step` performs what is due.
     func run(_ network: NetworkWatch, _ step: () -> Void) {
@@ -33,7 +33,7 @@ final class EngineTimer {
             let monitor = network.monitor
             context.lock.unlock()
             let reason = alarm.sleep(network: monitor?.descriptor)
-            let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.changed() : nil
+            let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.readChange() : nil
             context.lock.lock()
             if reason.contains(.deadline) { armed = nil }
             network.planRetry()

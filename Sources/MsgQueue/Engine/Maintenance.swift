@@ -69,7 +69,7 @@ final class Maintenance {
             switch try prune(transactions, now) {
             case .finished: dueAt = now.mono + Self.interval
             case .hasMore: dueAt = now.mono
-            case .isLooking: dueAt = now.mono + Self.lookPause
+            case .isScanning: dueAt = now.mono + Self.lookPause
             }
             if store.totals != before { events.countsChanged() }
         } catch {
@@ -122,7 +122,7 @@ final class Maintenance {
 
     /// Rebuilds the indexes from the messages and reports it. Returns false if that failed.
     func rebuildIndexes(_ error: QueueError) -> Bool {
-        guard store.remakeIndexes() else { return false }
+        guard store.rebuildIndexes() else { return false }
         Log.error("\(store.path): rebuilt a damaged index from the messages: \(error.detail)")
         events.emit(.storage(QueueError(.corrupt, "rebuilt a damaged index from the messages")))
         events.countsChanged()

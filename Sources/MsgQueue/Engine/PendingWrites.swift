@@ -158,7 +158,7 @@ final class PendingWrites {
         if error.isFull, !isMakingRoom {
             isMakingRoom = true
             defer { isMakingRoom = false }
-            while store.makeRoom() {
+            while store.freeSpace() {
                 saveUnsaved()
                 if unsaved.isEmpty { return }
             }
@@ -248,7 +248,7 @@ final class PendingWrites {
         do throws(QueueError) {
             // The record of an attempt in flight has no checksum: ignore it if the message's status does not fit.
             guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
-                return try store.forgetInterrupted(attempt.sequence)
+                return try store.removeInFlight(attempt.sequence)
             }
             row = found
         } catch {
@@ -256,7 +256,7 @@ final class PendingWrites {
             guard error.code == .corrupt else { throw error }
             Log.error("\(store.path): \(error.detail)")
             try store.markDamaged(attempt.sequence)
-            return try store.forgetInterrupted(attempt.sequence)
+            return try store.removeInFlight(attempt.sequence)
         }
         let resolution = OutcomeRule.recover(
             // Taken from the message, which has a checksum, unlike the record of the attempt.

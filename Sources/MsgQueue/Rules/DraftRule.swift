@@ -75,7 +75,8 @@ package enum DraftRule {
         }
         if options.limitBytes > 0, bytes > 0, counts.unsentBytes + bytes > options.limitBytes {
             throw QueueError(
-                .full, "the queue is full: it has \(counts.unsentBytes) unsent bytes; \(bytes) more exceed the limit of \(options.limitBytes)")
+                .full,
+                "the queue is full: it has \(counts.unsentBytes) unsent bytes; \(bytes) more exceed the limit of \(options.limitBytes)")
         }
     }
 }

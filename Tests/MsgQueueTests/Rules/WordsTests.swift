@@ -83,7 +83,8 @@ import Testing
     private func said(
         _ reason: Explanation.Reason, after: Explanation.Reason = .next, connected: Wait? = nil, isAsking: Bool = false
     ) -> String {
-        Words.explanation(Wait(reason: reason, until: 31_000, after: after, earliest: 31_000), connected: connected, now: 1_000, isAsking: isAsking)
+        let wait = Wait(reason: reason, until: 31_000, after: after, earliest: 31_000)
+        return Words.explanation(wait, connected: connected, now: 1_000, isAsking: isAsking)
     }
 
     @Test func X1_explanations_say_what_follows() {

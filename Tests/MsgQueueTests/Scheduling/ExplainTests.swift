@@ -70,7 +70,9 @@ import Testing
         #expect(explanations.contains { $0.reason == wait.reason }, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
         guard [.retrying, .scheduled].contains(wait.reason) else { return }
         // A message behind another, or that expires, is not sent at the end of its wait.
-        let sendable = explanations.filter { [.retrying, .scheduled].contains($0.reason) && [.next, .trigger, .person].contains($0.after) }
+        let sendable = explanations.filter {
+            [.retrying, .scheduled].contains($0.reason) && [.next, .trigger, .person].contains($0.after)
+        }
         guard let first = sendable.map(\.until).min() else { return }
         #expect(abs(first - wait.until) <= 2, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")
     }

@@ -195,7 +195,8 @@ private struct Claim {
         } else {
             try future.connect()
         }
-        return isMet(future) || isInTurn || hasExpired(future) ? nil : "not attempted when connected: \(future.started)"
+        if isInTurn || hasExpired(future) { return nil }
+        return isMet(future) ? nil : "not attempted when connected: \(future.started)"
     }
 
     private func atNextRun(_ simulation: Simulation) throws -> String? {
@@ -214,7 +215,8 @@ private struct Claim {
         }
         try future.runQueue()
         if let count = wait.count, future.started.count + future.expired.count < count { return "\(future.started) are not \(count) messages" }
-        return isMet(future) || isInTurn || hasExpired(future) ? nil : "not attempted when the queue ran: \(future.started)"
+        if isInTurn || hasExpired(future) { return nil }
+        return isMet(future) ? nil : "not attempted when the queue ran: \(future.started)"
     }
 
     private func whenReady(_ simulation: Simulation) throws -> String? {
@@ -247,7 +249,8 @@ private struct Claim {
         // A batch limits what one drain sends.
         for _ in 0..<max(1, sequence == nil ? Int(wait.count ?? 1) : 1) { try future.drain() }
         if let count = wait.count, future.started.count + future.expired.count < count { return "\(future.started) are not \(count) messages" }
-        return isMet(future) || wait.isInTurn || hasExpired(future) ? nil : "not attempted by a drain: \(future.started)"
+        if wait.isInTurn || hasExpired(future) { return nil }
+        return isMet(future) ? nil : "not attempted by a drain: \(future.started)"
     }
 
     /// Nothing is attempted for long.
