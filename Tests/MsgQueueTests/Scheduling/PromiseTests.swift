@@ -163,6 +163,12 @@ private struct Claim {
         return nil
     }
 
+    /// The text says a number of messages.
+    private func missing(_ future: Future) -> String? {
+        guard let count = wait.count, future.started.count + future.expired.count < count else { return nil }
+        return "\(future.started) are not \(count) messages"
+    }
+
     /// At `wait.until`, without any event, and not a millisecond before.
     private func atThatTime(_ simulation: Simulation) throws -> String? {
         guard says("in \(Words.interval(wait.until - simulation.now.wall))") || wait.until <= simulation.now.wall else {
@@ -214,7 +220,7 @@ private struct Claim {
             try future.run(until: wait.earliest)
         }
         try future.runQueue()
-        if let count = wait.count, future.started.count + future.expired.count < count { return "\(future.started) are not \(count) messages" }
+        if let violation = missing(future) { return violation }
         if isInTurn || hasExpired(future) { return nil }
         return isMet(future) ? nil : "not attempted when the queue ran: \(future.started)"
     }
@@ -248,7 +254,7 @@ private struct Claim {
         if !simulation.scheduler.network.isOnline { try future.connect() }
         // A batch limits what one drain sends.
         for _ in 0..<max(1, sequence == nil ? Int(wait.count ?? 1) : 1) { try future.drain() }
-        if let count = wait.count, future.started.count + future.expired.count < count { return "\(future.started) are not \(count) messages" }
+        if let violation = missing(future) { return violation }
         if wait.isInTurn || hasExpired(future) { return nil }
         return isMet(future) ? nil : "not attempted by a drain: \(future.started)"
     }
