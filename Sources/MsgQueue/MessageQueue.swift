@@ -1,36 +1,36 @@
 /// A durable, offline-first queue of outbound messages in one file.
 ///
-/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:)`` what is due;
-/// see <doc:GettingStarted>.
+/// Open one with a path and a transport, ``enqueue(_:conversation:metadata:id:)`` messages, and ``drain(conversation:batch:timeout:)`` what
+/// is due; see <doc:GettingStarted>.
 ///
-/// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed nothing,
-/// unless its description says otherwise; after `.unknown` the result is not known, and the same id may safely be enqueued again.
+/// Every function may be called from any thread or task at any time. Functions throw ``MessageQueue/Error``. A call that threw changed
+/// nothing, unless its description says otherwise; after `.unknown` the result is not known, and the same id may safely be enqueued again.
 ///
 /// Close a queue with ``close(timeout:)``. A queue that is deallocated without it is closed without waiting.
 public final class MessageQueue: Sendable {
     /// Sends one message and returns the outcome.
     ///
-    /// It is never called for two messages of one conversation at a time. An outcome that comes after the attempt's time-out counts only if it
-    /// is a success and no newer attempt was made. The task is cancelled when a newer attempt of the message begins and when the queue is
-    /// closed; an outcome that comes in time counts also after a cancellation.
+    /// It is never called for two messages of one conversation at a time. An outcome that comes after the attempt's time-out counts only if
+    /// it is a success and no newer attempt was made. The task is cancelled when a newer attempt of the message begins and when the queue
+    /// is closed; an outcome that comes in time counts also after a cancellation.
     public typealias Transport = @Sendable (Delivery) async -> Outcome
 
     let engine: Engine
     private let broadcaster = Broadcaster()
     private let senders = Senders()
-    /// Held until the first reader of events is registered with the engine, so that a second one is not let through before.
+    /// Serializes subscriptions, so that none returns before the first one has registered the event handler with the engine.
     private let subscribing = Mutex()
 
     /// Opens the store in the file `path`, or creates it; the directory must exist. Without a transport messages are kept until
     /// `setTransport` sets one.
     ///
-    /// - Throws: `.invalid` (an option, a path), `.permission` (a directory, a link, an unsafe place), `.locked` (another owner), `.corrupt`
-    ///   (not a store), `.tooNew`, `.storage`.
+    /// - Throws: `.invalid` (an option, a path), `.permission` (a directory, a link, an unsafe place), `.locked` (another owner),
+    ///   `.corrupt` (not a store), `.tooNew`, `.storage`.
     public convenience init(path: String, options: Options = Options(), transport: Transport? = nil) throws(Error) {
         try self.init(engine: try Engine.open(path: path, options: try options.checked()), transport: transport)
     }
 
-    /// For tests, which bring their own clock.
+    /// For tests with a virtual clock.
     init(engine: Engine, transport: Transport?) throws(Error) {
         self.engine = engine
         if let transport { try setTransport(transport) }
@@ -62,8 +62,8 @@ public final class MessageQueue: Sendable {
 
     // MARK: Events
 
-    /// The events from now on. Every call makes a subscriber of its own, registered when the call returns: it receives every event of what is
-    /// done after that, however late it begins to iterate.
+    /// The events from now on. Every call makes a subscriber of its own, registered when the call returns: it receives every event of what
+    /// is done after that, however late it begins to iterate.
     ///
     /// The stream ends when the queue is closed. A subscriber that falls 10,000 events behind loses the oldest and receives `.resync`.
     public var events: AsyncStream<Event> {
@@ -86,23 +86,24 @@ public final class MessageQueue: Sendable {
 
     /// Sends what is due, of one conversation or of all, in order, and returns when nothing is due any more.
     ///
-    /// Only one drain runs at a time: a second call joins it if it asks for no more than that, and otherwise begins its drain after it. When the
-    /// waiting task is cancelled, and when a transport calls it, it returns at once with a report that says `.started`: the drain goes on.
+    /// Only one drain runs at a time: a second call joins it if it asks for no more than that, and otherwise begins its drain after it.
+    /// When the waiting task is cancelled, and when a transport calls it, it returns at once with a report that says `.started`: the drain
+    /// goes on.
     ///
     /// - Parameters:
     ///   - conversation: Only the messages of this conversation; nil: of all.
     ///   - batch: Attempts at most, without the retries that are due; nil: as ``Options/drainBatch`` says.
-    ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. A drain that
-    ///     this call begins starts no attempt after that. nil: no limit.
+    ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. A drain
+    ///     that this call begins starts no attempt after that. nil: no limit.
     /// - Throws: `.noTransport`, `.invalid`, `.closed`.
     @discardableResult
     public func drain(
         conversation: String? = nil, batch: Int? = nil, timeout: Duration? = nil
     ) async throws(Error) -> Report {
-        if let batch, batch < 1 { throw Error(.invalid, "batch must be at least 1, or nil for the option's, got \(batch)") }
+        if let batch, batch < 1 { throw Error(.invalid, "batch must be positive, or nil for the option drainBatch, got \(batch)") }
         let wait = DrainWait()
         try engine.drain(conversation, batch: batch ?? 0, timeout: timeout?.milliseconds) { wait.end(.drained($0)) }
-        // The drain waits for the attempt whose transport asks for it.
+        // A transport cannot wait for the drain, because the drain waits for the transport's attempt.
         if senders.isCurrent { wait.end(.abandoned) }
         let ending = await withTaskCancellationHandler {
             await withCheckedContinuation { wait.begin($0) }
@@ -115,15 +116,15 @@ public final class MessageQueue: Sendable {
         }
     }
 
-    /// Starts no new attempt, waits for those under way, and closes the store.
+    /// Starts no new attempt, waits for those in flight, and closes the store.
     ///
     /// - Parameter timeout: How long to wait at most; nil: no limit.
-    /// - Returns: false when an attempt had not ended; the queue is closed all the same.
+    /// - Returns: false if an attempt had not ended; the queue is closed nevertheless.
     /// - Throws: `.closed`, `.conflict` (called by a transport).
     @discardableResult
     public func close(timeout: Duration? = .seconds(5)) async throws(Error) -> Bool {
         try refuseOwnTransport()
-        // The wait has a thread of its own: those of tasks are few, and an async transport needs them to end.
+        // The wait blocks a thread of its own, because async transports need the few threads of the task pool to end.
         let result: Result<Bool, Error> = await withCheckedContinuation { continuation in
             let thread = EngineThread("msgq-close") { [self] in
                 do throws(Error) { continuation.resume(returning: .success(try finish(timeout))) } catch {
@@ -131,14 +132,14 @@ public final class MessageQueue: Sendable {
                 }
             }
             guard let thread else {
-                return continuation.resume(returning: .failure(Error(.storage, "the system has no thread left to wait on")))
+                return continuation.resume(returning: .failure(Error(.storage, "failed to create a thread")))
             }
             thread.detach()
         }
         return try result.get()
     }
 
-    /// The same for code that is not async: blocks the calling thread.
+    /// Closes the queue as `close(timeout:)` does, and blocks the calling thread.
     @available(*, noasync, message: "use close(timeout:)")
     @discardableResult
     public func syncClose(timeout: Duration? = .seconds(5)) throws(Error) -> Bool {

@@ -87,7 +87,7 @@ extension Simulation {
     /// Sends one queued message now, ahead of all others. Throws the same errors as `retry`, and `.conflict` while paused.
     public func sendNow(_ id: String) throws(MessageQueue.Error) { try force(id, .sendNow, .sendNow) }
 
-    private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(MessageQueue.Error) {
+    private func force(_ id: String, _ action: UserAction, _ hand: Hand) throws(MessageQueue.Error) {
         guard try engine.force(find(id), action, hand) != nil else { throw interrupted() }
     }
 

@@ -219,7 +219,7 @@ TEST(Q20_the_state_with_a_failed_message_that_blocks_others) {
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
   AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_FAILED && atomic_load(&stub.inside) == 0);
   AWAIT(state_of(&scene).reason == MSGQ_REASON_BLOCKED);
-  CHECK_TEXT("A failed message holds those behind it. Retry or delete it.", check_state(&scene, MSGQ_REASON_BLOCKED).text);
+  CHECK_TEXT("A failed message blocks the messages behind it. Retry or delete it.", check_state(&scene, MSGQ_REASON_BLOCKED).text);
   CHECK(banner_is(&scene, "1 message queued. 1 message failed."));
   scene_end(&scene);
 }

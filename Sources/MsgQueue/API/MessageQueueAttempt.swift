@@ -4,27 +4,27 @@ extension MessageQueue {
         /// From 1.
         public let number: Int
         public let startedAt: Timestamp
-        /// nil: not known.
+        /// nil: unknown.
         public let duration: Duration?
         public let outcome: Outcome
         /// nil: it did not fail, or has not ended.
         public let kind: FailureKind?
         /// The code that the transport gave, such as an HTTP status; nil: none.
         public let code: Int?
-        /// What the transport said, for a developer.
+        /// The text from the transport, for developers.
         public let text: String
         /// Whether the message reached the receiver.
         public let arrival: Arrival
     }
 
-    /// Why a message is not sent yet: one reason, as a code and a sentence.
+    /// Why a message is not sent yet, as a code and a text.
     public struct Explanation: Sendable, Equatable {
         public let reason: Reason
-        /// Until when; nil: not known.
+        /// When the reason ends; nil: unknown.
         public let until: Timestamp?
-        /// The id of the message that it waits for; nil: none.
+        /// The id of the message that goes first or blocks this one; nil: none.
         public let behind: String?
-        /// One sentence for a person.
+        /// One or two sentences for users.
         public let text: String
     }
 }

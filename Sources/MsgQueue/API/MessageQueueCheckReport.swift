@@ -1,19 +1,19 @@
 extension MessageQueue {
     /// What `check` and `salvage` found in a store.
     public struct CheckReport: Sendable, Equatable {
-        /// Nothing is wrong with the store.
+        /// No damage was found.
         public let isSound: Bool
-        /// Messages, of every status, that are as they were written.
+        /// The number of undamaged messages, of every status.
         public let whole: Int
-        /// Messages that are damaged or cannot be read.
+        /// The number of messages that are damaged or cannot be read.
         public let damaged: Int
-        /// Messages that were in a lost log, as far as their number is known.
+        /// The number of messages that were in a lost log, as far as it is known.
         public let missing: Int
         /// The sequence of the first missing message; nil: none is missing.
         public let firstMissing: Int64?
-        /// The sequence of the last missing message; nil: none is missing, or it is not known how many are.
+        /// The sequence of the last missing message; nil: none is missing, or their number is unknown.
         public let lastMissing: Int64?
-        /// The findings in sentences, for a person.
+        /// The findings in sentences, for users.
         public let text: String
     }
 }

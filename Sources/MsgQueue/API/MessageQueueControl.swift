@@ -1,38 +1,38 @@
 extension MessageQueue {
     // MARK: The queue as a whole
 
-    /// Numbers of messages by status, of one conversation or of all, in a time that does not depend on how many there are.
+    /// Returns the numbers of messages by status, of one conversation or of all, in constant time.
     public func counts(conversation: String? = nil) throws(Error) -> Counts { Counts(try engine.counts(conversation)) }
 
-    /// What the queue has done since it was opened.
+    /// Returns the statistics since the queue was opened.
     public func statistics() throws(Error) -> Statistics { Statistics(try engine.statistics().0) }
 
-    /// Counts and statistics in the Prometheus text format 0.0.4.
+    /// Returns counts and statistics in the Prometheus text format 0.0.4.
     public func prometheus() throws(Error) -> String {
         let (statistics, counts) = try engine.statistics()
         return statistics.prometheus(counts)
     }
 
-    /// One line about the queue, or about one conversation of it, for a person; "" when there is nothing to say.
+    /// Returns one line about the queue, or about one conversation, for users; "" if nothing is queued, being sent, failed or paused.
     public func banner(conversation: String? = nil) throws(Error) -> String { try engine.banner(conversation) }
 
-    /// The state of the queue as a whole, and why nothing is being sent now. Reads at most the first 64 queued messages.
+    /// Returns the state of the whole queue, and why nothing is being sent now. Reads at most the first 64 queued messages.
     public func state() throws(Error) -> State { State(try engine.state()) }
 
     /// Writes a consistent copy of the store to a new file.
     ///
-    /// - Throws: `.conflict` when the file exists.
+    /// - Throws: `.conflict` if the file exists.
     public func backup(to path: String) throws(Error) { try engine.backup(to: path) }
 
     // MARK: Sending
 
-    /// Gives the outcome of an attempt whose transport returned ``Outcome/pending``.
+    /// Completes an attempt whose transport returned ``Outcome/pending``.
     ///
     /// May be called from any thread or task, also before the transport returned. After the attempt's time-out only a success of the latest
     /// attempt counts.
     ///
-    /// - Throws: `.notFound` (no attempt of this queue), `.conflict` (completed already, or timed out), `.invalid` (`outcome` is `.pending`),
-    ///   `.storage`, `.closed`.
+    /// - Throws: `.notFound` (no attempt of this queue), `.conflict` (completed already, or timed out), `.invalid` (`outcome` is
+    ///   `.pending`), `.storage`, `.closed`.
     public func complete(_ token: Token, with outcome: Outcome) throws(Error) { try engine.complete(token.rawValue, outcome.engine) }
 
     /// Starts no new attempt, in one conversation or in the whole queue, until `resume`. Does not survive a restart.
@@ -43,8 +43,8 @@ extension MessageQueue {
 
     // MARK: The environment
 
-    /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending, unless
-    /// ``Options/sendInBackground`` is set. Coming to the foreground is a trigger.
+    /// Reports that the program went to the background or came to the foreground. In the background the engine does not start sending,
+    /// unless ``Options/sendInBackground`` is set. Coming to the foreground is a trigger.
     public func setBackground(_ isInBackground: Bool) throws(Error) { try engine.setLifecycle(isInBackground: isInBackground) }
 
     /// Reports connectivity.
@@ -60,6 +60,6 @@ extension MessageQueue {
     /// - Throws: `.permission` (a sandbox forbids it), `.storage`.
     public func startMonitor() throws(Error) { try engine.startMonitor() }
 
-    /// Ends it; the last connectivity stays until `setConnectivity`.
+    /// Stops the monitor; the last connectivity stays until `setConnectivity`.
     public func stopMonitor() throws(Error) { try engine.stopMonitor() }
 }

@@ -7,9 +7,9 @@ extension MessageQueue {
         public let delivered: Int
         public let read: Int
         public let failed: Int
-        /// Recorded messages of others.
+        /// Recorded messages.
         public let received: Int
-        /// Those of them that are not marked as read.
+        /// Recorded messages that are not marked as read.
         public let unread: Int
         /// Bytes of the bodies of queued, sending and failed messages.
         public let unsentBytes: Int
@@ -17,7 +17,7 @@ extension MessageQueue {
         /// Queued, sending and failed.
         public var unsent: Int { queued &+ sending &+ failed }
 
-        /// What is kept as history.
+        /// The messages of the history.
         public var history: Int { sent &+ delivered &+ read &+ received }
     }
 
@@ -25,7 +25,7 @@ extension MessageQueue {
     public struct Conversation: Sendable {
         public let name: String
         public let counts: Counts
-        /// Its newest message, without the body.
+        /// The newest message, without its body.
         public let last: Message
     }
 }

@@ -14,8 +14,8 @@ extension MessageQueue {
         public let createdAt: Timestamp
         /// The time-out for a request that the transport makes.
         ///
-        /// It is less than the attempt timeout of the options, by a tenth of it and at most by one second, so that the answer to a request that used all
-        /// of it is still in time.
+        /// It is less than the attempt timeout of the options, by a tenth of it and at most by one second, so that the answer to a request
+        /// that used all of it is still in time.
         public let timeout: Duration
 
         /// The body as text; bytes that are not UTF-8 become replacement characters.
@@ -24,7 +24,7 @@ extension MessageQueue {
 
     /// Identifies one attempt in ``MessageQueue/complete(_:with:)``. Valid until the attempt was completed or the queue was closed.
     public struct Token: RawRepresentable, Sendable, Hashable {
-        /// For an interface that passes a number through.
+        /// The token as a number, for interfaces that can pass only numbers.
         public let rawValue: UInt64
 
         public init(rawValue: UInt64) { self.rawValue = rawValue }

@@ -9,9 +9,9 @@ extension MessageQueue {
         public var metadata: [String: String]
         /// Not sent before this time.
         public var notBefore: Timestamp?
-        /// A message that was not sent by then fails with kind `expired`. nil: the default of ``Options/expiry``.
+        /// A message that is not sent by then fails with kind `expired`. nil: the default of ``Options/expiry``.
         public var expiresAt: Timestamp?
-        /// Send only while the link is not metered.
+        /// Sends the message only while the link is unmetered.
         public var unmeteredOnly: Bool
 
         public init(
@@ -27,7 +27,7 @@ extension MessageQueue {
             self.unmeteredOnly = unmeteredOnly
         }
 
-        /// A draft whose body is the text in UTF-8.
+        /// Creates a draft whose body is the text in UTF-8.
         public init(
             _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
             notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false
@@ -40,12 +40,13 @@ extension MessageQueue {
 }
 
 extension MessageQueue.Draft {
-    /// Calls `body` with the draft for the engine, whose body stays where it is in memory.
+    /// Calls `body` with the draft for the engine, without copying the draft's body.
     func withBorrowed<T>(_ body: (BorrowedDraft) throws(QueueError) -> T) throws(QueueError) -> T {
         try Self.borrowing(self.body) { bytes throws(QueueError) in try body(lent(bytes)) }
     }
 
-    /// The same for several drafts. Their bodies are copied side by side, because Swift lends one array at a time.
+    /// Calls `body` with several drafts for the engine. Their bodies are copied into one buffer, because a pointer is valid for one array
+    /// at a time.
     static func withBorrowed<T>(
         _ drafts: [Self], _ body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
     ) throws(QueueError) -> T {

@@ -6,25 +6,25 @@ extension MessageQueue {
         /// The counts or the network changed; several changes may share one event.
         case summary(Counts, Network)
         case connectivity(Network)
-        /// Mode `ask`: whether to send the backlog now. `drain()` is the yes.
+        /// Mode `ask`: asks whether to send the backlog; `drain()` confirms.
         case prompt(Prompt)
         /// The prompt was answered, expired, or is not needed any more.
         case promptWithdrawn
         case drainStarted(Counts)
-        /// What the drain under way has done so far.
+        /// The results of the current drain so far.
         case drainProgress(Report)
         case drainFinished(Report)
-        /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's answer
-        /// paused it, otherwise nil.
+        /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's
+        /// answer paused it, otherwise nil.
         case paused(conversation: String?, isPaused: Bool, kind: FailureKind?)
         /// A message was deleted because its retries were used up or the receiver refused it, as the options say.
         case discarded(id: String, conversation: String, failure: Failure)
         case deleted(id: String, conversation: String)
-        /// The unsent messages of one conversation, or (nil) of all were removed.
+        /// The unsent messages of one conversation, or (nil) of all conversations, were deleted.
         case cleared(conversation: String?)
         /// The store has an error, or (nil) works again.
         case storage(Error?)
-        /// The reader fell behind and events were lost: list again.
+        /// The subscriber was too slow and events were dropped: list again.
         case resync
     }
 
@@ -35,13 +35,13 @@ extension MessageQueue {
         /// nil: the message was enqueued or recorded.
         public let from: Status?
         public let to: Status
-        /// The number of the attempt that it belongs to; nil: none.
+        /// The number of the attempt; nil: none.
         public let attempt: Int?
         public let failure: Failure?
         public let at: Timestamp
     }
 
-    /// What a prompt asks about.
+    /// The messages that a prompt asks about.
     public struct Prompt: Sendable, Equatable {
         /// Queued messages.
         public let messages: Int
@@ -53,7 +53,7 @@ extension MessageQueue {
         /// The prompt expires after this time.
         public let timeout: Duration
 
-        /// The question for a person: "Connected. Auto-send 5 queued messages?".
+        /// The question for the user: "Connected. Auto-send 5 queued messages?".
         public var text: String { Words.prompt(Int64(messages)) }
     }
 }

@@ -19,10 +19,10 @@ extension MessageQueue {
         case notFound
         /// The message expired before it was sent.
         case expired
-        /// Not known: for example an attempt that was interrupted by a crash.
+        /// Unknown: for example an attempt that was interrupted by a crash.
         case unknown
 
-        /// One or two sentences for a person: what happened, and what can be done.
+        /// One or two sentences for users: what happened, and what can be done.
         public var text: String { Words.failure(engine) }
     }
 }

@@ -1,5 +1,5 @@
 extension MessageQueue {
-    /// Which messages a page shows.
+    /// The messages of a page.
     public struct Filter: Sendable, Equatable {
         /// nil: of all conversations.
         public var conversation: String?

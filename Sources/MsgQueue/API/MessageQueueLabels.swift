@@ -1,5 +1,5 @@
 extension MessageQueue.Status {
-    /// A word for a person: "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed".
+    /// The word for users: "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed".
     public var label: String { Words.label(self) }
 
     /// The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert".
@@ -7,6 +7,6 @@ extension MessageQueue.Status {
 }
 
 extension MessageQueue.Connectivity {
-    /// A word for a person: "Unknown", "Offline", "Online".
+    /// The word for users: "Unknown", "Offline", "Online".
     public var label: String { Words.label(self) }
 }

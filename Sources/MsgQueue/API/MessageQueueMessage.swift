@@ -3,11 +3,11 @@ extension MessageQueue {
     public struct Message: Sendable {
         public let id: String
         public let conversation: String
-        /// Of a recorded message; nil: one of our own.
+        /// The sender of a recorded message; nil: the message was enqueued here.
         public let sender: String?
-        /// nil when the page was asked for without bodies.
+        /// nil if the page was requested without bodies.
         public let body: [UInt8]?
-        /// Bytes of the body.
+        /// The size of the body in bytes.
         public let bodySize: Int
         /// The first 100 characters of the body as text.
         public let preview: String
@@ -19,18 +19,18 @@ extension MessageQueue {
         public let editedAt: Timestamp?
         public let notBefore: Timestamp?
         public let expiresAt: Timestamp?
-        /// After a retryable failure: the next attempt is not made before this time.
+        /// When the next attempt is due after a retryable failure.
         public let nextAttemptAt: Timestamp?
         public let lastAttemptAt: Timestamp?
         public let sentAt: Timestamp?
-        /// When the receipt came, never before `sentAt`; nil: none came before the message was read. Of a recorded message: when it was
-        /// recorded.
+        /// When the receipt arrived, never before `sentAt`; nil: none arrived before the message was read. Of a recorded message: when it
+        /// was recorded.
         public let deliveredAt: Timestamp?
-        /// When the receipt came, never before `sentAt` or `deliveredAt`. Of a recorded message: when it was marked as read.
+        /// When the receipt arrived, never before `sentAt` or `deliveredAt`. Of a recorded message: when it was marked as read.
         public let readAt: Timestamp?
-        /// Attempts, with the one under way. Those that ended as offline do not count.
+        /// Attempts, including the one in flight, without those that ended as offline.
         public let attempts: Int
-        /// Retries that count against ``Options/maxRetries``; a retry by hand starts again at 0.
+        /// Retries that count against ``Options/maxRetries``; a manual retry starts again at 0.
         public let retriesUsed: Int
         public let unmeteredOnly: Bool
         /// The failure of the last attempt.
@@ -45,12 +45,12 @@ extension MessageQueue {
         public let kind: FailureKind
         /// The code that the transport gave, such as an HTTP status; nil: none.
         public let code: Int?
-        /// What the transport said, for a developer. For a person use ``FailureKind/text``.
+        /// The text from the transport, for developers. ``FailureKind/text`` is for users.
         public let text: String
         public let at: Timestamp
         /// Whether another attempt may succeed.
         public let isRetryable: Bool
-        /// Attempts made until then.
+        /// The number of attempts so far.
         public let attempts: Int
     }
 }

@@ -1,5 +1,5 @@
 extension MessageQueue {
-    // MARK: Messages in
+    // MARK: Enqueueing and recording
 
     /// Stores one message as `queued` and returns its id. The message then survives power loss.
     ///
@@ -26,9 +26,9 @@ extension MessageQueue {
         try Draft.withBorrowed(drafts) { borrowed throws(Error) in try engine.enqueue(borrowed) }
     }
 
-    /// Adds a message of somebody else to the history. Again with the same id changes nothing.
+    /// Adds a message from another sender to the history. A second call with the same id changes nothing.
     ///
-    /// - Throws: `.duplicate` when the id is that of one of our own messages.
+    /// - Throws: `.duplicate` if the id belongs to an enqueued message.
     @discardableResult
     public func record(_ draft: Draft, sender: String) throws(Error) -> String {
         try draft.withBorrowed { borrowed throws(Error) in try engine.record(borrowed, sender: sender) }
@@ -55,38 +55,41 @@ extension MessageQueue {
 
     /// Tries a failed message again at once, in its old place.
     ///
-    /// While offline it fails again at once as offline (modes `ask` and `manual`), or is queued, to be sent when online (mode `auto`). While paused
-    /// it is queued in any mode, to be sent after the resume in its turn (mode `auto`) or by the next drain (modes `ask` and `manual`).
+    /// While offline it fails again at once as offline (modes `ask` and `manual`), or is queued, to be sent when online (mode `auto`).
+    /// While paused it is queued in any mode, to be sent after the resume in its turn (mode `auto`) or by the next drain (modes `ask` and
+    /// `manual`).
     ///
     /// - Throws: `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
     public func retry(_ id: String) throws(Error) { try engine.retry(id) }
 
-    /// Sends one queued message at once, before those that precede it. While offline the attempt ends at once as offline: the message stays queued.
+    /// Sends one queued message at once, before those that precede it. While offline the attempt ends at once as offline: the message stays
+    /// queued.
     ///
     /// - Throws: As `retry`, and `.conflict` while paused.
     public func sendNow(_ id: String) throws(Error) { try engine.sendNow(id) }
 
-    /// Applies a receipt: `.delivered` or `.read`. One that comes twice or late changes nothing.
+    /// Applies a receipt: `.delivered` or `.read`. A repeated or outdated receipt changes nothing.
     ///
     /// - Throws: `.notFound`, `.conflict` (not sent yet), `.invalid` (another status).
     public func mark(_ id: String, as receipt: Status) throws(Error) { try engine.mark(id, as: receipt) }
 
-    /// The attempts of one message, oldest first.
+    /// Returns the attempts of one message, oldest first.
     ///
     /// - Throws: `.notFound`.
     public func attempts(_ id: String) throws(Error) -> [Attempt] { try engine.attempts(id).map(Attempt.init) }
 
-    /// Why the message is not sent yet: one reason, as a code and a sentence.
+    /// Returns why the message is not sent yet, as a code and a text.
     ///
     /// - Throws: `.notFound`.
     public func explain(_ id: String) throws(Error) -> Explanation { Explanation(try engine.explain(id)) }
 
     // MARK: Many messages
 
-    /// A page of messages in the order of sending, or newest first. For the next page set ``Filter/after`` to the last message's `sequence`.
+    /// Returns a page of messages in the order of sending, or newest first. For the next page set ``Filter/after`` to the last message's
+    /// `sequence`.
     public func list(_ filter: Filter = Filter()) throws(Error) -> [Message] { try engine.list(filter.engine).map(Message.init) }
 
-    /// Conversations, that with the newest message first.
+    /// Returns a page of conversations, the one with the newest message first.
     ///
     /// - Parameters:
     ///   - before: For the next page: `last.sequence` of the last conversation of this one.
@@ -95,14 +98,14 @@ extension MessageQueue {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }
 
-    /// Removes the queued and failed messages of one conversation, or of all. One that is being sent is removed when its attempt ends, unless
-    /// that succeeds. On a full disk, after `.storage`, some of them may be gone.
+    /// Deletes the queued and failed messages of one conversation, or of all. A message that is being sent is deleted when its attempt
+    /// ends, unless that succeeds. On a full disk, after `.storage`, some of them may be deleted.
     public func clear(conversation: String? = nil) throws(Error) { try engine.clear(conversation) }
 
-    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them in any
-    /// mode. Returns their number at once.
+    /// Puts all failed messages, of one conversation or of all, back to `queued` in their places with all of their retries, and sends them
+    /// in any mode. Returns their number at once.
     ///
-    /// While offline nothing changes in the modes `ask` and `manual`. Not atomic as a whole: after an error, those put back until then are queued.
+    /// While offline nothing changes in the modes `ask` and `manual`. The call is not atomic: after an error, some of them are queued.
     ///
     /// - Throws: `.noTransport`, `.storage`.
     @discardableResult

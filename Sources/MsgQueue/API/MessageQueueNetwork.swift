@@ -1,5 +1,5 @@
 extension MessageQueue {
-    /// What is known about the network.
+    /// The state of the network.
     public struct Network: Sendable, Equatable {
         public let connectivity: Connectivity
         public let link: Link

@@ -1,7 +1,7 @@
 extension MessageQueue {
-    /// How a queue behaves. Opening a queue throws `.invalid` when a value is out of its range.
+    /// The options of a queue. Opening a queue throws `.invalid` if a value is out of its range.
     ///
-    /// Spans count in milliseconds; a part of a millisecond counts as a whole one.
+    /// Time spans have a resolution of one millisecond and are rounded up.
     public struct Options: Sendable, Equatable {
         private static let defaults = MsgQueue.Options()
 
@@ -10,73 +10,72 @@ extension MessageQueue {
         /// A message that is enqueued while online, with no other message of its conversation waiting before it, is attempted at once.
         /// Default: true.
         public var direct = defaults.direct
-        /// An attempt that was interrupted by a crash: true makes the message `failed`, for a person to decide; false sends it again.
-        /// Default: false.
+        /// After a crash during an attempt: true makes the message `failed`, false sends it again. Default: false.
         public var holdInterrupted = defaults.holdInterrupted
-        /// Outcomes survive power loss at once, at one disk flush each. Default: false.
+        /// Flushes every outcome to the disk, so that it survives power loss at once. Default: false.
         public var durableOutcomes = defaults.durableOutcomes
         /// HTTP 409 after an attempt that may have arrived counts as sent. Otherwise it is retried: it may mean that the first request is
         /// still being processed. Default: false.
         public var conflictIsSent = defaults.conflictIsSent
-        /// Opens a closed store, a backup, or a store on a full or read-only disk for reading only: nothing is written, nothing is sent;
-        /// changes throw `.permission`. Default: false.
+        /// Opens the store for reading only: nothing is written or sent, and changes throw `.permission`. For a closed store, a backup, or
+        /// a store on a full or read-only disk. Default: false.
         public var readOnly = defaults.readOnly
-        /// Refuses a store whose log lost its end (`.corrupt`) instead of opening what is whole and reporting what is missing.
+        /// Refuses a store whose log lost its end (`.corrupt`), instead of opening it and reporting what is missing.
         /// Default: false.
         public var refuseLostTail = defaults.refuseLostTail
-        /// Attempts under way at the same time, in different conversations: 1 to 64. Default: 1.
+        /// The maximum number of attempts in flight, in different conversations: 1 to 64. Default: 1.
         public var maxInFlight = defaults.maxInFlight
-        /// Retries after the first attempt: 0 to 1000. A shorter ladder ends earlier. Default: 5.
+        /// Retries after the first attempt: 0 to 1000. A shorter ladder limits them further. Default: 5.
         public var maxRetries = defaults.maxRetries
         /// The delays between attempts. Default: `.automatic`.
         public var backoff = Backoff.automatic
         /// Each delay varies by plus or minus this share: 0 to 1. Default: 0.
         public var jitter = defaults.jitter
-        /// What becomes of a message whose retries are used up. Default: `.keep`.
+        /// What happens to a message whose retries are used up. Default: `.keep`.
         public var exhausted: Exhausted = defaults.exhausted
-        /// What becomes of a message that the receiver refuses. Messages that expired, whose interrupted attempt is held or that were retried
-        /// by hand are kept; with `pauseOnUnauthorized` also those refused with 401 or 403. Default: `.keep`.
+        /// What happens to a message that the receiver refuses. Messages that expired, whose interrupted attempt is held or that were
+        /// retried by hand are kept; with `pauseOnUnauthorized` also those refused with 401 or 403. Default: `.keep`.
         public var refused: Refused = defaults.refused
-        /// How long an attempt may take: 1 ms to 1 day. Default: 30 s.
+        /// The timeout of an attempt: 1 ms to 1 day. Default: 30 s.
         public var attemptTimeout = Duration.milliseconds(defaults.attemptTimeout)
-        /// The same for an attempt by `retry` or `sendNow`. Default: 3 s.
+        /// The timeout of an attempt by `retry` or `sendNow`: 1 ms to 1 day. Default: 3 s.
         public var onDemandTimeout = Duration.milliseconds(defaults.onDemandTimeout)
         /// When a prompt expires: after 1 ms to 1 day. Default: 10 s.
         public var promptTimeout = Duration.milliseconds(defaults.promptTimeout)
-        /// How long a connection must last before automatic sending, the prompt, and the retry of messages that failed for want of a network:
-        /// 0 to 1 hour. Default: 500 ms.
+        /// How long a connection must last before automatic sending starts, the prompt is raised, and messages that failed because of the
+        /// network are retried: 0 to 1 hour. Default: 500 ms.
         public var onlineDebounce = Duration.milliseconds(defaults.onlineDebounce)
-        /// Attempts that one drain starts, and the engine between two triggers; nil: no limit. Retries that are due do not count.
-        /// Default: nil.
+        /// The maximum number of attempts by one drain, and of automatic ones between two triggers; nil: no limit. Due retries do not
+        /// count. Default: nil.
         public var drainBatch: Int?
         /// A message that waits for its retry blocks its conversation. Otherwise others may overtake it. Default: true.
         public var strictOrder = defaults.strictOrder
-        /// What a message that failed for good does to its conversation. Default: `.stepAside`.
+        /// Whether a failed message blocks its conversation. Default: `.stepAside`.
         public var finalFailure: FinalFailure = defaults.finalFailure
-        /// 401 and 403 pause the queue until `resume()` instead of failing one message after the other. Default: false.
+        /// 401 and 403 pause the queue until `resume()` instead of failing every message. Default: false.
         public var pauseOnUnauthorized = defaults.pauseOnUnauthorized
-        /// Send only while the link is not metered. Default: false.
+        /// Sends nothing while the link is metered. Default: false.
         public var unmeteredOnly = defaults.unmeteredOnly
         /// Timers also run in the background. Default: false.
         public var sendInBackground = defaults.sendInBackground
         /// Periodic trigger interval: more than 0, at most 1 day; nil: none. Default: nil.
         public var triggerInterval: Duration?
-        /// When messages expire whose draft does not say it: after more than 0, at most 10 years; nil: never. Default: nil.
+        /// The default expiry of drafts, from their enqueue: more than 0, at most 10 years; nil: never. Default: nil.
         public var expiry: Duration?
-        /// Messages kept as history: 0 or more; nil: no limit. Received messages that are not read do not count, and are kept.
-        /// Default: 10,000.
+        /// The maximum number of messages in the history: 0 or more; nil: no limit. Unread received messages are always kept and do not
+        /// count. Default: 10,000.
         public var keepSent: Int? = defaults.keepSent.map { Int($0) }
-        /// How long messages are kept as history: 0 or more; nil: no limit. Default: 30 days.
+        /// How long messages stay in the history: 0 or more; nil: no limit. Default: 30 days.
         public var keepSentFor: Duration? = defaults.keepSentFor.map { .milliseconds($0) }
-        /// How long the ids of messages that were sent and pruned are still refused as duplicates: 0 or more. Default: 7 days.
+        /// How long the ids of sent and pruned messages are still refused as duplicates: 0 or more. Default: 7 days.
         public var rememberIDs = Duration.milliseconds(defaults.rememberIDs)
-        /// Unsent messages: 1 or more; nil: no limit. Default: nil.
+        /// The maximum number of unsent messages: 1 or more; nil: no limit. Default: nil.
         public var limitMessages: Int?
-        /// Bytes of unsent bodies: 1 or more; nil: no limit. Default: nil.
+        /// The maximum size of all unsent bodies in bytes: 1 or more; nil: no limit. Default: nil.
         public var limitBytes: Int?
-        /// Bytes of one body: 1 to 256 MiB. Default: 1 MiB.
+        /// The maximum size of a body in bytes: 1 to 256 MiB. Default: 1 MiB.
         public var limitBody = Int(defaults.limitBody)
-        /// Bytes of one message's metadata: 0 to 16 MiB. Default: 64 KiB.
+        /// The maximum size of a message's metadata in bytes: 0 to 16 MiB. Default: 64 KiB.
         public var limitMetadata = Int(defaults.limitMetadata)
 
         public init() {}
@@ -94,14 +93,14 @@ extension MessageQueue {
         case automatic
         /// One delay for each retry: 0 to 7 days each, at most 64 of them.
         case ladder([Duration])
-        /// `base` times `factor` to the power of the retries made so far, at most `cap`: base 1 ms to 7 days, factor 1 to 100, cap from `base`
-        /// to 7 days.
+        /// `base` times `factor` to the power of the retries made so far, at most `cap`: base 1 ms to 7 days, factor 1 to 100, cap from
+        /// `base` to 7 days.
         case exponential(base: Duration, factor: Double, cap: Duration)
     }
 }
 
 extension MessageQueue.Options {
-    /// The options for the engine. Throws `.invalid`, naming the field, when one is out of its range.
+    /// Returns the options for the engine. Throws `.invalid`, with the name of the option, if a value is out of its range.
     package func checked() throws(QueueError) -> MsgQueue.Options {
         var options = MsgQueue.Options()
         options.mode = mode
@@ -127,8 +126,8 @@ extension MessageQueue.Options {
         options.pauseOnUnauthorized = pauseOnUnauthorized
         options.unmeteredOnly = unmeteredOnly
         options.sendInBackground = sendInBackground
-        options.triggerInterval = try Self.orZero(triggerInterval?.milliseconds, "trigger interval")
-        options.expiry = try Self.orZero(expiry?.milliseconds, "expiry")
+        options.triggerInterval = try Self.orZero(time: triggerInterval, "trigger interval")
+        options.expiry = try Self.orZero(time: expiry, "expiry")
         options.keepSent = keepSent.map { Int64($0) }
         options.keepSentFor = keepSentFor?.milliseconds
         options.rememberIDs = rememberIDs.milliseconds
@@ -140,11 +139,19 @@ extension MessageQueue.Options {
         return options
     }
 
-    /// The engine says 0 for none; here 0 is a mistake.
+    /// Returns 0 for nil, as the engine expects; here a value of 0 is an error.
     private static func orZero<T: BinaryInteger>(_ value: T?, _ name: String) throws(QueueError) -> T {
         guard let value else { return 0 }
-        guard value > 0 else { throw QueueError(.invalid, "\(name) must be more than 0, or nil for none, got \(value)") }
+        guard value > 0 else { throw QueueError(.invalid, "\(name) must be positive, or nil for none, got \(value)") }
         return value
+    }
+
+    private static func orZero(time: Duration?, _ name: String) throws(QueueError) -> Int64 {
+        guard let time else { return 0 }
+        guard time.milliseconds > 0 else {
+            throw QueueError(.invalid, "\(name) must be positive, or nil for none, got \(TimeText.exact(time.milliseconds))")
+        }
+        return time.milliseconds
     }
 }
 

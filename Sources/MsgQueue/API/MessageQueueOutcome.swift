@@ -1,5 +1,5 @@
 extension MessageQueue {
-    /// The result of one attempt, given by the transport.
+    /// The outcome of an attempt, as the transport returns it.
     public struct Outcome: Sendable, Equatable {
         package let engine: MsgQueue.Outcome
 
@@ -11,19 +11,19 @@ extension MessageQueue {
         /// The message was not transmitted. Uses up no retry; the drain stops.
         public static let offline = Outcome(engine: .offline)
 
-        /// The attempt goes on after the transport returned: ``MessageQueue/complete(_:with:)`` gives its outcome later, from any thread or
-        /// task. An attempt that was not completed within ``Options/attemptTimeout`` fails as a time-out.
+        /// The attempt continues after the transport has returned: ``MessageQueue/complete(_:with:)`` gives its outcome later, from any
+        /// thread or task. An attempt that is not completed within ``Options/attemptTimeout`` fails as a time-out.
         public static let pending = Outcome(engine: .pending)
 
-        /// A failure that may pass.
+        /// A retryable failure.
         ///
         /// - Parameters:
         ///   - kind: Why it failed.
         ///   - code: For example an HTTP status.
-        ///   - text: For a developer.
-        ///   - retryAfter: The next attempt is not made sooner than this; nil: the backoff decides. At most 7 days.
+        ///   - text: For developers.
+        ///   - retryAfter: The minimum delay before the next attempt, at most 7 days; nil: the backoff decides.
         ///   - forQueue: `retryAfter` applies to the whole queue, not to this message only.
-        ///   - isNotSent: The receiver surely did not get the message: the connection was refused, or the name was not found.
+        ///   - isNotSent: The message certainly did not reach the receiver: the connection was refused, or the name was not found.
         public static func retry(
             _ kind: FailureKind = .unknown, code: Int? = nil, text: String = "", retryAfter: Duration? = nil, forQueue: Bool = false,
             isNotSent: Bool = false
@@ -35,7 +35,7 @@ extension MessageQueue {
             return Outcome(engine: outcome)
         }
 
-        /// A failure that will not pass: the message becomes `failed`.
+        /// A final failure: the message becomes `failed`.
         public static func reject(_ kind: FailureKind = .rejected, code: Int? = nil, text: String = "") -> Outcome {
             Outcome(engine: .reject(kind.engine, code: Int32(clamping: code ?? 0), text: text))
         }

@@ -1,5 +1,5 @@
 extension MessageQueue {
-    /// What a drain did.
+    /// The results of a drain.
     public struct Report: Sendable, Equatable {
         public let stop: Stop
         public let sent: Int

@@ -1,14 +1,14 @@
 extension MessageQueue {
-    /// The state of the queue as a whole.
+    /// The state of the whole queue.
     public struct State: Sendable, Equatable {
         public let network: Network
         public let isInBackground: Bool
         public let mode: Mode
-        /// The queue is paused. Conversations that are paused by themselves count in `pausedConversations`.
+        /// The whole queue is paused. Single paused conversations count in `pausedConversations`.
         public let isPaused: Bool
         public let pausedConversations: Int
         public let isDraining: Bool
-        /// Attempts under way.
+        /// The number of attempts in flight.
         public let inFlight: Int
         public let hasTransport: Bool
         /// The prompt that is open; nil: none.
@@ -17,13 +17,13 @@ extension MessageQueue {
         public let promptExpiresAt: Timestamp?
         /// The code of the last storage event; nil: there was no error, or the store works again.
         public let storage: Error.Code?
-        /// Whether the store refuses writes now.
+        /// Whether the store rejects writes now.
         public let hasStorageTrouble: Bool
         /// Why nothing is being sent now. `.done`: nothing is queued, and nothing prevents sending.
         public let reason: Explanation.Reason
-        /// Until when; nil: not known.
+        /// When the reason ends; nil: unknown.
         public let until: Timestamp?
-        /// One sentence for a person.
+        /// One or two sentences for users.
         public let text: String
 
         public var connectivity: Connectivity { network.connectivity }

@@ -1,7 +1,7 @@
 extension MessageQueue {
-    /// What a queue has done since it was opened.
+    /// Statistics since the queue was opened.
     public struct Statistics: Sendable, Equatable {
-        /// Upper bounds of the latency classes, ascending.
+        /// The upper bounds of the latency buckets, ascending.
         public static let latencyBounds: [Duration] = MsgQueue.Statistics.bounds.map { .milliseconds($0) }
 
         public let openedAt: Timestamp
@@ -15,20 +15,21 @@ extension MessageQueue {
         public let discarded: Int
         /// Bytes of the bodies sent.
         public let sentBytes: Int
-        /// Failed attempts by kind; a kind without any is not in it.
+        /// Failed attempts by kind; kinds without failures are omitted.
         public let failures: [FailureKind: Int]
         /// Messages sent in the last minute.
         public let sentPerMinute: Int
         /// Messages enqueued in the last minute.
         public let enqueuedPerMinute: Int
-        /// Messages by the time from enqueue to sent: one number for each of `latencyBounds`, and one for those beyond the last.
+        /// The latencies from enqueue to sent: a count for each bucket of `latencyBounds`, and one for longer ones.
         public let latencies: [Int]
         public let latencySum: Duration
         public let latencyMax: Duration
 
         let engine: MsgQueue.Statistics
 
-        /// The latency that this share (0 to 1) of the messages did not exceed, as the upper bound of its class; nil: none was sent.
+        /// Returns the latency that this share (0 to 1) of the messages did not exceed, as the upper bound of its bucket; nil: none was
+        /// sent.
         public func latency(share: Double) -> Duration? { engine.latency(share: share).map { .milliseconds($0) } }
     }
 }

@@ -117,7 +117,7 @@ final class NetworkMonitor {
                     }
                 }
             case .overrun: isConsistent = false
-            case .nothing: throw QueueError(.storage, "the netlink request timed out after 500 ms")
+            case .nothing: throw QueueError(.storage, "the netlink request timed out after 0.5 s")
             case .failed(let code):
                 throw QueueError(.storage, "netlink receive failed: \(Posix.describe(code))")
             }

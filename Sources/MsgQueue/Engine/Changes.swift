@@ -15,7 +15,7 @@ final class Changes {
     // MARK: One message
 
     /// Finds the message with this id and checks that its status allows the action.
-    private func find(_ id: String, _ action: PersonalAction?, _ part: Store.Part) throws(QueueError) -> Row {
+    private func find(_ id: String, _ action: UserAction?, _ part: Store.Part) throws(QueueError) -> Row {
         guard let row = try store.find(id, part) else {
             throw QueueError(.notFound, "message not found: \(id)")
         }
@@ -59,7 +59,7 @@ final class Changes {
 
     func sendNow(_ id: String) throws(QueueError) { try force(id, .sendNow, .sendNow) }
 
-    private func force(_ id: String, _ action: PersonalAction, _ hand: Hand) throws(QueueError) {
+    private func force(_ id: String, _ action: UserAction, _ hand: Hand) throws(QueueError) {
         let row = try find(id, action, .none)
         let now = context.ports.moment
         guard let resolution = try context.core.force(row, hand, now) else { return }

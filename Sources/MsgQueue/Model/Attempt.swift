@@ -1,4 +1,4 @@
-/// One line of a message's ledger.
+/// One attempt as it is stored.
 package struct Attempt: Sendable, Equatable {
     package typealias Outcome = MessageQueue.Attempt.Outcome
     package typealias Arrival = MessageQueue.Attempt.Arrival
@@ -7,7 +7,7 @@ package struct Attempt: Sendable, Equatable {
     package let number: UInt32
     /// Milliseconds since 1970.
     package let startedAt: Int64
-    /// Milliseconds; nil: not known.
+    /// Milliseconds; nil: unknown.
     package let duration: Int64?
     package let result: Outcome
     package let kind: FailureKind
@@ -23,7 +23,7 @@ extension MessageQueue.Attempt {
         case sent
         case retry
         case rejected
-        /// Interrupted by a crash: the outcome is not known.
+        /// Interrupted by a crash: the outcome is unknown.
         case unknown
     }
 

@@ -1,4 +1,4 @@
-/// A draft whose body still lies in the caller's memory: copied once, by the store.
+/// A draft whose body is in the caller's memory; only the store copies it.
 package struct BorrowedDraft {
     package var id: String?
     package var conversation: Name

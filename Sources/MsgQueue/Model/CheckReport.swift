@@ -1,16 +1,16 @@
 /// What `check` and `salvage` found in a store.
 package struct CheckReport: Sendable, Equatable {
-    /// Nothing is wrong with the store.
+    /// No damage was found.
     package let isSound: Bool
-    /// Messages, of every status, that are what was written.
+    /// The number of undamaged messages, of every status.
     package let whole: Int64
-    /// Messages that are not, or that cannot be read.
+    /// The number of messages that are damaged or cannot be read.
     package let damaged: Int64
-    /// Messages that were in a log that was lost, as far as their number is known.
+    /// The number of messages that were in a lost log, as far as it is known.
     package let missing: Int64
-    /// Their sequences: the first, 0: none are missing; the last, 0: it is not known how many are missing.
+    /// The first missing sequence, 0: none is missing; and the last, 0: unknown.
     package let firstMissing: Int64
     package let lastMissing: Int64
-    /// The findings in sentences, for a person.
+    /// The findings in sentences, for users.
     package let text: String
 }

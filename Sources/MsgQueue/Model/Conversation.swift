@@ -1,7 +1,7 @@
-/// A conversation as a list of conversations shows it.
+/// An entry of the list of conversations.
 package struct Conversation: Sendable {
     package let name: String
     package let counts: Counts
-    /// Its newest message, without the body.
+    /// The newest message, without its body.
     package let last: Message
 }

@@ -1,6 +1,6 @@
-/// How many messages there are, by status.
+/// Numbers of messages by status.
 ///
-/// The numbers come from a file, where damage can make them anything: arithmetic here wraps instead of ending the process.
+/// In a damaged store they can have any value, so that the arithmetic wraps instead of trapping.
 package struct Counts: Sendable, Equatable {
     package var queued: Int64 = 0
     package var sending: Int64 = 0
@@ -8,10 +8,10 @@ package struct Counts: Sendable, Equatable {
     package var delivered: Int64 = 0
     package var read: Int64 = 0
     package var failed: Int64 = 0
-    /// Recorded messages of others, and those of them that were not read yet.
+    /// Recorded messages, and the unread ones among them.
     package var received: Int64 = 0
     package var unread: Int64 = 0
-    /// Of the bodies of queued, sending and failed messages.
+    /// The size of the bodies of queued, sending and failed messages.
     package var unsentBytes: Int64 = 0
 
     package init() {}
@@ -19,13 +19,13 @@ package struct Counts: Sendable, Equatable {
     /// Queued, sending and failed.
     package var unsent: Int64 { queued &+ sending &+ failed }
 
-    /// What is kept as history.
+    /// The messages of the history.
     package var history: Int64 { sent &+ delivered &+ read &+ received }
 
-    /// What of it a limit applies to: received messages that are not read yet stay.
+    /// The messages of the history that a limit applies to: all but unread received ones.
     package var prunable: Int64 { history &- unread }
 
-    /// Adds `amount` messages of `bytes` bytes together to what is counted under `status`. Those of others count apart.
+    /// Adds `amount` messages with `bytes` bytes in total to the count of `status`, or to that of received messages.
     package mutating func add(_ status: MessageStatus, isReceived: Bool = false, amount: Int64, bytes: Int64) {
         guard !isReceived else {
             received &+= amount
@@ -63,7 +63,7 @@ package struct Counts: Sendable, Equatable {
         return sum
     }
 
-    /// Whether these can be counts of anything.
+    /// Whether every number is possible.
     package var isPlausible: Bool {
         [queued, sending, sent, delivered, read, failed, received, unread, unsentBytes].allSatisfy { (0...(1 << 53)).contains($0) }
     }

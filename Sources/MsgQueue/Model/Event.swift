@@ -1,28 +1,29 @@
-/// What a queue tells its host, in the order in which it happened, each after it is on disk.
+/// An event that the queue reports. Events are in order, and each follows the commit of its change.
 package enum Event: Sendable, Equatable {
-    /// A message's status changed; `from` is nil when it was enqueued just now.
+    /// A message's status changed; `from` is nil if it was enqueued.
     case status(StatusChange)
     /// The counts or the connectivity changed; several changes may share one.
     case summary(Counts, Network)
     case connectivity(Network)
-    /// Mode ask: send these now? `drain` is the yes.
+    /// Mode ask: asks whether to send the queued messages; `drain` confirms.
     case prompt(Prompt)
-    /// It was answered, expired, or there is nothing to ask any more.
+    /// The prompt was answered, expired, or is not needed any more.
     case promptWithdrawn
     case drainStarted(Counts)
-    /// What the drain under way has done so far.
+    /// The results of the current drain so far.
     case drainProgress(Report)
     case drainFinished(Report)
-    /// Sending was paused or resumed, in one conversation or (nil) at all; `kind` is unauthorized when a receiver's answer did it.
+    /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` if the receiver refused the
+    /// credentials.
     case paused(conversation: String?, isPaused: Bool, kind: FailureKind)
-    /// Its retries are used up (`exhausted`), or it was refused for good (`refused`); it is gone.
+    /// A message was deleted because its retries were used up (`exhausted`) or the receiver refused it (`refused`).
     case discarded(id: String, conversation: String, failure: Failure)
     case deleted(id: String, conversation: String)
-    /// The unsent messages of one conversation, or (nil) of all were removed.
+    /// The unsent messages of one conversation, or (nil) of all conversations, were deleted.
     case cleared(conversation: String?)
-    /// The store has trouble, or (nil) is well again.
+    /// The store has an error, or (nil) works again.
     case storage(QueueError?)
-    /// Events were lost because nobody took them: list again.
+    /// Events were dropped because they were not received in time: list again.
     case resync
 }
 
@@ -31,14 +32,14 @@ package struct StatusChange: Sendable, Equatable {
     package let conversation: String
     package let from: MessageStatus?
     package let to: MessageStatus
-    /// The attempt that it belongs to; 0: none.
+    /// The number of the attempt; 0: none.
     package let attempt: UInt32
     package let failure: Failure?
     /// Milliseconds since 1970.
     package let at: Int64
 }
 
-/// What a prompt asks about.
+/// The messages that a prompt asks about.
 package struct Prompt: Sendable, Equatable {
     package let messages: Int64
     package let bytes: Int64

@@ -1,49 +1,49 @@
-/// Why a message is not sent yet: one reason, as a code and a sentence.
+/// Why a message is not sent yet, as a code and a text.
 package struct Explanation: Sendable, Equatable {
     package typealias Reason = MessageQueue.Explanation.Reason
 
     package let reason: Reason
-    /// Until when, milliseconds since 1970; 0: not known.
+    /// When the reason ends, in milliseconds since 1970; 0: unknown.
     package let until: Int64
-    /// The id of the message that it waits for; nil: none.
+    /// The id of the message that goes first or blocks this one; nil: none.
     package let behind: String?
-    /// One sentence for a person.
+    /// One or two sentences for users.
     package let text: String
 }
 
 extension MessageQueue.Explanation {
     /// With the numbers of `msgq_reason`.
     public enum Reason: Int32, Sendable, CaseIterable {
-        /// Nothing is to be sent: it was sent, or is a recorded message.
+        /// Nothing is to be sent: the message was sent or recorded.
         case done = 0
-        /// It is the next to be attempted.
+        /// The message is attempted next.
         case next
         case sending
-        /// It failed and waits for a person.
+        /// The message failed and is not sent until it is retried.
         case failed
-        /// Another message of its conversation comes first.
+        /// Another message of the conversation goes first.
         case behind
-        /// A message before it failed and blocks the conversation.
+        /// An earlier message failed and blocks the conversation.
         case blocked
-        /// Waits for its retry after a failure.
+        /// The message waits for its retry after a failure.
         case retrying
-        /// Not before a given time.
+        /// The message has a time before which it is not sent.
         case scheduled
-        /// It expired, and is about to fail.
+        /// The message expired and is about to fail.
         case expired
         case offline
-        /// The link is metered, and the message or the queue requires one that is not.
+        /// The link is metered, and the message or the queue requires an unmetered one.
         case metered
         /// Paused by the host, or because the receiver refused the credentials.
         case paused
         case noTransport
-        /// Waits for a person: for a drain, or the answer to a prompt.
+        /// The user must start sending, by a drain or the answer to a prompt.
         case person
-        /// The connection must last for a moment, or the receiver asked to wait.
+        /// The connection is not stable yet, or the receiver asked to wait.
         case holding
-        /// In the background, or a drain's batch is used up: waits for the next trigger.
+        /// The program is in the background, or the batch of a run is used up: the message waits for the next trigger.
         case trigger
-        /// The store refuses to write.
+        /// The store rejects writes.
         case storage
     }
 }

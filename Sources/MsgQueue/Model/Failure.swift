@@ -1,43 +1,43 @@
-/// What kind of failure an attempt met, with the numbers of `msgq_failure_kind`.
+/// The kind of a failure, with the numbers of `msgq_failure_kind`.
 package enum FailureKind: Int32, Sendable, CaseIterable {
     case none = 0
-    /// No connection: it never left.
+    /// No connection: the message was not transmitted.
     case offline
-    /// No answer in time: perhaps it arrived.
+    /// No answer in time: the message may have arrived.
     case timeout
-    /// Refused, reset, no name, no route.
+    /// The connection was refused or reset, or the name or the route was not found.
     case network
-    /// The receiver broke (5xx).
+    /// The server failed (HTTP 5xx).
     case server
-    /// Too many (429).
+    /// Too many requests (HTTP 429).
     case rateLimit
-    /// Who are you? (401, 403)
+    /// The credentials are missing or not sufficient (HTTP 401, 403).
     case unauthorized
-    /// The receiver does not want it (4xx).
+    /// The receiver refused the message (other HTTP 4xx).
     case rejected
-    /// There is no such receiver (404, 410).
+    /// The recipient does not exist (HTTP 404, 410).
     case notFound
-    /// Its time ran out before it could be sent.
+    /// The message expired before it was sent.
     case expired
-    /// Nobody knows: an attempt cut by a crash, an answer that means nothing.
+    /// Unknown: for example an attempt that was interrupted by a crash.
     case unknown
 }
 
-/// Why a message is where it is: the failure of its last attempt.
+/// The failure of a message's last attempt.
 package struct Failure: Sendable, Equatable {
     package let kind: FailureKind
-    /// The transport's own, as an HTTP status; 0: none.
+    /// The code from the transport, such as an HTTP status; 0: none.
     package let code: Int32
-    /// Raw, for a developer.
+    /// The text from the transport, for developers.
     package let text: String
     /// Milliseconds since 1970.
     package let at: Int64
-    /// Trying again may help.
+    /// A retry may succeed.
     package let retryable: Bool
-    /// Attempts made until then.
+    /// The number of attempts so far.
     package let attempts: UInt32
 
-    /// Of a message that is not what was written any more: it is never sent.
+    /// Creates the failure of a damaged message, which is never sent.
     static func damaged(_ detail: String, at: Int64) -> Failure {
         Failure(kind: .unknown, code: 0, text: detail, at: at, retryable: false, attempts: 0)
     }

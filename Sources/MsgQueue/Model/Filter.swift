@@ -1,9 +1,9 @@
-/// Which messages a page shows.
+/// The messages of a page.
 package struct Filter: Sendable, Equatable {
     /// nil: all.
     package var conversation: String?
     package var statuses: StatusSet
-    /// The page after this sequence (before it, when newest first); 0: from the end.
+    /// The page begins after this sequence (before it, if newest first); 0: at the first message.
     package var after: Int64
     /// 1 to 1000.
     package var limit: Int

@@ -1,4 +1,4 @@
-/// Sends one message: answers with an outcome, or `.pending`.
+/// Sends one message and returns the outcome, or `.pending`.
 package typealias TransportFunction = @Sendable (Delivery) -> Outcome
-/// Is told one event, and when it happened.
+/// Receives one event and its time.
 package typealias EventFunction = @Sendable (Event, _ at: Int64) -> Void

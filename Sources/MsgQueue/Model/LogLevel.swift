@@ -5,7 +5,7 @@ extension MessageQueue {
         case error
         /// For example a discarded message or an ignored outcome.
         case warning
-        /// An error is over.
+        /// For example the end of an error.
         case info
         /// Not used yet.
         case debug

@@ -1,9 +1,9 @@
 extension MessageQueue {
     /// The status of a message, with the numbers of `msgq_status`.
     public enum Status: Int32, Sendable, CaseIterable {
-        /// Waits to be sent.
+        /// The message waits to be sent.
         case queued = 0
-        /// An attempt is under way.
+        /// An attempt is in flight.
         case sending
         /// The transport reported success.
         case sent
@@ -11,7 +11,7 @@ extension MessageQueue {
         case delivered
         /// A receipt reported that it was read.
         case read
-        /// Waits for a person: retry, edit, delete.
+        /// The message failed: it can be retried, edited or deleted.
         case failed
 
         /// Queued, sending or failed.

@@ -1,11 +1,11 @@
 extension MessageQueue {
     /// Who starts sending a backlog, with the numbers of `msgq_mode`.
     public enum Mode: Int32, Sendable, CaseIterable {
-        /// The engine.
+        /// The engine starts automatically.
         case auto = 0
-        /// The person, after a prompt: `drain` is the answer yes.
+        /// The user, after a prompt, which `drain` confirms.
         case ask
-        /// The person, by `drain`, `sendNow`, `retry` and `retryAll`.
+        /// The user, by `drain`, `sendNow`, `retry` and `retryAll`.
         case manual
     }
 }

@@ -1,5 +1,5 @@
-/// One moment on both clocks, in milliseconds: wall time for what people and receivers say, and for waiting a clock that nobody sets and
-/// that goes on while the machine sleeps.
+/// A time on both clocks, in milliseconds: the wall clock, for times from users and receivers, and a monotonic clock that is never set and
+/// runs during suspend, for delays.
 package struct Moment: Sendable, Equatable {
     package var wall: Int64
     package var mono: Int64

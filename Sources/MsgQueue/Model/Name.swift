@@ -1,6 +1,6 @@
-/// A name that is compared byte by byte: a conversation, an id, a key.
+/// A conversation, an id or a key, compared by its bytes.
 ///
-/// Swift's strings are equal when they look equal ("é" in one character or in two); a store, a receiver and C's `strcmp` know better.
+/// Swift's strings compare equal under canonical equivalence ("é" as one scalar or two); SQLite, receivers and C's `strcmp` compare bytes.
 package struct Name: Hashable, Sendable, ExpressibleByStringLiteral {
     package let text: String
 

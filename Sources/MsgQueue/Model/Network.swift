@@ -1,4 +1,4 @@
-/// What is known of the network at one moment.
+/// The state of the network.
 package struct Network: Sendable, Equatable {
     package var connectivity: Connectivity
     package var link: Link

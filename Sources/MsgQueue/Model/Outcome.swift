@@ -1,8 +1,8 @@
-/// What came of one attempt, in the transport's words.
+/// The outcome of an attempt, as the transport returns it.
 package struct Outcome: Sendable, Equatable {
     /// With the numbers of `msgq_verdict`.
     package enum Verdict: Int32, Sendable, CaseIterable {
-        /// A callback that died: a failure of unknown kind, retried.
+        /// A callback that returned no verdict: a failure of unknown kind, retried.
         case unknown = 0
         case sent
         case retry
@@ -14,17 +14,17 @@ package struct Outcome: Sendable, Equatable {
 
     package var verdict: Verdict
     package var kind: FailureKind
-    /// The transport's own, as an HTTP status.
+    /// The code from the transport, such as an HTTP status.
     package var code: Int32
-    /// Raw, for a developer.
+    /// The text from the transport, for developers.
     package var text: String
-    /// Milliseconds to wait at least; nil: not said.
+    /// The minimum delay before the next attempt, in milliseconds; nil: none given.
     package var retryAfter: Int64?
-    /// The `Retry-After` header as it came.
+    /// The unparsed `Retry-After` header.
     package var retryAfterHeader: String
-    /// The whole queue waits, not only this message.
+    /// The delay applies to the whole queue, not only to this message.
     package var retryAfterIsForQueue: Bool
-    /// Verdict `retry`: the message surely did not reach the receiver.
+    /// Verdict `retry`: the message certainly did not reach the receiver.
     package var isNotSent: Bool
 
     package init(
@@ -42,23 +42,23 @@ package struct Outcome: Sendable, Equatable {
         self.isNotSent = isNotSent
     }
 
-    /// The receiver has it, or had it already.
+    /// The receiver has the message.
     package static let sent = Outcome(verdict: .sent)
 
-    /// It never left. Uses up no retry.
+    /// The message was not transmitted. Uses up no retry.
     package static let offline = Outcome(verdict: .offline, kind: .offline)
 
-    /// `complete(token:outcome:)` will tell.
+    /// The outcome follows by `complete(token:outcome:)`.
     package static let pending = Outcome(verdict: .pending)
 
-    /// Failed in a way that may pass. `retryAfter` in milliseconds.
+    /// A retryable failure. `retryAfter` is in milliseconds.
     package static func retry(
         _ kind: FailureKind = .unknown, code: Int32 = 0, text: String = "", retryAfter: Int64? = nil
     ) -> Outcome {
         Outcome(verdict: .retry, kind: kind, code: code, text: text, retryAfter: retryAfter)
     }
 
-    /// Failed for good.
+    /// A final failure.
     package static func reject(_ kind: FailureKind = .rejected, code: Int32 = 0, text: String = "") -> Outcome {
         Outcome(verdict: .reject, kind: kind, code: code, text: text)
     }

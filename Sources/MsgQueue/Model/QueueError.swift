@@ -1,9 +1,8 @@
 extension MessageQueue {
     /// The error of a call.
     ///
-    /// `code` is for programs, `detail` is one sentence for a developer. A call that threw changed nothing, unless the code is `unknown`
-    /// or the call's description says otherwise.
-    /// Later versions may add codes.
+    /// `code` is for programs, `detail` is one sentence for developers. A call that threw changed nothing, unless the code is `unknown` or
+    /// the call's description says otherwise. Later versions may add codes.
     public struct Error: Swift.Error, Sendable, Equatable, CustomStringConvertible {
         /// The kinds of error, with the numbers of `msgq_result`.
         public enum Code: Int32, Sendable, CaseIterable {
@@ -29,9 +28,9 @@ extension MessageQueue {
 
         public let code: Code
         public let detail: String
-        /// The disk, or the quota, has no room left: the store may have a way to make some.
+        /// The disk or the quota is full: the store may be able to free space.
         package let isFull: Bool
-        /// An index does not fit the messages: it can be made anew from them.
+        /// An index does not match the messages and can be rebuilt from them.
         package let isIndex: Bool
 
         public init(_ code: Code, _ detail: String) { self.init(code, detail, isFull: false) }

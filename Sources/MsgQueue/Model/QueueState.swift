@@ -1,30 +1,30 @@
-/// The state of a queue as a whole at one moment.
+/// The state of the whole queue.
 package struct QueueState: Sendable, Equatable {
     package let network: Network
     package let isInBackground: Bool
     package let mode: Mode
-    /// The queue is paused. Conversations that are paused by themselves count in `pausedConversations`.
+    /// The whole queue is paused. Single paused conversations count in `pausedConversations`.
     package let isPaused: Bool
     package let pausedConversations: Int
-    /// A drain is under way.
+    /// A drain is running.
     package let isDraining: Bool
-    /// Attempts under way.
+    /// The number of attempts in flight.
     package let inFlight: Int
     package let hasTransport: Bool
-    /// The prompt that stands, as its event told it; nil: there is none.
+    /// The open prompt, as in its event; nil: none is open.
     package let prompt: Prompt?
     /// When that prompt expires, milliseconds since 1970.
     package let promptExpiresAt: Int64?
-    /// What the last storage event said; nil: nothing was wrong, or the store has recovered.
+    /// The code of the last storage event; nil: there was no error, or the store works again.
     package let storage: QueueError.Code?
-    /// The store refuses writes now.
+    /// The store rejects writes now.
     package let hasStorageTrouble: Bool
-    /// Why nothing is being sent now. `.done`: nothing is queued, and nothing is in the way. What stops the whole queue is told
-    /// also when nothing is queued.
+    /// Why nothing is being sent now. `.done`: nothing is queued, and nothing prevents sending. Reasons that stop the whole queue are
+    /// reported even if nothing is queued.
     package let reason: Explanation.Reason
-    /// Until when, milliseconds since 1970; 0: not known.
+    /// When the reason ends, in milliseconds since 1970; 0: unknown.
     package let until: Int64
-    /// One sentence for a person.
+    /// One or two sentences for users.
     package let text: String
 
     package var connectivity: Connectivity { network.connectivity }

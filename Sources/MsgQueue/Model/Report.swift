@@ -1,15 +1,15 @@
-/// What a drain did.
+/// The results of a drain.
 package struct Report: Sendable, Equatable {
     package typealias Stop = MessageQueue.Report.Stop
 
     package var stop: Stop
     package var sent: Int64
-    /// Became `failed`.
+    /// Messages that became `failed`.
     package var failed: Int64
     package var discarded: Int64
-    /// Queued or being sent when it ended.
+    /// Messages that were queued or being sent when the drain ended.
     package var remaining: Int64
-    /// `failed` when it ended: the drain leaves them alone, `retryAll` sends them again.
+    /// Messages that were `failed` when the drain ended: it does not send them; `retryAll` does.
     package var remainingFailed: Int64
 
     package init(
@@ -25,18 +25,18 @@ package struct Report: Sendable, Equatable {
 }
 
 extension MessageQueue.Report {
-    /// Why it stopped, with the numbers of `msgq_stop`.
+    /// Why a drain stopped, with the numbers of `msgq_stop`.
     public enum Stop: Int32, Sendable {
-        /// Nothing is queued any more.
+        /// No message is queued any more.
         case empty = 0
-        /// What is queued is not due.
+        /// No queued message is due.
         case waiting
         case offline
         case batch
         case timeout
         case storage
         case closed
-        /// It goes on: a callback called it, or the waiting task was cancelled.
+        /// The drain continues: a callback called it, or the waiting task was cancelled.
         case started
         /// Paused, by the host (the queue, or every conversation with queued messages) or because the receiver refused the credentials.
         case paused

@@ -1,6 +1,6 @@
-/// What a queue has done since it was opened.
+/// Statistics since the queue was opened.
 package struct Statistics: Sendable, Equatable {
-    /// Upper bounds of the latency's classes, in milliseconds.
+    /// The upper bounds of the latency buckets, in milliseconds.
     package static let bounds: [Int64] = [10, 50, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000]
 
     package internal(set) var openedAt: Int64 = 0
@@ -13,19 +13,19 @@ package struct Statistics: Sendable, Equatable {
     package internal(set) var failed: Int64 = 0
     package internal(set) var discarded: Int64 = 0
     package internal(set) var sentBytes: Int64 = 0
-    /// Failed attempts by the number of their kind.
+    /// Failed attempts, indexed by the number of their kind.
     package internal(set) var failuresByKind = [Int64](repeating: 0, count: FailureKind.allCases.count)
-    /// Messages sent in the last minute, and enqueued in it.
+    /// Messages sent and messages enqueued in the last minute.
     package internal(set) var sentPerMinute: Int64 = 0
     package internal(set) var enqueuedPerMinute: Int64 = 0
-    /// From enqueue to sent: how many in each class of `bounds`, and beyond.
+    /// The latencies from enqueue to sent: a count for each bucket of `bounds`, and one for longer ones.
     package internal(set) var latencies = [Int64](repeating: 0, count: bounds.count + 1)
     package internal(set) var latencySum: Int64 = 0
     package internal(set) var latencyMax: Int64 = 0
 
     package init() {}
 
-    /// The latency that this share of the messages (0 to 1) did not exceed, as the upper bound of its class; nil: none was sent.
+    /// Returns the latency that this share of the messages (0 to 1) did not exceed, as the upper bound of its bucket; nil: none was sent.
     package func latency(share: Double) -> Int64? {
         let total = latencies.reduce(0, +)
         guard total > 0 else { return nil }
@@ -37,7 +37,7 @@ package struct Statistics: Sendable, Equatable {
         return latencyMax
     }
 
-    /// As Prometheus reads it (text format 0.0.4).
+    /// Returns the statistics in the Prometheus text format 0.0.4.
     package func prometheus(_ counts: Counts) -> String {
         var text = ""
         func metric(_ name: String, _ type: String, _ help: String, _ samples: [(labels: String, value: String)]) {
@@ -79,7 +79,7 @@ package struct Statistics: Sendable, Equatable {
 }
 
 extension FailureKind {
-    /// For labels and logs.
+    /// The name in labels and logs.
     var word: String {
         switch self {
         case .none: "none"

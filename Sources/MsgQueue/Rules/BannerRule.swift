@@ -1,21 +1,21 @@
-/// What the banner depends on: the state of a queue, or of one conversation of it.
+/// The values that determine the banner of the queue, or of one conversation.
 package struct BannerFacts: Sendable, Equatable {
     package var connectivity = Connectivity.unknown
     package var mode = Mode.auto
     package var queued: Int64 = 0
     package var sending: Int64 = 0
     package var failed: Int64 = 0
-    /// The queue, or the conversation asked about.
+    /// The queue or the conversation is paused.
     package var isPaused = false
-    /// How many of `queued` are known to go now, one after the other: by themselves, or for a drain.
+    /// How many of the `queued` messages are sent now, one after another, automatically or by a drain.
     package var underWay: Int64 = 0
-    /// Something other than mode and pause keeps the engine from sending by itself when connected: the background, read-only opening, a
-    /// wait that the receiver asked for, a restriction to unmetered links, a missing transport, a limit on what one run sends.
+    /// Something other than the mode and a pause prevents automatic sending when connected: the background, a read-only store, a delay that
+    /// the receiver requested, the restriction to unmetered links, a missing transport, or a limit of messages per run.
     package var isHeldBack = false
 
     package init() {}
 
-    /// What is queued goes by itself as soon as there is a connection.
+    /// Queued messages are sent automatically when the connection returns.
     package var sendsWhenConnected: Bool { mode == .auto && !isPaused && !isHeldBack }
 }
 
@@ -23,14 +23,14 @@ extension Words {
     /// "1 message", "5 messages".
     package static func messages(_ count: Int64) -> String { count == 1 ? "1 message" : "\(count) messages" }
 
-    /// One line about the queue or one of its conversations; "" when there is nothing to say.
+    /// Returns one line about the queue or one conversation; "" if nothing is queued, being sent, failed or paused.
     package static func banner(_ facts: BannerFacts) -> String {
         let sentences = facts.connectivity == .offline ? offline(facts) : online(facts)
         let failures = facts.failed > 0 ? ["\(messages(facts.failed)) failed."] : []
         return (sentences + failures).joined(separator: " ")
     }
 
-    /// While offline: what waits, or what connecting does.
+    /// Returns the sentences while offline: the messages that wait, or what happens when the connection returns.
     static func offline(_ facts: BannerFacts) -> [String] {
         let sending = facts.sending > 0 ? ["Sending \(messages(facts.sending))…"] : []
         let queued = facts.queued > 0 ? ["\(messages(facts.queued)) queued."] : []
@@ -42,7 +42,7 @@ extension Words {
 
     private static func online(_ facts: BannerFacts) -> [String] {
         let waiting = facts.queued &+ facts.sending
-        // What is sent by hand or directly takes nothing of the backlog along.
+        // A manual or direct attempt does not start the backlog.
         let moving = facts.isPaused ? facts.sending : facts.sending &+ min(max(facts.underWay, 0), facts.queued)
         let rest = waiting &- moving
         var sentences: [String] = []

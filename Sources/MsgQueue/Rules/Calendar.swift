@@ -1,6 +1,6 @@
-/// The Gregorian calendar, counted in eras of 400 years that begin in March, so that the leap day comes last.
+/// Gregorian calendar arithmetic. Years begin in March, so that the leap day is the last day; an era has 400 years.
 enum Calendar {
-    /// Days from 1970-01-01.
+    /// Returns the number of days from 1970-01-01 to a date.
     static func days(year: Int64, month: Int64, day: Int64) -> Int64 {
         let shifted = month > 2 ? year : year - 1
         let era = (shifted >= 0 ? shifted : shifted - 399) / 400
@@ -10,7 +10,7 @@ enum Calendar {
         return era * 146_097 + dayOfEra - 719_468
     }
 
-    /// The date so many days from 1970-01-01.
+    /// Returns the date that is `days` days after 1970-01-01.
     static func day(_ days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let shifted = days + 719_468
         let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097

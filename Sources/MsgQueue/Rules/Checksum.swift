@@ -1,4 +1,4 @@
-/// XXH64: the checksum of a row. SQLite has none of its own, and a flipped bit must not become a message.
+/// The checksum of a row (XXH64). SQLite has no checksums of its own, so a changed bit in a row would otherwise not be detected.
 struct Checksum {
     private static let prime1: UInt64 = 0x9E37_79B1_85EB_CA87
     private static let prime2: UInt64 = 0xC2B2_AE3D_27D4_EB4F
@@ -53,7 +53,7 @@ struct Checksum {
 
     private static func merge(_ result: UInt64, _ lane: UInt64) -> UInt64 { (result ^ round(0, lane)) &* prime1 &+ prime4 }
 
-    // MARK: Over several values
+    // MARK: Checksum of several values
 
     private(set) var value: UInt64 = 0
 
@@ -68,6 +68,6 @@ struct Checksum {
         text.withUTF8 { add(UnsafeRawBufferPointer($0)) }
     }
 
-    /// As SQLite keeps it.
+    /// The value as a signed integer, as SQLite stores it.
     var stored: Int64 { Int64(bitPattern: value) }
 }

@@ -1,14 +1,15 @@
-/// What an outcome means, once the transport's words are understood.
+/// The classified outcome of an attempt.
 package enum Judgement: Equatable, Sendable {
     case sent(code: Int32)
-    /// It never left.
+    /// The message was not transmitted.
     case offline(text: String)
-    /// May pass. `after`: the receiver asked for this many milliseconds. `isNotSent`: the message surely did not reach it.
+    /// A retryable failure. `after`: the delay in milliseconds that the receiver requested. `isNotSent`: the message certainly did not
+    /// reach the receiver.
     case retry(FailureKind, code: Int32, text: String, after: Int64?, isNotSent: Bool = false)
-    /// For good.
+    /// A final failure.
     case reject(FailureKind, code: Int32, text: String)
 
-    /// What is known about whether the message reached the receiver.
+    /// Whether the message reached the receiver.
     package var arrival: Attempt.Arrival {
         switch self {
         case .sent: .yes
@@ -19,7 +20,8 @@ package enum Judgement: Equatable, Sendable {
 }
 
 package enum Classification {
-    /// `perhapsArrived`: an earlier attempt may have reached the receiver. `conflictIsSent`: 409 then means that it did.
+    /// Classifies an outcome. `perhapsArrived`: an earlier attempt may have reached the receiver; `conflictIsSent`: HTTP 409 then means
+    /// that it did.
     package static func judge(
         _ outcome: Outcome, now: Int64, perhapsArrived: Bool, conflictIsSent: Bool = false
     ) -> Judgement {
@@ -35,19 +37,19 @@ package enum Classification {
         case .http:
             return http(outcome.code, text: outcome.text, after: after, perhapsArrived: perhapsArrived, conflictIsSent: conflictIsSent)
         case .unknown, .pending:
-            let text = outcome.text.isEmpty ? "the transport gave no verdict" : outcome.text
+            let text = outcome.text.isEmpty ? "the transport returned no verdict" : outcome.text
             return .retry(.unknown, code: outcome.code, text: text, after: after)
         }
     }
 
-    /// How long the whole queue must wait after this outcome, in milliseconds; nil: it need not.
+    /// Returns the delay in milliseconds for the whole queue that the receiver requested; nil: none.
     package static func queueDelay(_ outcome: Outcome, now: Int64) -> Int64? {
         guard outcome.retryAfterIsForQueue, outcome.verdict == .retry || outcome.verdict == .http else { return nil }
         let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
         return after.map { min(max($0, 0), Options.week) }
     }
 
-    /// By HTTP status: what may pass is retried, what the receiver refuses is final, what is not known is retried.
+    /// Classifies an HTTP status. Unknown statuses are retried.
     static func http(
         _ status: Int32, text: String, after: Int64?, perhapsArrived: Bool, conflictIsSent: Bool
     ) -> Judgement {
@@ -56,7 +58,7 @@ package enum Classification {
         switch status {
         case 200...299: return .sent(code: status)
         // After an attempt that perhaps arrived, 409 may mean "a request with this key is still being processed" (the Idempotency-Key
-        // draft, 2.7). If that request fails, the receiver does not have the message: only the host knows a receiver that always has it.
+        // draft, 2.7). If that request fails, the receiver does not have the message, so 409 counts as sent only with the host's option.
         case 409 where perhapsArrived: return conflictIsSent ? .sent(code: status) : retry(.server)
         case 401, 403: return reject(.unauthorized)
         case 404, 410: return reject(.notFound)

@@ -1,4 +1,4 @@
-/// Delays that double from one failure to the next, in milliseconds.
+/// A delay that doubles with each failure, in milliseconds.
 struct GrowingDelay {
     private let first: Int64
     private let longest: Int64
@@ -6,12 +6,12 @@ struct GrowingDelay {
 
     init(first: Int64, longest: Int64) { (self.first, self.longest) = (first, longest) }
 
-    /// The delay after one more failure.
+    /// Returns the delay after another failure.
     mutating func next() -> Int64 {
         delay = min(max(delay * 2, first), longest)
         return delay
     }
 
-    /// It went well: the next delay is the first one again.
+    /// Starts again with the first delay, after a success.
     mutating func reset() { delay = 0 }
 }

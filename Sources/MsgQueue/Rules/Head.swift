@@ -1,16 +1,16 @@
-/// What the scheduler needs to know of a queued message.
+/// The fields of a queued message that the scheduler uses.
 package struct Head: Sendable, Equatable {
     package var sequence: Int64
-    /// After a retryable failure: the end of the delay.
+    /// The end of the delay after a retryable failure.
     package var due = Due()
-    /// It failed for want of a network: the delay also ends when the network returns.
+    /// The message failed because of the network: the delay also ends when the network returns.
     package var waitsForNetwork = false
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
-    /// The call that put it back with others (`retryAll`); 0: none.
+    /// The number of the `retryAll` that put the message back; 0: none.
     package var round: UInt32 = 0
-    /// The end of the delay by the monotonic clock, once the scheduler knows the message; no change of the wall clock moves it.
+    /// The end of the delay by the monotonic clock, set when the scheduler loads the message; independent of changes of the wall clock.
     package var dueMono: Int64?
 
     package init(
@@ -26,10 +26,10 @@ package struct Head: Sendable, Equatable {
         self.round = round
     }
 
-    /// It failed in a way that may pass, and is to be tried again.
+    /// The message had a retryable failure and is to be tried again.
     var isRetry: Bool { !due.isNone }
 
-    /// Milliseconds to wait from `now`.
+    /// Returns the time until the message is due, in milliseconds.
     func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }
 
     func retryWait(_ now: Moment) -> Int64 { dueMono.map { max(0, $0.subtractingClamped(now.mono)) } ?? 0 }

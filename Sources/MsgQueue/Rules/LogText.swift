@@ -1,14 +1,14 @@
-/// The text of log lines. It may quote a receiver or a file name, so nothing in it may start a new line or control a terminal.
+/// The text of log lines. It may quote a receiver or a file name, so characters that start a new line or control a terminal are escaped.
 package enum LogText {
-    /// The longest text of a line, in bytes of UTF-8.
+    /// The maximum length of a line, in bytes of UTF-8.
     package static let bytes = 2047
 
     private static let ellipsis = Array("…".utf8)
 
-    /// The text on one line: control characters are escaped (`\n`, `\x1b`, `\u202e`); one that is too long is cut, never inside a
-    /// character, and ends with "…".
+    /// Returns the text on one line: control characters are escaped (`\n`, `\x1b`, `\u202e`); a text that is too long is cut between two
+    /// characters and ends with "…".
     package static func line(_ text: String) -> String {
-        // Escaping never makes a text shorter.
+        // Escaping never shortens a text.
         let start = text.utf8.count > 2 * bytes ? String(decoding: text.utf8.prefix(2 * bytes), as: UTF8.self) : text
         var line: [UInt8] = []
         var lengthBeforeEllipsis = 0
@@ -24,7 +24,7 @@ package enum LogText {
         return String(decoding: line, as: UTF8.self)
     }
 
-    /// As many characters from the start as fit into so many bytes.
+    /// Returns the longest prefix of whole characters that fits into `bytes` bytes.
     package static func prefix(_ text: String, bytes: Int) -> String {
         guard text.utf8.count > bytes else { return text }
         var left = bytes
@@ -35,7 +35,8 @@ package enum LogText {
             })
     }
 
-    /// A message that was removed for its failure. The kind and the code tell why where the receiver said nothing.
+    /// Returns the line for a message that was deleted because of its failure. It contains the kind and the code, because the receiver may
+    /// have sent no text.
     package static func discarded(_ id: String, _ failure: Failure) -> String {
         let attempts = failure.attempts == 1 ? "1 attempt" : "\(failure.attempts) attempts"
         let text = failure.text.isEmpty ? "" : ": \(failure.text)"
@@ -48,14 +49,14 @@ package enum LogText {
         }
     }
 
-    /// nil: the character is shown as it is.
+    /// Returns the escape sequence of a character; nil: it needs none.
     private static func escape(_ value: UInt32) -> String? {
         switch value {
         case 0x0a: "\\n"
         case 0x0d: "\\r"
         case 0x09: "\\t"
         case 0..<0x20, 0x7f..<0xa0: "\\x" + hexadecimal(value, digits: 2)
-        // Line and paragraph separators, and what changes the direction of writing.
+        // Line and paragraph separators, and characters that change the text direction.
         case 0x061c, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069: "\\u" + hexadecimal(value, digits: 4)
         default: nil
         }

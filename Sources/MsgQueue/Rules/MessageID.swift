@@ -1,4 +1,4 @@
-/// Ids that the engine makes: UUIDs of version 7 that carry the message's sequence number, so that a message is found by its id
+/// The ids that the engine generates: version 7 UUIDs that contain the message's sequence number, so that a message can be found by its id
 /// without an index.
 ///
 ///     48 bits   milliseconds since 1970
@@ -41,7 +41,7 @@ package enum MessageID {
         }
     }
 
-    /// The sequence number in an id that `make` could have made; nil for any other.
+    /// Returns the sequence number in an id of the form that `make` generates; nil for any other id.
     package static func sequence(in id: String) -> Int64? {
         var low: UInt64 = 0
         var position = 0

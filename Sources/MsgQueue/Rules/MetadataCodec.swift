@@ -1,4 +1,4 @@
-/// Metadata as the store keeps it: one JSON object of strings, so that anyone can read it with the sqlite3 shell.
+/// Encodes metadata for the store: a JSON object of strings, which the sqlite3 shell can show.
 enum MetadataCodec {
     static func encode(_ pairs: [(key: String, value: String)]) -> String {
         var text = "{"
@@ -26,7 +26,7 @@ enum MetadataCodec {
         text += "\""
     }
 
-    /// What `encode` wrote, in its order; nil for anything else.
+    /// Returns the pairs that `encode` wrote, in the same order; nil for any other text.
     static func decode(_ text: String) -> [(key: String, value: String)]? {
         var reader = Reader(bytes: Array(text.utf8))
         guard reader.take(0x7b) else { return nil }
@@ -73,7 +73,7 @@ enum MetadataCodec {
             return nil
         }
 
-        /// Only what `quote` writes: a quotation mark, a backslash, a control character.
+        /// Reads an escape sequence that `quote` writes: a quotation mark, a backslash or a control character.
         private mutating func escape() -> UInt8? {
             switch next() {
             case 0x22: return 0x22

@@ -1,50 +1,50 @@
-/// Who asked for an attempt.
+/// What started an attempt.
 package enum Hand: Sendable, Equatable {
-    /// The engine: direct, a drain, a timer.
+    /// The engine: a direct attempt, a drain, or a timer.
     case none
-    /// A person's `sendNow`: an ordinary attempt, out of turn.
+    /// `sendNow`: an ordinary attempt, out of turn.
     case sendNow
-    /// A person's `retry`: sent, or failed again.
+    /// `retry`: the message is sent or fails again, without further retries.
     case retry
-    /// A person's `retryAll`: an ordinary attempt, for which no other leave is needed.
+    /// `retryAll`: an ordinary attempt, allowed in every mode.
     case retryAll
 
-    /// Out of turn, in the time of an attempt by hand.
+    /// The attempt starts out of turn and has the on-demand timeout.
     package var isOutOfTurn: Bool { self == .sendNow || self == .retry }
 }
 
-/// What the attempts have made of a message so far.
+/// The state of a message after its attempts so far.
 package struct Progress: Sendable, Equatable {
-    /// `sending` is not kept here: that is the engine's word for an attempt under way.
+    /// Never `sending`: the engine reports that status while an attempt is in flight.
     package var status: MessageStatus = .queued
-    /// That left.
+    /// Attempts that were transmitted.
     package var attempts: UInt32 = 0
     package var retriesUsed: Int = 0
-    /// The end of a retry's delay (`due`): wall time, or 0 for none, and the whole delay ...
+    /// The end of a retry's delay (`due`) as wall time, 0: none; and the whole delay.
     package var dueAt: Int64 = 0
     package var dueDelay: Int64 = 0
-    /// ... and the same by the clock that counts from the boot: a name for that boot, and when it is due.
+    /// The boot in which the delay began, and its end as time since that boot.
     package var dueBoot: Int64 = 0
     package var dueUptime: Int64 = 0
-    /// It failed for want of a network: the delay also ends when the network returns.
+    /// The message failed because of the network: the delay also ends when the network returns.
     package var waitsForNetwork = false
     package var lastAttemptAt: Int64 = 0
     package var sentAt: Int64 = 0
     package var sentDuration: Int64 = 0
     package var sentCode: Int32 = 0
-    /// Cleared while it was being sent: removed when the attempt ends unsent.
+    /// The message was cleared while it was being sent: it is deleted when the attempt ends without success.
     package var doomed = false
-    /// Some attempt may have reached the receiver.
+    /// An attempt may have reached the receiver.
     package var perhapsArrived = false
-    /// What stood here did not fit its checksum: the message failed for that.
+    /// The stored progress did not match its checksum, and the message failed for that reason.
     package var isDamaged = false
-    /// A person put it back after it had expired: its expiry does not count any more.
+    /// The message was retried by hand after it had expired: its expiry no longer applies.
     package var ignoresExpiry = false
-    /// A person retried it and it was queued for that: it is not discarded when it fails again.
+    /// The message was retried by hand and queued for that: it is not discarded when it fails again.
     package var isRetriedByHand = false
-    /// The `retryAll` that put it back, until an attempt has ended; 0: none.
+    /// The number of the `retryAll` that put the message back, until an attempt has ended; 0: none.
     package var round: UInt32 = 0
-    /// When the receipts came, in wall time; 0: none did.
+    /// The times of the receipts, as wall time; 0: none.
     package var deliveredAt: Int64 = 0
     package var readAt: Int64 = 0
 
@@ -61,32 +61,32 @@ package struct Progress: Sendable, Equatable {
     }
 }
 
-/// What becomes of a message after an attempt.
+/// The effect of an attempt's outcome on its message.
 package struct Resolution: Equatable, Sendable {
     package enum Fate: Equatable, Sendable {
         case sent
-        /// Back to its place.
+        /// Queued again, in its place.
         case queued
         case failed
-        /// Removed, with an event.
+        /// Deleted, with an event.
         case discarded
-        /// It was cleared in mid-attempt: removed.
+        /// Deleted, because the message was cleared during the attempt.
         case deleted
     }
 
     package var fate: Fate
     package var progress: Progress
-    /// The attempt's line in the ledger; nil when it sent (the message says so itself) or never left.
+    /// The attempt as it is stored; nil: it was a success, which the message itself records, or was not transmitted.
     package var attempt: Attempt?
     package var isOffline = false
-    /// The receiver did not know who it was: the queue pauses, and nothing is used up.
+    /// The receiver refused the credentials: the queue pauses, and no retry is used up.
     package var pausesQueue = false
 
     package var failure: Failure? { attempt.map { Failure($0, attempts: progress.attempts) } }
 }
 
 extension Failure {
-    /// As the ledger's last line tells it.
+    /// Creates the failure that a stored attempt describes.
     package init(_ attempt: Attempt, attempts: UInt32) {
         self.init(
             kind: attempt.kind, code: attempt.code, text: attempt.text,
@@ -94,13 +94,13 @@ extension Failure {
     }
 }
 
-/// What an attempt under way knows of itself.
+/// An attempt in flight, as far as its outcome depends on it.
 package struct Trial: Sendable, Equatable {
     package var number: UInt32
     package var hand: Hand
     /// Wall time, milliseconds.
     package var startedAt: Int64
-    /// Milliseconds that it took, by the monotonic clock.
+    /// The duration in milliseconds, by the monotonic clock.
     package var duration: Int64
 
     package init(number: UInt32, hand: Hand, startedAt: Int64, duration: Int64) {
@@ -112,8 +112,8 @@ package struct Trial: Sendable, Equatable {
 }
 
 package enum OutcomeRule {
-    /// What an attempt's judgement makes of its message. `boot` names the system's boot, `returnedAt` is when the network last returned
-    /// (monotonic), and `random` is in 0..<1.
+    /// Returns the effect of a classified outcome on its message. `boot` identifies the system's boot, `returnedAt` is when the network
+    /// last returned (monotonic), and `random` is in 0..<1.
     package static func resolve(
         _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
         discardRefused: Bool = false, pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min,
@@ -143,7 +143,8 @@ package enum OutcomeRule {
             progress.sentCode = code
             return end(.sent, .sent, nil)
         case .offline(let text):
-            // It never left: nothing is counted. A person who asked for it is told why; the next attempt takes that line's number.
+            // Not transmitted, so the attempt is not counted. A manual attempt is stored to show why it failed; the next attempt gets the
+            // same number.
             progress.lastAttemptAt = before.lastAttemptAt
             let attempt = trial.hand.isOutOfTurn ? line(.retry, .offline, 0, text) : nil
             var resolution = trial.hand == .retry ? end(.failed, .failed, attempt) : end(.queued, .queued, attempt)
@@ -159,23 +160,23 @@ package enum OutcomeRule {
             progress.attempts = trial.number
             let discards = discardRefused && trial.hand != .retry && !before.isRetriedByHand
             return end(discards ? .discarded : .failed, .failed, line(.rejected, kind, code, text))
-        case .retry(let kind, let code, let text, let wish, _):
+        case .retry(let kind, let code, let text, let requested, _):
             progress.attempts = trial.number
             let attempt = line(.retry, kind, code, text)
             if trial.hand == .retry { return end(.failed, .failed, attempt) }
-            guard let delay = policy.delay(afterRetries: before.retriesUsed, wish: wish, random: random) else {
+            guard let delay = policy.delay(afterRetries: before.retriesUsed, requested: requested, random: random) else {
                 return end(discardExhausted && !before.isRetriedByHand ? .discarded : .failed, .failed, attempt)
             }
             progress.retriesUsed = before.retriesUsed + 1
             progress.due = Due(after: delay, now, boot: boot)
-            // What the receiver asked for stays. And one return of the network ends one delay.
-            progress.waitsForNetwork = (kind == .offline || kind == .network) && wish == nil && now.mono > returnedAt
+            // A delay that the receiver requested is kept. A return of the network during the attempt does not end the delay.
+            progress.waitsForNetwork = (kind == .offline || kind == .network) && requested == nil && now.mono > returnedAt
             return end(.queued, .queued, attempt)
         }
     }
 
-    /// What a crash in mid-attempt makes of its message: sent again from its place under the same id, or held for the person, and never
-    /// so often that a message which kills the process can loop.
+    /// Returns the effect of a crash during an attempt: the message is queued again in its place, or fails with `holdInterrupted`. It uses
+    /// up a retry, so that a message which crashes the process is not sent again without end.
     package static func recover(
         number: UInt32, startedAt: Int64, of before: Progress, holdInterrupted: Bool, maxRetries: Int
     ) -> Resolution {
@@ -197,20 +198,20 @@ package enum OutcomeRule {
         return Resolution(fate: held ? .failed : .queued, progress: progress, attempt: attempt)
     }
 
-    /// What `retry` makes of a failed message while its conversation is paused: it is queued again, in any mode.
+    /// Returns the effect of `retry` while the conversation is paused: the message is queued again, in every mode.
     package static func paused(_ before: Progress, expiresAt: Int64, now: Moment) -> Resolution {
         Resolution(fate: .queued, progress: retriedLater(before, expiresAt: expiresAt, now: now))
     }
 
-    /// A failed message that a person retries when it cannot be sent at once.
+    /// Returns the progress of a failed message that is retried by hand but cannot be sent at once.
     private static func retriedLater(_ before: Progress, expiresAt: Int64, now: Moment) -> Progress {
         var progress = putBack(before, expiresAt: expiresAt, now: now.wall)
         progress.isRetriedByHand = true
         return progress
     }
 
-    /// What `retry` and `sendNow` make of a message while there is no connection: in mode auto a failed message is queued again, for the
-    /// engine to send; otherwise it is as if the transport had said so.
+    /// Returns the effect of `retry` and `sendNow` while offline. In mode auto a failed message is queued again and sent later; otherwise
+    /// the effect is that of the outcome `offline`.
     package static func unreachable(
         _ hand: Hand, of before: Progress, expiresAt: Int64, options: Options, policy: RetryPolicy, now: Moment, boot: Int64
     ) -> Resolution {
@@ -223,7 +224,8 @@ package enum OutcomeRule {
             boot: boot, random: 0)
     }
 
-    /// A failed message that is queued again in its place, with all of its retries. One that had expired is sent all the same.
+    /// Returns the progress of a failed message that is queued again in its place, with all of its retries. The expiry of an expired
+    /// message no longer applies.
     package static func putBack(_ before: Progress, expiresAt: Int64, round: UInt32 = 0, now: Int64) -> Progress {
         var progress = before
         progress.status = .queued
@@ -235,7 +237,7 @@ package enum OutcomeRule {
         return progress
     }
 
-    /// What an expiry makes of a message that waits.
+    /// Returns the effect of the expiry on a queued message.
     package static func expire(_ before: Progress, expiresAt: Int64, now: Int64) -> (Progress, Attempt) {
         var progress = before
         progress.status = .failed
@@ -244,11 +246,11 @@ package enum OutcomeRule {
         progress.isRetriedByHand = false
         let attempt = Attempt(
             number: before.attempts &+ 1, startedAt: now, duration: 0, result: .retry, kind: .expired, code: 0,
-            text: "expired at \(expiresAt)", arrival: .no)
+            text: "expired at \(Words.instant(expiresAt))", arrival: .no)
         return (progress, attempt)
     }
 
-    /// What an answer makes of a message whose attempt had timed out; nil: nothing. Only a success of the latest attempt counts.
+    /// Returns a message's progress after a late outcome; nil: the outcome has no effect. Only a success of the latest attempt counts.
     package static func lateSuccess(
         _ outcome: Outcome, _ trial: Trial, of before: Progress, isSending: Bool, conflictIsSent: Bool = false, now: Int64
     ) -> Progress? {

@@ -2,16 +2,16 @@
 package enum Preview {
     package static let characters = 100
 
-    /// What is read of a body for it. A character may be long (a family in emoji has 25 bytes, a kiss with two skin tones 35),
-    /// but not without end: a hostile one must not make a page of previews as large as the bodies.
+    /// The number of bytes of a body that are read. One character can have many bytes (an emoji of a family has 25), but its length is
+    /// limited here: otherwise malicious bodies could make a page of previews as large as the bodies.
     package static let bytes = characters * 64
 
-    /// Never cut inside a character; bytes that are not UTF-8 show as replacement characters, line breaks as they are.
+    /// Returns the preview of a body. It is cut between characters; invalid UTF-8 becomes replacement characters; line breaks stay.
     package static func make(_ body: some Collection<UInt8>) -> String {
         var start = Array(body.prefix(bytes))
         var preview: Substring
         if start.count < body.count {
-            // The start itself may have cut a character, which is then left out, whether it shows or not.
+            // The limit of bytes may have cut the last character, so it is always omitted.
             dropCutScalar(&start)
             preview = String(decoding: start, as: UTF8.self).dropLast().prefix(characters)
         } else {
@@ -21,7 +21,7 @@ package enum Preview {
         return String(preview)
     }
 
-    /// Removes the bytes at the end that begin a scalar but do not finish it.
+    /// Removes an incomplete scalar at the end.
     private static func dropCutScalar(_ bytes: inout [UInt8]) {
         for back in 1...3 {
             guard let byte = bytes.dropLast(back - 1).last else { return }

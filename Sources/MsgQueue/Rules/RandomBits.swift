@@ -1,5 +1,5 @@
-/// The random bits of the ids that one open queue makes (SplitMix64). The seed comes from the system's generator, which costs a system
-/// call each time; ids of one store differ by their sequence numbers.
+/// The random bits in the ids that an open queue generates (SplitMix64). Only the seed comes from the system's generator, because each use
+/// of that is a system call. The ids of one store are unique by their sequence numbers.
 package struct RandomBits {
     private var state: UInt64
 

@@ -1,5 +1,5 @@
-/// How long a request inside an attempt may take.
+/// The timeout of a request that a transport makes within an attempt.
 enum RequestTimeout {
-    /// Milliseconds: less than the attempt's by a tenth of it, and at most by one second.
+    /// Returns the timeout in milliseconds: the attempt's timeout minus a tenth of it, but at most one second less.
     static func within(_ attempt: Int64) -> Int64 { max(1, attempt - min(max(attempt / 10, 1), 1_000)) }
 }

@@ -1,13 +1,13 @@
-/// The `Retry-After` header in both its forms (RFC 9110, 10.2.3): seconds, or an HTTP date.
+/// Parses the `Retry-After` header (RFC 9110, 10.2.3): seconds or an HTTP date.
 package enum RetryAfter {
-    /// Milliseconds from `now` (milliseconds since 1970); nil when the text is neither.
+    /// Returns the delay in milliseconds from `now` (milliseconds since 1970); nil if the header is invalid.
     package static func parse(_ header: String, now: Int64) -> Int64? {
         let text = header.utf8.drop { $0 == 0x20 || $0 == 0x09 }
         let trimmed = Substring(text).utf8.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed()
         let bytes = Array(trimmed)
         guard !bytes.isEmpty, bytes.count < 64 else { return nil }
         if bytes.allSatisfy({ (0x30...0x39).contains($0) }) {
-            // More seconds than fit are "very long", which the cap cuts.
+            // More seconds than fit into 64 bits are limited like any long delay.
             let seconds = Int64(String(decoding: bytes, as: UTF8.self)) ?? Options.week
             return min(seconds, Options.week) * 1000
         }
@@ -15,7 +15,7 @@ package enum RetryAfter {
         return max(0, at - now)
     }
 
-    /// Milliseconds since 1970 of an IMF-fixdate ("Sun, 06 Nov 1994 08:49:37 GMT"), an RFC 850 date ("Sunday, 06-Nov-94
+    /// Returns the milliseconds since 1970 of an IMF-fixdate ("Sun, 06 Nov 1994 08:49:37 GMT"), an RFC 850 date ("Sunday, 06-Nov-94
     /// 08:49:37 GMT") or an asctime date ("Sun Nov  6 08:49:37 1994").
     static func date(_ bytes: [UInt8]) -> Int64? {
         let words = bytes.split { $0 == 0x20 || $0 == 0x2d || $0 == 0x2c }.map { String(decoding: $0, as: UTF8.self) }

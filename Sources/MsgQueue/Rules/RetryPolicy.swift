@@ -1,6 +1,6 @@
-/// How long to wait before which retry; a pure function of the options.
+/// The delays before retries, as the options define them.
 package struct RetryPolicy: Sendable, Equatable {
-    /// Retries there are at all.
+    /// The number of retries.
     package let steps: Int
     private let backoff: Backoff
     private let jitter: Double
@@ -21,9 +21,9 @@ package struct RetryPolicy: Sendable, Equatable {
         }
     }
 
-    /// The delay in milliseconds before the retry after `used` retries; nil: there is none left. The receiver's wish counts when it
-    /// is longer, up to 7 days. `random` is in 0..<1.
-    package func delay(afterRetries used: Int, wish: Int64?, random: Double) -> Int64? {
+    /// Returns the delay in milliseconds before the next retry after `used` retries; nil: no retry is left. If the receiver requested a
+    /// longer delay, that applies, up to 7 days. `random` is in 0..<1.
+    package func delay(afterRetries used: Int, requested: Int64?, random: Double) -> Int64? {
         guard used >= 0, used < steps else { return nil }
         let plain: Int64
         switch backoff {
@@ -32,7 +32,7 @@ package struct RetryPolicy: Sendable, Equatable {
         case .exponential(let base, let factor, let cap): plain = Self.exponential(base, factor, cap, used)
         }
         let varied = Double(plain) * (1 + jitter * (2 * random - 1))
-        return max(Int64(min(max(varied, 0), Double(Options.week))), min(max(wish ?? 0, 0), Options.week))
+        return max(Int64(min(max(varied, 0), Double(Options.week))), min(max(requested ?? 0, 0), Options.week))
     }
 
     private static func exponential(_ base: Int64, _ factor: Double, _ cap: Int64, _ used: Int) -> Int64 {

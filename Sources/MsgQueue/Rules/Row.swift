@@ -1,10 +1,10 @@
-/// A row of `message` as it lies on disk.
+/// A row of the table `message`.
 package struct Row {
     package var sequence: Int64
     package var id: String
     package var isNamed: Bool
     package var conversation: Name
-    /// Of a recorded message; nil: our own.
+    /// The sender of a recorded message; nil: the message was enqueued here.
     package var sender: String?
     package var createdAt: Int64
     package var editedAt: Int64
@@ -14,17 +14,17 @@ package struct Row {
     package var expiresAt: Int64
     package var unmeteredOnly: Bool
     package var progress: Progress
-    /// False: what stands on disk is no status, and no count includes the message.
+    /// False: the stored status is invalid, and no count includes the message.
     package var isCounted = true
     package var stateHash: Int64 = 0
     package var contentHash: Int64 = 0
     package var bodySize: Int64
     package var priority: Int64 = 0
     package var replaceKey: String?
-    /// All of it, or only its start.
+    /// The body, or only its start.
     package var body: [UInt8] = []
     package var hasWholeBody = false
-    /// What is wrong with it, when it is not what was written.
+    /// A description of the damage, if the row does not match its checksum.
     package var damage: String?
 
     package var isReceived: Bool { sender != nil }
@@ -35,7 +35,7 @@ package struct Row {
             expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly, round: progress.round)
     }
 
-    /// Throws when the row is not what was written.
+    /// Throws if the row does not match its checksums.
     func check() throws(QueueError) {
         guard stateHash == Self.hash(sequence, progress) else { throw damaged("state") }
         guard hasWholeBody else { return }
@@ -44,7 +44,7 @@ package struct Row {
     }
 
     private func damaged(_ what: String) -> QueueError {
-        QueueError(.corrupt, "message \(sequence) is damaged: the checksum of its \(what) does not fit")
+        QueueError(.corrupt, "message \(sequence) is damaged: the checksum of its \(what) does not match")
     }
 
     package func metadata() throws(QueueError) -> [(key: String, value: String)] {
@@ -65,7 +65,7 @@ package struct Row {
         checksum.add(notBefore)
         checksum.add(expiresAt)
         checksum.add(unmeteredOnly ? 1 : 0)
-        // Rows of layout 1 have neither.
+        // Rows of layout 1 have neither, and their checksums do not include them.
         if priority != 0 || replaceKey != nil {
             checksum.add(priority)
             checksum.add(replaceKey ?? "")
@@ -82,7 +82,7 @@ package struct Row {
             RowFlags(progress).rawValue
         )
         withUnsafeBytes(of: values) { checksum.add($0) }
-        // Rows of layout 1 have none of these.
+        // Rows of layout 1 have none of these, and their checksums do not include them.
         let later = (progress.deliveredAt, progress.readAt, progress.dueBoot, progress.dueUptime)
         if later != (0, 0, 0, 0) { withUnsafeBytes(of: later) { checksum.add($0) } }
         return checksum.stored
@@ -90,7 +90,7 @@ package struct Row {
 }
 
 extension Row {
-    /// One of our own messages, without its body and metadata.
+    /// Creates the row of an enqueued message, without its body and metadata.
     package init(
         sequence: Int64, id: String, conversation: Name, createdAt: Int64, notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool,
         progress: Progress, bodySize: Int64

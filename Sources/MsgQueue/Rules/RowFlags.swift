@@ -1,4 +1,4 @@
-/// The column `flags`: six bits of `Progress`, and from bit 8 on the round.
+/// The column `flags`: six bits of `Progress`, and the round in the bits from 8 on.
 struct RowFlags: OptionSet, Sendable {
     let rawValue: Int64
 

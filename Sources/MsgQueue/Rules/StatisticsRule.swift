@@ -1,4 +1,4 @@
-/// How statistics are kept: pure, with the time as a parameter.
+/// Collects statistics. The time is a parameter.
 package struct StatisticsKeeper: Sendable {
     private var statistics = Statistics()
     private var sentLately = LastMinute()
@@ -38,7 +38,7 @@ package struct StatisticsKeeper: Sendable {
     }
 
     package mutating func sent(createdAt: Int64, bytes: Int64, _ now: Moment) {
-        // A wall clock that was set back makes no negative latency.
+        // If the wall clock was set back, the latency would be negative.
         let latency = max(now.wall.subtractingClamped(createdAt), 0)
         statistics.sent += 1
         statistics.sentBytes += bytes
@@ -49,7 +49,7 @@ package struct StatisticsKeeper: Sendable {
         statistics.latencyMax = max(statistics.latencyMax, latency)
     }
 
-    /// Counts by second, of the last sixty.
+    /// Counts per second of the last 60 seconds.
     private struct LastMinute: Sendable {
         private var counts = [Int64](repeating: 0, count: 60)
         private var second: Int64 = 0

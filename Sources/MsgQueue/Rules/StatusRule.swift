@@ -1,13 +1,13 @@
-/// Which way a message's status may go.
+/// The allowed changes of a message's status.
 ///
 ///     queued ──► sending ──► sent ──► delivered ──► read
 ///       │ ▲        │ ▲ │                 (receipts: forward only)
-///       │ └────────┘ │ └──► failed ──► sending, queued    (a person's retry)
+///       │ └────────┘ │ └──► failed ──► sending, queued    (a manual retry)
 ///       └────────────┴────► failed    (expired, refused, retries used up)
 ///
 ///     queued, failed ──► sent    (a late success of the last attempt)
 package enum StatusRule {
-    /// How far a status has come; a receipt never moves a message to a lower rank.
+    /// Returns the rank of a status; a receipt never changes a status to a lower rank.
     package static func rank(_ status: MessageStatus) -> Int {
         switch status {
         case .queued: 0
@@ -22,56 +22,56 @@ package enum StatusRule {
     package static func allows(_ from: MessageStatus, _ to: MessageStatus) -> Bool {
         switch (from, to) {
         case (.queued, .sending), (.queued, .failed): true
-        // Back to its place: a retryable failure with steps left, or an attempt that never left.
+        // A retryable failure with retries left, or an attempt that was not transmitted.
         case (.sending, .queued), (.sending, .failed), (.sending, .sent): true
-        // A person's retry: at once, or as soon as there is a connection.
+        // A manual retry, at once or when the connection returns.
         case (.failed, .sending), (.failed, .queued): true
-        // A late success of the latest attempt, after its time-out.
+        // A late success of the latest attempt, after its timeout.
         case (.queued, .sent), (.failed, .sent): true
         case (.sent, .delivered), (.sent, .read), (.delivered, .read): true
         default: false
         }
     }
 
-    /// What a receipt does to a message: the new status, nil for nothing, or an error.
+    /// Returns a message's new status after a receipt; nil: the receipt changes nothing.
     package static func receipt(_ receipt: MessageStatus, on status: MessageStatus) throws(QueueError) -> MessageStatus? {
         guard receipt == .delivered || receipt == .read else {
-            throw QueueError(.invalid, "a receipt is delivered or read, not \(receipt)")
+            throw QueueError(.invalid, "a receipt must be delivered or read, got \(receipt)")
         }
         guard rank(status) >= rank(.sent) else {
-            throw QueueError(.conflict, "the message is \(status): it was not sent yet")
+            throw QueueError(.conflict, "the message has not been sent; its status is \(status)")
         }
         return rank(receipt) > rank(status) ? receipt : nil
     }
 
-    /// The same for all that is known of the message: the time of the receipt is kept with it, not before `earliest`, when it was sent or
-    /// recorded. What was written once stays.
+    /// Returns a message's progress after a receipt, with the time of the receipt; nil: the receipt changes nothing. The time is not before
+    /// `earliest`, when the message was sent or recorded. A stored time is not changed.
     package static func receipt(
         _ receipt: MessageStatus, on status: MessageStatus, of before: Progress, earliest: Int64, now: Int64
     ) throws(QueueError) -> Progress? {
         guard let new = try Self.receipt(receipt, on: status) else { return nil }
         var progress = before
         progress.status = new
-        // 0 is no time, whatever a clock says.
+        // The stored value 0 means that there is no time.
         let time = max(now, earliest, before.deliveredAt, 1)
         if new == .delivered { progress.deliveredAt = time } else { progress.readAt = time }
         return progress
     }
 
-    /// Throws unless a person may do this to a message of that status.
-    package static func check(_ action: PersonalAction, on status: MessageStatus) throws(QueueError) {
+    /// Throws unless the action is allowed for a message of that status.
+    package static func check(_ action: UserAction, on status: MessageStatus) throws(QueueError) {
         if status == .sending { throw QueueError(.busy, "the message is being sent") }
         switch action {
         case .retry where status != .failed:
-            throw QueueError(.conflict, "the message is \(status), not failed")
+            throw QueueError(.conflict, "only a failed message can be retried; the status is \(status)")
         case .sendNow where status != .queued:
-            throw QueueError(.conflict, "the message is \(status), not queued")
+            throw QueueError(.conflict, "only a queued message can be sent now; the status is \(status)")
         case .edit where status != .queued && status != .failed:
-            throw QueueError(.conflict, "the message is \(status) already")
+            throw QueueError(.conflict, "only a queued or failed message can be edited; the status is \(status)")
         default: break
         }
     }
 }
 
-/// What a person can do to one message.
-package enum PersonalAction: Sendable { case retry, sendNow, edit, delete }
+/// A user's action on one message.
+package enum UserAction: Sendable { case retry, sendNow, edit, delete }

@@ -1,89 +1,110 @@
-/// Why a message, or the queue, is not being sent, and what follows when that is over: a text must promise no more than then happens.
+/// Why a message or the queue is not being sent, and what happens when that reason ends. Its text must promise no more than that.
 package struct Wait: Sendable, Equatable {
     package var reason: Explanation.Reason
-    /// Milliseconds since 1970; 0: not known.
+    /// When the reason ends, in milliseconds since 1970; 0: unknown.
     package var until: Int64 = 0
-    /// When the reason is over, sending starts by itself (`.next`), at the next trigger (`.trigger`), or when a person says so (`.person`).
+    /// The reason that follows: `.next`: the message is sent then; `.trigger`: at the next trigger; `.person`: after a drain; `.expired`:
+    /// the message expires before `until`. Of a single message also `.behind`, `.blocked` and `.metered`.
     package var after: Explanation.Reason = .next
-    /// How many messages it is true of; nil: not known, or more than one run of the queue takes.
+    /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: none.
+    package var earliest: Int64 = 0
+    /// When the message expires, if `after` is `.expired`; in milliseconds since 1970.
+    package var expiresAt: Int64 = 0
+    /// The number of messages that have this reason; nil: unknown, or more than one run of the queue sends.
     package var count: Int64?
-    /// Of a message: runs of the queue are limited, and the next one may end before it.
+    /// Of a single message: others go first, and a run of the queue may end before it.
     package var isInTurn = false
+    /// Of a single message with the reason `.sending`: the attempt has ended, but the transport's call has not returned.
+    package var isEnding = false
 }
 
 extension Words {
-    /// Why a message is not sent yet, in one or two sentences. `connected`: while offline, what it would wait for otherwise; `isAsking`: a
-    /// prompt stands.
+    /// Explains in one or two sentences why a message is not sent yet. `connected`: while offline, what the message waits for once the
+    /// connection has returned; `isAsking`: a prompt is open.
     package static func explanation(_ wait: Wait, connected: Wait? = nil, now: Int64, isAsking: Bool = false) -> String {
-        let time = time(wait, now)
         switch wait.reason {
-        case .done: return "There is nothing to wait for."
-        case .next: return "It is next."
-        case .sending: return "It is being sent right now."
-        case .failed: return "It could not be sent. You can retry, change or delete it."
-        case .behind: return "Another message of this conversation goes first."
-        case .blocked: return "A message before it could not be sent. Retry or delete that message first."
-        case .retrying: return "The last attempt failed. " + resumption(wait, now, "It is tried again in \(time).", again: " again")
-        case .scheduled: return resumption(wait, now, "It is scheduled to be sent in \(time).")
-        case .expired: return "It expired before it could be sent."
-        case .offline: return "You're offline. " + (connected.map { whenConnected($0, now, isAsking) } ?? "")
-        case .metered: return "Waiting for an unmetered connection."
-        case .paused: return paused
-        case .noTransport: return noTransport
-        case .person: return isAsking ? confirmation : "Waiting for you to send it."
-        case .holding: return resumption(wait, now, "Sending resumes in \(time).")
-        case .trigger: return wait.isInTurn ? "\(inTurn)." : "It will be sent the next time the queue runs."
-        case .storage: return wait.after == .next ? "\(noStorage) Sending resumes when it can." : noStorage
+        case .done: "There is nothing to wait for."
+        case .next: "It is next."
+        case .sending: wait.isEnding ? "Waiting for the last attempt to end." : "It is being sent right now."
+        case .failed: "It could not be sent. You can retry, change or delete it."
+        case .behind: behind
+        case .blocked: blocked
+        case .retrying: "The last attempt failed. " + followUp(wait, now, "It is tried again in \(time(wait, now)).", again: " again")
+        case .scheduled: followUp(wait, now, "It is scheduled to be sent in \(time(wait, now)).")
+        case .expired: "It expired before it could be sent."
+        case .offline: "You're offline. " + (connected.map { whenConnected($0, now) } ?? "")
+        case .metered: metered
+        case .paused: paused
+        case .noTransport: noTransport
+        case .person: isAsking ? confirmation : "Waiting for you to send it."
+        case .holding: followUp(wait, now, "Sending resumes in \(time(wait, now)).")
+        case .trigger: "\(atNextRun(wait))."
+        case .storage: storage(wait)
         }
     }
 
-    private static func whenConnected(_ wait: Wait, _ now: Int64, _ isAsking: Bool) -> String {
-        let isTimed = [.retrying, .scheduled, .holding].contains(wait.reason)
-        guard wait.reason == .next || isTimed && wait.after == .next else { return explanation(wait, now: now, isAsking: isAsking) }
-        return isTimed
-            ? "It will be sent when connected, in \(time(wait, now)) at the earliest." : "It will be sent when connected."
+    private static func whenConnected(_ wait: Wait, _ now: Int64) -> String {
+        guard wait.reason == .next || wait.reason.isTimed && wait.after == .next else { return explanation(wait, now: now) }
+        let sentence = wait.isInTurn ? "It will be sent in its turn when connected" : "It will be sent when connected"
+        return wait.reason.isTimed ? "\(sentence), in \(time(wait, now)) at the earliest." : "\(sentence)."
     }
 
-    /// What happens when a time has come: `byItself`, or less.
-    private static func resumption(_ wait: Wait, _ now: Int64, _ byItself: String, again: String = "") -> String {
+    /// What happens to a message when its wait for a time ends. `sent`: the sentence for a message that is sent then.
+    private static func followUp(_ wait: Wait, _ now: Int64, _ sent: String, again: String = "") -> String {
         switch wait.after {
-        case .next: byItself
-        case .trigger:
-            "\(wait.isInTurn ? inTurn : "It will be sent the next time the queue runs"), in \(time(wait, now)) at the earliest."
+        case .next: sent
+        case .trigger: "\(atNextRun(wait))\(earliest(wait, now).map { ", \($0)" } ?? "")."
+        case .behind: behind + (earliest(wait, now).map { " This one is sent \($0)." } ?? "")
+        case .blocked: blocked
+        case .metered: metered + (earliest(wait, now).map { " It is sent \($0)." } ?? "")
+        case .expired: "It expires in \(interval(wait.expiresAt.subtractingClamped(now))), before it can be sent\(again)."
         default: "It will be ready to send\(again) in \(time(wait, now))."
         }
+    }
+
+    private static func earliest(_ wait: Wait, _ now: Int64) -> String? {
+        wait.earliest > now ? "in \(interval(wait.earliest.subtractingClamped(now))) at the earliest" : nil
+    }
+
+    private static func atNextRun(_ wait: Wait) -> String {
+        wait.isInTurn ? "It will be sent in its turn when the queue runs" : "It will be sent the next time the queue runs"
     }
 
     private static func time(_ wait: Wait, _ now: Int64) -> String {
         wait.until > now ? interval(wait.until.subtractingClamped(now)) : "a moment"
     }
 
-    /// Why a message that is next does not go, when calls of the transport do not come back.
-    static func hung(_ calls: Int) -> String { "It is next, as soon as one of the \(calls) attempts that hang ends." }
+    /// Why a message that is next does not start: calls of the transport that have not returned occupy every slot.
+    static func hung(_ calls: Int) -> String { "It will be sent when one of the \(calls) unfinished attempts ends." }
 
-    private static let inTurn = "It will be sent in its turn when the queue runs"
     static let noTransport = "Sending is not set up yet."
     static let readOnly = "The store is open for reading only. Nothing is sent from it."
     static let confirmation = "Waiting for your confirmation."
-    private static let noStorage = "The device cannot save right now."
+    private static let behind = "Another message of this conversation goes first."
+    private static let metered = "Waiting for an unmetered connection."
+    private static let blocked = "A message before it could not be sent. Retry or delete that message first."
+
+    private static func storage(_ wait: Wait) -> String {
+        let sentence = "The device cannot save right now."
+        return wait.after == .next ? "\(sentence) Sending resumes when it can." : sentence
+    }
 
     // MARK: The queue as a whole
 
-    /// Why nothing is being sent now. `pausedConversations`: as many are, when that is the reason.
+    /// Explains why nothing is being sent now. `pausedConversations`: how many are paused, if that is the reason.
     package static func queue(
         _ wait: Wait, _ facts: BannerFacts, pausedConversations: Int64 = 0, now: Int64, isAsking: Bool = false
     ) -> String {
-        let time = time(wait, now)
         switch wait.reason {
         case .done: return "Nothing is waiting to be sent."
         case .next: return "The next message is about to be sent."
         case .sending: return "\(messages(max(1, facts.sending))) \(facts.sending > 1 ? "are" : "is") being sent."
-        case .failed, .behind, .blocked: return "A failed message holds those behind it. Retry or delete it."
-        case .retrying: return resumption(wait, now: now, "The last attempt failed. The next one is in \(time).")
-        case .scheduled: return resumption(wait, now: now, "The next message is scheduled to be sent in \(time).")
+        case .failed, .behind, .blocked: return queueBlocked
+        case .retrying: return queueFollowUp(wait, now, "The last attempt failed. The next one is in \(time(wait, now)).")
+        case .scheduled: return queueFollowUp(wait, now, "The next message is scheduled to be sent in \(time(wait, now)).")
         case .expired: return "A message expired before it could be sent."
         case .offline: return offline(facts).joined(separator: " ")
-        case .metered: return "Waiting for an unmetered connection."
+        case .metered: return metered
         case .paused:
             guard !facts.isPaused else { return paused }
             return "Sending is paused in \(pausedConversations == 1 ? "1 conversation" : "\(pausedConversations) conversations")."
@@ -92,24 +113,35 @@ extension Words {
             if isAsking { return confirmation }
             guard let count = wait.count else { return "\(messages(facts.queued)) queued. Waiting for you to start sending." }
             return count > 0 ? "Waiting for you to send \(messages(count))." : "\(messages(facts.queued)) queued."
-        case .holding: return resumption(wait, now: now, "Sending resumes in \(time).")
+        case .holding: return queueFollowUp(wait, now, "Sending resumes in \(time(wait, now)).")
         case .trigger:
             guard let count = wait.count else { return "\(messages(facts.queued)) queued. Sending resumes the next time the queue runs." }
             return "\(messages(count)) will be sent the next time the queue runs."
-        case .storage: return wait.after == .next ? "\(noStorage) Sending resumes when it can." : noStorage
+        case .storage: return storage(wait)
         }
     }
 
-    private static func resumption(_ wait: Wait, now: Int64, _ byItself: String) -> String {
+    /// What happens when the wait of the whole queue for a time ends. `sent`: the sentence for a message that is sent then.
+    private static func queueFollowUp(_ wait: Wait, _ now: Int64, _ sent: String) -> String {
         switch wait.after {
-        case .next: byItself
-        case .trigger: "Sending resumes the next time the queue runs, in \(time(wait, now)) at the earliest."
+        case .next: return sent
+        case .trigger: return "Sending resumes the next time the queue runs\(earliest(wait, now).map { ", \($0)" } ?? "")."
+        case .metered: return metered
+        case .blocked: return queueBlocked
+        case .expired: return "The next message expires in \(interval(wait.expiresAt.subtractingClamped(now))), before it can be sent."
         default:
-            wait.reason == .holding
+            return wait.reason == .holding
                 ? "The receiver asked to wait for \(time(wait, now))." : "The next message will be ready to send in \(time(wait, now))."
         }
     }
 
-    /// Why nothing starts, when calls of the transport do not come back.
-    static func queueHung(_ calls: Int) -> String { "Sending resumes when one of the \(calls) attempts that hang ends." }
+    private static let queueBlocked = "A failed message blocks the messages behind it. Retry or delete it."
+
+    /// Why nothing starts: calls of the transport that have not returned occupy every slot.
+    static func queueHung(_ calls: Int) -> String { "Sending resumes when one of the \(calls) unfinished attempts ends." }
+}
+
+extension Explanation.Reason {
+    /// The reason ends at a known time.
+    package var isTimed: Bool { self == .retrying || self == .scheduled || self == .holding }
 }

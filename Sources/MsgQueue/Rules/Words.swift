@@ -1,4 +1,4 @@
-/// Words for people: the one place where the engine says something that a person reads. No raw error text reaches it.
+/// The texts for users: labels, sentences for failures, times. They never contain raw error text.
 package enum Words {
     // MARK: Statuses
 
@@ -13,7 +13,7 @@ package enum Words {
         }
     }
 
-    /// The name of an icon; a host maps it to its own set.
+    /// Returns the name of an icon; the host maps it to its own icons.
     package static func icon(_ status: MessageStatus) -> String {
         switch status {
         case .queued: "clock"
@@ -27,7 +27,7 @@ package enum Words {
 
     // MARK: Failures
 
-    /// One plain sentence or two: what happened, and what can be done.
+    /// Returns one or two sentences: what happened, and what the user can do.
     package static func failure(_ kind: FailureKind) -> String {
         switch kind {
         case .none: ""
@@ -46,7 +46,7 @@ package enum Words {
 
     // MARK: The queue
 
-    /// What a prompt asks.
+    /// Returns the question of a prompt.
     package static func prompt(_ count: Int64) -> String { "Connected. Auto-send \(count) queued \(count == 1 ? "message" : "messages")?" }
 
     // MARK: Connectivity
@@ -61,7 +61,7 @@ package enum Words {
 
     // MARK: Times
 
-    /// "5 s", "3 min", "2 h", "4 d".
+    /// Returns a time span rounded up for display: "5 s", "3 min", "2 h", "4 d"; at least "1 s".
     static func interval(_ milliseconds: Int64) -> String {
         let seconds = max(1, milliseconds / 1000 + (milliseconds % 1000 > 0 ? 1 : 0))
         switch seconds {
@@ -72,9 +72,8 @@ package enum Words {
         }
     }
 
-    /// "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A
-    /// time in the future,
-    /// as a clock that was set back makes it, is "Just now".
+    /// Returns "Just now", "5m ago", "2h ago", "3d ago", then a date as "2024-03-09" (UTC). Times are milliseconds since 1970. A time in
+    /// the future, which results when the clock is set back, is "Just now".
     package static func relativeTime(_ then: Int64, now: Int64) -> String {
         let minutes = now.subtractingClamped(then) / 60_000
         switch minutes {
@@ -86,14 +85,14 @@ package enum Words {
         }
     }
 
-    /// The day in UTC, in the Gregorian calendar.
+    /// Returns the day in UTC, in the Gregorian calendar.
     static func date(_ given: Int64) -> String {
         let days = floored(within(given), Options.day)
         let (year, month, day) = Calendar.day(days)
         return "\(year)-\(two(month))-\(two(day))"
     }
 
-    /// "2024-03-09T07:30:00.250Z".
+    /// Returns the time in UTC for logs: "2024-03-09T07:30:00.250Z".
     static func instant(_ given: Int64) -> String {
         let time = within(given)
         let rest = time - floored(time, Options.day) * Options.day
@@ -102,7 +101,7 @@ package enum Words {
         return "\(date(time))T\(two(seconds / 3600)):\(two(seconds / 60 % 60)):\(two(seconds % 60)).\(fraction)Z"
     }
 
-    /// From year 1 to 9999, whatever a clock says.
+    /// Clamps a time to the years 1 to 9999.
     private static func within(_ time: Int64) -> Int64 { min(max(time, -62_135_596_800_000), 253_402_300_799_999) }
 
     private static func floored(_ number: Int64, _ divisor: Int64) -> Int64 {

@@ -97,7 +97,7 @@ extension Core {
     /// Ends an attempt whose deadline has passed as a timeout.
     package mutating func timedOut(_ token: UInt64, _ now: Moment, random: Double) -> [Effect] {
         guard let flight = scheduler.flights[token] else { return [] }
-        let outcome = Outcome.retry(.timeout, text: "no answer within \(Self.seconds(flight.deadline - flight.startedAt.mono))")
+        let outcome = Outcome.retry(.timeout, text: "no answer within \(TimeText.exact(flight.deadline - flight.startedAt.mono))")
         var effects = ended(flight, outcome, timedOut: true, now, random: random)
         if scheduler.hung == Scheduler.hungCeiling {
             let text =
@@ -106,15 +106,6 @@ extension Core {
             effects.append(.notice(.log(.warning, text)))
         }
         return effects
-    }
-
-    /// Returns an exact time in seconds: "30 s", "0.25 s".
-    private static func seconds(_ milliseconds: Int64) -> String {
-        let (whole, rest) = (milliseconds / 1000, milliseconds % 1000)
-        guard rest != 0 else { return "\(whole) s" }
-        var fraction = String("\(1000 + rest)".dropFirst())
-        while fraction.hasSuffix("0") { fraction.removeLast() }
-        return "\(whole).\(fraction) s"
     }
 
     /// Applies a receiver's request that the whole queue wait. Returns the delay to store; nil if the queue already waits as long.

@@ -212,10 +212,18 @@ package struct Scheduler {
         lanes[conversation] = lane
     }
 
-    /// The lane's message with the shortest wait, without those behind a failed message that blocks.
+    /// The lane's message that starts first when its time has come, without those behind a failed message that blocks.
     func soonest(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Head? {
         let block = blocks[conversation] ?? Int64.max
-        let waiting = (lane.upcoming.prefix(1) + lane.deferred).filter { $0.sequence < block && $0.wait(now) > 0 }
+        let known = lane.upcoming.prefix(1) + lane.deferred
+        // A message that is retried later than it was scheduled blocks those behind it in between.
+        let retries = isStrict ? known.filter { $0.retryWait(now) > $0.scheduledWait(now) } : []
+        let waiting = known.filter { head in
+            let wait = head.wait(now)
+            guard head.sequence < block, wait > 0, !isMetered(head) else { return false }
+            guard head.expiresAt == 0 || head.expiresAt.subtractingClamped(now.wall) > wait else { return false }
+            return !retries.contains { $0.sequence < head.sequence && $0.scheduledWait(now) <= wait && wait < $0.retryWait(now) }
+        }
         return waiting.min { $0.wait(now) < $1.wait(now) }
     }
 

@@ -3,7 +3,7 @@ extension Scheduler {
     /// Explains a queued message that is not in flight. `holder`: the first message before it that blocks its conversation.
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
     {
-        let head = withMonotonicDue(stored)
+        let head = withExpectedDue(stored, now)
         if now.mono < storageRetryAt { return (.storage, wall(storageRetryAt, now)) }
         if !hasTransport { return (.noTransport, 0) }
         if !network.isOnline { return (.offline, 0) }
@@ -43,13 +43,28 @@ extension Scheduler {
         if maySend(now, in: conversation) || lanes[conversation]?.isDirect(head.sequence) == true { return (.next, 0) }
         let isApproved = lanes[conversation]?.approved.contains(head.sequence) == true
         if isApproved || mode == .auto {
-            if now.mono < offlineHoldUntil { return (.holding, wall(offlineHoldUntil, now)) }
+            // The return to the foreground also ends the hold.
             if !timersRun { return (.trigger, 0) }
+            if now.mono < offlineHoldUntil { return (.holding, wall(offlineHoldUntil, now)) }
         }
         if isApproved { return (.next, 0) }
         guard mode == .auto else { return (.person, 0) }
         if now.mono < stableAt { return (.holding, wall(stableAt, now)) }
-        return (budget > 0 || head.isRetry ? .next : .trigger, nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
+        let canStart = budget > 0 || head.isRetry && isLoaded(head.sequence, conversation)
+        return (canStart ? .next : .trigger, nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
+    }
+
+    /// The message with the end of its delay, which is also over when a connection that has returned becomes stable.
+    func withExpectedDue(_ stored: Head, _ now: Moment) -> Head {
+        var head = withMonotonicDue(stored)
+        if head.waitsForNetwork, network.isOnline, now.mono < stableAt { head.dueMono = head.dueMono.map { min($0, stableAt) } }
+        return head
+    }
+
+    /// Whether the index contains the message. Without a budget no other is read from the store.
+    func isLoaded(_ sequence: Int64, _ conversation: Name) -> Bool {
+        guard let lane = lanes[conversation] else { return false }
+        return lane.upcoming.contains { $0.sequence == sequence } || lane.deferred.contains { $0.sequence == sequence }
     }
 
     /// Whether a queued message blocks later ones of its conversation.

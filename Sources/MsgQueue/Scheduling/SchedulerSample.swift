@@ -12,11 +12,23 @@ package struct QueueSample {
     package init(_ rows: [(conversation: Name, head: Head)]) { self.rows = rows }
 }
 
+extension QueueSample: QueuedMessages {
+    package func queued(after sequence: Int64, limit: Int) -> [(conversation: Name, head: Head)] {
+        Array(rows.lazy.filter { $0.head.sequence > sequence }.prefix(limit))
+    }
+
+    package func queued(in conversation: Name, after sequence: Int64, limit: Int) -> [Head] {
+        Array(rows.lazy.filter { $0.conversation == conversation && $0.head.sequence > sequence }.map(\.head).prefix(limit))
+    }
+}
+
 extension Scheduler {
     /// Whether the reason is only correct if a message is ready, so that a sample is needed.
     package func needsSample(_ wait: Wait) -> Bool {
         switch wait.reason {
-        case .person, .trigger: true
+        case .next, .person, .trigger, .retrying, .scheduled, .blocked: true
+        case .paused: !isPaused
+        case .metered: !unmeteredOnly
         case .holding: network.isOnline && !isPaused
         default: false
         }
@@ -29,7 +41,8 @@ extension Scheduler {
         let found = reasons(of: sample, now)
         var result = wait
         let ready = found.reasons[wait.reason] ?? 0
-        if ready > 0 {
+        let isSpecific = wait.reason.isTimed || [.paused, .blocked, .metered].contains(wait.reason)
+        if ready > 0, !isSpecific || !sample.isComplete {
             result.count = sample.isComplete ? ready : nil
             if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
             return result
@@ -42,6 +55,10 @@ extension Scheduler {
         }
         // Some reasons are reported even if nothing is queued.
         if sample.rows.isEmpty { return result }
+        // Messages that are ready and wait for a run come before those that wait for a time.
+        if let count = found.reasons[.trigger] {
+            return Wait(reason: .trigger, count: defaultBatch > 0 && count > Int64(defaultBatch) ? nil : count)
+        }
         if let soonest = found.soonest { return soonest }
         for reason in [Explanation.Reason.paused, .blocked, .metered, .expired, .sending] where found.reasons[reason] != nil {
             return Wait(reason: reason)
@@ -49,22 +66,51 @@ extension Scheduler {
         return result
     }
 
-    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait that
-    /// ends first.
+    /// Counts the messages by reason, where a message behind another of its conversation has that one's reason; and returns the wait for
+    /// the message that can start first.
     private func reasons(of sample: QueueSample, _ now: Moment) -> (reasons: [Explanation.Reason: Int64], soonest: Wait?) {
         var reasons: [Explanation.Reason: Int64] = [:]
-        var soonest: Wait?
+        var timed: [(reason: Explanation.Reason, until: Int64, head: Head, conversation: Name)] = []
         var holders: [Name: (sequence: Int64, reason: Explanation.Reason)] = [:]
         for (conversation, head) in sample.rows {
             let holder = holders[conversation]
             var (reason, until) = explain(head, conversation, holder: holder?.sequence, now)
-            if reason == .behind { reason = holder?.reason ?? .sending }
-            if holder == nil, holds(head, now) { holders[conversation] = (head.sequence, reason) }
+            var waits = false
+            if reason == .behind {
+                let (own, time) = explain(head, conversation, holder: nil, now)
+                // The message is sent with the one before it only if it has no wait of its own; those behind it wait, too.
+                waits = own.isTimed || own == .metered
+                (reason, until) = waits ? (own, time) : (holder?.reason ?? .sending, 0)
+            }
+            if holder == nil || waits, holds(head, now) { holders[conversation] = (holder?.sequence ?? head.sequence, reason) }
             reasons[reason, default: 0] += 1
             guard holder == nil, [.retrying, .scheduled, .holding].contains(reason) else { continue }
-            if soonest.map({ until < $0.until }) ?? true { soonest = wait(reason, until: until, head.sequence, conversation) }
+            timed.append((reason, until, head, conversation))
         }
-        return (reasons, soonest)
+        return (reasons, soonest(timed, sample, now))
+    }
+
+    private func soonest(
+        _ timed: [(reason: Explanation.Reason, until: Int64, head: Head, conversation: Name)], _ sample: QueueSample, _ now: Moment
+    ) -> Wait? {
+        let explainer = Explainer(self, sample, sending: [], now)
+        var (soonest, other): (Wait?, Wait?) = (nil, nil)
+        for (reason, until, head, conversation) in timed.sorted(by: { $0.until < $1.until }) {
+            // A wait can turn out longer than its first reason, but never shorter.
+            if let soonest, soonest.until < until { break }
+            // Reading a sample does not fail.
+            guard let wait = try? explainer.wait(reason, until: until, head, conversation) else { continue }
+            if ![.next, .trigger, .person].contains(wait.after) {
+                other = other ?? wait
+            } else if soonest.map({ wait.until < $0.until || wait.until == $0.until && wait.after == .next }) ?? true {
+                soonest = wait
+            }
+        }
+        // Those behind a message that expires may be sent then.
+        if let other, other.after == .expired, other.expiresAt <= soonest?.until ?? Int64.max { return other }
+        guard var wait = soonest ?? other else { return nil }
+        for message in timed { wait.earliest = min(wait.earliest, earliestStart(message.head, now)) }
+        return wait
     }
 
     /// How many of the sampled messages are sent now, one after another, without those in flight.

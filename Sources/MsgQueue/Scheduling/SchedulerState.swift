@@ -5,40 +5,49 @@ extension Scheduler {
 
     // MARK: One message
 
-    /// What happens when the wait of a message ends. `ahead`: an upper bound of the queued messages before it, where a batch limits a run.
-    package func wait(
-        _ reason: Explanation.Reason, until: Int64, _ sequence: Int64, _ conversation: Name, ahead: Int = 0
-    ) -> Wait {
-        let isInTurn = defaultBatch > 0 && ahead >= defaultBatch
-        guard [.retrying, .scheduled, .holding, .storage].contains(reason) else {
-            return Wait(reason: reason, until: until, isInTurn: isInTurn)
-        }
-        let lane = lanes[conversation]
-        let isOwn = lane?.isDirect(sequence) == true || lane?.approved.contains(sequence) == true
-        let after: Explanation.Reason
-        if isForced(sequence) {
-            after = .next
-        } else if !isOwn && mode != .auto {
-            after = .person
-        } else if !timersRun {
-            after = .trigger
-        } else {
-            // A retry needs no budget, and the end of a hold renews it.
-            let hasBudget = reason == .holding ? !isInTurn : budget > ahead
-            after = isOwn || hasBudget || reason == .retrying || reason == .storage ? .next : .trigger
-        }
-        return Wait(reason: reason, until: until, after: after, isInTurn: isInTurn)
+    /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: it may be sent now.
+    func earliestStart(_ stored: Head, _ now: Moment) -> Int64 {
+        let delay = max(withExpectedDue(stored, now).wait(now), receiverHoldUntil.subtractingClamped(now.mono))
+        return delay > 0 ? now.wall.addingClamped(delay) : 0
     }
 
-    /// Returns a copy in the state after the connection returned and became stable, with no other input, for a message with `ahead` queued
-    /// ones before it. The link may be metered.
-    package func assumingOnline(_ now: Moment, ahead: Int = 0) -> Scheduler {
+    /// How many messages one run of the queue sends.
+    var runLimit: Int { defaultBatch == 0 ? Int.max : defaultBatch }
+
+    /// Whether the message starts in every mode, without a drain or an answer: it is sent directly or approved.
+    func startsUnasked(_ head: Head, _ conversation: Name) -> Bool {
+        guard let lane = lanes[conversation] else { return false }
+        return lane.isDirect(head.sequence) || lane.approved.contains(head.sequence)
+    }
+
+    /// What happens to the message when the store accepts writes again.
+    func afterStorage(_ head: Head, _ conversation: Name) -> Explanation.Reason {
+        if isForced(head.sequence) { return .next }
+        if mode != .auto, !startsUnasked(head, conversation) { return .person }
+        return timersRun ? .next : .trigger
+    }
+
+    /// Returns a copy in the state after the connection returned and became stable, with no other input. If the message requires an unmetered
+    /// link, the link is metered; otherwise it is not, so that messages before it may block it.
+    func assumingOnline(_ head: Head, _ now: Moment) -> Scheduler {
         var other = self
         other.network.connectivity = .online
-        other.network.metered = true
+        other.network.metered = head.unmeteredOnly || unmeteredOnly
         other.returnedAt = now.mono
         (other.stableAt, other.offlineHoldUntil, other.session) = (0, 0, nil)
-        other.budget = defaultBatch == 0 ? Int.max : max(0, defaultBatch - ahead)
+        other.budget = runLimit
+        return other
+    }
+
+    /// Returns a copy in the state at a later time, with no input and no attempt until then.
+    func assuming(_ then: Moment) -> Scheduler {
+        var other = self
+        // A drain ends when nothing of it can be sent now.
+        other.session = nil
+        if network.isOnline, stableAt != 0, stableAt <= then.mono { other.returnedAt = max(returnedAt, stableAt) }
+        let hasTriggered = timersRun && nextTriggerAt != 0 && nextTriggerAt <= then.mono
+        let hasHoldEnded = [stableAt, offlineHoldUntil, receiverHoldUntil].contains { $0 != 0 && $0 <= then.mono }
+        if hasTriggered || hasHoldEnded { other.budget = runLimit }
         return other
     }
 
@@ -76,7 +85,10 @@ extension Scheduler {
         if !hasTransport { return Wait(reason: .noTransport) }
         if !network.isOnline { return Wait(reason: .offline) }
         if isPaused { return Wait(reason: .paused) }
-        if now.mono < receiverHoldUntil { return Wait(reason: .holding, until: wall(receiverHoldUntil, now), after: afterwards) }
+        if now.mono < receiverHoldUntil {
+            let end = wall(receiverHoldUntil, now)
+            return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
+        }
         if queued <= 0, forced.isEmpty { return Wait(reason: .done) }
         if hasStart || session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
@@ -91,10 +103,9 @@ extension Scheduler {
 
     /// In mode auto: what delays automatic sending; nil: nothing.
     private func automaticSendingHold(_ now: Moment) -> Wait? {
-        if now.mono < offlineHoldUntil {
-            return Wait(reason: .holding, until: wall(offlineHoldUntil, now), after: timersRun ? .next : .trigger)
-        }
+        // The return to the foreground also ends the hold.
         if !timersRun { return Wait(reason: .trigger) }
+        if now.mono < offlineHoldUntil { return Wait(reason: .holding, until: wall(offlineHoldUntil, now)) }
         if now.mono < stableAt { return Wait(reason: .holding, until: wall(stableAt, now)) }
         return budget > 0 ? nil : Wait(reason: .trigger, until: nextTriggerAt > now.mono ? wall(nextTriggerAt, now) : 0)
     }
@@ -111,11 +122,12 @@ extension Scheduler {
             return nil
         }
         guard let next = soonest(lane, ticket.conversation, now) else { return nil }
-        if ticket.key < offlineHoldUntil, !lane.isDirect(next.sequence) {
-            return Wait(reason: .holding, until: wall(offlineHoldUntil, now), after: timersRun ? .next : .trigger)
+        if timersRun, ticket.key < offlineHoldUntil, !lane.isDirect(next.sequence) {
+            return Wait(reason: .holding, until: wall(offlineHoldUntil, now))
         }
         let isRetry = next.retryWait(now) >= next.scheduledWait(now)
-        return Wait(reason: isRetry ? .retrying : .scheduled, until: wall(ticket.key, now), after: timersRun ? .next : .trigger)
+        let due = wall(ticket.key, now)
+        return Wait(reason: isRetry ? .retrying : .scheduled, until: due, after: timersRun ? .next : .trigger, earliest: due)
     }
 
     /// Whether every conversation is paused or blocked by a failed message.

@@ -31,7 +31,7 @@ package final class SimulatedEngine {
     package internal(set) var late: Set<UInt64> = []
     var rounds: UInt32 = 0
     /// When the next queued message expires (wall time), or an earlier time.
-    var nextExpiry = Int64.max
+    package internal(set) var nextExpiry = Int64.max
 
     // MARK: Writing
 
@@ -55,6 +55,19 @@ package final class SimulatedEngine {
         self.options = options
         self.now = now
         core = Core(options, Opening(boot: 1, moment: now), firstToken: 1, openedAt: now.wall)
+    }
+
+    /// Returns a copy of the engine, its store and its clock, without observer and transport, to try what happens next.
+    package func copy() -> SimulatedEngine {
+        let other = SimulatedEngine(options, at: now)
+        (other.store, other.core, other.boot) = (store, core, boot)
+        (other.random, other.answersInCall, other.stepLimit) = (random, answersInCall, stepLimit)
+        (other.deadline, other.hasStart) = (deadline, hasStart)
+        (other.late, other.rounds, other.nextExpiry) = (late, rounds, nextExpiry)
+        (other.writes, other.crashes, other.isDown, other.staged) = (writes, crashes, isDown, staged)
+        (other.storeIsBroken, other.unsaved) = (storeIsBroken, unsaved)
+        (other.storageRetryAt, other.storageDelay) = (storageRetryAt, storageDelay)
+        return other
     }
 
     /// The attempts without an outcome, oldest first.

@@ -64,7 +64,7 @@ extension SimulatedEngine {
     }
 
     /// Throws the errors of `retry` and `sendNow`. Returns nil if nothing was changed.
-    package func force(_ sequence: Int64, _ action: PersonalAction, _ hand: Hand) throws(QueueError) -> RequestResult? {
+    package func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) throws(QueueError) -> RequestResult? {
         guard commit() else { return nil }
         let message = try find(sequence, action)
         guard let resolution = try core.force(message.row, hand, now) else { return .accepted }
@@ -75,7 +75,7 @@ extension SimulatedEngine {
         return .ended(resolution)
     }
 
-    private func find(_ sequence: Int64, _ action: PersonalAction) throws(QueueError) -> SimulatedMessage {
+    private func find(_ sequence: Int64, _ action: UserAction) throws(QueueError) -> SimulatedMessage {
         guard let message = store[sequence] else { throw QueueError(.notFound, "message not found: \(sequence)") }
         try StatusRule.check(action, on: sendingSequences.contains(sequence) ? .sending : message.progress.status)
         return message
@@ -153,7 +153,7 @@ extension SimulatedEngine {
     }
 
     /// Expires queued messages whose time has passed, like the engine's maintenance.
-    func expireOverdue() throws {
+    package func expireOverdue() throws {
         guard now.wall >= nextExpiry, isReady() else { return }
         let sending = sendingSequences
         let waiting = store.queued.compactMap { sending.contains($0) ? nil : store[$0] }

@@ -157,3 +157,5 @@ package struct SimulatedStore {
         return low
     }
 }
+
+extension SimulatedStore: QueuedMessages {}

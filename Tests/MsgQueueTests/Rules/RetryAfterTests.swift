@@ -20,7 +20,7 @@ import Testing
     func M6_more_seconds_than_fit_are_very_long_and_the_policy_caps_them(header: String) throws {
         let wish = try #require(RetryAfter.parse(header, now: 0))
         #expect(wish >= Options.week)
-        #expect(RetryPolicy(Options()).delay(afterRetries: 0, wish: wish, random: 0.5) == Options.week)
+        #expect(RetryPolicy(Options()).delay(afterRetries: 0, requested: wish, random: 0.5) == Options.week)
     }
 
     @Test(arguments: [

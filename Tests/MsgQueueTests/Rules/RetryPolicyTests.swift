@@ -10,9 +10,9 @@ import Testing
     }
 
     /// The delays until there is none left.
-    private func delays(_ policy: RetryPolicy, wish: Int64? = nil, random: Double = 0.5) -> [Int64] {
+    private func delays(_ policy: RetryPolicy, requested: Int64? = nil, random: Double = 0.5) -> [Int64] {
         var delays: [Int64] = []
-        while let delay = policy.delay(afterRetries: delays.count, wish: wish, random: random) {
+        while let delay = policy.delay(afterRetries: delays.count, requested: requested, random: random) {
             delays.append(delay)
             if delays.count > 2000 { break }
         }
@@ -29,7 +29,7 @@ import Testing
     func M4_M12_ask_and_manual_have_no_retries_unless_a_ladder_is_given(mode: Mode) {
         let manual = policy { $0.mode = mode }
         #expect(delays(manual).isEmpty)
-        #expect(manual.delay(afterRetries: 0, wish: 1_000, random: 0.5) == nil)
+        #expect(manual.delay(afterRetries: 0, requested: 1_000, random: 0.5) == nil)
         let given = policy {
             $0.mode = mode
             $0.backoff = .ladder([7, 8])
@@ -98,7 +98,7 @@ import Testing
             var seen = Set<Int64>()
             for _ in 0..<500 {
                 for (step, plain) in [Int64(5_000), 30_000, 120_000].enumerated() {
-                    let delay = jittered.delay(afterRetries: step, wish: nil, random: random.fraction())
+                    let delay = jittered.delay(afterRetries: step, requested: nil, random: random.fraction())
                     let low = Int64((Double(plain) * (1 - share)).rounded(.down)) - 1
                     let high = Int64((Double(plain) * (1 + share)).rounded(.up))
                     #expect(delay.map { (max(low, 0)...high).contains($0) } == true, "\(String(describing: delay)), \(share)")
@@ -111,39 +111,39 @@ import Testing
 
     @Test func M4_jitter_reaches_both_ends_and_never_goes_below_zero_or_over_seven_days() {
         let full = policy { $0.jitter = 1 }
-        #expect(full.delay(afterRetries: 0, wish: nil, random: 0) == 0)
-        #expect(full.delay(afterRetries: 0, wish: nil, random: 0.5) == 5_000)
+        #expect(full.delay(afterRetries: 0, requested: nil, random: 0) == 0)
+        #expect(full.delay(afterRetries: 0, requested: nil, random: 0.5) == 5_000)
         let week = policy {
             $0.jitter = 1
             $0.backoff = .ladder([Options.week])
         }
-        #expect(week.delay(afterRetries: 0, wish: nil, random: 0.999_999) == Options.week)
+        #expect(week.delay(afterRetries: 0, requested: nil, random: 0.999_999) == Options.week)
     }
 
     @Test func M6_a_receivers_wish_counts_when_it_is_longer() {
         let ladder = policy()
-        #expect(ladder.delay(afterRetries: 0, wish: 4_999, random: 0.5) == 5_000)
-        #expect(ladder.delay(afterRetries: 0, wish: 5_001, random: 0.5) == 5_001)
-        #expect(ladder.delay(afterRetries: 2, wish: 60_000, random: 0.5) == 120_000)
-        #expect(ladder.delay(afterRetries: 0, wish: -1, random: 0.5) == 5_000)
-        #expect(ladder.delay(afterRetries: 0, wish: Int64.min, random: 0.5) == 5_000)
+        #expect(ladder.delay(afterRetries: 0, requested: 4_999, random: 0.5) == 5_000)
+        #expect(ladder.delay(afterRetries: 0, requested: 5_001, random: 0.5) == 5_001)
+        #expect(ladder.delay(afterRetries: 2, requested: 60_000, random: 0.5) == 120_000)
+        #expect(ladder.delay(afterRetries: 0, requested: -1, random: 0.5) == 5_000)
+        #expect(ladder.delay(afterRetries: 0, requested: Int64.min, random: 0.5) == 5_000)
     }
 
     @Test func M6_a_receivers_wish_is_never_longer_than_seven_days() {
         let ladder = policy()
         for wish in [Options.week, Options.week + 1, Int64.max] {
-            #expect(ladder.delay(afterRetries: 1, wish: wish, random: 0.5) == Options.week)
+            #expect(ladder.delay(afterRetries: 1, requested: wish, random: 0.5) == Options.week)
         }
     }
 
     @Test func M6_jitter_never_shortens_what_a_receiver_asked_for() {
         let full = policy { $0.jitter = 1 }
-        #expect(full.delay(afterRetries: 0, wish: 9_000, random: 0) == 9_000)
+        #expect(full.delay(afterRetries: 0, requested: 9_000, random: 0) == 9_000)
     }
 
     @Test func M6_a_wish_gives_no_retry_beyond_the_last() {
-        #expect(policy().delay(afterRetries: 3, wish: 1_000, random: 0.5) == nil)
-        #expect(policy().delay(afterRetries: Int.max, wish: nil, random: 0.5) == nil)
-        #expect(policy().delay(afterRetries: -1, wish: nil, random: 0.5) == nil)
+        #expect(policy().delay(afterRetries: 3, requested: 1_000, random: 0.5) == nil)
+        #expect(policy().delay(afterRetries: Int.max, requested: nil, random: 0.5) == nil)
+        #expect(policy().delay(afterRetries: -1, requested: nil, random: 0.5) == nil)
     }
 }

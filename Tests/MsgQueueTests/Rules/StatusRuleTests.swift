@@ -93,7 +93,7 @@ import Testing
 
     /// What a person may do, by status: nil is yes.
     @Test func R11_each_action_has_its_statuses_and_a_clear_error_for_the_others() {
-        let table: [(PersonalAction, [MessageStatus: QueueError.Code])] = [
+        let table: [(UserAction, [MessageStatus: QueueError.Code])] = [
             (.retry, [.queued: .conflict, .sending: .busy, .sent: .conflict, .delivered: .conflict, .read: .conflict]),
             (.sendNow, [.failed: .conflict, .sending: .busy, .sent: .conflict, .delivered: .conflict, .read: .conflict]),
             (.edit, [.sending: .busy, .sent: .conflict, .delivered: .conflict, .read: .conflict]),

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// What the banner and the explanations say, as a table.
+/// The texts of the banner and of explanations, as tables.
 @Suite struct WordsTests {
     struct Row: Sendable, CustomStringConvertible {
         let text: String
@@ -83,7 +83,8 @@ import Testing
     private func said(
         _ reason: Explanation.Reason, after: Explanation.Reason = .next, connected: Wait? = nil, isAsking: Bool = false
     ) -> String {
-        Words.explanation(Wait(reason: reason, until: 31_000, after: after), connected: connected, now: 1_000, isAsking: isAsking)
+        let wait = Wait(reason: reason, until: 31_000, after: after, earliest: 31_000)
+        return Words.explanation(wait, connected: connected, now: 1_000, isAsking: isAsking)
     }
 
     @Test func X1_explanations_say_what_follows() {
@@ -105,6 +106,40 @@ import Testing
         inTurn.isInTurn = true
         #expect(Words.explanation(inTurn, now: 1_000) == "It will be sent in its turn when the queue runs.")
     }
+
+    @Test func X1_what_follows_a_wait_is_not_promised_as_an_attempt() {
+        #expect(said(.scheduled, after: .metered) == "Waiting for an unmetered connection. It is sent in 30 s at the earliest.")
+        #expect(
+            said(.scheduled, after: .behind)
+                == "Another message of this conversation goes first. This one is sent in 30 s at the earliest.")
+        #expect(
+            said(.retrying, after: .blocked)
+                == "The last attempt failed. A message before it could not be sent. Retry or delete that message first.")
+        var expiring = Wait(reason: .retrying, until: 31_000, after: .expired)
+        expiring.expiresAt = 11_000
+        #expect(
+            Words.explanation(expiring, now: 1_000) == "The last attempt failed. It expires in 10 s, before it can be sent again.")
+        #expect(
+            Words.explanation(Wait(reason: .offline), connected: expiring, now: 1_000)
+                == "You're offline. The last attempt failed. It expires in 10 s, before it can be sent again.")
+        expiring.reason = .scheduled
+        #expect(Words.queue(expiring, BannerFacts(), now: 1_000) == "The next message expires in 10 s, before it can be sent.")
+    }
+
+    /// While offline no prompt is open.
+    @Test func X1_offline_no_confirmation_is_waited_for() {
+        #expect(said(.offline, connected: Wait(reason: .person), isAsking: true) == "You're offline. Waiting for you to send it.")
+        var inTurn = Wait(reason: .next)
+        inTurn.isInTurn = true
+        #expect(said(.offline, connected: inTurn) == "You're offline. It will be sent in its turn when connected.")
+    }
+
+    @Test(arguments: [
+        (0, "0 s"), (1, "0.001 s"), (250, "0.25 s"), (700, "0.7 s"), (1_000, "1 s"), (1_500, "1.5 s"), (30_000, "30 s"), (90_000, "90 s"),
+        (120_000, "2 min"), (3_600_000, "1 h"), (86_400_000, "1 d"), (604_800_000, "7 d"), (-1, "-0.001 s"), (-5_000, "-5 s"),
+        (Int64.min, "-9223372036854775.808 s"),
+    ])
+    func R10_exact_times_have_units(milliseconds: Int64, text: String) { #expect(TimeText.exact(milliseconds) == text) }
 
     /// A number is said only of messages that it is known to be true of.
     @Test(arguments: [

@@ -22,6 +22,8 @@ import Testing
         simulation.advance(60_000)
         try simulation.settle()
         #expect(simulation.starts == [1, 2], "the call for c0 has not come back")
+        #expect(simulation.text(of: 1) == "Waiting for the last attempt to end.")
+        #expect(simulation.text(of: 3) == "Another message of this conversation goes first.")
         simulation.comeBack(try #require(simulation.hanging.first).token, nil)
         try simulation.run()
         #expect(simulation.starts == [1, 2, 1, 3])

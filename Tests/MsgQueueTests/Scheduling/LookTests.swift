@@ -23,7 +23,7 @@ import Testing
         let simulation = Simulation(mode, direct: false, backoff: .ladder([60_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5_000 }
         let due = simulation.now.wall + 5_000
-        #expect(try wait(simulation) == Wait(reason: .scheduled, until: due, after: .person))
+        #expect(try wait(simulation) == Wait(reason: .scheduled, until: due, after: .person, earliest: due))
         simulation.enqueue("b")
         simulation.enqueue("b")
         #expect(try wait(simulation).reason == .person)
@@ -64,9 +64,7 @@ import Testing
         try simulation.settle()
         let end = simulation.now.wall + Scheduler.offlineHold
         for sequence in [1, 3] as [Int64] {
-            let message = try #require(simulation.store[sequence])
-            let (reason, until) = simulation.scheduler.explain(message.head, message.conversation, holder: nil, simulation.now)
-            #expect(reason == .holding && until == end)
+            #expect(simulation.wait(of: sequence)?.reason == .holding && simulation.wait(of: sequence)?.until == end)
         }
         #expect(try wait(simulation).reason == .holding)
     }
@@ -77,12 +75,8 @@ import Testing
         for name in ["a", "b"] as [Name] { simulation.enqueue(name) }
         try simulation.settle()
         for (place, reason) in [(0, Explanation.Reason.next), (1, .trigger)] {
-            let sequence = Int64(place + 1)
-            let message = try #require(simulation.store[sequence])
-            let connected = simulation.scheduler.assumingOnline(simulation.now, ahead: place)
-            let found = connected.explain(message.head, message.conversation, holder: nil, simulation.now)
-            #expect(found.reason == reason)
-            let wait = connected.wait(found.reason, until: 0, sequence, message.conversation, ahead: place)
+            let wait = try #require(simulation.explain(Int64(place + 1))?.connected)
+            #expect(wait.reason == reason)
             #expect(wait.isInTurn == (place == 1))
         }
     }

@@ -87,6 +87,19 @@ final class Simulation: SimulationObserver {
 
     var inFlight: [Int64] { flights.map(\.sequence) }
 
+    /// Why a message is not sent yet, as the engine explains it.
+    func explain(_ sequence: Int64) -> Explainer<SimulatedStore>.Answer? {
+        guard let row = store[sequence]?.row else { return nil }
+        return try? Explainer(scheduler, store, sending: sendingSequences, now).explain(row)
+    }
+
+    func wait(of sequence: Int64) -> Wait? { explain(sequence)?.wait }
+
+    /// The text of the explanation.
+    func text(of sequence: Int64) -> String? {
+        explain(sequence).map { Words.explanation($0.wait, connected: $0.connected, now: now.wall, isAsking: scheduler.isAsking(now)) }
+    }
+
     func status(_ sequence: Int64) -> MessageStatus? {
         if inFlight.contains(sequence) { return .sending }
         return store[sequence]?.progress.status

@@ -31,7 +31,7 @@ extension Simulation {
 
     /// nil: it was taken.
     @discardableResult
-    func force(_ sequence: Int64, _ action: PersonalAction, _ hand: Hand) -> QueueError.Code? {
+    func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) -> QueueError.Code? {
         do throws(QueueError) {
             guard let wish = try engine.force(sequence, action, hand) else { return .storage }
             note(.forced(sequence, hand))

@@ -16,7 +16,7 @@ import Testing
         let due = simulation.now.wall + 2 * Options.day
         for _ in 0..<200 {
             try simulation.settle()
-            #expect(wait(simulation) == Wait(reason: .scheduled, until: due))
+            #expect(wait(simulation) == Wait(reason: .scheduled, until: due, earliest: due))
             simulation.advance(47_011)
         }
         simulation.delete(2)
@@ -45,10 +45,9 @@ import Testing
         let simulation = Simulation(mode, direct: false)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 1_000 }
         try simulation.settle()
-        let scheduler = simulation.scheduler
-        #expect(scheduler.wait(.scheduled, until: 0, 1, "a").after == after)
+        #expect(simulation.wait(of: 1)?.after == after)
         simulation.scheduler.lifecycleChanged(isInBackground: true, simulation.now)
-        #expect(simulation.scheduler.wait(.scheduled, until: 0, 1, "a").after == (mode == .auto ? .trigger : after))
+        #expect(simulation.wait(of: 1)?.after == (mode == .auto ? .trigger : after))
     }
 
     @Test func Q20_a_prompt_that_expired_stands_no_more_before_the_timer_says_so() throws {
@@ -116,13 +115,8 @@ import Testing
             guard let message = simulation.store[sequence], first[message.conversation] == nil else { continue }
             first[message.conversation] = sequence
         }
-        let connected = simulation.scheduler.assumingOnline(simulation.now)
         var promised: [Int64: Wait] = [:]
-        for (conversation, sequence) in first {
-            guard let message = simulation.store[sequence] else { continue }
-            let (reason, until) = connected.explain(message.head, conversation, holder: nil, simulation.now)
-            promised[sequence] = connected.wait(reason, until: until, sequence, conversation)
-        }
+        for sequence in first.values { promised[sequence] = simulation.explain(sequence)?.connected }
         let before = simulation.starts.count
         simulation.goOnline()
         simulation.advance(options.onlineDebounce)

@@ -1,0 +1,221 @@
+/// The queued messages that an explanation reads: those of the store, or of a sample.
+package protocol QueuedMessages {
+    /// Queued messages after this sequence, in order.
+    func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)]
+    /// Queued messages of the conversation after this sequence, in order.
+    func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head]
+}
+
+/// Explains why a message is not sent yet, and predicts what happens when its wait ends.
+///
+/// A prediction asks the scheduler's own conditions again at the time at which the wait ends, so that a text promises an attempt only if
+/// that attempt is made. It assumes that nothing but time passes.
+package struct Explainer<Queue: QueuedMessages> {
+    private let scheduler: Scheduler
+    private let queue: Queue
+    /// Messages that count as `sending`.
+    private let sending: Set<Int64>
+    private let now: Moment
+
+    /// The waits of one message that can follow one another: its two times and three holds. One more ends the search.
+    private static var longestChain: Int { 6 }
+    /// The most messages of a conversation that are examined before one that waits for the connection.
+    private static var examinedAhead: Int { 256 }
+
+    package init(_ scheduler: Scheduler, _ queue: Queue, sending: Set<Int64>, _ now: Moment) {
+        (self.scheduler, self.queue, self.sending, self.now) = (scheduler, queue, sending, now)
+    }
+
+    /// A reason, and the message that the explained one waits for.
+    private struct Cause {
+        var reason: Explanation.Reason
+        var until: Int64 = 0
+        var holder: Int64?
+        var isEnding = false
+
+        var isTimed: Bool { reason.isTimed }
+    }
+
+    package struct Answer {
+        package let wait: Wait
+        /// While offline: what the message waits for once the connection has returned.
+        package let connected: Wait?
+        /// The message that goes first, or that failed and blocks this one.
+        package let holder: Int64?
+    }
+
+    package func explain(_ row: Row) throws(QueueError) -> Answer {
+        let cause = try self.cause(row, scheduler, now)
+        guard cause.reason == .offline else {
+            return Answer(wait: try wait(after: cause, row, scheduler), connected: nil, holder: cause.holder)
+        }
+        return Answer(wait: Wait(reason: .offline), connected: try waitWhenConnected(row), holder: nil)
+    }
+
+    /// What happens when the wait of a queued message ends that starts neither now nor behind another.
+    func wait(_ reason: Explanation.Reason, until: Int64, _ head: Head, _ conversation: Name) throws(QueueError) -> Wait {
+        try wait(after: Cause(reason: reason, until: until), head, conversation, scheduler)
+    }
+
+    // MARK: The reason
+
+    private func cause(_ row: Row, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Cause {
+        if sending.contains(row.sequence) { return Cause(reason: .sending) }
+        switch row.progress.status {
+        case .sent, .delivered, .read: return Cause(reason: .done)
+        case .sending: return Cause(reason: .sending)
+        case .failed:
+            // A manual retry that has not started yet waits like a queued message.
+            guard scheduler.isForced(row.sequence) else { return Cause(reason: .failed) }
+        case .queued: break
+        }
+        return try cause(row.head, row.conversation, scheduler, now)
+    }
+
+    private func cause(_ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Cause {
+        let flight = scheduler.flights.values.first { $0.conversation == conversation }
+        // The attempt timed out or has an outcome, but its call has not returned.
+        if flight?.sequence == head.sequence { return Cause(reason: .sending, isEnding: true) }
+        let holder: Int64?
+        if let flight { holder = flight.sequence } else { holder = try firstHolder(head, conversation, scheduler, now) }
+        let (reason, until) = scheduler.explain(head, conversation, holder: holder, now)
+        switch reason {
+        case .behind: return Cause(reason: reason, until: until, holder: holder)
+        case .blocked: return Cause(reason: reason, until: until, holder: scheduler.block(of: conversation))
+        default: return Cause(reason: reason, until: until)
+        }
+    }
+
+    /// The first queued message before this one that blocks the conversation.
+    private func firstHolder(
+        _ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment
+    ) throws(QueueError) -> Int64? {
+        var after: Int64 = 0
+        while true {
+            let page = try queue.queued(in: conversation, after: after, limit: 64)
+            for other in page {
+                if other.sequence >= head.sequence { return nil }
+                // A message that expires until then is gone, unless it blocks the conversation.
+                if other.hasExpired(now), !other.hasExpired(self.now), !scheduler.blocksOnFailure { continue }
+                if scheduler.holds(other, now) { return other.sequence }
+            }
+            guard page.count == 64, let last = page.last else { return nil }
+            after = last.sequence
+        }
+    }
+
+    // MARK: The prediction
+
+    private func wait(after cause: Cause, _ row: Row, _ scheduler: Scheduler) throws(QueueError) -> Wait {
+        try wait(after: cause, row.head, row.conversation, scheduler)
+    }
+
+    private func wait(
+        after cause: Cause, _ head: Head, _ conversation: Name, _ scheduler: Scheduler
+    ) throws(QueueError) -> Wait {
+        let isInTurn = try !isWithinBatch(head, scheduler)
+        guard cause.isTimed else {
+            let after = cause.reason == .storage ? scheduler.afterStorage(head, conversation) : .next
+            return Wait(reason: cause.reason, until: cause.until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
+        }
+        let isInRound = scheduler.isInRound(scheduler.withExpectedDue(head, now), conversation, now)
+        var cause = cause
+        for _ in 0..<Self.longestChain {
+            let then = Moment(wall: cause.until, mono: now.mono.addingClamped(cause.until.subtractingClamped(now.wall)))
+            var later = scheduler.assuming(then)
+            // A `retryAll` passes over a message that has to wait.
+            if !isInRound { later.round = nil }
+            let next = try self.cause(head, conversation, later, then)
+            if next.isTimed, next.until > cause.until {
+                cause = next
+                continue
+            }
+            var wait = Wait(reason: cause.reason, until: cause.until, isInTurn: isInTurn)
+            wait.after = try after(cause, next, head, conversation, later)
+            // A drain ends the holds that no receiver requested.
+            wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, now) : cause.until
+            if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
+            return wait
+        }
+        return Wait(reason: cause.reason, until: cause.until, after: .person, isInTurn: isInTurn)
+    }
+
+    /// What follows at the end of a wait for a time, where the message has the reason `next` then.
+    private func after(
+        _ cause: Cause, _ next: Cause, _ head: Head, _ conversation: Name, _ later: Scheduler
+    ) throws(QueueError) -> Explanation.Reason {
+        switch next.reason {
+        case .next:
+            if later.startsUnasked(head, conversation) {
+                // In the background only the end of a receiver's hold starts a message.
+                return later.timersRun || cause.reason == .holding ? .next : .trigger
+            }
+            if head.isRetry, later.isLoaded(head.sequence, conversation) { return .next }
+            // The end of a hold renews the budget; until another time, any message may use it up.
+            let isSure = try cause.reason == .holding ? isWithin(later.budget, head) : hasAtMost(later.budget, head)
+            return isSure ? .next : .trigger
+        case .trigger, .behind, .blocked, .metered: return next.reason
+        default: return .person
+        }
+    }
+
+    /// What a message waits for once the connection has returned.
+    private func waitWhenConnected(_ row: Row) throws(QueueError) -> Wait {
+        let connected = scheduler.assumingOnline(row.head, now)
+        let cause = try self.cause(row, connected, now)
+        let isInTurn = try !isWithinBatch(row.head, connected)
+        switch cause.reason {
+        case .behind:
+            let (own, until) = connected.explain(row.head, row.conversation, holder: nil, now)
+            if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
+            guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
+            // While the one before it is sent, others of other conversations may use up the batch.
+            let limit = connected.maxInFlight == 1 ? Int.max : connected.runLimit
+            let isAlone = try hasAtMost(limit, row.head)
+            let isFirst = isAlone && !isInTurn
+            return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)
+        case .next where isInTurn && !row.head.isRetry && !connected.startsUnasked(row.head, row.conversation):
+            return Wait(reason: .trigger, isInTurn: true)
+        default: return try wait(after: cause, row, connected)
+        }
+    }
+
+    /// Whether every message before this one in its conversation is sent now; nil: one is not; false: there are too many to examine.
+    private func areSentFirst(_ row: Row, _ connected: Scheduler) throws(QueueError) -> Bool? {
+        if connected.flights.values.contains(where: { $0.conversation == row.conversation }) { return nil }
+        let page = try queue.queued(in: row.conversation, after: 0, limit: Self.examinedAhead)
+        for head in page where head.sequence < row.sequence && connected.holds(head, now) {
+            guard connected.explain(head, row.conversation, holder: nil, now).reason == .next else { return nil }
+        }
+        return page.count < Self.examinedAhead || page.last.map { $0.sequence >= row.sequence } ?? true
+    }
+
+    // MARK: Batches
+
+    /// Whether the message is among the first that a run of the queue sends, where a batch limits runs.
+    private func isWithinBatch(_ head: Head, _ scheduler: Scheduler) throws(QueueError) -> Bool {
+        try isWithin(scheduler.runLimit, head)
+    }
+
+    /// Whether fewer than `limit` queued messages are before this one, as far as one chunk shows.
+    private func isWithin(_ limit: Int, _ head: Head) throws(QueueError) -> Bool {
+        guard limit != Int.max else { return true }
+        let (others, counted) = try self.others(limit, head)
+        return others.count { $0 < head.sequence } < counted
+    }
+
+    /// Whether fewer than `limit` other messages are queued, as far as one chunk shows.
+    private func hasAtMost(_ limit: Int, _ head: Head) throws(QueueError) -> Bool {
+        guard limit != Int.max else { return true }
+        let (others, counted) = try self.others(limit, head)
+        return others.count < counted
+    }
+
+    /// The first queued messages other than this one and those being sent, and how many of them are counted: `limit`, or one chunk.
+    private func others(_ limit: Int, _ head: Head) throws(QueueError) -> (sequences: [Int64], counted: Int) {
+        let counted = min(limit, Scheduler.scanChunk)
+        guard counted > 0 else { return ([], 0) }
+        let first = try queue.queued(after: 0, limit: counted + sending.count + 1)
+        return (first.map(\.head.sequence).filter { $0 != head.sequence && !sending.contains($0) }, counted)
+    }
+}
