@@ -12,7 +12,7 @@ import pytest
 
 from async_sender import Complaints, in_loop, until
 from msgqueue import ClosedError, Connectivity, Event, EventKind, Outcome, Status, aio
-from msgqueue.aio._events import MOST_WAITING
+from msgqueue.aio._events import MAX_BUFFERED
 
 
 def statuses(events: list[Event]) -> list[tuple[str | None, Status | None]]:
@@ -119,18 +119,18 @@ def test_a_slow_reader_keeps_the_newest_and_is_told_that_some_are_missing(store:
             slow = queue.events()
             told: list[Event] = []
             await queue.set_event_handler(told.append)
-            many = MOST_WAITING // 2 + 500
+            many = MAX_BUFFERED // 2 + 500
             for _ in range(2):
                 ids = await queue.enqueue_batch({"body": ""} for _ in range(many))
                 # Taken in turns: the library, too, keeps so many for a host and no more.
                 await until(lambda last=ids[-1]: any(event.id == last for event in told))  # type: ignore[misc]
             assert EventKind.RESYNC not in {event.kind for event in told}
-            assert len(told) > MOST_WAITING
+            assert len(told) > MAX_BUFFERED
             await queue.close()
             got = [event async for event in slow]
-            assert len(got) == MOST_WAITING + 1
+            assert len(got) == MAX_BUFFERED + 1
             assert got[0].kind is EventKind.RESYNC
-            assert got[1:] == told[-MOST_WAITING:]
+            assert got[1:] == told[-MAX_BUFFERED:]
 
     in_loop(test())
 
