@@ -169,7 +169,7 @@ def test_an_async_transport_is_refused(queue: Any) -> None:
 
 
 def test_an_error_in_a_batch_names_the_draft(queue: Any) -> None:
-    with pytest.raises(InvalidError, match="draft 1: id holds a NUL"):
+    with pytest.raises(InvalidError, match="draft 1: id contains a NUL"):
         queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])
     with pytest.raises(TypeError, match="draft 2: body must be str or bytes"):
         queue.enqueue_batch([{"body": "x"}, Draft("y"), {"body": 3}])
