@@ -103,7 +103,7 @@ def test_structures_have_the_fields_of_the_header_in_its_order() -> None:
     assert {name: [field[0] for field in kind._fields_] for name, kind in _abi.STRUCTURES.items()} == structures()
 
 
-def test_statistics_have_room_for_later_kinds_and_classes() -> None:
+def test_statistics_arrays_have_spare_room() -> None:
     assert len(_abi.Statistics().failures) == 32 > len(enums.FailureKind)
     assert len(_abi.Statistics().latencies) == 16 > len(LATENCY_BOUNDS)
 

@@ -43,7 +43,7 @@ from receiver import Received, Receiver
 from support import environment
 
 
-def test_X7_A10_conversations_are_sent_side_by_side_each_in_its_order(store: Path, receiver: Receiver) -> None:
+def test_X7_A10_conversations_are_sent_in_parallel_each_in_order(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(store, transport, max_in_flight=3, mode=Mode.MANUAL, direct=False) as queue:
@@ -68,7 +68,7 @@ def test_X7_A10_conversations_are_sent_side_by_side_each_in_its_order(store: Pat
     assert receiver.most_of_one_conversation_at_once == 1
 
 
-def test_X7_every_callback_runs_on_the_loop_s_thread(store: Path, receiver: Receiver) -> None:
+def test_X7_every_callback_runs_on_the_thread_of_the_loop(store: Path, receiver: Receiver) -> None:
     threads: set[int] = set()
 
     async def test() -> None:
@@ -92,7 +92,7 @@ def test_X7_every_callback_runs_on_the_loop_s_thread(store: Path, receiver: Rece
     assert len(receiver.received) == 20
 
 
-def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
+def test_X7_the_loop_sleeps_while_the_queue_is_idle(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
             polls = 0
@@ -117,7 +117,7 @@ def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
     in_loop(test())
 
 
-def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
+def test_the_loop_is_not_blocked_by_calls_that_wait_for_the_disk(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
             behind = queue._calls.opened.queue
@@ -142,7 +142,7 @@ def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
     in_loop(test())
 
 
-def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Path, tmp_path: Path) -> None:
+def test_the_loop_is_not_blocked_by_a_long_call_of_the_queue(store: Path, tmp_path: Path) -> None:
     async def test() -> None:
         told: list[Event] = []
         async with aio.MessageQueue(store, on_event=told.append) as queue:
@@ -174,7 +174,7 @@ def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Pat
     in_loop(test())
 
 
-def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store: Path, receiver: Receiver) -> None:
+def test_Q14_R11_every_method_of_the_plain_queue_works(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         queue = await aio.MessageQueue(store, AsyncHttpTransport(receiver.port), online_debounce=0.0).open()
         await queue.set_connectivity(Connectivity.OFFLINE)
@@ -234,7 +234,7 @@ def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store:
     in_loop(test())
 
 
-def test_the_words_are_those_of_the_plain_queue() -> None:
+def test_the_methods_are_those_of_the_plain_queue() -> None:
     def words(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
@@ -260,7 +260,7 @@ def test_importing_the_package_does_not_import_asyncio() -> None:
     assert ended.stdout.split() == ["False", "True"]
 
 
-def test_what_was_asked_for_first_is_stored_first(store: Path, receiver: Receiver) -> None:
+def test_enqueues_are_stored_in_the_order_of_the_calls(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, AsyncHttpTransport(receiver.port)) as queue:
             await asyncio.gather(*[queue.enqueue(str(number)) for number in range(30)])
@@ -297,7 +297,7 @@ async def is_status(queue: aio.MessageQueue, id: str, status: Status) -> bool:
     return (await queue.get(id)).status is status
 
 
-def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
+def test_an_exception_is_a_failure_and_is_reported_to_the_log_and_the_loop(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     problem = ValueError("boom")
@@ -328,7 +328,7 @@ def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
     assert line.endswith("failed (UNKNOWN): the transport raised ValueError: boom")
 
 
-def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path) -> None:
+def test_an_outcome_is_passed_on_when_no_thread_can_be_started(store: Path) -> None:
     async def test() -> None:
         def none_left(job: Callable[[], object]) -> None:
             raise RuntimeError("can't start new thread")
@@ -342,7 +342,7 @@ def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path)
 
 
 @pytest.mark.parametrize("answer", [None, True, 200, "sent"])
-def test_an_answer_that_is_no_outcome_is_a_failure(store: Path, answer: Any) -> None:
+def test_a_return_value_that_is_not_an_outcome_is_a_failure(store: Path, answer: Any) -> None:
     async def test() -> None:
         async def transport(_: Delivery) -> Any:
             return answer
@@ -359,7 +359,7 @@ def test_an_answer_that_is_no_outcome_is_a_failure(store: Path, answer: Any) -> 
 
 
 @pytest.mark.parametrize("when", ["before it began", "under way"])
-def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, when: str) -> None:
+def test_a_cancelled_task_is_a_failure_that_is_retried(store: Path, when: str) -> None:
     async def test() -> None:
         calls: list[int] = []
 
@@ -396,7 +396,7 @@ def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, 
     in_loop(test())
 
 
-def test_X8_a_success_that_comes_late_counts(store: Path) -> None:
+def test_X8_a_late_success_counts(store: Path) -> None:
     async def test() -> None:
         answer = asyncio.Event()
 
@@ -462,7 +462,7 @@ def test_a_receiver_that_hangs_is_a_time_out_and_the_message_is_sent_later(store
     assert receiver.texts == ["hello", "hello"]
 
 
-def test_transports_that_are_set_side_by_side_take_effect_in_the_order_of_the_calls(store: Path) -> None:
+def test_concurrent_changes_of_the_transport_take_effect_in_the_order_of_the_calls(store: Path) -> None:
     async def test() -> None:
         async def send(_: Delivery) -> Outcome:
             return Outcome.sent()
@@ -476,7 +476,7 @@ def test_transports_that_are_set_side_by_side_take_effect_in_the_order_of_the_ca
     in_loop(test())
 
 
-def test_a_cancelled_change_of_the_transport_leaves_the_queue_whole(store: Path) -> None:
+def test_a_cancelled_change_of_the_transport_leaves_the_queue_consistent(store: Path) -> None:
     async def test() -> None:
         async def send(_: Delivery) -> Outcome:
             return Outcome.sent()
@@ -499,7 +499,7 @@ def test_a_cancelled_change_of_the_transport_leaves_the_queue_whole(store: Path)
     in_loop(test())
 
 
-def test_a_transport_can_be_set_later_replaced_and_taken_away(store: Path) -> None:
+def test_a_transport_can_be_set_later_replaced_and_removed(store: Path) -> None:
     async def test() -> None:
         used: list[str] = []
 
@@ -556,7 +556,7 @@ def test_A6_several_drains_join_and_get_one_report(store: Path, receiver: Receiv
     assert receiver.texts == ["0", "1", "2"]
 
 
-def test_a_drain_that_nobody_waits_for_goes_on(store: Path, receiver: Receiver) -> None:
+def test_a_drain_whose_waiter_is_cancelled_continues(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
@@ -589,7 +589,7 @@ def test_M8_a_drain_has_a_batch_and_a_timeout(store: Path, receiver: Receiver) -
     in_loop(test())
 
 
-def test_A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time(store: Path, receiver: Receiver) -> None:
+def test_A6_a_drain_that_joins_another_has_its_own_timeout(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
@@ -605,7 +605,7 @@ def test_A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time(store: 
     in_loop(test())
 
 
-def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
+def test_a_drain_inside_an_attempt_only_starts(store: Path) -> None:
     async def test() -> None:
         reports: list[Report] = []
         left: list[asyncio.Task[Report]] = []
@@ -633,7 +633,7 @@ def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
     in_loop(test())
 
 
-def test_the_events_of_a_drain_are_told_before_its_report(store: Path) -> None:
+def test_the_events_of_a_drain_are_delivered_before_its_report(store: Path) -> None:
     async def test() -> None:
         told: list[EventKind] = []
         queue = aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda event: told.append(event.kind))
@@ -646,7 +646,7 @@ def test_the_events_of_a_drain_are_told_before_its_report(store: Path) -> None:
 
 
 @pytest.mark.parametrize("cancelled_at_once", [True, False])
-def test_an_enqueue_that_is_cancelled_leaves_the_queue_right(store: Path, cancelled_at_once: bool) -> None:
+def test_a_cancelled_enqueue_leaves_the_queue_consistent(store: Path, cancelled_at_once: bool) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
             home = queue._calls.opened

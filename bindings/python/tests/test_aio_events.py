@@ -42,7 +42,7 @@ def test_each_reader_gets_every_event_from_its_call_on(store: Path) -> None:
     in_loop(test())
 
 
-def test_a_reader_that_waits_ends_when_the_queue_is_closed(store: Path) -> None:
+def test_a_waiting_reader_ends_when_the_queue_is_closed(store: Path) -> None:
     async def test() -> None:
         queue = await aio.MessageQueue(store).open()
 
@@ -89,7 +89,7 @@ async def read_one(reader: aio.EventReader) -> Event | None:
     return None
 
 
-def test_a_reader_whose_task_is_cancelled_takes_nothing_from_others_and_may_go_on(store: Path) -> None:
+def test_a_reader_whose_task_is_cancelled_can_be_used_again_and_others_lose_nothing(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
             await queue.set_connectivity(Connectivity.OFFLINE)
@@ -112,7 +112,7 @@ async def read_until_status(reader: aio.EventReader) -> Event:
     raise AssertionError("it ended")
 
 
-def test_a_slow_reader_keeps_the_newest_and_is_told_that_some_are_missing(store: Path) -> None:
+def test_a_slow_reader_keeps_the_newest_events_and_gets_a_resync(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
             await queue.set_connectivity(Connectivity.OFFLINE)
@@ -135,7 +135,7 @@ def test_a_slow_reader_keeps_the_newest_and_is_told_that_some_are_missing(store:
     in_loop(test())
 
 
-def test_a_handler_that_raises_is_logged_told_to_the_loop_and_called_again(
+def test_a_handler_that_raises_is_reported_to_the_log_and_the_loop_and_called_again(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     problem = ValueError("boom")
@@ -162,7 +162,7 @@ def test_a_handler_that_raises_is_logged_told_to_the_loop_and_called_again(
     assert [(record.name, record.levelno) for record in logged] == [("msgqueue", logging.ERROR)] * 2
 
 
-def test_a_handler_can_be_set_and_taken_away_and_is_a_plain_function(store: Path) -> None:
+def test_a_handler_is_a_plain_function_and_can_be_set_and_removed(store: Path) -> None:
     async def handler(_: Event) -> None:
         raise AssertionError
 
@@ -187,7 +187,7 @@ def test_a_handler_can_be_set_and_taken_away_and_is_a_plain_function(store: Path
         aio.MessageQueue(store, on_event=handler)
 
 
-def test_events_that_closing_tells_come_in_order_and_on_the_loop_s_thread(store: Path) -> None:
+def test_events_during_close_arrive_in_order_on_the_thread_of_the_loop(store: Path) -> None:
     told: list[Event] = []
     threads: set[int] = set()
 

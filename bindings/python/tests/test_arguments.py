@@ -245,14 +245,14 @@ def test_a_path_of_a_wrong_type_is_a_type_error(path: Any) -> None:
         MessageQueue(path)
 
 
-def test_a_ladder_and_a_base_contradict_each_other() -> None:
+def test_a_ladder_with_a_base_is_refused() -> None:
     with pytest.raises(InvalidError):
         RetryPolicy(ladder=[1], base=1)
     with pytest.raises(TypeError):
         RetryPolicy(ladder="5")  # type: ignore[arg-type]
 
 
-def test_a_policy_keeps_a_ladder_of_its_own() -> None:
+def test_a_policy_copies_its_ladder() -> None:
     delays = [1.0, 2.0]
     policy = RetryPolicy(ladder=delays, exhausted=Exhausted.DISCARD)
     delays.append(3.0)

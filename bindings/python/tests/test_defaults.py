@@ -5,6 +5,6 @@ from __future__ import annotations
 from defaults import table, written
 
 
-def test_A12_the_readme_table_of_defaults_is_what_the_library_does() -> None:
+def test_A12_the_readme_table_of_defaults_matches_the_library() -> None:
     """`python tests/defaults.py` writes it anew."""
     assert written() == table()

@@ -15,7 +15,7 @@ from receiver import Receiver
 from support import BINDING, environment, run
 
 
-def test_the_offline_example_sends_what_it_composed(tmp_path: Path, receiver: Receiver) -> None:
+def test_the_offline_example_sends_its_messages(tmp_path: Path, receiver: Receiver) -> None:
     example = BINDING / "examples" / "offline.py"
     assert len(example.read_text().splitlines()) <= 20
     code = f"import runpy\nrunpy.run_path({str(example)!r}, run_name='__main__')"
@@ -56,7 +56,7 @@ def test_the_examples_of_the_readme_run(tmp_path: Path, code: str, expected: str
         assert "Report(stop=<Stop.EMPTY: 0>, sent=1" in ended.stdout
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_can_be_imported() -> None:
     assert sorted(msgqueue.__all__) == sorted(set(msgqueue.__all__))
     assert all(hasattr(msgqueue, name) for name in msgqueue.__all__)
     assert all(hasattr(msgqueue.aio, name) for name in msgqueue.aio.__all__)

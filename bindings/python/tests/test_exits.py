@@ -154,7 +154,7 @@ def end(way: str, store: Path, moment: float) -> str:
     return f"{said}\n{missing} are missing" if missing else ""
 
 
-def test_Q12_R9_interpreters_end_well_in_the_middle_of_callbacks_and_lose_nothing(tmp_path: Path) -> None:
+def test_Q12_R9_interpreters_exit_cleanly_during_callbacks_and_lose_nothing(tmp_path: Path) -> None:
     chance = random.Random(20)
     moments = [round(chance.choice([0, 0.001, 0.01, 0.04]) * chance.random(), 5) for _ in range(EXITS)]
     ways = list(WAYS)

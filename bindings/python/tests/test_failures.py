@@ -217,7 +217,7 @@ def test_X2_a_real_failure_has_its_kind_in_asyncio(
 @pytest.mark.parametrize(
     ("receiver_of", "expected"), [(cutting_short, PERHAPS), (speaking_nonsense, ("SERVER", "PERHAPS"))]
 )
-def test_X2_a_response_that_is_none_has_its_kind(
+def test_X2_an_invalid_response_has_its_kind(
     opened: Opener, receiver_of: Callable[[], contextlib.AbstractContextManager[int]], expected: tuple[str, str]
 ) -> None:
     with receiver_of() as port:
@@ -372,27 +372,27 @@ def test_X2_a_defect_after_a_refused_connection_stays_a_defect(opened: Opener) -
     assert of(attempt_with(opened, transport)) == DEFECT
 
 
-def test_X2_an_exception_that_wraps_itself_ends(opened: Opener) -> None:
+def test_X2_an_exception_that_wraps_itself_is_handled(opened: Opener) -> None:
     problem = urllib.error.URLError("")
     problem.reason = urllib.error.URLError(problem)
     assert of(attempt_with(opened, raising(problem))) == DEFECT
 
 
-def test_X2_a_broken_response_of_urllib_is_closed(opened: Opener) -> None:
+def test_X2_an_invalid_response_of_urllib_is_closed(opened: Opener) -> None:
     body = io.BytesIO(b"busy")
     problem = urllib.error.HTTPError("http://127.0.0.1/", 503, "busy", Headers(), body)
     assert of(attempt_with(opened, raising(problem))) == ("SERVER", "PERHAPS")
     assert body.closed
 
 
-def test_X2_a_transport_says_itself_what_was_not_sent(opened: Opener) -> None:
+def test_X2_a_transport_may_report_that_it_was_not_sent(opened: Opener) -> None:
     outcome = Outcome.retry(FailureKind.NETWORK, text="no route", not_sent=True)
     assert of(attempt_with(opened, lambda _: outcome)) == NEVER
     with pytest.raises(TypeError):
         Outcome.retry(not_sent=1)  # type: ignore[arg-type]
 
 
-def test_X2_a_later_answer_says_what_was_not_sent(opened: Opener) -> None:
+def test_X2_complete_may_report_that_it_was_not_sent(opened: Opener) -> None:
     tokens: list[int] = []
 
     def transport(delivery: Delivery) -> Outcome:

@@ -48,7 +48,7 @@ def test_Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms(opened: Opene
     assert best(lambda: queue.list(status=Status.FAILED, limit=100)) < 0.1
 
 
-def test_Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing(opened: Opener) -> None:
+def test_Q6_R4_deleting_an_absent_message_is_not_found_and_changes_nothing(opened: Opener) -> None:
     events = Events()
     queue = opened(mode=Mode.MANUAL, direct=False, on_event=events)
     gone, kept = queue.enqueue("gone"), queue.enqueue("kept")

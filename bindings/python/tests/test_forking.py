@@ -51,7 +51,7 @@ BESIDE = """
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_children_send_from_stores_of_their_own_and_leave_the_parent_s_queue_alone(
+def test_children_send_from_their_own_stores_and_do_not_affect_the_parent_s_queue(
     opened: Opener, tmp_path: Path, receiver: Receiver, method: str
 ) -> None:
     ended = run(BESIDE, tmp_path, receiver.port, method, **QUIET)
@@ -140,7 +140,7 @@ IN_CALLBACK = """
 
 
 @pytest.mark.parametrize("kind", ["polled", "threads"])
-def test_a_fork_inside_a_transport_whose_child_returns_does_no_harm(store: Path, opened: Opener, kind: str) -> None:
+def test_a_child_forked_inside_a_transport_may_return_from_it(store: Path, opened: Opener, kind: str) -> None:
     ended = run(IN_CALLBACK, store, kind, **QUIET)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
@@ -183,7 +183,7 @@ DESCRIPTORS = """
 """
 
 
-def test_no_descriptor_of_ours_reaches_a_program_that_is_started(tmp_path: Path) -> None:
+def test_no_descriptor_is_inherited_by_a_started_program(tmp_path: Path) -> None:
     ended = run(DESCRIPTORS, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     report = json.loads(ended.stdout)

@@ -72,7 +72,7 @@ def queue(opened: Opener) -> MessageQueue:
 
 
 @pytest.mark.parametrize(("call"), [call for _, _, call in CALLS], ids=[name for name, _, _ in CALLS])
-def test_what_was_copied_is_freed(queue: MessageQueue, call: Callable[[MessageQueue], object]) -> None:
+def test_results_are_freed_after_copying(queue: MessageQueue, call: Callable[[MessageQueue], object]) -> None:
     watched = Watched(queue._handle.lib)
     queue._handle.lib = watched  # type: ignore[assignment]
     assert call(queue)
@@ -82,7 +82,7 @@ def test_what_was_copied_is_freed(queue: MessageQueue, call: Callable[[MessageQu
 @pytest.mark.parametrize(
     ("reader", "call"), [(reader, call) for _, reader, call in CALLS], ids=[name for name, _, _ in CALLS]
 )
-def test_what_cannot_be_copied_is_freed(
+def test_results_are_freed_when_copying_fails(
     queue: MessageQueue,
     monkeypatch: pytest.MonkeyPatch,
     reader: str,
@@ -104,7 +104,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def test_asking_for_ever_takes_no_memory(queue: MessageQueue) -> None:
+def test_repeated_queries_leak_no_memory(queue: MessageQueue) -> None:
     def ask(times: int) -> int:
         for _ in range(times):
             for _, _, call in CALLS:

@@ -86,7 +86,7 @@ def interrupt(child: Program) -> float:
 
 @pytest.mark.parametrize("how", ["blocking", "pending"])
 @pytest.mark.parametrize("kind", ["threads", "polled"])
-def test_Q7_ctrl_c_ends_a_drain_and_the_queue_goes_on(store: Path, kind: str, how: str) -> None:
+def test_Q7_ctrl_c_ends_a_drain_and_the_queue_stays_usable(store: Path, kind: str, how: str) -> None:
     with program(DRAINING + GOING_ON, store, kind, how) as child:
         assert interrupt(child) < PROMPTLY
         assert child.line() == "10 9"
@@ -107,7 +107,7 @@ def test_Q7_after_ctrl_c_in_a_drain_nothing_is_lost_by_a_close(store: Path, kind
         assert len([message for message in messages if message.status is Status.FAILED]) <= 2
 
 
-def test_ctrl_c_ends_a_close_that_waits(store: Path) -> None:
+def test_ctrl_c_ends_a_waiting_close(store: Path) -> None:
     code = """
         import sys, threading
         from msgqueue import MessageQueue, Outcome
@@ -139,7 +139,7 @@ def test_ctrl_c_ends_a_close_that_waits(store: Path) -> None:
         assert [message.status for message in queue.list(status=Status)] == [Status.SENT]
 
 
-def test_a_block_that_ctrl_c_ends_closes_the_queue(store: Path) -> None:
+def test_a_block_ended_by_ctrl_c_closes_the_queue(store: Path) -> None:
     code = """
         import sys, threading
         from msgqueue import MessageQueue, Mode, Outcome

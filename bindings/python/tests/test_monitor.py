@@ -89,7 +89,7 @@ def watched(tmp_path: Path, code: str) -> None:
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "done\n")
 
 
-def test_H8_a_link_an_address_and_a_default_route_are_online_and_each_is_needed(tmp_path: Path) -> None:
+def test_H8_online_needs_a_link_an_address_and_a_default_route(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -130,7 +130,7 @@ def test_H8_a_link_an_address_and_a_default_route_are_online_and_each_is_needed(
     )
 
 
-def test_H8_a_cable_that_is_pulled_at_the_other_end_is_offline(tmp_path: Path) -> None:
+def test_H8_a_cable_unplugged_at_the_other_end_is_offline(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -184,7 +184,7 @@ def test_H8_an_address_of_the_other_family_does_not_help(tmp_path: Path) -> None
     )
 
 
-def test_H8_routes_that_lead_nowhere_are_no_way_out(tmp_path: Path) -> None:
+def test_H8_unreachable_routes_do_not_count(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -219,7 +219,7 @@ def test_H8_a_route_of_several_hops_is_online_as_long_as_one_of_them_is_up(tmp_p
     )
 
 
-def test_H8_a_second_way_keeps_it_online(tmp_path: Path) -> None:
+def test_H8_a_second_route_keeps_it_online(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -239,7 +239,7 @@ def test_H8_a_second_way_keeps_it_online(tmp_path: Path) -> None:
     )
 
 
-def test_H8_it_begins_with_how_things_are_and_what_waited_is_sent_when_online(tmp_path: Path) -> None:
+def test_H8_the_monitor_begins_with_the_current_state_and_the_backlog_is_sent_when_online(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -258,7 +258,7 @@ def test_H8_it_begins_with_how_things_are_and_what_waited_is_sent_when_online(tm
     )
 
 
-def test_H8_what_was_known_last_stays_true_when_it_is_stopped(tmp_path: Path) -> None:
+def test_H8_the_last_known_connectivity_stays_after_the_monitor_stops(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -286,7 +286,7 @@ def test_H8_what_was_known_last_stays_true_when_it_is_stopped(tmp_path: Path) ->
     )
 
 
-def test_H8_flapping_ends_with_the_truth(tmp_path: Path) -> None:
+def test_H8_flapping_ends_in_the_true_state(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -307,7 +307,7 @@ def test_H8_flapping_ends_with_the_truth(tmp_path: Path) -> None:
     )
 
 
-def test_H8_a_queue_for_asyncio_hears_of_it(tmp_path: Path) -> None:
+def test_H8_an_asyncio_queue_gets_the_connectivity(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -331,7 +331,7 @@ def test_H8_a_queue_for_asyncio_hears_of_it(tmp_path: Path) -> None:
     )
 
 
-def test_the_monitor_of_a_queue_that_is_closed_is_gone(opened: Opener) -> None:
+def test_closing_the_queue_ends_its_monitor(opened: Opener) -> None:
     events = Events()
     for _ in range(20):
         queue = opened(on_event=events)

@@ -39,18 +39,18 @@ def faster(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_A12_a_recipe_prints_what_the_readme_says(name: str, tmp_path: Path) -> None:
+def test_A12_a_recipe_prints_its_output_in_the_readme(name: str, tmp_path: Path) -> None:
     recipe = recipes()[name]
     printed, _ = recipe.run(tmp_path)
     assert printed == recipe.expected
 
 
-def test_A12_the_swift_tests_have_the_options_of_the_readme() -> None:
+def test_A12_the_fixture_has_the_options_of_the_readme() -> None:
     """`python tests/recipes.py` writes them anew."""
     assert FIXTURE.read_text() == written()
 
 
-def test_A12_the_recipes_say_the_designs_numbers(tmp_path: Path) -> None:
+def test_A12_the_recipes_have_the_promised_numbers(tmp_path: Path) -> None:
     def of(name: str) -> dict[str, Any]:
         directory = tmp_path / name
         directory.mkdir()
@@ -98,7 +98,7 @@ def test_A12_history_keeps_more_than_the_default(opened: Opener, tmp_path: Path)
     assert opened(**given).counts().sent == count
 
 
-def test_A12_background_discards_what_fails_four_times_and_delays_no_other(
+def test_A12_background_discards_a_message_after_four_failures_and_delays_no_other(
     opened: Opener, http: HttpTransport, receiver: Receiver, tmp_path: Path
 ) -> None:
     events = Events()

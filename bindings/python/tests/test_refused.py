@@ -31,7 +31,7 @@ from sender import HttpTransport
 from support import Events, wait_until
 
 
-def test_M13_a_refused_message_is_discarded_when_asked_for(
+def test_M13_a_refused_message_is_discarded_when_the_option_is_set(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -50,7 +50,9 @@ def test_M13_a_refused_message_is_discarded_when_asked_for(
 
 
 @pytest.mark.parametrize("status", [400, 404, 410, 422])
-def test_M13_it_is_kept_by_default(opened: Opener, http: HttpTransport, receiver: Receiver, status: int) -> None:
+def test_M13_a_refused_message_is_kept_by_default(
+    opened: Opener, http: HttpTransport, receiver: Receiver, status: int
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(exhausted=Exhausted.DISCARD))
     receiver.answer_by(lambda _: status)
     id = queue.enqueue("refused")
@@ -92,7 +94,7 @@ def test_M13_M5_event_and_log_line_carry_kind_and_code_without_a_text(
     wait_until(lambda: any(record.getMessage().endswith(end) for record in caplog.records))
 
 
-def test_M13_M7_a_pause_for_unauthorized_wins_over_discarding(
+def test_M13_M7_pause_on_unauthorized_takes_precedence_over_discarding(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -115,7 +117,7 @@ def test_M13_M7_a_pause_for_unauthorized_wins_over_discarding(
     assert queue.drain().discarded == 1
 
 
-def test_M13_those_behind_it_go_on_where_failures_block(
+def test_M13_a_discarded_message_does_not_block_its_conversation(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(
@@ -128,7 +130,7 @@ def test_M13_those_behind_it_go_on_where_failures_block(
     assert (report.stop, report.discarded, report.sent) == (Stop.EMPTY, 1, 2)
 
 
-def test_M13_a_person_who_retries_keeps_the_message(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M13_a_failed_retry_keeps_the_message(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     events = Events()
     queue = opened(
         transport=http,
@@ -149,7 +151,7 @@ def test_M13_a_person_who_retries_keeps_the_message(opened: Opener, http: HttpTr
     assert events.all(EventKind.DISCARDED) == []
 
 
-def test_M13_the_same_for_asyncio(store: Path, receiver: Receiver) -> None:
+def test_M13_discarding_in_asyncio(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         told: list[Event] = []
         transport = AsyncHttpTransport(receiver.port)
@@ -167,7 +169,7 @@ def test_M13_the_same_for_asyncio(store: Path, receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("answer", [Outcome.http(401), Outcome.retry()])
-def test_M13_R8_a_retry_by_hand_while_offline_is_kept_when_it_fails_again(
+def test_M13_R8_a_retry_on_demand_while_offline_is_kept_when_it_fails_again(
     opened: Opener, answer: Outcome, restarts: bool
 ) -> None:
     answers = [Outcome.http(400)]

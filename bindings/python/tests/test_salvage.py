@@ -105,7 +105,7 @@ def readable(path: Path, ids: list[str]) -> dict[str, Message]:
     return found
 
 
-def test_D15_a_sound_store_is_found_sound_and_copied_whole(store: Path, tmp_path: Path) -> None:
+def test_D15_a_sound_store_is_reported_as_sound_and_copied_completely(store: Path, tmp_path: Path) -> None:
     messages = fill(store)
     before = state(tmp_path)
     report = msgqueue.check(store)
@@ -143,7 +143,7 @@ def test_D15_a_crashed_store_is_salvaged_with_its_log(store: Path, tmp_path: Pat
         assert [message.id for message in salvaged.list(limit=100)] == ids
 
 
-def test_D15_a_lost_end_of_the_log_is_told_and_its_sequences_stay_unused(
+def test_D15_a_lost_end_of_the_log_is_reported_and_its_sequences_stay_unused(
     tmp_path: Path, store: Path, opened: Opener
 ) -> None:
     crashed = tmp_path / "crashed" / "outbox.db"
@@ -164,7 +164,7 @@ def test_D15_a_lost_end_of_the_log_is_told_and_its_sequences_stay_unused(
         assert salvaged.get(salvaged.enqueue("later")).sequence > 50
 
 
-def test_D15_random_damage_costs_only_what_it_hit(store: Path, tmp_path: Path) -> None:
+def test_D15_random_damage_loses_only_the_damaged_messages(store: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("MSGQ_SEED", "0")) or random.randrange(1 << 30)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -210,7 +210,7 @@ def test_D15_random_damage_costs_only_what_it_hit(store: Path, tmp_path: Path) -
         target.unlink()
 
 
-def test_D15_a_message_that_does_not_fit_its_checksum_is_left_out_and_named(store: Path, tmp_path: Path) -> None:
+def test_D15_a_message_with_a_wrong_checksum_is_left_out_and_named(store: Path, tmp_path: Path) -> None:
     messages = fill(store, 20)
     victim = next(message for message in messages.values() if message.sequence == 7)
     with sqlite3.connect(store) as plain:
@@ -224,7 +224,7 @@ def test_D15_a_message_that_does_not_fit_its_checksum_is_left_out_and_named(stor
 
 
 @pytest.mark.parametrize("content", [b"", b"no store " * 5000, bytes(range(256)) * 600], ids=["empty", "text", "noise"])
-def test_D15_what_is_no_store_is_corrupt(content: bytes, store: Path, tmp_path: Path) -> None:
+def test_D15_a_file_that_is_not_a_store_is_corrupt(content: bytes, store: Path, tmp_path: Path) -> None:
     store.write_bytes(content)
     store.chmod(0o600)
     with pytest.raises(CorruptError):
@@ -253,7 +253,7 @@ def test_D15_another_programs_database_is_corrupt_and_a_later_version_too_new(st
 
 
 @pytest.mark.parametrize("call", [msgqueue.check, lambda path: msgqueue.salvage(path, path.parent / "new.db")])
-def test_D15_wrong_places_are_refused(call: Callable[[Path], object], store: Path, tmp_path: Path) -> None:
+def test_D15_unsafe_or_missing_paths_are_refused(call: Callable[[Path], object], store: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidError):
         call(store)
     with pytest.raises(InvalidError):
@@ -298,7 +298,7 @@ def test_D15_a_store_of_the_first_layout_is_checked_and_salvaged(store: Path, tm
     assert list(readable(tmp_path / "new.db", ids)) == ids
 
 
-def test_D15_check_and_salvage_leave_the_loop_free(
+def test_D15_check_and_salvage_do_not_block_the_loop(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store)

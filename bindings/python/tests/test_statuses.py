@@ -25,7 +25,7 @@ ALLOWED = {
 }
 
 
-def test_R6_every_change_of_status_that_is_allowed_happens_and_no_other(opened: Opener) -> None:
+def test_R6_every_allowed_change_of_status_happens_and_no_other(opened: Opener) -> None:
     told: list[Event] = []
     tokens: list[int] = []
     answers = {
