@@ -11,7 +11,7 @@ from msgqueue import Delivery, FailureKind, Outcome
 
 
 class HttpTransport:
-    """Posts each message; `patience` seconds instead of the delivery's own make it hang longer than it may."""
+    """Posts each message. A `patience` in seconds replaces the timeout of the delivery, to exceed it."""
 
     def __init__(self, port: int, *, patience: float | None = None) -> None:
         self._port = port

@@ -1,4 +1,4 @@
-"""The queue for asyncio: sending, draining, and what transports may do."""
+"""The queue for asyncio: sending, drains, and transports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_X7_A10_conversations_are_sent_in_parallel_each_in_order(store: Path, re
                 draining = asyncio.create_task(queue.drain())
                 await until(lambda: len(receiver.received) == 3)
                 await asyncio.sleep(0.1)
-                # Three at a time and no fourth, of three conversations.
+                # Three at a time, of three conversations.
                 assert sorted(receiver.texts) == ["a0", "b0", "c0"]
                 gate.open()
                 report = await draining
@@ -84,7 +84,7 @@ def test_X7_every_callback_runs_on_the_thread_of_the_loop(store: Path, receiver:
         async with aio.MessageQueue(store, transport, on_event=handler, max_in_flight=4) as queue:
             await queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(20))
             assert (await queue.drain()).remaining == 0
-            # Events that closing tells come home, too.
+            # Events during close are delivered on the loop, too.
             await queue.set_connectivity(Connectivity.OFFLINE)
 
     in_loop(test())
@@ -162,7 +162,7 @@ def test_the_loop_is_not_blocked_by_a_long_call_of_the_queue(store: Path, tmp_pa
             behind.backup, behind.poll = slow, counted  # type: ignore[method-assign]
             backup = asyncio.create_task(queue.backup(tmp_path / "copy.db"))
             await until(began.is_set)
-            # There is something to tell, and a poll for it would wait for the lock that a backup holds.
+            # An event is due, and a poll would wait for the lock that a backup holds.
             await queue.set_connectivity(Connectivity.OFFLINE)
             await asyncio.sleep(0.1)
             assert (polls, told) == ([], [])
@@ -425,7 +425,7 @@ def test_X8_only_the_latest_attempt_counts_and_older_tasks_are_cancelled(store: 
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     cancelled.append(1)
-                    # What it says now is of an attempt that is over.
+                    # This outcome is of an attempt that has ended.
                     return Outcome.sent()
             await second.wait()
             return Outcome.reject(text="second")
@@ -489,7 +489,7 @@ def test_a_cancelled_change_of_the_transport_leaves_the_queue_consistent(store: 
                     await asyncio.sleep(0)
                 changes[1].cancel()
                 await asyncio.gather(*changes, return_exceptions=True)
-                # It was set or not, but never half: no attempt finds that there is no transport.
+                # The change was made completely or not at all: no attempt is without a transport.
                 with contextlib.suppress(NoTransportError):
                     await queue.drain()
                     assert (await queue.get(str(number))).status is Status.SENT
@@ -543,7 +543,7 @@ def test_A6_several_drains_join_and_get_one_report(store: Path, receiver: Receiv
             with receiver.holding() as gate:
                 waiters = [asyncio.create_task(queue.drain()) for _ in range(5)]
                 await until(lambda: receiver.received)
-                # Who does not want to wait any more takes nothing from the others.
+                # Cancelling one waiter does not affect the others.
                 waiters[0].cancel()
                 await asyncio.sleep(0.05)
                 assert waiters[0].cancelled()
@@ -612,7 +612,7 @@ def test_a_drain_inside_an_attempt_only_starts(store: Path) -> None:
 
         async def transport(delivery: Delivery) -> Outcome:
             reports.append(await queue.drain())
-            # Also in a task that the attempt waits for.
+            # Also in a task that the attempt awaits.
             reports.append(await asyncio.wait_for(queue.drain(), 10))
             if delivery.text == "last":
                 left.append(asyncio.create_task(later()))
@@ -620,7 +620,7 @@ def test_a_drain_inside_an_attempt_only_starts(store: Path) -> None:
 
         async def later() -> Report:
             await asyncio.sleep(0.1)
-            # The attempt that began this is over: here it may wait.
+            # The attempt that created this task has ended: here drain may wait.
             return await queue.drain()
 
         async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
@@ -668,7 +668,7 @@ def test_a_cancelled_enqueue_leaves_the_queue_consistent(store: Path, cancelled_
                 await waiting
             await queue.enqueue("next", id="next")
             ids = [message.id for message in await queue.list()]
-            # Cancelled before its turn it never was; else it is there, and in its place.
+            # Cancelled before the call began, nothing is stored; otherwise the message is stored in its place.
             assert ids == (["next"] if cancelled_at_once else ["cancelled", "next"])
 
     in_loop(test())

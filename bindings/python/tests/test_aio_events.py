@@ -22,7 +22,7 @@ def statuses(events: list[Event]) -> list[tuple[str | None, Status | None]]:
 def test_each_reader_gets_every_event_from_its_call_on(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
-            # From the call on: before anybody waits for the first.
+            # From the call on, also before the first event is awaited.
             early = queue.events()
             await queue.enqueue("one", id="1")
             await queue.drain()
@@ -36,7 +36,7 @@ def test_each_reader_gets_every_event_from_its_call_on(store: Path) -> None:
             assert statuses([event async for event in late]) == second
             first = [("1", Status.QUEUED), ("1", Status.SENDING), ("1", Status.SENT)]
             assert statuses([event async for event in early]) == first + second
-            # It has ended, and stays so.
+            # An ended reader stays ended.
             assert [event async for event in early] == []
 
     in_loop(test())
@@ -55,7 +55,7 @@ def test_a_waiting_reader_ends_when_the_queue_is_closed(store: Path) -> None:
         await queue.enqueue("last", id="last")
         await queue.close()
         for told in await asyncio.gather(*reading):
-            # What happened just before the close was told, too.
+            # Events just before the close were delivered, too.
             assert statuses(told) == [("last", Status.QUEUED)]
 
     in_loop(test())
@@ -122,7 +122,7 @@ def test_a_slow_reader_keeps_the_newest_events_and_gets_a_resync(store: Path) ->
             many = MAX_BUFFERED // 2 + 500
             for _ in range(2):
                 ids = await queue.enqueue_batch({"body": ""} for _ in range(many))
-                # Taken in turns: the library, too, keeps so many for a host and no more.
+                # In steps, because the library also buffers at most that many events.
                 await until(lambda last=ids[-1]: any(event.id == last for event in told))  # type: ignore[misc]
             assert EventKind.RESYNC not in {event.kind for event in told}
             assert len(told) > MAX_BUFFERED
@@ -154,7 +154,7 @@ def test_a_handler_that_raises_is_reported_to_the_log_and_the_loop_and_called_ag
             await queue.enqueue("two")
             await until(lambda: len(complaints.problems) == 2)
             assert complaints.problems == [problem, problem]
-            # A reader beside it misses nothing.
+            # A reader gets every event.
             assert (await read_until_status(reader)).to_status is Status.QUEUED
 
     in_loop(test())

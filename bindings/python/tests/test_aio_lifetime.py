@@ -1,4 +1,4 @@
-"""The queue for asyncio: opening, closing, loops that end, and queues that nobody holds."""
+"""The queue for asyncio: opening, closing, loops that end, and unreferenced queues."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_an_exception_in_the_block_is_not_replaced_by_one_of_close(store: Path) 
             return Outcome.sent()
 
         queue = aio.MessageQueue(store, transport)
-        # So that closing fails, too, and soon.
+        # So that close fails, too, without a long wait.
         queue.close = lambda timeout=0.05: aio.MessageQueue.close(queue, timeout)  # type: ignore[method-assign]
 
         async def block() -> None:
@@ -305,7 +305,7 @@ def test_the_queue_belongs_to_its_loop(store: Path) -> None:
                 asyncio.run(elsewhere())
 
             await asyncio.to_thread(from_a_thread)
-            # As asyncio itself says it is done:
+            # The way that the documentation of asyncio gives:
             loop = asyncio.get_running_loop()
             await asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(queue.enqueue("hello"), loop).result(20))
             assert (await queue.counts()).queued == 1
@@ -321,10 +321,10 @@ def test_an_unreferenced_queue_is_closed(store: Path) -> None:
             await queue.enqueue("hello")
             return queue.events()
 
-        # Who still waits for its events learns that there are none any more.
+        # A reader that still waits for events ends.
         async for _ in await use_and_forget():
             pass
-        # The thread that made the last call may hold the queue a moment longer than we do.
+        # The thread that made the last call may keep its reference a moment longer.
         await until(lambda: is_free(store))
 
     with pytest.warns(ResourceWarning, match="unclosed queue"):
@@ -350,7 +350,7 @@ def test_a_loop_may_end_before_the_queue_is_closed(store: Path, receiver: Receiv
     def forget() -> None:
         queues.clear()
         gc.collect()
-        # The thread that made the last call may hold the queue a moment longer than we do.
+        # The thread that made the last call may keep its reference a moment longer.
         wait_until(lambda: is_free(store))
 
     with pytest.warns(ResourceWarning, match="unclosed queue"):
@@ -424,7 +424,7 @@ def test_ctrl_c_closes_the_queue(opened: Opener, store: Path) -> None:
         assert child.line() == "interrupted"
         assert child.wait() == 0
         assert time.monotonic() - start < 10
-    # From Python 3.11 on the block is left first, and the attempt may end; before, everything is cancelled at once.
+    # From Python 3.11 on the block ends first, and the attempt may end; before, all tasks are cancelled at once.
     assert opened().get("the-id").status is (Status.SENT if sys.version_info >= (3, 11) else Status.QUEUED)
 
 

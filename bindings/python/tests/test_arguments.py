@@ -1,4 +1,4 @@
-"""Bad input is refused before it reaches C, and nothing of it is stored."""
+"""Wrong arguments are refused before they reach C, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAIVE = datetime(2030, 1, 1)
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Iterator[Any]:
-    """Untyped, so that wrong types can be passed; afterwards nothing may have been stored."""
+    """An untyped queue, so that wrong types can be passed. At the end nothing may have been stored."""
     with MessageQueue(tmp_path / "outbox.db") as queue:
         yield queue
         assert queue.list(status=Status) == []
@@ -261,7 +261,7 @@ def test_a_policy_copies_its_ladder() -> None:
 
 
 def test_names_are_compared_byte_by_byte(tmp_path: Path) -> None:
-    """Two spellings of one accented letter are two names: an id that is an idempotency key is bytes to the receiver."""
+    """Two spellings of one accented letter are two names, because a receiver compares idempotency keys as bytes."""
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     with MessageQueue(tmp_path / "outbox.db") as queue:
         queue.enqueue("1", id=composed, conversation=composed, metadata={composed: "1", decomposed: "2"})

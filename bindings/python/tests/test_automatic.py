@@ -132,7 +132,7 @@ def test_A6_a_second_drain_joins_the_first(opened: Opener, http: HttpTransport, 
 
 
 def is_draining(thread: threading.Thread) -> bool:
-    """Whether the thread's innermost Python function is the one that calls the library."""
+    """Returns whether the innermost Python function of the thread is the one that calls the library."""
     frame = sys._current_frames().get(thread.ident or 0)
     return frame is not None and frame.f_code is call_guarded.__code__
 

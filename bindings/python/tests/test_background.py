@@ -1,4 +1,4 @@
-"""M: background sync with robust error handling."""
+"""M: synchronising in the background."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from receiver import Answer, Receiver
 from sender import HttpTransport
 from support import Events, wait_until
 
-# Long enough that no retry comes by itself during a test.
+# Long enough that no retry falls due during a test.
 LATER = RetryPolicy(ladder=[600])
 
 
@@ -105,12 +105,12 @@ def test_M3_messages_are_sent_in_the_order_of_enqueueing(
 
 
 def gaps(receiver: Receiver) -> list[float]:
-    """Seconds between one request and the next."""
+    """Returns the seconds between each request and the next."""
     times = [request.at for request in receiver.received]
     return [later - earlier for earlier, later in zip(times, times[1:])]
 
 
-# What two clocks, read in two processes' threads and rounded to milliseconds, may disagree by.
+# The possible difference of two clocks that are read on two threads and rounded to milliseconds.
 TOLERANCE = 0.01
 
 
@@ -162,7 +162,7 @@ def test_M4_jitter_varies_the_delay(opened: Opener, http: HttpTransport, receive
 
 
 def delay(queue: MessageQueue, message: Message) -> float:
-    """Seconds from the end of the last attempt to the next."""
+    """Returns the seconds from the end of the last attempt to the next."""
     attempt = queue.attempts(message.id)[-1]
     assert attempt.duration is not None
     assert message.next_attempt is not None
@@ -232,7 +232,7 @@ def test_D14_http_409_counts_as_sent_only_with_conflict_is_sent(
     events = Events()
     policy = RetryPolicy(ladder=[0.05, 0.05])
     queue = opened(transport=http, retry=policy, on_event=events, conflict_is_sent=conflict_is_sent)
-    # The first answer leaves open whether the message arrived.
+    # After the first answer it is not known whether the message arrived.
     receiver.answer_next(504, 409)
     id = queue.enqueue("hello")
     events.wait_for_status(id, Status.SENT)
@@ -334,7 +334,7 @@ def test_M7_many_401_pause_the_queue_and_resume_sends_in_order(
     queue.set_connectivity(Connectivity.ONLINE)
     for storm in (1, 2, 3):
         wait_until(lambda: pauses() == storm)  # noqa: B023 - waited for in this very round
-        # What is enqueued now, online, is an occasion to send that a paused queue must not take.
+        # An enqueue while online would start sending if the queue were not paused.
         ids.append(queue.enqueue(f"later {storm}", conversation="d"))
         assert queue.drain().stop is Stop.PAUSED
         assert receiver.ids == ids[:1] * storm
@@ -360,7 +360,7 @@ def test_M7_the_first_401_of_parallel_attempts_pauses_and_none_fails(
         queue.enqueue(str(number), conversation=str(number % 5))
     report = queue.drain()
     assert (report.stop, report.failed, report.remaining) == (Stop.PAUSED, 0, 20)
-    # A pause ends the drain at once; what it had under way still comes back, and would pause again.
+    # The pause ends the drain at once. Its attempts in progress end later, and would pause the queue again.
     wait_until(lambda: queue.counts().sending == 0)
     assert len(receiver.received) <= 4
     receiver.received.clear()
@@ -443,7 +443,7 @@ def test_M9_in_the_background_nothing_is_sent_automatically(
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("composed in the background", conversation="a")
     queue.set_connectivity(Connectivity.ONLINE)
-    # What is enqueued online goes at once, even so: when it is there, the other had its chance.
+    # A message enqueued online is sent at once. When it has arrived, the other had time to be sent, too.
     queue.enqueue("enqueued online", conversation="b")
     wait_until(lambda: receiver.received)
     assert receiver.texts == ["enqueued online"]

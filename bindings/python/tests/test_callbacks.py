@@ -1,4 +1,4 @@
-"""What transports and event handlers may do, and what becomes of the message when they misbehave."""
+"""Transports and event handlers: what they may do, and what happens to the message when they fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_RETRY = RetryPolicy(ladder=[])
 
 
 class UnspeakableError(Exception):
-    """An exception that cannot even say what it is."""
+    """An exception whose text raises another one."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -142,7 +142,7 @@ def test_callbacks_run_on_threads_of_this_package_only(opened: Opener, http: Htt
     queue = opened(transport=transport, on_event=handler, max_in_flight=4)
     queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(20))
     wait_until(lambda: queue.counts().sent == 20)
-    # A thread of the library's own would show up as one that Python does not know.
+    # A thread of the library would be one that Python did not start.
     assert {thread.name.split()[0] for thread in threads} == {"msgqueue"}
     assert all(type(thread) is threading.Thread and thread.daemon for thread in threads)
 
@@ -150,7 +150,7 @@ def test_callbacks_run_on_threads_of_this_package_only(opened: Opener, http: Htt
 def test_a_drain_without_a_polling_thread_still_times_out(
     opened: Opener, monkeypatch: pytest.MonkeyPatch, http: HttpTransport, receiver: Receiver
 ) -> None:
-    """The library then calls on the draining thread, which must not be kept by a receiver that hangs."""
+    """The library calls the transport on the draining thread, which a receiver that hangs must not block."""
     monkeypatch.setattr(PollThreads, "start", lambda _: None)
     threads: list[threading.Thread] = []
 
@@ -232,7 +232,7 @@ def test_everything_but_close_may_be_called_from_a_callback(opened: Opener, http
     def handler(event: Event) -> None:
         try:
             if event.to_status is Status.SENT and event.conversation == "ana":
-                # The drain is still on: online it could be sending the reply before the next line.
+                # The drain is still in progress: while online it could send the reply before the next line.
                 queue.set_connectivity(Connectivity.OFFLINE)
                 replies.append(queue.enqueue("reply", conversation="ben"))
                 queue.edit(replies[0], "reply, edited")

@@ -1,4 +1,4 @@
-"""A12: the defaults that the README tells are those of the library."""
+"""A12: the defaults in the README are those of the library."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from defaults import table, written
 
 
 def test_A12_the_readme_table_of_defaults_matches_the_library() -> None:
-    """`python tests/defaults.py` writes it anew."""
+    """`python tests/defaults.py` writes the table."""
     assert written() == table()

@@ -14,7 +14,7 @@ from msgqueue import aio
 
 
 def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Every public function, and every public method and constructor of a class that has its own."""
+    """Yields every public function, and every public method and constructor that a class defines."""
     for module in (msgqueue, aio):
         for name in module.__all__:
             value = getattr(module, name)

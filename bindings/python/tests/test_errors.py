@@ -1,4 +1,4 @@
-"""Every result of the library is an exception of its own."""
+"""Every result of the library has an exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation shows is run."""
+"""The examples of the documentation run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_the_offline_example_sends_its_messages(tmp_path: Path, receiver: Receiv
     ended = run(code, tmp_path / "outbox.db", receiver.port)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert receiver.texts == [f"hello {number}" for number in range(1, 6)]
-    # Events are printed by another thread than the report: their lines may mix.
+    # Events and the report are printed by different threads: their order may vary.
     report = "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0, remaining_failed=0)"
     assert report in ended.stdout
     assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 
 
-# Every block of Python in the README is a whole program, and a block of plain text right after one is what it prints.
+# Every block of Python in the README is a whole program; a block of plain text after it is its output.
 README = re.findall(
     r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```)?", (BINDING / "README.md").read_text(), re.MULTILINE | re.DOTALL
 )

@@ -1,4 +1,4 @@
-"""X1: why is this message not sent yet?"""
+"""X1: why a message is not sent yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support import wait_until
 
 
 def explained(queue: MessageQueue, id: str, code: Reason) -> Explanation:
-    """The explanation, which is of that code and has a sentence."""
+    """Returns the explanation after checking its code and that it has a sentence."""
     explanation = queue.explain(id)
     assert explanation.code is code, explanation
     assert explanation.text.endswith(".")
@@ -36,7 +36,7 @@ def explained(queue: MessageQueue, id: str, code: Reason) -> Explanation:
 
 
 def within(until: datetime | None, seconds: float) -> bool:
-    """Whether that moment is known, to come, and not further away."""
+    """Returns whether that time is known, in the future, and at most that far away."""
     now = datetime.now(timezone.utc)
     return until is not None and now < until <= now + timedelta(seconds=seconds)
 
@@ -117,7 +117,7 @@ def test_X1_explains_not_before(opened: Opener, http: HttpTransport) -> None:
     later = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(hours=1)
     id = queue.enqueue("hello", conversation="ana", not_before=later)
     assert explained(queue, id, Reason.SCHEDULED).until == later
-    # It holds nobody.
+    # It blocks no other message.
     behind = queue.enqueue("now", conversation="ana")
     wait_until(lambda: queue.explain(behind).code is Reason.NONE)
 

@@ -1,4 +1,4 @@
-"""The figures that the replaced systems promised, each as the best of a few rounds: other programs run here, too."""
+"""The figures that the replaced systems promised, each as the best of a few rounds, because other programs run here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDS = 5
 
 
 def best(call: Callable[[], object]) -> float:
-    """The seconds of the quickest round."""
+    """Returns the seconds of the fastest round."""
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()

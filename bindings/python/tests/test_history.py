@@ -123,7 +123,7 @@ def test_H2_a_recorded_message_gets_an_id_and_can_only_be_marked_read_or_deleted
 
 
 def long_conversation(queue: MessageQueue, length: int) -> list[str]:
-    """One conversation of so many messages, ours and theirs by turns, with another one in between."""
+    """Fills one conversation with sent and recorded messages by turns, and another one between them."""
     written = []
     for number in range(length):
         if number % 2:

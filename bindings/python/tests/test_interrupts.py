@@ -1,4 +1,4 @@
-"""Ctrl-C on the main thread: a drain and a close end at once, and nothing is lost."""
+"""Ctrl-C on the main thread ends a drain and a close at once, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from msgqueue import MessageQueue, Mode, Status
 from support import Program, program
 
-# Seconds; half a second is promised, and a loaded machine may be slow to run the process.
+# Seconds. Half a second is promised; a loaded machine may be slow to run the process.
 PROMPTLY = 5.0
 
 DRAINING = """
@@ -53,13 +53,13 @@ GOING_ON = """
                 try:
                     queue.complete(token, Outcome.sent())
                 except ConflictError:
-                    pass  # Ctrl-C came while the transport ran
+                    pass  # Ctrl-C arrived during the transport
         if polled:
             queue.poll(0.05)
         else:
             time.sleep(0.01)
         if not queue.state().draining:
-            # What the drain left, as an attempt that was interrupted.
+            # What the drain left: an interrupted attempt.
             queue.retry_all()
             queue.drain(timeout=0)
     print(queue.counts().sent, [queue.get(id).status.name for id in ids].count("SENT"), flush=True)
@@ -75,9 +75,9 @@ CLOSING = """
 
 
 def interrupt(child: Program) -> float:
-    """The seconds until the program says that it was interrupted."""
+    """Returns the seconds until the program reports the interrupt."""
     assert child.line() == "sending"
-    # The main thread waits in the library now, or is about to.
+    # The main thread waits in the library now, or soon will.
     start = time.monotonic()
     child.signal(signal.SIGINT)
     assert child.line() == "interrupted"

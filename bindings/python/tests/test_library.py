@@ -1,4 +1,4 @@
-"""How the library is found, and what is said when it is not."""
+"""How the library is found, and the errors when it is not."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_incompatible_version_is_refused(number: int, fits: bool) -> None:
 
 
 def test_the_package_is_imported_without_a_library(tmp_path: Path) -> None:
-    """Words, errors and outcomes are there; only opening a queue needs the library."""
+    """Enumerations, errors and outcomes are available; only opening a queue needs the library."""
     shutil.copytree(Path(msgqueue.__file__).parent, tmp_path / "msgqueue")
     code = "import msgqueue; print(msgqueue.Outcome.sent().verdict.name)\nmsgqueue.MessageQueue('never.db')"
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Opening, closing, forking, the end of the interpreter, and queues that nobody holds."""
+"""Opening, closing, forking, the end of the interpreter, and unreferenced queues."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, m
             seen.append((closed, False))
 
     def slow_close(pointer: int, timeout: int) -> int:
-        # Between the call of `close` and the library's.
+        # Between the call of `close` and that of msgq_close.
         look()
         result: int = close(pointer, timeout)
         look()

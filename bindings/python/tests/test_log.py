@@ -1,4 +1,4 @@
-"""Log lines of the library reach `logging`, wherever its threads may not go, and hold up nobody on the way."""
+"""Log lines of the library reach `logging`, without a thread of the library in Python, and block no call."""
 
 from __future__ import annotations
 

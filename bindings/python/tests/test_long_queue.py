@@ -1,4 +1,4 @@
-"""Q11 and Q13: long queues are ordinary."""
+"""Q11 and Q13: long queues."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from support import Events
 
 LENGTH = 1_000_000
 _BATCH = 50_000
-# The old bar; the benchmarks have the goals.
+# The limit of the replaced systems; the benchmarks have stricter goals.
 _AT_ONCE = 0.1
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of so many queued messages in a hundred conversations."""
+    """Returns a store with that many queued messages in a hundred conversations."""
     path = tmp_path_factory.mktemp("long") / "outbox.db"
     with MessageQueue(path, mode=Mode.MANUAL) as queue:
         queue.set_connectivity(Connectivity.OFFLINE)
@@ -38,7 +38,7 @@ def queue(store: Path) -> Iterator[MessageQueue]:
 
 
 def at_once(call: Callable[[], object]) -> None:
-    """Fails unless the call comes back at once; the quickest of three, because other programs run here, too."""
+    """Fails unless the fastest of three calls is within the limit; other programs run here, too."""
     times = []
     for _ in range(3):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""H8: the library itself watches the network, in a network namespace where nothing but these tests is."""
+"""H8: the library watches the network, in a network namespace that only these tests use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def in_namespace(*command: str, timeout: float = 60) -> subprocess.CompletedProc
 
 @pytest.fixture(scope="module", autouse=True)
 def _namespaces() -> None:
-    """Skips, and says so, where the system lets nobody make a network of his own."""
+    """Skips where the system does not allow network namespaces."""
     missing = [name for name in ("unshare", "ip") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"NOT TESTED: H8, the watch on the network: there is no {' and no '.join(missing)} here")
@@ -54,7 +54,7 @@ START = """
         ip(f"link set peer{number} up")
 
     class World:
-        # What the queue said last of the network, and how often it said something.
+        # The last event about the network, and the number of such events.
         def __init__(self):
             self.last = []
             self.changes = 0
@@ -74,7 +74,7 @@ START = """
             assert self.last[0] is connectivity, self.last
 
     world = World()
-    # Loopback is up, as everywhere: it is no way to anywhere else.
+    # Loopback is up, as everywhere; it does not count as online.
     ip("link set lo up")
     receiver = Receiver()
     queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=world, online_debounce=0)
@@ -83,7 +83,7 @@ START = """
 
 
 def watched(tmp_path: Path, code: str) -> None:
-    """Runs the code in a namespace of its own, behind the start above; it must print "done" at its end."""
+    """Runs START and the code in a new namespace; it must print "done" at its end."""
     whole = textwrap.dedent(START) + textwrap.dedent(code) + "\nqueue.close()\nprint('done')\n"
     ended = in_namespace(sys.executable, "-c", whole, str(tmp_path / "outbox.db"))
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "done\n")
@@ -102,13 +102,13 @@ def test_H8_online_needs_a_link_an_address_and_a_default_route(tmp_path: Path) -
         ip("route add default via 192.0.2.254 dev veth0")
         world.becomes(ONLINE)
 
-        # The route goes, and comes back.
+        # The route is removed and added again.
         ip("route del default")
         world.becomes(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
         world.becomes(ONLINE)
 
-        # The link goes down: the kernel takes its routes away without a word on each.
+        # The link goes down: the kernel removes its routes without a message for each.
         ip("link set veth0 down")
         world.becomes(OFFLINE)
         ip("link set veth0 up")
@@ -116,14 +116,14 @@ def test_H8_online_needs_a_link_an_address_and_a_default_route(tmp_path: Path) -
         ip("route add default via 192.0.2.254 dev veth0")
         world.becomes(ONLINE)
 
-        # The address goes.
+        # The address is removed.
         ip("address del 192.0.2.1/24 dev veth0")
         world.becomes(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route replace default via 192.0.2.254 dev veth0")
         world.becomes(ONLINE)
 
-        # The link itself goes.
+        # The link is removed.
         ip("link del veth0")
         world.becomes(OFFLINE)
         """,
@@ -162,7 +162,7 @@ def test_H8_ipv6_alone_is_online(tmp_path: Path) -> None:
         ip("-6 route add default via 2001:db8::2 dev veth0")
         world.becomes(ONLINE)
         ip("-6 address del 2001:db8::1/64 dev veth0")
-        # Its link-local address is no address to come from.
+        # A link-local address does not count as a source address.
         world.becomes(OFFLINE)
         """,
     )
@@ -243,7 +243,7 @@ def test_H8_the_monitor_begins_with_the_current_state_and_the_backlog_is_sent_wh
     watched(
         tmp_path,
         """
-        # Known when start_monitor returns, so that this is not sent at once.
+        # start_monitor returns with the state known, so this message is not sent at once.
         id = queue.enqueue("hello")
         assert queue.explain(id).code.name == "OFFLINE"
         assert queue.banner() == "You're offline. 1 message queued."
@@ -277,7 +277,7 @@ def test_H8_the_last_known_connectivity_stays_after_the_monitor_stops(tmp_path: 
         queue.stop_monitor()
         ip("link set veth0 down")
         world.stays(ONLINE)
-        # The host's word counts again, until the kernel is asked again.
+        # The host reports connectivity again, until the monitor is started again.
         queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
         world.becomes(ONLINE, Link.WIFI)
         queue.start_monitor()
@@ -340,5 +340,5 @@ def test_closing_the_queue_ends_its_monitor(opened: Opener) -> None:
             queue.set_connectivity(Connectivity.ONLINE, Link.ETHERNET)
         queue.close()
     states: Any = {json.dumps([event.connectivity, event.link]) for event in events.all() if event.link is not None}
-    # Whatever this machine has, it is the same each time.
+    # Whatever the network of this machine is, it is the same each time.
     assert len(states) <= 1

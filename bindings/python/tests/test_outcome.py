@@ -1,4 +1,4 @@
-"""What a transport can answer, without a queue."""
+"""Outcomes, without a queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgqueue import FailureKind, InvalidError, Outcome, Verdict, _abi
 
 
 def written(outcome: Outcome) -> Any:
-    """The structure as C sees it, on top of what was there before."""
+    """Returns the structure for C, written over other content."""
     target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, True, b"9" * 63, b"9" * 511)
     outcome._write(target)
     return target

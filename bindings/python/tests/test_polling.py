@@ -1,4 +1,4 @@
-"""X7: any event loop can host the queue, by a file descriptor and a call that runs the callbacks where it is made."""
+"""X7: any event loop can host the queue, by a file descriptor and a call that runs the callbacks."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def test_X7_a_loop_hosts_the_queue_and_its_thread_runs_every_callback(
             callbacks += queue.poll(0)
         while readable(0):
             callbacks += queue.poll(0)
-        # Nothing to do: it does not turn readable, so that the loop sleeps.
+        # Without work it does not become readable, so that the loop sleeps.
         assert not readable(0.1)
         assert queue.poll(0) == 0
         assert 0 < wakeups <= callbacks
-        # And no wake-up is lost afterwards.
+        # No wake-up is lost afterwards.
         queue.set_connectivity(Connectivity.OFFLINE)
         assert readable(20)
         assert queue.poll(0) > 0
@@ -125,7 +125,7 @@ def test_X7_the_descriptor_stays_readable_until_the_work_is_done(opened: Opener)
     turns = 0
     with by_epoll(queue) as readable:
         while readable(0.2):
-            # Looked at, but not taken: it says so again.
+            # Nothing was polled: it is still readable.
             assert readable(0)
             assert 0 < queue.poll(0) <= 64
             turns += 1
@@ -275,7 +275,7 @@ def test_a_polled_queue_drains_on_the_only_thread_that_polls(
     report = queue.drain()
     assert (report.stop, report.sent, report.remaining) == (Stop.EMPTY, 5, 0)
     assert receiver.ids == ids
-    # Its events have been told when it returns.
+    # Its events have been delivered when it returns.
     assert len(events.all(EventKind.DRAIN_FINISHED)) == 1
 
 
@@ -354,7 +354,7 @@ def test_keyboard_interrupt_and_system_exit_in_a_callback_are_raised_from_poll(
     queue.set_event_handler(None)
     while queue.poll(0.1):
         pass
-    # Neither lost nor taken for sent by mistake.
+    # Neither lost nor marked as sent.
     assert queue.get(id).status is (Status.QUEUED if where == "transport" else Status.SENT)
 
 

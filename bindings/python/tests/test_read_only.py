@@ -1,4 +1,4 @@
-"""Stores that are opened for reading only: D16."""
+"""D16: stores that are opened for reading only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from test_salvage import crash, fill, make_layout_1, state
 
 
 def read_everything(queue: MessageQueue, ids: list[str]) -> list[object]:
-    """What each reading call answers."""
+    """Returns the results of each reading call."""
     return [
         [queue.get(id) for id in ids],
         [queue.attempts(id) for id in ids],
@@ -199,7 +199,7 @@ def test_D16_a_store_has_many_readers_or_one_owner(store: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
+    """Yields a file system of one megabyte."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(

@@ -1,4 +1,4 @@
-"""H9: history without a limit, unread messages that stay, the times of receipts, and the retries that are used up."""
+"""H9: unlimited history, unread messages, the times of receipts, and retries_used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids(queue: MessageQueue) -> list[str]:
 
 
 def now() -> datetime:
-    """The clock as the queue counts it: whole milliseconds, cut."""
+    """Returns the time in whole milliseconds, rounded down, as the queue stores it."""
     return datetime.fromtimestamp(int(time.time() * 1000) / 1000, timezone.utc)
 
 
@@ -40,7 +40,7 @@ def test_H9_history_can_be_unlimited(opened: Opener) -> None:
     time.sleep(0.05)
     assert queue.counts().sent == count
     queue.close()
-    queue = opened(**options)  # what happens with the default
+    queue = opened(**options)  # pruned by default
     wait_until(lambda: queue.counts().sent == 10_000)
 
 
@@ -78,7 +78,7 @@ def test_H9_receipts_keep_their_times(opened: Opener) -> None:
     assert read is not None
     assert before <= read <= now()
     time.sleep(0.002)
-    for receipt in (Status.READ, Status.DELIVERED):  # once more, and late
+    for receipt in (Status.READ, Status.DELIVERED):  # a second time, and late
         queue.mark(id, receipt)
     queue.close()
     message = opened().get(id)
@@ -130,7 +130,7 @@ def test_H9_M11_retries_used_counts_against_max_retries(opened: Opener) -> None:
     queue.send_now(id)
     wait_until(lambda: queue.get(id).status is Status.FAILED)
     assert (queue.get(id).retries_used, queue.get(id).attempts) == (1, 2)
-    queue.retry(id)  # by hand: it begins anew
+    queue.retry(id)  # on demand: the count starts at 0 again
     wait_until(lambda: queue.get(id).attempts == 3 and queue.get(id).status is Status.FAILED)
     assert queue.get(id).retries_used == 0
 

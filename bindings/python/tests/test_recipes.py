@@ -15,12 +15,12 @@ from recipes import FIXTURE, NAMES, recipes, written
 from sender import HttpTransport
 from support import Events, wait_until
 
-# Options in seconds are divided by this where a test waits for them.
+# Where a test waits for options in seconds, they are divided by this.
 FASTER = 100
 
 
 def options(name: str, tmp_path: Path) -> dict[str, Any]:
-    """Those that the program gives to its queue."""
+    """Returns the options that the program gives to its queue."""
     directory = tmp_path / "recipe"
     directory.mkdir()
     _, given = recipes()[name].run(directory)
@@ -28,7 +28,7 @@ def options(name: str, tmp_path: Path) -> dict[str, Any]:
 
 
 def faster(given: dict[str, Any]) -> dict[str, Any]:
-    """The same with shorter delays."""
+    """Returns the same options with shorter delays."""
     retry = given["retry"]
     if retry.ladder is None:
         retry = replace(retry, base=retry.base / FASTER, cap=retry.cap / FASTER)
@@ -46,7 +46,7 @@ def test_A12_a_recipe_prints_its_output_in_the_readme(name: str, tmp_path: Path)
 
 
 def test_A12_the_fixture_has_the_options_of_the_readme() -> None:
-    """`python tests/recipes.py` writes them anew."""
+    """`python tests/recipes.py` writes the fixture."""
     assert FIXTURE.read_text() == written()
 
 

@@ -1,4 +1,4 @@
-"""M13: what a receiver refuses for good is discarded where asked for; and what is told of it."""
+"""M13: refused messages are discarded with the option `refused`, with an event and a log line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever may go in comes out the same, through the store and through the transport."""
+"""Every valid message is read and delivered as it was written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgqueue import Connectivity, Delivery, Draft, MessageQueue, Mode, Outcome
 from support import wait_until
 
-# No control characters: the library refuses them in names.
+# Without control characters, which the library refuses in names.
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=60)
 STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=100)
 METADATA = st.dictionaries(STRINGS.filter(bool), STRINGS, max_size=8)

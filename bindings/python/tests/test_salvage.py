@@ -1,4 +1,4 @@
-"""Stores that are checked and salvaged: D15."""
+"""D15: checking and salvaging stores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answer(delivery: msgqueue.Delivery) -> Outcome:
 
 
 def fill(path: Path, count: int = MESSAGES) -> dict[str, Message]:
-    """A closed store with messages of every kind, and what they are."""
+    """Returns a closed store with messages of every kind, and the messages."""
     with MessageQueue(path, answer, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(max_retries=0)) as queue:
         ids = []
         for number in range(count):
@@ -65,14 +65,14 @@ def fill(path: Path, count: int = MESSAGES) -> dict[str, Message]:
 
 
 def crash(path: Path, target: Path) -> None:
-    """Copies a store that is in use as a crash leaves it."""
+    """Copies an open store in the state that a crash would leave."""
     for name in path.parent.iterdir():
         if name.name.startswith(path.name):
             shutil.copy(name, target.parent / name.name.replace(path.name, target.name))
 
 
 def state(directory: Path) -> dict[str, tuple[bytes, int, int]]:
-    """The files of a directory: bytes, time of change, mode."""
+    """Returns the files of a directory: content, time of change, mode."""
     return {
         file.name: (file.read_bytes(), file.stat().st_mtime_ns, file.stat().st_mode)
         for file in directory.iterdir()
@@ -81,7 +81,7 @@ def state(directory: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def readable(path: Path, ids: list[str]) -> dict[str, Message]:
-    """What a read-only queue still shows, by id and by list."""
+    """Returns the messages of a read-only queue, by id and by list."""
     found: dict[str, Message] = {}
     with MessageQueue(path, read_only=True) as queue:
         for id in ids:
@@ -272,7 +272,7 @@ def test_D15_a_target_that_exists_is_a_conflict(store: Path, tmp_path: Path) -> 
 
 
 def make_layout_1(path: Path) -> None:
-    """Takes everything from a closed store that layout 2 added."""
+    """Removes from a closed store everything that layout 2 added."""
     columns = {
         "state": ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"],
         "message": ["priority", "replace_key", "delivered_at", "read_at", "due_boot", "due_uptime"],

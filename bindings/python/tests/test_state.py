@@ -1,4 +1,4 @@
-"""Q20: the state of the queue; Q19: the banner of one conversation; and words that promise only what happens."""
+"""Q20: the state of the queue; Q19: the banner of one conversation; texts that promise only what happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X9: what a queue counts about itself."""
+"""X9: statistics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ANSWERS = {"good": [200], "busy": [503, 429, 200], "bad": [400], "gone": [404], 
 
 
 def worked(opened: Opener, receiver: Receiver) -> tuple[Statistics, str]:
-    """What a queue counted that sent seven messages, three of them in vain."""
+    """Sends seven messages, three of which fail. Returns the statistics."""
     queue = opened(transport=HttpTransport(receiver.port), mode=Mode.AUTO, retry=RetryPolicy(ladder=[0.02, 0.02]))
     answers = {text: list(codes) for text, codes in ANSWERS.items()}
     receiver.answer_by(lambda request: answers[request.text].pop(0) if request.text != "good" else 200)
     words = ["good", "good", "busy", "bad", "gone", "good", "broken"]
-    queue.enqueue_batch({"body": word, "conversation": str(place)} for place, word in enumerate(words))
+    queue.enqueue_batch({"body": word, "conversation": str(index)} for index, word in enumerate(words))
     wait_until(lambda: (queue.counts().sent, queue.counts().failed) == (4, 3))
     return queue.stats(), queue.prometheus()
 
@@ -70,7 +70,7 @@ def test_X9_the_statistics_of_a_new_queue_are_zero(opened: Opener) -> None:
 
 
 def with_latencies(**counts: int) -> Statistics:
-    """Statistics of messages in the classes of 10 ms, 1 s and beyond."""
+    """Returns statistics of messages in the latency classes of 10 ms, 1 s and the last one."""
     latencies = dict.fromkeys(LATENCY_BOUNDS, 0)
     latencies[0.01], latencies[1.0], latencies[math.inf] = counts["quick"], counts["slow"], counts["late"]
     return Statistics(
@@ -101,7 +101,7 @@ def test_X9_a_share_must_be_0_to_1() -> None:
 
 
 def samples(text: str) -> dict[str, float]:
-    """What a scraper reads: each sample belongs to a metric that was introduced with its help and type."""
+    """Parses the text as a scraper does: each sample belongs to a metric with help and type."""
     found: dict[str, float] = {}
     introduced: dict[str, set[str]] = {}
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""R6: the changes of status that are allowed, each of them seen as an event."""
+"""R6: each allowed change of status, observed as an event."""
 
 from __future__ import annotations
 

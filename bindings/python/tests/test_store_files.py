@@ -1,4 +1,4 @@
-"""The store's files in the hands of Python: read, copied, opened by sqlite3, restored, and damaged."""
+"""The store's files: read, copied, opened by sqlite3, restored, and damaged."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def opened(store: Path, **options: object) -> MessageQueue:
 
 
 def fill(store: Path, first: int, last: int) -> None:
-    """m<first> to m<last>, in a queue that is closed in order."""
+    """Enqueues m<first> to m<last> and closes the queue."""
     with opened(store) as queue:
         for number in range(first, last + 1):
             queue.enqueue(f"body {number}", id=f"m{number}", conversation="ana")
 
 
 def crash(store: Path, first: int, last: int) -> None:
-    """The same by a process that is killed."""
+    """Enqueues the same in a process that is killed."""
     with program(WRITE, store, first, last) as writer:
         assert writer.line() == "written"
 
 
 def elsewhere(store: Path) -> str:
-    """What opening it answers in another process."""
+    """Returns the result of opening it in another process."""
     with program(OPEN, store) as other:
         return other.line()
 
@@ -76,7 +76,7 @@ def numbers(queue: MessageQueue) -> list[str]:
 
 
 def beside(store: Path) -> dict[str, bytes]:
-    """Every file of the store's directory."""
+    """Returns every file of the store's directory."""
     return {path.name: path.read_bytes() for path in store.parent.iterdir()}
 
 
@@ -228,7 +228,7 @@ def test_D17_backup_copy_and_restore(store: Path, tmp_path: Path) -> None:
         queue.backup(backup)
         queue.enqueue("body 2", id="m2")
         assert queue.drain().sent == 2
-    assert sorted(beside(store)) == ["backup.db", "outbox.db"]  # closed, a store is one file
+    assert sorted(beside(store)) == ["backup.db", "outbox.db"]  # a closed store is one file
     shutil.copy(store, tmp_path / "closed.db")
     with opened(tmp_path / "closed.db") as copy:
         assert copy.counts().sent == 2
@@ -237,7 +237,7 @@ def test_D17_backup_copy_and_restore(store: Path, tmp_path: Path) -> None:
     with opened(store, transport=send) as queue:
         assert numbers(queue) == ["1"]
         assert queue.drain().sent == 1
-    assert sent == ["m1", "m2", "m1"]  # again, under its id
+    assert sent == ["m1", "m2", "m1"]  # sent again under its id
 
 
 PRINT = """
@@ -250,7 +250,7 @@ PRINT = """
         try:
             os.write(descriptor, b"an ordinary line of the host\\n")
         except OSError:
-            pass  # nothing is open there
+            pass  # no descriptor is open there
         queue.enqueue("second", id="b")
 """
 

@@ -1,4 +1,4 @@
-"""X4 and X5: messages that must not go too late, too early, or over a metered link."""
+"""X4 and X5: expiry, not_before and unmetered links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def soon(seconds: float) -> datetime:
 
 
 def is_expired(queue: MessageQueue, id: str) -> bool:
-    """Whether it failed, and for the reason that its time ran out."""
+    """Returns whether the message failed because it expired."""
     message = queue.get(id)
     if message.status is not Status.FAILED:
         return False

@@ -1,4 +1,4 @@
-"""The words that people read: H6, H7, A7, A8, R10, and the banner of Q2."""
+"""Texts for people: H6, H7, A7, A8, R10, and the banner of Q2."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_Q2_a_summary_follows_each_change(opened: Opener, http: HttpTransport, r
     receiver.answer_by(lambda request: 400 if request.text == "bad" else 200)
 
     def wait_for_summary(queued: int, sent: int, failed: int) -> None:
-        """The latest summary has these numbers, and is what `counts` says."""
+        """Returns whether the latest summary has these numbers and agrees with `counts`."""
 
         def is_told() -> bool:
             summaries = [event.counts for event in events.all(EventKind.SUMMARY)]
@@ -254,7 +254,7 @@ def test_R10_the_sentence_contains_no_raw_text(
 
 
 def failed(queue: MessageQueue) -> Failure:
-    """How a message fails that is sent now."""
+    """Returns the failure of a message that is sent now."""
     id = queue.enqueue("hello")
     assert queue.drain().failed == 1
     failure = queue.get(id).failure

@@ -1,4 +1,4 @@
-"""R: retry of a failed send."""
+"""R: retries on demand."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from receiver import Answer, Receiver
 from sender import HttpTransport
 from support import Events, program, wait_until
 
-# A retryable failure is told at once.
+# A retryable failure makes the message failed at once.
 NO_RETRY = RetryPolicy(ladder=[])
 
 
 def failed(queue: MessageQueue, receiver: Receiver, status: int = 400, text: str = "hello") -> str:
-    """A message that the receiver answered with that status."""
+    """Returns a message that the receiver answered with that status."""
     receiver.answer_next(Answer(status, text="the receiver's words"))
     id = queue.enqueue(text, conversation="ana")
     assert queue.drain().failed == 1
@@ -103,7 +103,7 @@ def test_R4_a_deleted_message_is_gone_from_disk(
 
 
 def on_disk(store: Path) -> bytes:
-    """Every byte of the store's files."""
+    """Returns the content of the store's files."""
     return b"".join(file.read_bytes() for file in sorted(store.parent.glob(f"{store.name}*")))
 
 
@@ -154,7 +154,7 @@ def test_R6_only_receipts_can_be_marked(opened: Opener, http: HttpTransport) -> 
 
 def test_R8_a_retry_on_demand_ends_within_three_seconds(opened: Opener, receiver: Receiver) -> None:
     events = Events()
-    # The transport would wait much longer than it may: it is the queue that ends the attempt.
+    # The transport would wait much longer than its timeout: the queue ends the attempt.
     transport = HttpTransport(receiver.port, patience=60)
     queue = opened(transport=transport, mode=Mode.MANUAL, direct=False, retry=NO_RETRY, on_event=events)
     id = failed(queue, receiver)
@@ -247,7 +247,7 @@ def test_R11_ten_quick_retries_make_one_attempt(opened: Opener, http: HttpTransp
 
 @pytest.fixture
 def refusing() -> Iterator[Receiver]:
-    """A receiver whose port refuses connections until it listens."""
+    """Yields a receiver whose port refuses connections until it listens."""
     receiver = Receiver(listening=False)
     yield receiver
     receiver.stop()

@@ -1,4 +1,4 @@
-"""X: beyond the five systems."""
+"""X: ledger, interrupted attempts, pending attempts, limits, backups."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SEND_AND_DIE = """
 
 
 def cut(store: Path, receiver: Receiver) -> str:
-    """A message whose first attempt had reached the receiver when its process was killed."""
+    """Returns a message whose process was killed after its first attempt reached the receiver."""
     with receiver.holding(), program(SEND_AND_DIE, store, receiver.port) as child:
         id = child.line()
         wait_until(lambda: receiver.received)
@@ -172,7 +172,7 @@ def test_X8_a_drain_continues_after_an_attempt_completed_before_the_return(opene
 
     def transport(delivery: Delivery) -> Outcome:
         queue.complete(delivery.token, Outcome.sent())
-        # The conversation is still taken by this call; the drain must wait for it, and not report that nothing is due.
+        # This call still occupies the conversation. The drain must wait for it and not report that nothing is due.
         time.sleep(0.05)
         return Outcome.pending()
 
@@ -249,7 +249,7 @@ def test_X11_the_limit_of_metadata(opened: Opener) -> None:
 
 
 def rows(file: Path) -> list[tuple[object, ...]]:
-    """The table of messages, read by SQLite itself; it also looks for damage."""
+    """Returns the table of messages, read by SQLite, after a check for damage."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return database.execute("SELECT * FROM message ORDER BY rowid").fetchall()

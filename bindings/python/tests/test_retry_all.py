@@ -1,4 +1,4 @@
-"""Retries while offline, the retry of all, and drains of one conversation: what Python makes of them."""
+"""Retries while offline, retry_all, and drains of one conversation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from msgqueue import (
 
 
 class Receiver:
-    """A transport that refuses until it is told otherwise."""
+    """A transport that refuses messages until `outcome` is changed."""
 
     def __init__(self) -> None:
         self.outcome = Outcome.reject()

@@ -1,4 +1,4 @@
-"""Q: an offline queue with manual send."""
+"""Q: a queue that the user controls."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_Q3_queued_and_failed_messages_survive_kill_9(opened: Opener, store: Pat
 
 
 def with_backlog(opened: Opener, receiver: Receiver) -> MessageQueue:
-    """A queue with two failed and eight queued messages in two conversations, offline."""
+    """Returns an offline queue with two failed and eight queued messages in two conversations."""
     queue = opened(transport=HttpTransport(receiver.port), mode=Mode.MANUAL, direct=False)
     receiver.answer_next(400, 400)
     queue.enqueue("0", conversation="ana")
@@ -138,7 +138,7 @@ def test_Q5_a_list_without_bodies_has_previews_and_sizes(opened: Opener) -> None
 
 
 def compose(queue: MessageQueue, *texts: str, conversation: str = "ana") -> list[str]:
-    """Enqueues these while offline, and goes online."""
+    """Enqueues messages while offline, then goes online."""
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(text, conversation=conversation) for text in texts]
     queue.set_connectivity(Connectivity.ONLINE)
@@ -216,7 +216,7 @@ def test_Q8_messages_are_sent_one_at_a_time_by_default(opened: Opener, http: Htt
 def test_Q8_two_messages_of_one_conversation_are_never_sent_at_a_time(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
-    # The first request of each conversation waits for the others: they can only pass side by side.
+    # The first request of each conversation waits for those of the others: only parallel requests can continue.
     together = threading.Barrier(4, timeout=20)
 
     def answer(request: Received) -> int:
