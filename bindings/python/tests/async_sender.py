@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from msgqueue import Delivery, FailureKind, Outcome
-from support import PATIENCE
+from support import TIMEOUT
 
 T = TypeVar("T")
 
@@ -51,14 +51,14 @@ def _request(delivery: Delivery) -> bytes:
     return "\r\n".join(lines).encode() + delivery.body
 
 
-async def until(condition: Callable[[], object], *, patience: float = PATIENCE) -> None:
+async def until(condition: Callable[[], object], *, timeout: float = TIMEOUT) -> None:
     """Waits until the condition, a plain or a coroutine function, is true; fails when it is not in time."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         said = condition()
         if await said if isinstance(said, Awaitable) else said:
             return
-        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
+        assert time.monotonic() < deadline, f"not within {timeout} s: {condition}"
         await asyncio.sleep(0.005)
 
 

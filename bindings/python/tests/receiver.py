@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Gate:
     def pass_through(self, request: Received) -> None:
         """Waits until the request may be answered."""
         if self._which(request):
-            self._opened.wait(_PATIENCE)
+            self._opened.wait(_TIMEOUT)
 
 
 class Receiver:

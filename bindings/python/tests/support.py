@@ -21,17 +21,17 @@ PROJECT = BINDING.parent.parent
 HEADER = PROJECT / "Include" / "msgqueue.h"
 
 T = TypeVar("T")
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
-def wait_until(condition: Callable[[], T], *, patience: float = PATIENCE) -> T:
+def wait_until(condition: Callable[[], T], *, timeout: float = TIMEOUT) -> T:
     """Waits until the condition is true and returns its value; fails when it is not in time."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         answer = condition()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
+        assert time.monotonic() < deadline, f"not within {timeout} s: {condition}"
         time.sleep(0.005)
 
 

@@ -96,15 +96,15 @@ def test_X7_the_loop_sleeps_while_the_queue_is_idle(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
             polls = 0
-            behind = queue._calls.opened.queue
-            poll = behind.poll
+            polled_queue = queue._calls.opened.queue
+            poll = polled_queue.poll
 
             def counted(timeout: float | None = None) -> int:
                 nonlocal polls
                 polls += 1
                 return poll(timeout)
 
-            behind.poll = counted  # type: ignore[method-assign]
+            polled_queue.poll = counted  # type: ignore[method-assign]
             await queue.enqueue("hello")
             assert (await queue.drain()).remaining == 0
             await asyncio.sleep(0.1)
@@ -112,7 +112,7 @@ def test_X7_the_loop_sleeps_while_the_queue_is_idle(store: Path) -> None:
             idle = polls
             await asyncio.sleep(0.3)
             assert polls == idle
-            del behind.poll
+            del polled_queue.poll
 
     in_loop(test())
 
@@ -120,7 +120,7 @@ def test_X7_the_loop_sleeps_while_the_queue_is_idle(store: Path) -> None:
 def test_the_loop_is_not_blocked_by_calls_that_wait_for_the_disk(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
-            behind = queue._calls.opened.queue
+            polled_queue = queue._calls.opened.queue
             began = threading.Event()
 
             def slow(conversation: str | None = None) -> Any:
@@ -128,7 +128,7 @@ def test_the_loop_is_not_blocked_by_calls_that_wait_for_the_disk(store: Path) ->
                 time.sleep(0.5)
                 return conversation
 
-            behind.counts = slow  # type: ignore[method-assign]
+            polled_queue.counts = slow  # type: ignore[method-assign]
             start = time.monotonic()
             counting = asyncio.create_task(queue.counts("ana"))
             await until(began.is_set)
@@ -137,19 +137,19 @@ def test_the_loop_is_not_blocked_by_calls_that_wait_for_the_disk(store: Path) ->
             assert (await queue.get(id)).text == "hello"
             said: object = await counting
             assert said == "ana"
-            del behind.counts
+            del polled_queue.counts
 
     in_loop(test())
 
 
 def test_the_loop_is_not_blocked_by_a_long_call_of_the_queue(store: Path, tmp_path: Path) -> None:
     async def test() -> None:
-        told: list[Event] = []
-        async with aio.MessageQueue(store, on_event=told.append) as queue:
-            behind = queue._calls.opened.queue
+        received: list[Event] = []
+        async with aio.MessageQueue(store, on_event=received.append) as queue:
+            polled_queue = queue._calls.opened.queue
             began, go_on = threading.Event(), threading.Event()
             polls: list[int] = []
-            poll = behind.poll
+            poll = polled_queue.poll
 
             def slow(path: str | os.PathLike[str]) -> None:
                 began.set()
@@ -159,17 +159,17 @@ def test_the_loop_is_not_blocked_by_a_long_call_of_the_queue(store: Path, tmp_pa
                 polls.append(poll(timeout))
                 return polls[-1]
 
-            behind.backup, behind.poll = slow, counted  # type: ignore[method-assign]
+            polled_queue.backup, polled_queue.poll = slow, counted  # type: ignore[method-assign]
             backup = asyncio.create_task(queue.backup(tmp_path / "copy.db"))
             await until(began.is_set)
             # An event is due, and a poll would wait for the lock that a backup holds.
             await queue.set_connectivity(Connectivity.OFFLINE)
             await asyncio.sleep(0.1)
-            assert (polls, told) == ([], [])
+            assert (polls, received) == ([], [])
             go_on.set()
             await backup
-            await until(lambda: told)
-            del behind.backup, behind.poll
+            await until(lambda: received)
+            del polled_queue.backup, polled_queue.poll
 
     in_loop(test())
 
@@ -183,7 +183,7 @@ def test_Q14_R11_every_method_of_the_plain_queue_works(store: Path, receiver: Re
         with pytest.raises(DuplicateError):
             await queue.enqueue("again", id="the-id")
         with pytest.raises(NotFoundError):
-            await queue.get("nobody")
+            await queue.get("absent")
         with pytest.raises(TypeError):
             await queue.enqueue(3)  # type: ignore[arg-type]
         with pytest.raises(InvalidError):
@@ -235,12 +235,12 @@ def test_Q14_R11_every_method_of_the_plain_queue_works(store: Path, receiver: Re
 
 
 def test_the_methods_are_those_of_the_plain_queue() -> None:
-    def words(kind: type) -> set[str]:
+    def methods(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    assert words(msgqueue.MessageQueue) - words(aio.MessageQueue) == {"poll", "fileno"}
-    assert words(aio.MessageQueue) - words(msgqueue.MessageQueue) == {"open", "events"}
-    for name in words(msgqueue.MessageQueue) & words(aio.MessageQueue) - {"path", "closed"}:
+    assert methods(msgqueue.MessageQueue) - methods(aio.MessageQueue) == {"poll", "fileno"}
+    assert methods(aio.MessageQueue) - methods(msgqueue.MessageQueue) == {"open", "events"}
+    for name in methods(msgqueue.MessageQueue) & methods(aio.MessageQueue) - {"path", "closed"}:
         plain, coroutine = getattr(msgqueue.MessageQueue, name), getattr(aio.MessageQueue, name)
         assert inspect.iscoroutinefunction(coroutine), name
         assert inspect.signature(plain) == inspect.signature(coroutine), name
@@ -635,12 +635,12 @@ def test_a_drain_inside_an_attempt_only_starts(store: Path) -> None:
 
 def test_the_events_of_a_drain_are_delivered_before_its_report(store: Path) -> None:
     async def test() -> None:
-        told: list[EventKind] = []
-        queue = aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda event: told.append(event.kind))
+        received: list[EventKind] = []
+        queue = aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda event: received.append(event.kind))
         async with queue:
             await queue.enqueue("hello")
             await queue.drain()
-            assert EventKind.DRAIN_FINISHED in told
+            assert EventKind.DRAIN_FINISHED in received
 
     in_loop(test())
 

@@ -54,9 +54,9 @@ def test_a_waiting_reader_ends_when_the_queue_is_closed(store: Path) -> None:
         await queue.set_connectivity(Connectivity.OFFLINE)
         await queue.enqueue("last", id="last")
         await queue.close()
-        for told in await asyncio.gather(*reading):
+        for events in await asyncio.gather(*reading):
             # Events just before the close were delivered, too.
-            assert statuses(told) == [("last", Status.QUEUED)]
+            assert statuses(events) == [("last", Status.QUEUED)]
 
     in_loop(test())
 
@@ -117,20 +117,20 @@ def test_a_slow_reader_keeps_the_newest_events_and_gets_a_resync(store: Path) ->
         async with aio.MessageQueue(store) as queue:
             await queue.set_connectivity(Connectivity.OFFLINE)
             slow = queue.events()
-            told: list[Event] = []
-            await queue.set_event_handler(told.append)
+            received: list[Event] = []
+            await queue.set_event_handler(received.append)
             many = MAX_BUFFERED // 2 + 500
             for _ in range(2):
                 ids = await queue.enqueue_batch({"body": ""} for _ in range(many))
                 # In steps, because the library also buffers at most that many events.
-                await until(lambda last=ids[-1]: any(event.id == last for event in told))  # type: ignore[misc]
-            assert EventKind.RESYNC not in {event.kind for event in told}
-            assert len(told) > MAX_BUFFERED
+                await until(lambda last=ids[-1]: any(event.id == last for event in received))  # type: ignore[misc]
+            assert EventKind.RESYNC not in {event.kind for event in received}
+            assert len(received) > MAX_BUFFERED
             await queue.close()
             got = [event async for event in slow]
             assert len(got) == MAX_BUFFERED + 1
             assert got[0].kind is EventKind.RESYNC
-            assert got[1:] == told[-MAX_BUFFERED:]
+            assert got[1:] == received[-MAX_BUFFERED:]
 
     in_loop(test())
 
@@ -188,11 +188,11 @@ def test_a_handler_is_a_plain_function_and_can_be_set_and_removed(store: Path) -
 
 
 def test_events_during_close_arrive_in_order_on_the_thread_of_the_loop(store: Path) -> None:
-    told: list[Event] = []
+    received: list[Event] = []
     threads: set[int] = set()
 
     def handler(event: Event) -> None:
-        told.append(event)
+        received.append(event)
         threads.add(threading.get_ident())
 
     async def test() -> None:
@@ -204,5 +204,5 @@ def test_events_during_close_arrive_in_order_on_the_thread_of_the_loop(store: Pa
         await asyncio.gather(*writes)
 
     in_loop(test())
-    assert [id for id, _ in statuses(told)] == [str(number) for number in range(200)]
+    assert [id for id, _ in statuses(received)] == [str(number) for number in range(200)]
     assert threads == {threading.get_ident()}

@@ -61,10 +61,10 @@ def test_M2_direct_a_retryable_failure_leaves_the_message_queued(
     queue = opened(transport=http, retry=LATER, on_event=events)
     receiver.answer_next(503)
     id = queue.enqueue("hello")
-    told = events.wait_for(EventKind.STATUS, lambda event: event.from_status is Status.SENDING)
-    assert (told.id, told.to_status, told.attempt) == (id, Status.QUEUED, 1)
-    assert told.failure is not None
-    assert told.failure.kind is FailureKind.SERVER
+    event = events.wait_for(EventKind.STATUS, lambda event: event.from_status is Status.SENDING)
+    assert (event.id, event.to_status, event.attempt) == (id, Status.QUEUED, 1)
+    assert event.failure is not None
+    assert event.failure.kind is FailureKind.SERVER
     message = queue.get(id)
     assert message.status is Status.QUEUED
     assert message.next_attempt is not None
@@ -78,9 +78,9 @@ def test_M2_direct_a_final_failure_is_reported_as_final(
     queue = opened(transport=http, retry=LATER, on_event=events)
     receiver.answer_next(400)
     id = queue.enqueue("hello")
-    told = events.wait_for_status(id, Status.FAILED)
-    assert told.failure is not None
-    assert (told.failure.kind, told.failure.retryable) == (FailureKind.REJECTED, False)
+    event = events.wait_for_status(id, Status.FAILED)
+    assert event.failure is not None
+    assert (event.failure.kind, event.failure.retryable) == (FailureKind.REJECTED, False)
 
 
 def test_M2_without_direct_only_drains_send(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
@@ -177,10 +177,10 @@ def test_M5_an_exhausted_message_is_discarded_when_the_option_is_set(
     queue = opened(transport=http, retry=policy, on_event=events)
     receiver.answer_by(lambda _: 503)
     id = queue.enqueue("hello", conversation="ana")
-    told = events.wait_for(EventKind.DISCARDED)
-    assert (told.id, told.conversation) == (id, "ana")
-    assert told.failure is not None
-    assert (told.failure.kind, told.failure.attempts) == (FailureKind.SERVER, 2)
+    event = events.wait_for(EventKind.DISCARDED)
+    assert (event.id, event.conversation) == (id, "ana")
+    assert event.failure is not None
+    assert (event.failure.kind, event.failure.attempts) == (FailureKind.SERVER, 2)
     with pytest.raises(NotFoundError):
         queue.get(id)
 
@@ -310,11 +310,11 @@ def test_M7_an_unauthorized_answer_pauses_the_queue_until_resume(
     report = queue.drain()
     assert (report.stop, report.failed, report.remaining) == (Stop.PAUSED, 0, 3)
     assert receiver.ids == ids[:1]
-    told = events.wait_for(EventKind.PAUSED)
-    assert (told.paused, told.conversation, told.failure_kind) == (True, None, FailureKind.UNAUTHORIZED)
+    event = events.wait_for(EventKind.PAUSED)
+    assert (event.paused, event.conversation, event.failure_kind) == (True, None, FailureKind.UNAUTHORIZED)
     queue.resume()
-    told = events.wait_for(EventKind.PAUSED, lambda event: event.paused is False)
-    assert told.failure_kind is None
+    event = events.wait_for(EventKind.PAUSED, lambda event: event.paused is False)
+    assert event.failure_kind is None
     assert queue.drain().sent == 3
     assert queue.counts().failed == 0
 
@@ -502,8 +502,8 @@ def test_X5_a_message_with_unmetered_only_is_not_sent_over_a_metered_link(
     events = Events()
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, on_event=events)
     queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
-    told = events.wait_for(EventKind.CONNECTIVITY)
-    assert (told.connectivity, told.link, told.metered) == (Connectivity.ONLINE, Link.CELLULAR, True)
+    event = events.wait_for(EventKind.CONNECTIVITY)
+    assert (event.connectivity, event.link, event.metered) == (Connectivity.ONLINE, Link.CELLULAR, True)
     id = queue.enqueue("large", unmetered_only=True)
     assert queue.get(id).unmetered_only
     assert queue.drain().stop is Stop.WAITING

@@ -110,11 +110,11 @@ def test_a_return_value_that_is_not_an_outcome_is_a_failure(opened: Opener, answ
 def test_an_exception_in_an_event_handler_is_logged_and_the_next_event_is_delivered(
     opened: Opener, caplog: pytest.LogCaptureFixture, problem: BaseException
 ) -> None:
-    told: list[str | None] = []
+    received: list[str | None] = []
 
     def handler(event: Event) -> None:
         if event.kind is EventKind.STATUS:
-            told.append(event.id)
+            received.append(event.id)
             raise problem
 
     queue = opened(on_event=handler)
@@ -125,7 +125,7 @@ def test_an_exception_in_an_event_handler_is_logged_and_the_next_event_is_delive
         return [(each.name, each.levelno) for each in caplog.records if each.exc_info and each.exc_info[1] is problem]
 
     wait_until(lambda: len(logged()) == 2)
-    assert told == ids
+    assert received == ids
     assert logged() == [("msgqueue", logging.ERROR)] * 2
 
 
@@ -304,7 +304,7 @@ def test_transports_that_hang_block_neither_events_nor_other_conversations(opene
             failure = events.wait_for_status(id, Status.FAILED).failure
             assert failure is not None
             assert failure.kind is FailureKind.TIMEOUT
-        queue.set_transport(HttpTransport(receiver.port, patience=20))
+        queue.set_transport(HttpTransport(receiver.port, timeout=20))
         id = queue.enqueue("goes", conversation="f")
         events.wait_for_status(id, Status.SENT)
     finally:

@@ -339,7 +339,7 @@ LEAVE_OPEN = """
     from sender import HttpTransport
 
     events = []
-    queue = MessageQueue(sys.argv[1], transport=HttpTransport(int(sys.argv[2]), patience=60), on_event=events.append)
+    queue = MessageQueue(sys.argv[1], transport=HttpTransport(int(sys.argv[2]), timeout=60), on_event=events.append)
     if sys.argv[3] == "offline":
         queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello", id="the-id")

@@ -53,7 +53,7 @@ START = """
         ip(f"link add veth{number} type veth peer name peer{number}")
         ip(f"link set peer{number} up")
 
-    class World:
+    class Network:
         # The last event about the network, and the number of such events.
         def __init__(self):
             self.last = []
@@ -67,17 +67,17 @@ START = """
         def becomes(self, connectivity, link=Link.ETHERNET):
             if connectivity is OFFLINE:
                 link = Link.NONE
-            wait_until(lambda: self.last == [connectivity, link], patience=10)
+            wait_until(lambda: self.last == [connectivity, link], timeout=10)
 
         def stays(self, connectivity, seconds=0.3):
             time.sleep(seconds)
             assert self.last[0] is connectivity, self.last
 
-    world = World()
+    network = Network()
     # Loopback is up, as everywhere; it does not count as online.
     ip("link set lo up")
     receiver = Receiver()
-    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=world, online_debounce=0)
+    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=network, online_debounce=0)
     queue.start_monitor()
 """
 
@@ -93,39 +93,39 @@ def test_H8_online_needs_a_link_an_address_and_a_default_route(tmp_path: Path) -
     watched(
         tmp_path,
         """
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         pair(0)
         ip("link set veth0 up")
-        world.stays(OFFLINE)
+        network.stays(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
-        world.stays(OFFLINE)
+        network.stays(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
         # The route is removed and added again.
         ip("route del default")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
         # The link goes down: the kernel removes its routes without a message for each.
         ip("link set veth0 down")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("link set veth0 up")
-        world.stays(OFFLINE)
+        network.stays(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
         # The address is removed.
         ip("address del 192.0.2.1/24 dev veth0")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route replace default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
         # The link is removed.
         ip("link del veth0")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
@@ -138,11 +138,11 @@ def test_H8_a_cable_unplugged_at_the_other_end_is_offline(tmp_path: Path) -> Non
         ip("link set veth0 up")
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("link set peer0 down")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("link set peer0 up")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         """,
     )
 
@@ -154,16 +154,16 @@ def test_H8_ipv6_alone_is_online(tmp_path: Path) -> None:
         pair(0)
         ip("link set veth0 up")
         ip("-6 address add 2001:db8::1/64 dev veth0 nodad")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("-6 route add default via 2001:db8::2 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("-6 route del default")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("-6 route add default via 2001:db8::2 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("-6 address del 2001:db8::1/64 dev veth0")
         # A link-local address does not count as a source address.
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
@@ -176,10 +176,10 @@ def test_H8_an_address_of_the_other_family_does_not_help(tmp_path: Path) -> None
         ip("link set veth0 up")
         ip("-6 address add 2001:db8::1/64 dev veth0 nodad")
         ip("route add default dev veth0")
-        world.becomes(OFFLINE)
-        world.stays(OFFLINE)
+        network.becomes(OFFLINE)
+        network.stays(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         """,
     )
 
@@ -193,10 +193,10 @@ def test_H8_unreachable_routes_do_not_count(tmp_path: Path) -> None:
         ip("address add 192.0.2.1/24 dev veth0")
         for route in ("unreachable default", "blackhole default", "default dev lo", "192.0.2.128/25 dev veth0"):
             ip(f"route add {route}")
-            world.stays(OFFLINE, 0.1)
+            network.stays(OFFLINE, 0.1)
             ip(f"route del {route}")
         ip("route add default dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         """,
     )
 
@@ -210,11 +210,11 @@ def test_H8_a_route_of_several_hops_is_online_as_long_as_one_of_them_is_up(tmp_p
             ip(f"link set veth{number} up")
             ip(f"address add 192.0.{number + 2}.1/24 dev veth{number}")
         ip("route add default nexthop via 192.0.2.254 dev veth0 nexthop via 192.0.3.254 dev veth1")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("link set veth0 down")
-        world.stays(ONLINE)
+        network.stays(ONLINE)
         ip("link set veth1 down")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
@@ -228,13 +228,13 @@ def test_H8_a_second_route_keeps_it_online(tmp_path: Path) -> None:
             ip(f"link set veth{number} up")
             ip(f"address add 192.0.{number + 2}.1/24 dev veth{number}")
             ip(f"route add default via 192.0.{number + 2}.254 dev veth{number} metric {100 + number}")
-        world.becomes(ONLINE)
-        before = world.changes
+        network.becomes(ONLINE)
+        before = network.changes
         ip("link del veth0")
-        world.stays(ONLINE)
-        assert world.changes == before
+        network.stays(ONLINE)
+        assert network.changes == before
         ip("link del veth1")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
@@ -266,22 +266,22 @@ def test_H8_the_last_known_connectivity_stays_after_the_monitor_stops(tmp_path: 
         ip("link set veth0 up")
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         queue.start_monitor()  # changes nothing
         try:
             queue.set_connectivity(OFFLINE)
-            raise SystemExit("it took the host's word")
+            raise SystemExit("set_connectivity was accepted")
         except ConflictError:
             pass
         queue.stop_monitor()
         queue.stop_monitor()
         ip("link set veth0 down")
-        world.stays(ONLINE)
+        network.stays(ONLINE)
         # The host reports connectivity again, until the monitor is started again.
         queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
-        world.becomes(ONLINE, Link.WIFI)
+        network.becomes(ONLINE, Link.WIFI)
         queue.start_monitor()
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
@@ -298,9 +298,9 @@ def test_H8_flapping_ends_in_the_true_state(tmp_path: Path) -> None:
             ip("route add default via 192.0.2.254 dev veth0")
             ids.append(queue.enqueue(str(number)))
             ip("route del default")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         wait_until(lambda: queue.counts().sent == 20)
         assert receiver.ids == ids
         """,

@@ -88,11 +88,11 @@ def test_X7_a_loop_hosts_the_queue_and_its_thread_runs_every_callback(
         threads.add(threading.get_ident())
         return http(delivery)
 
-    told: list[Event] = []
+    received: list[Event] = []
 
     def handler(event: Event) -> None:
         threads.add(threading.get_ident())
-        told.append(event)
+        received.append(event)
 
     before = threading.enumerate()
     queue = opened(transport=transport, on_event=handler, polled=True)
@@ -116,7 +116,7 @@ def test_X7_a_loop_hosts_the_queue_and_its_thread_runs_every_callback(
     assert threads == {threading.get_ident()}
     assert threading.enumerate() == before
     assert sorted(receiver.ids) == sorted(ids)
-    assert len([event for event in told if event.to_status is Status.SENT]) == 10
+    assert len([event for event in received if event.to_status is Status.SENT]) == 10
 
 
 def test_X7_the_descriptor_stays_readable_until_the_work_is_done(opened: Opener) -> None:

@@ -40,10 +40,10 @@ def test_M13_a_refused_message_is_discarded_when_the_option_is_set(
     id = queue.enqueue("refused", conversation="ana")
     queue.enqueue("goes on", conversation="ana")
     assert queue.drain() == Report(Stop.EMPTY, sent=1, failed=0, discarded=1, remaining=0)
-    told = events.wait_for(EventKind.DISCARDED)
-    assert (told.id, told.conversation) == (id, "ana")
-    assert told.failure is not None
-    assert (told.failure.kind, told.failure.code, told.failure.attempts) == (FailureKind.REJECTED, 422, 1)
+    event = events.wait_for(EventKind.DISCARDED)
+    assert (event.id, event.conversation) == (id, "ana")
+    assert event.failure is not None
+    assert (event.failure.kind, event.failure.code, event.failure.attempts) == (FailureKind.REJECTED, 422, 1)
     with pytest.raises(NotFoundError):
         queue.get(id)
     assert (queue.counts().failed, queue.stats().discarded) == (0, 1)
@@ -153,15 +153,15 @@ def test_M13_a_failed_retry_keeps_the_message(opened: Opener, http: HttpTranspor
 
 def test_M13_discarding_in_asyncio(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
-        told: list[Event] = []
+        received: list[Event] = []
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(
-            store, transport, mode=Mode.MANUAL, direct=False, refused=Refused.DISCARD, on_event=told.append
+            store, transport, mode=Mode.MANUAL, direct=False, refused=Refused.DISCARD, on_event=received.append
         ) as queue:
             receiver.answer_next(422)
             await queue.enqueue("hello")
             assert (await queue.drain()).discarded == 1
-        failures = [event.failure for event in told if event.kind is EventKind.DISCARDED]
+        failures = [event.failure for event in received if event.kind is EventKind.DISCARDED]
         assert [failure.code for failure in failures if failure] == [422]
 
     in_loop(test())

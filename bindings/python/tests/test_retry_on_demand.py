@@ -155,15 +155,15 @@ def test_R6_only_receipts_can_be_marked(opened: Opener, http: HttpTransport) -> 
 def test_R8_a_retry_on_demand_ends_within_three_seconds(opened: Opener, receiver: Receiver) -> None:
     events = Events()
     # The transport would wait much longer than its timeout: the queue ends the attempt.
-    transport = HttpTransport(receiver.port, patience=60)
+    transport = HttpTransport(receiver.port, timeout=60)
     queue = opened(transport=transport, mode=Mode.MANUAL, direct=False, retry=NO_RETRY, on_event=events)
     id = failed(queue, receiver)
     with receiver.holding():
         start = time.monotonic()
         queue.retry(id)
-        told = events.wait_for(EventKind.STATUS, lambda event: event.attempt == 2 and event.failure is not None)
+        event = events.wait_for(EventKind.STATUS, lambda event: event.attempt == 2 and event.failure is not None)
         assert 2.5 < time.monotonic() - start < 4
-        assert told.to_status is Status.FAILED
+        assert event.to_status is Status.FAILED
         failure = queue.get(id).failure
         assert failure is not None
         assert (failure.kind, failure.retryable) == (FailureKind.TIMEOUT, True)

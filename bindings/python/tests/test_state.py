@@ -211,8 +211,8 @@ def test_Q2_A7_the_summary_can_be_read_at_any_time(opened: Opener, http: HttpTra
     queue.set_connectivity(Connectivity.OFFLINE)
     for name in ("ana", "ben", "ana"):
         queue.enqueue("hello", conversation=name)
-    told = events.wait_for(EventKind.SUMMARY, lambda event: event.counts is not None and event.counts.queued == 3)
-    assert (queue.state().connectivity, queue.counts()) == (told.connectivity, told.counts)
+    event = events.wait_for(EventKind.SUMMARY, lambda event: event.counts is not None and event.counts.queued == 3)
+    assert (queue.state().connectivity, queue.counts()) == (event.connectivity, event.counts)
     assert queue.state().connectivity.label == "Offline"
     assert (queue.counts("ana").queued, queue.counts("ben").queued) == (2, 1)
     assert queue.banner() == "You're offline. 3 messages queued."

@@ -26,7 +26,7 @@ ALLOWED = {
 
 
 def test_R6_every_allowed_change_of_status_happens_and_no_other(opened: Opener) -> None:
-    told: list[Event] = []
+    received: list[Event] = []
     tokens: list[int] = []
     answers = {
         "refused": [Outcome.reject(), Outcome.reject()],
@@ -42,7 +42,7 @@ def test_R6_every_allowed_change_of_status_happens_and_no_other(opened: Opener) 
 
     queue = opened(
         transport=send,
-        on_event=told.append,
+        on_event=received.append,
         polled=True,
         online_debounce=0,
         attempt_timeout=0.05,
@@ -53,7 +53,7 @@ def test_R6_every_allowed_change_of_status_happens_and_no_other(opened: Opener) 
     def changes(id: str | None = None) -> list[tuple[Status | None, Status | None]]:
         return [
             (event.from_status, event.to_status)
-            for event in told
+            for event in received
             if event.kind is EventKind.STATUS and id in (None, event.id)
         ]
 

@@ -159,10 +159,10 @@ def test_D7_a_lost_tail_is_reported_with_the_missing_sequences(store: Path, what
     with opened(store, on_event=events) as queue:
         count = len(numbers(queue))
         assert 3 <= count < 12
-        told = events.wait_for(EventKind.STORAGE)
-        assert told.result is Result.CORRUPT
-        assert f"Messages with the sequences {count + 1} to 12 are missing" in (told.text or "")
-        assert (told.text or "?") in str(refused.value)
+        event = events.wait_for(EventKind.STORAGE)
+        assert event.result is Result.CORRUPT
+        assert f"Messages with the sequences {count + 1} to 12 are missing" in (event.text or "")
+        assert (event.text or "?") in str(refused.value)
 
 
 def test_D10_damaged_rows_are_listed_as_damaged(store: Path) -> None:

@@ -92,7 +92,7 @@ def test_H7_the_offline_banner_disappears_within_two_seconds_of_being_online(ope
     queue.set_transport(lambda _: Outcome.sent())
     assert queue.banner() == "You're offline. Messages will send when connected."
     queue.set_connectivity(Connectivity.ONLINE)
-    wait_until(lambda: queue.banner() == "", patience=2)
+    wait_until(lambda: queue.banner() == "", timeout=2)
 
 
 def test_H7_with_queued_messages_the_offline_banner_disappears_and_they_are_sent(
@@ -103,7 +103,7 @@ def test_H7_with_queued_messages_the_offline_banner_disappears_and_they_are_sent
     queue.enqueue("hello")
     assert queue.banner() == "You're offline. 1 message queued."
     queue.set_connectivity(Connectivity.ONLINE)
-    wait_until(lambda: "offline" not in queue.banner(), patience=2)
+    wait_until(lambda: "offline" not in queue.banner(), timeout=2)
     wait_until(lambda: queue.banner() == "" and queue.counts().sent == 1)
 
 
@@ -128,12 +128,12 @@ def test_Q2_a_summary_follows_each_change(opened: Opener, http: HttpTransport, r
     def wait_for_summary(queued: int, sent: int, failed: int) -> None:
         """Returns whether the latest summary has these numbers and agrees with `counts`."""
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             summaries = [event.counts for event in events.all(EventKind.SUMMARY)]
             last = summaries[-1] if summaries else None
             return last == queue.counts() and (last.queued, last.sent, last.failed) == (queued, sent, failed)
 
-        wait_until(is_told)
+        wait_until(is_reported)
 
     queue.set_connectivity(Connectivity.OFFLINE)
     events.wait_for(EventKind.SUMMARY, lambda event: event.connectivity is Connectivity.OFFLINE)
