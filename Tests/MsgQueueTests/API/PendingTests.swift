@@ -42,7 +42,7 @@ import Testing
         #expect(try await queue.close())
     }
 
-    @Test func X8_it_may_be_completed_before_the_transport_returns() async throws {
+    @Test func X8_a_pending_attempt_may_be_completed_before_the_transport_returns() async throws {
         let box = Box()
         let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
             while box.queue == nil { try? await Task.sleep(for: .milliseconds(1)) }
@@ -57,7 +57,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X8_what_is_not_completed_in_time_is_tried_again_and_only_the_latest_attempt_counts() async throws {
+    @Test func X8_a_pending_attempt_that_times_out_is_retried_and_only_the_latest_counts() async throws {
         let tokens = Tokens()
         let queue = try MessageQueue(
             path: directory.store,
@@ -76,7 +76,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X8_closing_waits_for_what_is_pending() async throws {
+    @Test func X8_close_waits_for_pending_attempts() async throws {
         let tokens = Tokens()
         let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
             tokens.add(delivery.token)

@@ -69,7 +69,7 @@ import Testing
         #expect(read(99, []) == .other)
     }
 
-    @Test func H8_an_answer_that_was_interrupted_says_so_where_it_was() {
+    @Test func H8_an_interrupted_answer_is_reported_at_its_place() {
         var bytes = Bytes()
         bytes.add(Bytes.newLink, Bytes.link(2, "a"))
         bytes.add(Bytes.newLink, Bytes.link(3, "b"), flags: 0x10)
@@ -77,7 +77,7 @@ import Testing
         #expect(KernelMessage.read(ByteReader(bytes.bytes[...])).map(\.isInterrupted) == [false, true, false])
     }
 
-    @Test func H8_several_in_one_datagram() {
+    @Test func H8_several_messages_in_one_datagram() {
         var bytes = Bytes()
         bytes.add(Bytes.newLink, Bytes.link(2, "a"), sequence: 1)
         bytes.add(Bytes.newAddress, Bytes.address(Bytes.ipv4), sequence: 2)
@@ -85,7 +85,7 @@ import Testing
         #expect(KernelMessage.read(ByteReader(bytes.bytes[...])).map(\.sequence) == [1, 2, 2])
     }
 
-    @Test func H8_what_is_cut_short_or_mad_is_left_out() {
+    @Test func H8_truncated_or_invalid_messages_are_ignored() {
         var bytes = Bytes()
         bytes.add(Bytes.newLink, Bytes.link(2, "eth0", kind: "veth"))
         bytes.add(Bytes.newRoute, Bytes.route(Bytes.ipv4, metric: 3, hops: [(2, 0), (3, 0)]))

@@ -28,7 +28,7 @@ import Testing
 
     private let offline = Network(connectivity: .offline)
 
-    @Test func H8_all_three_are_needed() {
+    @Test func H8_online_needs_a_link_an_address_and_a_route() {
         #expect(network(Self.link(2), Self.address(), Self.route([2])) == Network(connectivity: .online, link: .ethernet))
         #expect(network() == offline)
         #expect(network(Self.address(), Self.route([2])) == offline)
@@ -43,7 +43,7 @@ import Testing
         #expect(network(Self.link(2), Self.address(Self.ipv6), Self.route([2], Self.ipv6)).connectivity == .online)
     }
 
-    @Test func H8_the_best_route_says_which_link() {
+    @Test func H8_the_best_route_determines_the_link() {
         let both = network(
             Self.link(2), Self.link(3), Self.address(), Self.route([3], metric: 600), Self.route([2], metric: 100))
         #expect(both.link == .ethernet)
@@ -57,7 +57,7 @@ import Testing
         #expect(network(Self.link(4), Self.address(), Self.route([4])) == Network(connectivity: .online, link: .cellular, metered: true))
     }
 
-    @Test func H8_a_tunnel_leads_as_long_as_something_carries_it() {
+    @Test func H8_a_tunnel_counts_while_another_link_carries_it() {
         let tunnel = [Self.link(9, kind: "wireguard"), Self.address(on: 9), Self.route([9])]
         func network(_ others: KernelMessage...) -> Network {
             var table = NetworkTable()
@@ -73,12 +73,12 @@ import Testing
         #expect(modem == Network(connectivity: .online, link: .other, metered: true), "over a modem it is metered")
     }
 
-    @Test func H8_one_of_several_ways_is_enough() {
+    @Test func H8_one_of_several_routes_is_enough() {
         #expect(network(Self.link(2, isUsable: false), Self.link(3), Self.address(), Self.route([2, 3])).link == .wifi)
         #expect(network(Self.link(2), Self.address(), Self.route([])) == Network(connectivity: .online, link: .other))
     }
 
-    @Test func H8_only_what_can_matter_is_news() {
+    @Test func H8_only_relevant_changes_are_reported() {
         #expect(NetworkTable.isNews(Self.link(2)))
         #expect(NetworkTable.isNews(Self.address()))
         #expect(NetworkTable.isNews(Self.route([2])))
@@ -97,7 +97,7 @@ import Testing
         #expect(LinkKind.of(link, deviceType: deviceType) == expected)
     }
 
-    @Test func H8_the_system_says_what_a_link_is() throws {
+    @Test func H8_the_system_reports_the_kind_of_a_link() throws {
         let directory = TemporaryDirectory()
         func tree(_ name: String, _ lines: String) throws {
             try FileManager.default.createDirectory(atPath: directory.file(name), withIntermediateDirectories: true)

@@ -46,7 +46,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X6_all_calls_from_all_sides_leave_each_message_with_a_status() async throws {
+    @Test func X6_concurrent_calls_leave_each_message_with_a_status() async throws {
         let transport = RecordingTransport { delivery in
             switch delivery.token.rawValue % 7 {
             case 0: .retry(.server)
@@ -101,7 +101,7 @@ import Testing
     }
 
     /// In a process of its own: the others' threads and files must not count.
-    @Test func two_hundred_openings_leave_threads_and_descriptors_flat() async {
+    @Test func two_hundred_openings_leak_no_threads_or_descriptors() async {
         await #expect(processExitsWith: .success) {
             let directory = TemporaryDirectory()
             let transport = RecordingTransport()

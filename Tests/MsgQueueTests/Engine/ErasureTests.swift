@@ -32,7 +32,7 @@ import Testing
     private enum Way: CaseIterable { case delete, clear, clearAll, editAndDelete }
 
     @Test(arguments: [1, 200])
-    func R4_a_deleted_message_is_in_no_file_any_more(copies: Int) async throws {
+    func R4_no_file_contains_a_deleted_message(copies: Int) async throws {
         for way in Way.allCases {
             let path = directory.file("\(way)-\(copies).db")
             let transport = RecordingTransport { $0.conversation == "ana" ? .reject(text: self.secret) : .sent }

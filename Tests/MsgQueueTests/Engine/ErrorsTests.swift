@@ -6,7 +6,7 @@ import Testing
 @Suite struct ErrorsTests {
     private let directory = TemporaryDirectory()
 
-    @Test func X11_limits_refuse_clearly_and_change_nothing() throws {
+    @Test func X11_limits_refuse_with_a_clear_error_and_change_nothing() throws {
         var options = MessageQueue.Options(mode: .manual)
         options.limitMessages = 3
         options.limitBytes = 100
@@ -29,7 +29,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func R11_wrong_moments_are_clear_errors() async throws {
+    @Test func R11_calls_at_the_wrong_moment_are_clear_errors() async throws {
         let transport = RecordingTransport { $0.text == "bad" ? .reject() : .sent }
         var options = MessageQueue.Options(mode: .manual)
         options.direct = false
@@ -61,7 +61,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func what_is_not_there_is_not_found() throws {
+    @Test func an_absent_message_is_not_found() throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         for refused in [
             refusal { _ = try queue.message(id: "nobody") }, refusal { try queue.edit("nobody", body: "x") },
@@ -72,7 +72,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func what_cannot_be_is_invalid() throws {
+    @Test func impossible_values_are_invalid() throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         #expect(refusal { try queue.enqueue("x", conversation: "a\u{0}b") } == .invalid)
         #expect(refusal { try queue.enqueue("x", id: "") } == .invalid)
@@ -106,7 +106,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func after_close_everything_says_closed() async throws {
+    @Test func after_close_every_call_answers_closed() async throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         try await queue.close()
         for refused in [

@@ -24,7 +24,7 @@ import Testing
         for _ in 0..<3 { try bench.hearOfClock() }
     }
 
-    @Test func H9_without_limits_history_is_never_pruned() throws {
+    @Test func H9_unlimited_history_is_never_pruned() throws {
         let bench = try EngineBench {
             $0.keepSent = nil
             $0.keepSentFor = nil
@@ -40,7 +40,7 @@ import Testing
         #expect(try bench.engine.counts(nil).sent == 120)
     }
 
-    @Test func H9_each_limit_holds_without_the_other() throws {
+    @Test func H9_each_limit_works_without_the_other() throws {
         let byCount = try EngineBench {
             $0.keepSent = 3
             $0.keepSentFor = nil
@@ -63,7 +63,7 @@ import Testing
         #expect(try ids(byAge) == ["new"])
     }
 
-    @Test func H9_unread_messages_stay_at_any_age_and_age_from_when_they_are_read() throws {
+    @Test func H9_unread_messages_are_kept_and_age_from_when_they_are_read() throws {
         let bench = try EngineBench { $0.keepSentFor = Options.day }
         try record("r1", in: bench)
         try record("r2", in: bench)
@@ -96,7 +96,7 @@ import Testing
         #expect((message.sentAt, message.deliveredAt, message.readAt) == (sentAt, sentAt, sentAt))
     }
 
-    @Test func H9_receipts_of_every_order_leave_their_times() throws {
+    @Test func H9_receipts_in_every_order_have_their_times() throws {
         for order: [MessageStatus] in [[.delivered, .read], [.read, .delivered], [.delivered, .delivered, .read, .read, .delivered]] {
             let bench = try EngineBench()
             let id = try bench.enqueue()
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func H9_the_public_api_tells_times_and_retries() async throws {
+    @Test func H9_the_public_api_has_the_times_and_the_retries() async throws {
         let directory = TemporaryDirectory()
         var options = MessageQueue.Options(mode: .manual, backoff: .ladder([.seconds(600)]))
         options.direct = false

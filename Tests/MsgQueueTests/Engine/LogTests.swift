@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func D13_every_level_has_its_name() async {
+    @Test func D13_every_level_has_a_name() async {
         let lines = Lines()
         MessageQueue.setLog { lines.take($0, $1) }
         defer { MessageQueue.setLog(nil) }
@@ -66,7 +66,7 @@ import Testing
         #expect(lines.texts == ["a", "b", "c"])
     }
 
-    @Test func D13_a_sink_that_hangs_holds_up_nobody_and_lost_lines_are_counted() async throws {
+    @Test func D13_a_sink_that_hangs_blocks_no_call_and_lost_lines_are_counted() async throws {
         let directory = TemporaryDirectory()
         let (lines, gate) = (Lines(), Gate())
         MessageQueue.setLog { level, text in
@@ -88,7 +88,7 @@ import Testing
         #expect(await eventually { lines.texts.last == "after" })
     }
 
-    @Test func D13_a_sink_does_not_hear_itself() async {
+    @Test func D13_a_sink_does_not_receive_its_own_lines() async {
         let lines = Lines()
         MessageQueue.setLog { level, text in
             lines.take(level, text)
@@ -108,7 +108,7 @@ import Testing
         deinit { Log.info("farewell") }
     }
 
-    @Test func D13_what_a_sink_holds_may_log_when_it_goes() async {
+    @Test func D13_objects_of_a_sink_may_log_in_their_deinit() async {
         let (lines, gate) = (Lines(), Gate())
         func hold(in gate: Gate?) {
             let farewell = Farewell()
@@ -132,7 +132,7 @@ import Testing
         #expect(await eventually { lines.texts.last == "after" })
     }
 
-    @Test func D13_a_sink_may_take_another_s_place_while_lines_come() async {
+    @Test func D13_a_sink_may_be_replaced_while_lines_arrive() async {
         let lines = Lines()
         for number in 0..<200 {
             MessageQueue.setLog { lines.take($0, $1) }
@@ -143,7 +143,7 @@ import Testing
         MessageQueue.setLog(nil)
     }
 
-    @Test func D13_the_buffer_counts_what_it_loses_where_it_was_lost() {
+    @Test func D13_the_buffer_reports_lost_lines_in_their_place() {
         var buffer = LogBuffer()
         #expect(buffer.isEmpty && buffer.first == nil && buffer.popFirst() == nil)
         for number in 0..<(LogBuffer.capacity + 1) { buffer.append(LogLine(level: .info, text: "\(number)")) }

@@ -10,7 +10,7 @@ import Testing
         log.events.lazy.compactMap { if case .connectivity(let network) = $0 { network } else { nil } }.last
     }
 
-    @Test func H8_the_kernel_says_how_it_is_at_once_and_the_host_no_more() async throws {
+    @Test func H8_the_monitor_reports_the_current_state_and_set_connectivity_is_refused() async throws {
         let queue = try MessageQueue(path: directory.store)
         let log = EventLog(queue.events)
         try queue.startMonitor()
@@ -29,7 +29,7 @@ import Testing
         #expect(refusal { try queue.stopMonitor() } == .closed)
     }
 
-    @Test func H8_a_closed_monitor_leaves_nothing_behind() async throws {
+    @Test func H8_a_closed_monitor_leaks_nothing() async throws {
         await #expect(processExitsWith: .success) {
             let directory = TemporaryDirectory()
             func cycle() async throws {

@@ -48,7 +48,7 @@ import Testing
         #expect(try bench.status(expiring) == .failed)
     }
 
-    @Test func Q20_reading_in_a_call_of_the_host_starts_no_attempt() throws {
+    @Test func Q20_reading_inside_a_callback_starts_no_attempt() throws {
         let bench = try EngineBench { $0.jitter = 0 }
         bench.answer(.retry(.network))
         let first = try bench.enqueue("1", "ana")
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// Damage that a reader finds is told, although no step is performed.
-    @Test func Q20_an_event_of_a_reader_makes_a_polled_queue_ready() throws {
+    @Test func Q20_an_event_caused_by_a_read_makes_a_polled_queue_readable() throws {
         let bench = try EngineBench()
         try bench.poll()
         try bench.engine.reading { () throws(QueueError) in bench.engine.events.emit(.storage(QueueError(.corrupt, "damage"))) }

@@ -23,7 +23,7 @@ import Testing
 
     // MARK: Sent by hand
 
-    @Test func A12_manual_nothing_written_offline_is_sent_before_send_all() throws {
+    @Test func A12_manual_messages_enqueued_offline_are_sent_only_by_a_drain() throws {
         let bench = try EngineBench(.manual)
         try goOffline(bench)
         let ids = try (0..<5).map { try bench.enqueue("\($0)") }
@@ -39,7 +39,7 @@ import Testing
         #expect(bench.deliveries.count == 5, "no retry by itself")
     }
 
-    @Test func A12_ask_the_prompt_stands_for_ten_seconds() throws {
+    @Test func A12_ask_the_prompt_is_valid_for_ten_seconds() throws {
         let bench = try EngineBench(.ask)
         try goOffline(bench)
         for number in 0..<5 { try bench.enqueue("\(number)") }
@@ -113,7 +113,7 @@ import Testing
 
     // MARK: History
 
-    @Test func A12_history_is_whole_after_a_hundred_years() throws {
+    @Test func A12_history_is_complete_after_a_hundred_years() throws {
         let bench = try EngineBench(.history)
         let ids = try (0..<200).map { try bench.enqueue("\($0)") }
         try bench.poll()
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func A12_background_one_poisoned_message_delays_no_other(inOneConversation: Bool) throws {
+    func A12_background_a_message_that_always_fails_delays_no_other(inOneConversation: Bool) throws {
         for writtenOffline in [true, false] {
             func run(poison: String) throws -> [String: [Int64]] {
                 try runTwelve(writtenOffline: writtenOffline, inOneConversation: inOneConversation) {
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test func A12_background_nothing_is_kept_and_401_is_discarded() throws {
+    @Test func A12_background_no_history_is_kept_and_401_is_discarded() throws {
         let bench = try EngineBench(.background)
         bench.answer(.sent, .http(401), .sent)
         let ids = try (0..<3).map { try bench.enqueue("\($0)") }
@@ -201,7 +201,7 @@ import Testing
 
     // MARK: By itself
 
-    @Test func A12_automatic_fails_after_five_retries_and_holds_its_own_conversation_alone() throws {
+    @Test func A12_automatic_fails_after_five_retries_and_blocks_only_its_own_conversation() throws {
         let bench = try EngineBench(.automatic)
         bench.answer(by: { $0.text == "bad" ? .http(503) : .sent })
         try goOffline(bench)

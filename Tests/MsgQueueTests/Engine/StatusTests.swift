@@ -17,7 +17,7 @@ import Testing
         bench.changes(of: id).compactMap { change in change.from.map { Move($0, change.to) } }
     }
 
-    @Test func R6_every_move_that_is_allowed_happens_and_no_other() throws {
+    @Test func R6_every_allowed_change_of_status_happens_and_no_other() throws {
         let bench = try EngineBench { ($0.backoff, $0.onlineDebounce) = (.ladder([600_000]), 0) }
         try receipts(bench)
         try retries(bench)

@@ -21,7 +21,7 @@ import Testing
         var all: [String] { mutex.withLock { lines } }
     }
 
-    @Test func A10_X8_sixty_four_side_by_side_need_few_threads() async throws {
+    @Test func A10_X8_sixty_four_parallel_attempts_need_few_threads() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(path: directory.store, options: options { $0.maxInFlight = 64 }) { await transport.send($0) }
@@ -41,7 +41,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func R14_Q19_all_that_failed_is_sent_again_and_one_conversation_is_drained() async throws {
+    @Test func R14_Q19_retry_all_sends_failed_messages_and_a_drain_one_conversation() async throws {
         let notes = Notes()
         let queue = try MessageQueue(
             path: directory.store,
@@ -85,7 +85,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X8_closing_cancels_what_it_did_not_wait_for() async throws {
+    @Test func X8_close_cancels_the_tasks_that_it_did_not_wait_for() async throws {
         let notes = Notes()
         let queue = try MessageQueue(path: directory.store, options: options()) { _ in
             notes.add("began")
@@ -98,7 +98,7 @@ import Testing
         #expect(await eventually { notes.all == ["began", "cancelled"] })
     }
 
-    @Test func Q5_a_waiter_that_is_cancelled_leaves_the_drain_to_the_others() async throws {
+    @Test func Q5_cancelling_a_waiter_does_not_stop_the_drain() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(
@@ -122,7 +122,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time() async throws {
+    @Test func A6_a_drain_that_joins_another_has_its_own_timeout() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(
@@ -142,7 +142,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q5_a_task_that_is_cancelled_before_it_waits_is_told_at_once() async throws {
+    @Test func Q5_a_task_cancelled_before_it_waits_returns_at_once() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(path: directory.store, options: options()) { await transport.send($0) }
@@ -158,7 +158,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func callbacks_a_transport_may_call_everything_but_close() async throws {
+    @Test func a_transport_may_call_everything_but_close() async throws {
         let notes = Notes()
         let box = QueueBox()
         let queue = try MessageQueue(
@@ -187,7 +187,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func R13_a_reader_that_stops_reading_costs_the_others_nothing() async throws {
+    @Test func R13_a_reader_that_stops_reading_does_not_affect_others() async throws {
         let queue = try MessageQueue(
             path: directory.store,
             options: options {
@@ -211,7 +211,7 @@ import Testing
         #expect(await eventually { log.hasEnded })
     }
 
-    @Test func R13_a_reader_that_lags_loses_the_oldest_and_is_told() async throws {
+    @Test func R13_a_slow_reader_loses_the_oldest_events_and_gets_a_resync() async throws {
         let queue = try MessageQueue(
             path: directory.store,
             options: options {
@@ -228,7 +228,7 @@ import Testing
         #expect(read.contains(.resync))
     }
 
-    @Test func R13_each_time_that_a_reader_lags_it_is_told() async {
+    @Test func R13_a_slow_reader_gets_a_resync_for_each_gap() async {
         let broadcaster = Broadcaster()
         let stream = broadcaster.subscribe().0.stream { $0 }
         var reader = stream.makeAsyncIterator()
@@ -250,7 +250,7 @@ import Testing
         #expect(left == 9_999, "what waits at the end is still read")
     }
 
-    @Test func R13_a_reader_that_nobody_holds_is_gone() async throws {
+    @Test func R13_an_unreferenced_reader_is_removed() async throws {
         let broadcaster = Broadcaster()
         weak var gone: EventReader?
         do {
@@ -267,7 +267,7 @@ import Testing
         #expect(await waiting.value)
     }
 
-    @Test func callbacks_a_task_that_a_transport_left_behind_may_close() async throws {
+    @Test func a_task_started_by_a_transport_may_close_after_it_returned() async throws {
         let box = QueueBox()
         let notes = Notes()
         let queue = try MessageQueue(path: directory.store, options: options()) { _ in

@@ -57,7 +57,7 @@ import Testing
             ("MsgQueue/Platform", ["CPlatform", "Glibc"]), ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
             ("MsgQueue/Engine", ["CPlatform", "Glibc"]), ("MsgQueue/Connectivity", ["CPlatform", "Glibc"]),
         ] as [(String, Set<String>)])
-    func each_layer_imports_only_what_it_may(layer: String, allowed: Set<String>) throws {
+    func each_layer_imports_only_allowed_modules(layer: String, allowed: Set<String>) throws {
         for file in try files(layer) {
             for module in file.imports { #expect(allowed.contains(module), "\(file.name) imports \(module)") }
         }
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func only_the_store_knows_SQLite() throws {
+    @Test func only_the_store_uses_SQLite() throws {
         for file in try files("MsgQueue") where !file.name.isEmpty {
             guard file.imports.contains("CSQLite") else { continue }
             let storage = try files("MsgQueue/Storage").map(\.name.lastWord)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func only_the_store_speaks_SQL() throws {
+    @Test func only_the_store_contains_SQL() throws {
         let words = [
             "SELECT ", "INSERT ", "UPDATE ", "DELETE FROM", "CREATE TABLE", "CREATE INDEX", "PRAGMA ", "BEGIN IMMEDIATE", "sqlite3_",
         ]
@@ -191,13 +191,13 @@ import Testing
             of: /^(?:(?:@\w+|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|extension) (\w+)/)?.1
     }
 
-    @Test func this_test_can_see_a_type() {
+    @Test func this_test_finds_types() {
         let text = "final class Hidden {\n    let store: Store\n    let place = .Member\n    enum Inner {}\n}"
         #expect(Self.declaredTypes(text) == ["Hidden"])
         #expect(Self.usedTypes(text) == ["Hidden", "Store", "Inner"])
     }
 
-    @Test func this_test_can_see_an_import() {
+    @Test func this_test_finds_imports() {
         let source = Source(
             name: "x",
             lines: [

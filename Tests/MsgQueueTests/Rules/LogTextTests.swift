@@ -16,7 +16,7 @@ import Testing
         #expect(Array(LogText.line(text).utf8) == Array(expected.utf8))
     }
 
-    @Test func D13_a_line_is_cut_at_its_limit_and_never_inside_a_character() {
+    @Test func D13_a_long_line_is_cut_at_the_limit_between_characters() {
         #expect(LogText.line(String(repeating: "a", count: 2047)).utf8.count == 2047)
         let cut = LogText.line(String(repeating: "a", count: 2048))
         #expect(cut.utf8.count == 2047 && cut.hasSuffix("aaa…"))

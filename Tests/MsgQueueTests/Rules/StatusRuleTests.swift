@@ -8,7 +8,7 @@ import Testing
         let to: MessageStatus
     }
 
-    @Test func R6_only_these_moves_are_allowed() {
+    @Test func R6_only_these_changes_are_allowed() {
         let allowed: [(MessageStatus, MessageStatus)] = [
             // An attempt begins; what waits expires or is refused.
             (.queued, .sending), (.queued, .failed),
@@ -38,7 +38,7 @@ import Testing
         #expect(order.joined().count == MessageStatus.allCases.count)
     }
 
-    @Test func R6_what_is_sent_never_returns() {
+    @Test func R6_a_sent_message_is_never_queued_again() {
         for from in MessageStatus.allCases where StatusRule.rank(from) >= StatusRule.rank(.sent) {
             for to in MessageStatus.allCases where StatusRule.rank(to) <= StatusRule.rank(from) {
                 #expect(!StatusRule.allows(from, to), "\(from) to \(to)")
@@ -58,7 +58,7 @@ import Testing
         #expect(try StatusRule.receipt(receipt, on: status) == result)
     }
 
-    @Test func R6_a_receipt_for_what_was_not_sent_is_a_conflict() {
+    @Test func R6_a_receipt_for_an_unsent_message_is_a_conflict() {
         for receipt in [MessageStatus.delivered, .read] {
             for status in [MessageStatus.queued, .sending, .failed] {
                 #expect(refusal { _ = try StatusRule.receipt(receipt, on: status) } == .conflict, "\(receipt) on \(status)")
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func statuses_keep_the_numbers_of_the_contract() {
+    @Test func statuses_have_the_numbers_of_the_header() {
         let numbers: [MessageStatus: Int32] = [.queued: 0, .sending: 1, .sent: 2, .delivered: 3, .read: 4, .failed: 5]
         for status in MessageStatus.allCases { #expect(status.rawValue == numbers[status]) }
         for status in MessageStatus.allCases {

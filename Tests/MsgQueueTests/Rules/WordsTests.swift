@@ -86,7 +86,7 @@ import Testing
         Words.explanation(Wait(reason: reason, until: 31_000, after: after), connected: connected, now: 1_000, isAsking: isAsking)
     }
 
-    @Test func X1_explanations_say_what_follows() {
+    @Test func X1_explanations_say_what_happens_next() {
         #expect(said(.retrying) == "The last attempt failed. It is tried again in 30 s.")
         #expect(said(.retrying, after: .person) == "The last attempt failed. It will be ready to send again in 30 s.")
         let trigger = "It will be sent the next time the queue runs, in 30 s at the earliest."
@@ -113,7 +113,7 @@ import Testing
         (.trigger, 2, "2 messages will be sent the next time the queue runs."),
         (.trigger, nil, "5 messages queued. Sending resumes the next time the queue runs."),
     ])
-    func Q20_the_state_counts_what_it_is_true_of(reason: Explanation.Reason, count: Int64?, text: String) {
+    func Q20_the_state_gives_only_numbers_that_are_known(reason: Explanation.Reason, count: Int64?, text: String) {
         var facts = BannerFacts()
         facts.queued = 5
         var wait = Wait(reason: reason)
@@ -121,7 +121,7 @@ import Testing
         #expect(Words.queue(wait, facts, now: 0) == text)
     }
 
-    @Test func X1_offline_explanations_say_what_connecting_does() {
+    @Test func X1_offline_explanations_say_what_happens_when_connected() {
         #expect(said(.offline, connected: Wait(reason: .next)) == "You're offline. It will be sent when connected.")
         #expect(said(.offline, connected: Wait(reason: .person)) == "You're offline. Waiting for you to send it.")
         #expect(said(.offline, connected: Wait(reason: .paused)) == "You're offline. Sending is paused.")
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func A7_connectivity_has_its_words() {
+    @Test func A7_connectivity_has_labels() {
         #expect(Connectivity.allCases.map(\.label) == ["Unknown", "Offline", "Online"])
     }
 }

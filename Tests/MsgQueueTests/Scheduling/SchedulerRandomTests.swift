@@ -16,7 +16,7 @@ import Testing
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
     @Test(arguments: seeds)
-    func A2_A6_Q8_any_sequence_of_events_keeps_every_promise(seed: UInt64) {
+    func A2_A6_Q8_every_promise_holds_for_any_sequence_of_events(seed: UInt64) {
         var host = RandomHost(seed: seed, steps: Self.steps)
         guard let violation = host.run() else { return }
         Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.story(Self.lines))")

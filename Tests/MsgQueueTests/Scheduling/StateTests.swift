@@ -8,7 +8,7 @@ import Testing
         simulation.scheduler.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
     }
 
-    @Test func Q20_the_first_that_is_due_however_far_away() throws {
+    @Test func Q20_the_first_due_time_is_reported_however_far_away() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
         simulation.enqueue("b") { $0.notBefore = simulation.now.wall + 2 * Options.day }
@@ -24,7 +24,7 @@ import Testing
         #expect(wait(simulation).until > due)
     }
 
-    @Test func Q20_tickets_that_are_stale_do_not_pile_up() throws {
+    @Test func Q20_stale_timer_entries_do_not_accumulate() throws {
         let simulation = Simulation(.auto, backoff: .ladder([3_600_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
         for _ in 0..<500 {
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [(Mode.auto, Explanation.Reason.next), (.ask, .person), (.manual, .person)])
-    func Q20_a_wait_is_followed_by_what_the_mode_allows(mode: Mode, after: Explanation.Reason) throws {
+    func Q20_after_a_delay_the_mode_decides_the_reason(mode: Mode, after: Explanation.Reason) throws {
         let simulation = Simulation(mode, direct: false)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 1_000 }
         try simulation.settle()
@@ -51,7 +51,7 @@ import Testing
         #expect(simulation.scheduler.wait(.scheduled, until: 0, 1, "a").after == (mode == .auto ? .trigger : after))
     }
 
-    @Test func Q20_a_prompt_that_expired_stands_no_more_before_the_timer_says_so() throws {
+    @Test func Q20_an_expired_prompt_is_not_in_the_state_before_the_timer_runs() throws {
         let simulation = Simulation(.ask)
         simulation.goOffline()
         simulation.enqueue("a", count: 3)
@@ -66,7 +66,7 @@ import Testing
     }
 
     /// What is said to follow a connection follows it.
-    @Test func X1_what_is_promised_for_a_connection_happens() throws {
+    @Test func X1_promises_about_connecting_are_kept() throws {
         var reasons: [Explanation.Reason: Int] = [:]
         for seed in 1...150 as ClosedRange<UInt64> {
             for wait in try promises(seed) { reasons[wait.reason, default: 0] += 1 }

@@ -31,7 +31,7 @@ import Testing
     private struct ChangedMind: Error {}
 
     @Test(arguments: 1...12)
-    func Q2_counts_equal_a_recount_whatever_happens(seed: UInt64) throws {
+    func Q2_counts_equal_a_recount_after_random_changes(seed: UInt64) throws {
         var random = SeededGenerator(seed)
         let bench = try StoreBench()
         // Two of them only look the same.
@@ -96,7 +96,7 @@ import Testing
         try check(bench, ["ana"], "after a crash")
     }
 
-    @Test func Q17_names_that_only_look_equal_are_counted_and_cleared_apart() throws {
+    @Test func Q17_names_that_look_equal_are_counted_and_cleared_separately() throws {
         let bench = try StoreBench()
         let (composed, decomposed): (Name, Name) = ("caf\u{e9}", "cafe\u{301}")
         try bench.add(composed, [1])
@@ -108,7 +108,7 @@ import Testing
         #expect(try bench.store.queued(after: 0, limit: 9).map(\.conversation) == [decomposed])
     }
 
-    @Test func Q17_clearing_leaves_what_is_being_sent_and_what_was_sent() throws {
+    @Test func Q17_clear_keeps_sent_messages_and_those_being_sent() throws {
         let bench = try StoreBench()
         for _ in 0..<600 { try bench.add("ana") }
         try bench.transaction { store in

@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: 1...4)
-    func Q5_H3_pages_in_both_directions_are_the_whole_list(seed: UInt64) throws {
+    func Q5_H3_pages_in_both_directions_cover_the_whole_list(seed: UInt64) throws {
         var random = SeededGenerator(seed)
         let names: [Name] = ["ana", "ben", "cem"]
         let (bench, sending) = try filled(&random, names)
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func Q5_a_page_without_bodies_has_the_start_of_each() throws {
+    @Test func Q5_a_page_without_bodies_has_previews() throws {
         let bench = try StoreBench()
         let long = (0..<10_000).map { UInt8(truncatingIfNeeded: $0) }
         try bench.add("ana", long)
@@ -74,7 +74,7 @@ import Testing
         #expect(try page(bench, Filter(), []).map(\.body.count) == [10_000, 3])
     }
 
-    @Test func H3_a_cursor_holds_while_messages_come_and_go() throws {
+    @Test func H3_a_cursor_stays_valid_while_messages_change() throws {
         let bench = try StoreBench()
         for _ in 0..<30 { try bench.add("ana") }
         var seen: [Int64] = []
@@ -93,7 +93,7 @@ import Testing
         #expect(seen == Array(1...33))
     }
 
-    @Test func Q5_a_damaged_message_is_left_out_and_told() throws {
+    @Test func Q5_a_damaged_message_is_left_out_and_reported() throws {
         let bench = try StoreBench()
         for _ in 0..<3 { try bench.add("ana", [1]) }
         bench.close()

@@ -6,7 +6,7 @@ import Testing
 @Suite struct PruneMapTests {
     /// Against a plain list of times, in random order: whatever is due is found, and in the end nothing is.
     @Test(arguments: 1...50)
-    func H2_what_is_due_is_found_whatever_came_before(seed: UInt64) {
+    func H2_every_due_message_is_found(seed: UInt64) {
         var random = SeededGenerator(seed)
         var map = PruneMap()
         var times: [Int64: Int64] = [:]
@@ -43,7 +43,7 @@ import Testing
     }
 
     /// A damaged store may hold any sequence.
-    @Test func H2_sequences_at_the_end_of_the_range_do_no_harm() {
+    @Test func H2_sequences_at_the_end_of_the_range_do_not_overflow() {
         var map = PruneMap()
         map.skip(to: Int64.max - 1)
         let first = map.next(hasExcess: false, keepSince: 10, newest: Int64.max)
@@ -58,7 +58,7 @@ import Testing
     }
 
     /// The history is read once in a session, not whenever the timer looks.
-    @Test func H2_a_history_in_which_nothing_is_due_is_not_read_again() throws {
+    @Test func H2_a_history_without_due_messages_is_read_once() throws {
         let bench = try StoreBench()
         let store = bench.store
         try bench.transaction { _ in

@@ -25,7 +25,7 @@ import Testing
         return (true, steps)
     }
 
-    @Test func D10_indexes_that_fit_are_compared_once_in_short_steps() throws {
+    @Test func D10_consistent_indexes_are_compared_once_in_short_steps() throws {
         let bench = try filled(9_000)
         let result = try compare(bench.store)
         #expect(result.fits)
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: 1...8)
-    func D10_changes_between_the_steps_are_no_damage(seed: UInt64) throws {
+    func D10_changes_between_the_steps_are_not_reported_as_damage(seed: UInt64) throws {
         let bench = try filled(9_000)
         var random = SeededGenerator(seed)
         let result = try compare(bench.store) {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: ["message_queued", "message_waiting"])
-    func D10_a_message_that_one_index_lost_is_found(index: String) throws {
+    func D10_a_message_missing_in_one_index_is_detected(index: String) throws {
         let bench = try filled(9_000)
         bench.close()
         do {

@@ -180,7 +180,7 @@ import Testing
         #expect(try bench.store.sumOfConversations() == expected)
     }
 
-    @Test func every_flag_has_a_bit_of_its_own() {
+    @Test func every_flag_has_its_own_bit() {
         let flags: [(WritableKeyPath<Progress, Bool>, Int64)] = [
             (\.doomed, 1), (\.perhapsArrived, 2), (\.waitsForNetwork, 4), (\.isDamaged, 8), (\.ignoresExpiry, 16), (\.isRetriedByHand, 32),
         ]
@@ -211,7 +211,7 @@ import Testing
     }
 
     @Test(arguments: [MessageStatus.queued, .sent, .delivered, .read, .failed])
-    func a_status_that_may_not_follow_is_an_internal_error_and_changes_nothing(from: MessageStatus) throws {
+    func a_forbidden_change_of_status_is_an_internal_error_and_changes_nothing(from: MessageStatus) throws {
         for to in MessageStatus.allCases {
             let bench = try StoreBench()
             let row = try bench.add()
@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    @Test func an_attempt_of_a_message_that_was_sent_is_an_internal_error() throws {
+    @Test func an_attempt_of_a_sent_message_is_an_internal_error() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         var sent = row.progress
@@ -243,7 +243,7 @@ import Testing
     }
 
     /// The mark of an attempt under way carries no checksum.
-    @Test func a_damaged_mark_does_not_send_a_message_again() throws {
+    @Test func a_damaged_in_flight_row_does_not_send_a_message_again() throws {
         let bench = try EngineBench()
         let id = try bench.enqueue()
         try bench.poll()
@@ -256,7 +256,7 @@ import Testing
         #expect(bench.texts.count == 1)
     }
 
-    @Test func a_message_is_found_by_its_id_in_every_part() throws {
+    @Test func a_message_is_found_by_its_id_in_every_projection() throws {
         let bench = try StoreBench()
         let named = try bench.add("ana", [1, 2], id: "mine")
         let own = try bench.add("ana", [3])

@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [(true, true), (false, true), (false, false)])
-    func D15_a_sound_store_is_reported_sound_and_copied_whole(clean: Bool, folded: Bool) throws {
+    func D15_a_sound_store_is_reported_as_sound_and_copied_completely(clean: Bool, folded: Bool) throws {
         let scene = try Scene(120, clean: clean, folded: folded)
         let before = try scene.files()
         let report = try MessageQueue.check(path: scene.path)
@@ -135,7 +135,7 @@ import Testing
         return found
     }
 
-    @Test func D15_random_damage_costs_only_the_messages_that_it_hit() throws {
+    @Test func D15_random_damage_loses_only_the_damaged_messages() throws {
         let seed = UInt64(ProcessInfo.processInfo.environment["MSGQ_SEED"] ?? "") ?? 20_261_122
         let rounds = ProcessInfo.processInfo.environment["MSGQ_SOAK"] != nil ? 2_000 : 60
         print("seed \(seed)")
@@ -179,7 +179,7 @@ import Testing
         #expect(refused <= rounds / 10)
     }
 
-    @Test func D15_a_damaged_header_or_schema_is_replaced_by_the_usual_one() throws {
+    @Test func D15_a_damaged_header_or_schema_is_replaced_by_the_standard_one() throws {
         let scene = try Scene(60)
         for range in [0..<100, 0..<4096] {
             try scene.change { bytes in for index in range { bytes[index] = 0xa5 } }
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test func D15_a_log_of_another_database_is_left_out_and_the_report_says_so() throws {
+    @Test func D15_a_log_of_another_database_is_ignored_and_reported() throws {
         let scene = try Scene(30)
         let other = try StoreBench()
         for _ in 0..<9 { try other.add("x", [1, 2, 3]) }
@@ -202,7 +202,7 @@ import Testing
         #expect(report.text.contains("does not belong"))
     }
 
-    @Test func D15_what_a_lost_log_held_is_told_and_its_sequences_are_not_used_again() throws {
+    @Test func D15_the_content_of_a_lost_log_is_reported_and_its_sequences_are_not_used_again() throws {
         let running = TemporaryDirectory()
         let crashed = TemporaryDirectory()
         let queue = try MessageQueue(path: running.store, options: MessageQueue.Options(mode: .manual))
@@ -231,7 +231,7 @@ import Testing
         #expect(!blind.isSound)
     }
 
-    @Test func D15_what_was_being_sent_is_unknown_in_the_new_store_and_gone_ids_are_remembered() throws {
+    @Test func D15_interrupted_attempts_are_unknown_and_removed_ids_are_remembered() throws {
         let scene = try Scene(10)
         try scene.bench.reopen()
         try scene.bench.transaction { store in
@@ -248,7 +248,7 @@ import Testing
         #expect(refusal { _ = try queue.enqueue("x", id: "gone") } == .duplicate)
     }
 
-    @Test func D15_what_is_no_store_is_refused_and_nothing_is_made() throws {
+    @Test func D15_a_file_that_is_not_a_store_is_refused_and_no_file_is_created() throws {
         let directory = TemporaryDirectory()
         let names = ["empty", "text", "noise", "other"]
         _ = FileManager.default.createFile(atPath: directory.file("empty"), contents: Data())
