@@ -1,4 +1,4 @@
-/* Functions of the platform's C library that Swift's own module of it does not show. */
+/* Functions of the C library and the kernel that Swift's Glibc module does not provide. */
 #ifndef CPLATFORM_H
 #define CPLATFORM_H
 
@@ -25,12 +25,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* glibc shows these only to those who define _GNU_SOURCE before its first header. */
+/* glibc declares these only when _GNU_SOURCE is defined before its first header is included. */
 extern int renameat2(int old_directory, const char *old_path, int new_directory, const char *new_path, unsigned int flags);
 extern int pthread_setname_np(pthread_t thread, const char *name);
 extern ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t offset, int flags);
 
-/* Gives a file another name unless that is taken already. 0, or -1 with errno. */
+/* Renames a file unless the new name exists. Returns 0, or -1 with errno. */
 static inline int platform_rename_exclusively(const char *old_path, const char *new_path) {
   return renameat2(-100 /* AT_FDCWD */, old_path, -100, new_path, 1 /* RENAME_NOREPLACE */);
 }
@@ -39,8 +39,8 @@ extern int fallocate(int descriptor, int mode, off_t offset, off_t length);
 extern long syscall(long number, ...);
 
 /* Locks the bytes that SQLite locks in a database file (its PENDING, RESERVED and SHARED bytes), for writing or reading. The lock
-   belongs to the open file description: closing another descriptor of the file does not drop it, and a POSIX lock of the same process
-   conflicts with it. 0, or -1 with errno: EAGAIN or EACCES when somebody else has a lock. */
+   belongs to the open file description: closing another descriptor of the file does not release it, and a POSIX lock of the same
+   process conflicts with it. Returns 0, or -1 with errno: EAGAIN or EACCES when the file is locked. */
 static inline int platform_lock_database(int descriptor, int for_writing) {
   struct flock lock;
   (void)memset(&lock, 0, sizeof lock);
@@ -48,7 +48,7 @@ static inline int platform_lock_database(int descriptor, int for_writing) {
   lock.l_whence = SEEK_SET;
   lock.l_start = 0x40000000;
   lock.l_len = 512;
-  return fcntl(descriptor, 37 /* F_OFD_SETLK, which glibc shows only with _GNU_SOURCE */, &lock);
+  return fcntl(descriptor, 37 /* F_OFD_SETLK, which glibc defines only with _GNU_SOURCE */, &lock);
 }
 
 static inline int platform_unlock_database(int descriptor) {
@@ -61,12 +61,12 @@ static inline int platform_unlock_database(int descriptor) {
   return fcntl(descriptor, 37, &lock);
 }
 
-/* Allocates blocks for a part of a file without changing its size. 0, or -1 with errno. */
+/* Allocates blocks for a range of a file without changing its size. Returns 0, or -1 with errno. */
 static inline int platform_allocate(int descriptor, int64_t offset, int64_t length) {
   return fallocate(descriptor, 1 /* FALLOC_FL_KEEP_SIZE */, offset, length);
 }
 
-/* 1: the path is a mount point of its own; 0: it is not, or the kernel does not tell (before 5.8). */
+/* Returns 1 when the path is a mount point; 0 when it is not, or the kernel cannot report it (before Linux 5.8). */
 static inline int platform_is_mount_point(const char *path) {
   unsigned char status[256];
   uint64_t attributes = 0, known = 0;
@@ -77,27 +77,27 @@ static inline int platform_is_mount_point(const char *path) {
   return (attributes & known & 0x2000 /* STATX_ATTR_MOUNT_ROOT */) != 0;
 }
 
-/* A descriptor that can be made readable. -1 with errno. */
+/* Creates an eventfd. Returns a descriptor, or -1 with errno. */
 static inline int platform_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
-/* A descriptor that turns readable at a time of the clock. -1 with errno. */
+/* Creates a timer of the clock, whose descriptor becomes readable when it expires. Returns -1 with errno on failure. */
 static inline int platform_timer(clockid_t clock) { return timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK); }
 
-/* Lets a timer ring once, when its clock has come to so many milliseconds; negative: not at all. */
+/* Sets a timer to expire once, at a time of its clock in milliseconds. Negative: disarms it. */
 static inline void platform_arm_timer(int timer, int64_t at_ms) {
   struct itimerspec setting = { { 0, 0 }, { 0, 0 } };
-  /* Zero would disarm it. */
+  /* The additional nanosecond: a time of zero would disarm the timer. */
   if (at_ms >= 0) setting.it_value = (struct timespec){ at_ms / 1000, at_ms % 1000 * 1000000 + 1 };
   (void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &setting, 0);
 }
 
-/* Lets a timer of the wall clock turn readable once that clock is set. */
+/* Makes a timer of the wall clock readable when that clock is set. */
 static inline void platform_watch_clock(int timer) {
   struct itimerspec never = { { 0, 0 }, { (time_t)1 << 40, 0 } };
   (void)timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, 0);
 }
 
-/* To a pipe with room for it. Another writer may take that room first: kernels since 6.4 then refuse instead of waiting. */
+/* Writes to a pipe with space for it. If another writer fills the pipe first, the call fails instead of blocking (since Linux 6.4). */
 static inline ssize_t platform_write_pipe(int file, const void *bytes, size_t size) {
   struct iovec part = { (void *)bytes, size };
   ssize_t written = pwritev2(file, &part, 1, -1, 8 /* RWF_NOWAIT */);
@@ -105,9 +105,10 @@ static inline ssize_t platform_write_pipe(int file, const void *bytes, size_t si
 }
 
 /*
- * Writes to standard error what it takes at once, at most PIPE_BUF (4096) bytes: how many, or -1. Only for threads with SIGPIPE
- * blocked. O_NONBLOCK is not touched: it belongs to everybody who shares the pipe or the terminal.
- * A descriptor 2 that is closed on exec, or is no file, pipe, socket or terminal, is something else that got a free number.
+ * Writes to standard error without blocking, at most PIPE_BUF (4096) bytes. Returns the number of bytes written, or -1. The calling
+ * thread must have SIGPIPE blocked. O_NONBLOCK is not changed, because all processes that share the pipe or terminal share it.
+ * If descriptor 2 is closed on exec, or is not a file, pipe, socket or terminal, it is not standard error but some other file that
+ * received a free number.
  */
 static inline ssize_t platform_write_error(const void *bytes, size_t size) {
   struct stat status;
@@ -120,7 +121,7 @@ static inline ssize_t platform_write_error(const void *bytes, size_t size) {
   if (!S_ISFIFO(status.st_mode)) return write(STDERR_FILENO, bytes, size);
   ssize_t written = platform_write_pipe(STDERR_FILENO, bytes, size);
   if (written < 0 && errno == EPIPE) {
-    /* The signal is this thread's alone; nobody else is to find it. */
+    /* The signal is pending for this thread only. Remove it. */
     sigset_t broken;
     struct timespec none = { 0, 0 };
     sigemptyset(&broken);
@@ -130,7 +131,7 @@ static inline ssize_t platform_write_error(const void *bytes, size_t size) {
   return written;
 }
 
-/* For debuggers; at most 15 bytes. */
+/* Sets the name that debuggers show; at most 15 bytes. */
 static inline void platform_name_this_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
 
 #endif

@@ -73,7 +73,7 @@ public final class MessageQueue: Sendable {
                 do throws(Error) {
                     try engine.setHandler(
                         Registration(
-                            { [broadcaster] event, _ in broadcaster.tell(event) }, release: { [broadcaster] in broadcaster.finish() }))
+                            { [broadcaster] event, _ in broadcaster.publish(event) }, release: { [broadcaster] in broadcaster.finish() }))
                 } catch {
                     broadcaster.finish()
                 }

@@ -127,7 +127,7 @@ static void replace_under_a_queue(bool by_moving) {
   else file_copy_to(scene_file(&scene, "backup.db"), scene.path);
   msgq_result result = msgq_enqueue(scene.queue, &draft, NULL);
   CHECK(result == MSGQ_UNKNOWN || result == MSGQ_STORAGE);
-  CHECK(strstr(msgq_error_detail(), by_moving ? "replaced" : "written by somebody else") != NULL);
+  CHECK(strstr(msgq_error_detail(), by_moving ? "replaced" : "modified from outside") != NULL);
   CHECK_RESULT(MSGQ_STORAGE, msgq_enqueue(scene.queue, &draft, NULL));
   CHECK(file_is(scene.path, &backup));
   msgq_close(scene.queue, 1000);
@@ -168,7 +168,7 @@ TEST(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched) {
   crash_after(&scene, 4, 6);
   file_copy_to(scene_file(&scene, "closed.db"), scene.path);
   file_flip(log_of(&scene), 32 + 24 + 100); /* in its first frame */
-  check_refused(&scene, MSGQ_CORRUPT, "holds nothing whole");
+  check_refused(&scene, MSGQ_CORRUPT, "has no complete transaction");
   CHECK(strstr(msgq_error_detail(), "move it away") != NULL);
   REQUIRE_OK(msgq_salvage(scene.path, scene_file(&scene, "salvaged.db"), &report));
   CHECK_NUMBER(3, report.whole);

@@ -48,9 +48,9 @@ TEST(D12_side_files_that_others_may_write_or_that_are_linked_are_refused) {
   struct scene scene;
   begin_crashed(&scene);
   REQUIRE(chmod(log_of(&scene), 0622) == 0);
-  check_refused(&scene, MSGQ_PERMISSION, "may be written by others");
+  check_refused(&scene, MSGQ_PERMISSION, "is writable by other users");
   REQUIRE(chmod(log_of(&scene), 0600) == 0 && chmod(tail_of(&scene), 0660) == 0);
-  check_refused(&scene, MSGQ_PERMISSION, "may be written by others");
+  check_refused(&scene, MSGQ_PERMISSION, "is writable by other users");
   REQUIRE(chmod(tail_of(&scene), 0600) == 0);
   REQUIRE(link(log_of(&scene), scene_file(&scene, "second")) == 0);
   check_refused(&scene, MSGQ_PERMISSION, "has 2 names");
@@ -160,7 +160,7 @@ TEST(D12_a_store_with_the_name_of_a_side_file_is_not_destroyed) {
     snprintf(name, sizeof name, "%s%s", scene.path, suffixes[index]);
     file_copy_to(other.path, name);
     REQUIRE(chmod(name, 0600) == 0);
-    check_refused(&scene, MSGQ_PERMISSION, "a database of its own");
+    check_refused(&scene, MSGQ_PERMISSION, "a database itself");
     REQUIRE(unlink(scene.path) == 0);
     check_refused(&scene, MSGQ_CORRUPT, "without its database");
     scene_end(&scene);

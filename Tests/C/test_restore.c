@@ -119,9 +119,9 @@ TEST(D17_a_store_without_its_database_is_refused_and_found_again) {
   close_after(&scene, 1, 3);
   crash_after(&scene, 4, 6);
   REQUIRE(rename(scene.path, scene_file(&scene, "away.db")) == 0);
-  check_refused(&scene, MSGQ_CORRUPT, "put them together again");
+  check_refused(&scene, MSGQ_CORRUPT, "restore the database");
   REQUIRE(rename(log_of(&scene), scene_file(&scene, "away.log")) == 0);
-  check_refused(&scene, MSGQ_CORRUPT, "put them together again");
+  check_refused(&scene, MSGQ_CORRUPT, "restore the database");
   REQUIRE(rename(scene_file(&scene, "away.log"), log_of(&scene)) == 0);
   REQUIRE(rename(scene_file(&scene, "away.db"), scene.path) == 0);
   scene_open(&scene);
@@ -136,7 +136,7 @@ TEST(D17_downgrade_is_refused_and_the_copy_from_before_opens) {
   close_after(&scene, 1, 3);
   file_copy_to(scene.path, scene_file(&scene, "before.db"));
   sql_run(scene.path, "ALTER TABLE message ADD COLUMN later INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 3");
-  check_refused(&scene, MSGQ_TOO_NEW, "has layout 3; this library knows layouts up to 2");
+  check_refused(&scene, MSGQ_TOO_NEW, "has layout 3; this library supports layouts up to 2");
   file_copy_to(scene_file(&scene, "before.db"), scene.path);
   scene_open(&scene);
   check_numbered(&scene, 1, 3);

@@ -1,4 +1,4 @@
-/// Gives each event to every reader.
+/// Passes each event to all readers.
 final class Broadcaster: @unchecked Sendable {
     private struct Listener {
         weak var reader: EventReader?
@@ -9,7 +9,7 @@ final class Broadcaster: @unchecked Sendable {
     private var hasBegun = false
     private var isFinished = false
 
-    /// A new reader, and whether it is the first there ever was.
+    /// Adds a reader. Returns it, and whether it is the first one ever.
     func subscribe() -> (EventReader, isFirst: Bool) {
         let reader = EventReader()
         let (isFirst, isLate) = lock.withLock {
@@ -22,8 +22,8 @@ final class Broadcaster: @unchecked Sendable {
         return (reader, isFirst)
     }
 
-    func tell(_ event: Event) {
-        for reader in readers { reader.hear(event) }
+    func publish(_ event: Event) {
+        for reader in readers { reader.receive(event) }
     }
 
     func finish() {

@@ -1,8 +1,8 @@
-/// One task's wait for a drain: ended by the drain, or by the task's cancellation, whichever comes first.
+/// The wait of one task for a drain. The end of the drain or the cancellation of the task ends it, whichever comes first.
 final class DrainWait: @unchecked Sendable {
     enum Ending {
         case drained(Result<Report, QueueError>)
-        /// The task was cancelled, or must not wait: the drain goes on.
+        /// The task was cancelled, or must not wait. The drain continues.
         case abandoned
     }
 

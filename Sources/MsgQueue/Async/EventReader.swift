@@ -1,47 +1,47 @@
-/// One reader's events that it has not taken yet. Bounded: of more than 10,000 the oldest give way to one that says "list again".
+/// A bounded buffer of the events that one reader has not read yet. Beyond 10,000 the oldest events are replaced by one `resync` event.
 final class EventReader: @unchecked Sendable {
-    private static let depth = 10_000
+    private static let capacity = 10_000
 
     private let lock = Mutex()
     private var waiting: [Event] = []
     private var first = 0
-    /// Events were dropped before the first that waits, and the reader was not told of it yet.
+    /// Events were dropped, and the reader has not received the `resync` event for them yet.
     private var hasGap = false
     private var isEnded = false
-    /// Who waits while there is nothing.
-    private var takers: [CheckedContinuation<Event?, Never>] = []
+    /// The tasks that wait for an event.
+    private var waiters: [CheckedContinuation<Event?, Never>] = []
 
-    /// All that it hears, as a stream of what `convert` makes of it; a reader whose stream nobody holds is gone.
+    /// Returns the events as a stream, converted by `convert`. The stream owns the reader.
     func stream<Element>(_ convert: @escaping @Sendable (Event) -> Element) -> AsyncStream<Element> {
         AsyncStream(unfolding: { [self] in await next().map(convert) }, onCancel: { [weak self] in self?.end() })
     }
 
-    func hear(_ event: Event) {
-        let taker: CheckedContinuation<Event?, Never>? = lock.withLock {
+    func receive(_ event: Event) {
+        let waiter: CheckedContinuation<Event?, Never>? = lock.withLock {
             guard !isEnded else { return nil }
-            if !takers.isEmpty { return takers.removeFirst() }
+            if !waiters.isEmpty { return waiters.removeFirst() }
             waiting.append(event)
-            guard waiting.count - first > Self.depth else { return nil }
+            guard waiting.count - first > Self.capacity else { return nil }
             first += 1
             hasGap = true
-            if first > Self.depth { compact() }
+            if first > Self.capacity { compact() }
             return nil
         }
-        taker?.resume(returning: event)
+        waiter?.resume(returning: event)
     }
 
-    /// What waits is still read.
+    /// Ends the stream after the buffered events.
     func end() {
         let left = lock.withLock {
             isEnded = true
-            defer { takers = [] }
-            return takers
+            defer { waiters = [] }
+            return waiters
         }
-        for taker in left { taker.resume(returning: nil) }
+        for waiter in left { waiter.resume(returning: nil) }
     }
 
     private func next() async -> Event? {
-        await withCheckedContinuation { taker in
+        await withCheckedContinuation { waiter in
             let taken: Event?? = lock.withLock {
                 if hasGap {
                     hasGap = false
@@ -55,10 +55,10 @@ final class EventReader: @unchecked Sendable {
                     return waiting[first]
                 }
                 if isEnded { return .some(nil) }
-                takers.append(taker)
+                waiters.append(waiter)
                 return nil
             }
-            if let taken { taker.resume(returning: taken) }
+            if let taken { waiter.resume(returning: taken) }
         }
     }
 

@@ -1,19 +1,19 @@
 /// The tasks that run an async transport, one for each message that is being sent.
 final class Senders: @unchecked Sendable {
-    /// The attempts that this task works for. A task that a transport starts and leaves behind goes on knowing them.
-    @TaskLocal private static var current: [Attempting] = []
+    /// The attempts for which the current task works. A task that the transport started keeps this value even after the attempt ended.
+    @TaskLocal private static var current: [TaskAttempt] = []
 
     private let lock = Mutex()
     private var tasks: [Name: (token: UInt64, task: Task<Void, Never>)] = [:]
     private var isEnded = false
 
-    /// Begins an attempt. A task of an earlier attempt of the message, which timed out, is cancelled: only the latest counts.
+    /// Starts the task of an attempt. Cancels the task of an earlier attempt of the message, which timed out.
     func begin(_ delivery: Delivery, _ body: @escaping @Sendable () async -> Void) {
         let key = Name(delivery.id)
         let token = delivery.token
         let before: Task<Void, Never>? = lock.withLock {
             let task = Task {
-                let attempt = Attempting(for: self)
+                let attempt = TaskAttempt(for: self)
                 await Self.$current.withValue(Self.current + [attempt]) { await body() }
                 attempt.end()
                 ended(key, token)
@@ -24,14 +24,14 @@ final class Senders: @unchecked Sendable {
         before?.cancel()
     }
 
-    /// Whether this task works for an attempt that is under way.
-    var isCurrent: Bool { Self.current.contains { $0.isUnderWay(for: self) } }
+    /// Whether the current task works for an attempt that has not ended.
+    var isCurrent: Bool { Self.current.contains { $0.isRunning(for: self) } }
 
     private func ended(_ key: Name, _ token: UInt64) {
         lock.withLock { if tasks[key]?.token == token { tasks[key] = nil } }
     }
 
-    /// The queue is closed: no answer counts any more.
+    /// Cancels all tasks, because the queue is closed and ignores their outcomes.
     func cancel() {
         let left = lock.withLock {
             isEnded = true
@@ -41,13 +41,13 @@ final class Senders: @unchecked Sendable {
     }
 }
 
-/// One call of a transport, for the tasks that it starts.
-private final class Attempting: @unchecked Sendable {
+/// One call of the transport, shared with the tasks that it starts.
+private final class TaskAttempt: @unchecked Sendable {
     private let lock = Mutex()
     private var senders: Senders?
 
     init(for senders: Senders) { self.senders = senders }
 
     func end() { lock.withLock { senders = nil } }
-    func isUnderWay(for other: Senders) -> Bool { lock.withLock { senders === other } }
+    func isRunning(for other: Senders) -> Bool { lock.withLock { senders === other } }
 }

@@ -1,4 +1,4 @@
-/// Bytes from outside. Every question is answered with nil when it reaches beyond them.
+/// Reads untrusted bytes. A read beyond their end returns nil.
 struct ByteReader {
     private let bytes: ArraySlice<UInt8>
 
@@ -6,7 +6,7 @@ struct ByteReader {
 
     var count: Int { bytes.count }
 
-    /// A number in the machine's own order.
+    /// Reads a number in native byte order.
     func number<T: FixedWidthInteger>(at offset: Int, _ type: T.Type) -> T? {
         guard let part = part(offset, MemoryLayout<T>.size) else { return nil }
         var value: T = 0
@@ -20,9 +20,9 @@ struct ByteReader {
         return ByteReader(bytes[start..<start + length])
     }
 
-    /// What is left behind the offset; nothing, when it lies beyond the end.
+    /// Returns the bytes from an offset on; none if it is beyond the end.
     func from(_ offset: Int) -> ByteReader { ByteReader(bytes.dropFirst(max(offset, 0))) }
 
-    /// Up to the first NUL.
+    /// The text up to the first NUL byte.
     var text: String { String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self) }
 }

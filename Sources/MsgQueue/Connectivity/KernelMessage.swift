@@ -1,13 +1,13 @@
 import CPlatform
 
-/// One message of the kernel's routing socket, as far as it says whether there is a way out.
+/// A message of the kernel's routing socket (rtnetlink), reduced to what determines connectivity.
 enum KernelMessage: Equatable {
     case link(KernelLink)
     case address(KernelAddress)
     case route(KernelRoute)
     /// A dump is complete.
     case done
-    /// The kernel refused a request, with its errno.
+    /// The kernel refused a request with this errno.
     case refused(Int32)
     case other
 }
@@ -15,44 +15,44 @@ enum KernelMessage: Equatable {
 struct KernelLink: Equatable {
     var index: Int32
     var name = ""
-    /// What kind of hardware it looks like (ARPHRD_…), and of which kind of virtual link it is, if any.
+    /// The hardware type (ARPHRD_…), and the kind of a virtual link, or "".
     var hardware: UInt16 = 0
     var kind = ""
-    /// The way to ourselves.
+    /// A loopback link.
     var isLoopback = false
-    /// Up, with its carrier, and not the way to ourselves.
+    /// Up, with carrier, and not a loopback link.
     var isUsable = false
 }
 
 struct KernelAddress: Equatable {
     var family: UInt8
     var link: Int32
-    /// Good for more than this one link.
+    /// Valid beyond this link, and not rejected by duplicate address detection.
     var isUsable: Bool
 }
 
 struct KernelRoute: Equatable {
     var family: UInt8
-    /// It leads everywhere, and it does lead.
+    /// A default route that forwards packets.
     var isDefault: Bool
     var metric: UInt32 = 0
-    /// The links that it goes out by; none: the kernel does not say.
+    /// The outgoing links; empty: the kernel does not report them.
     var links: [Int32] = []
-    /// All its ways out are known to be dead.
+    /// All of its outgoing links are known to be down.
     var isDead = false
 }
 
-/// Reading messages out of what a socket gave. What is cut short or makes no sense is left out; nothing here trusts a length.
+/// Parses datagrams of the socket. Truncated and invalid messages are skipped; all lengths are checked.
 extension KernelMessage {
-    /// One message, with the number of the request that it answers. `isInterrupted`: the tables changed while the answer was made, and
-    /// what was told before is of another time.
+    /// A message with the number of the request that it answers. `isInterrupted`: the kernel's tables changed during the dump, which is
+    /// therefore inconsistent.
     struct Numbered {
         let sequence: UInt32
         let isInterrupted: Bool
         let message: KernelMessage
     }
 
-    /// The messages in one datagram.
+    /// Returns the messages in one datagram.
     static func read(_ datagram: ByteReader) -> [Numbered] {
         var messages: [Numbered] = []
         var rest = datagram
@@ -101,11 +101,11 @@ extension KernelMessage {
             let scope = body.number(at: 3, UInt8.self), let link = body.number(at: 4, Int32.self)
         else { return nil }
         for (type, value) in attributes(body.from(8)) where type == IFA_FLAGS { flags = value.number(at: 0, UInt32.self) ?? flags }
-        // Still being checked for a double, or found to be one.
+        // Duplicate address detection is running, or has failed.
         let isTentative = flags & UInt32(IFA_F_TENTATIVE) != 0 && flags & UInt32(IFA_F_OPTIMISTIC) == 0
-        let isDouble = flags & UInt32(IFA_F_DADFAILED) != 0
+        let isDuplicate = flags & UInt32(IFA_F_DADFAILED) != 0
         return KernelAddress(
-            family: family, link: link, isUsable: UInt32(scope) < RT_SCOPE_LINK.rawValue && !isTentative && !isDouble)
+            family: family, link: link, isUsable: UInt32(scope) < RT_SCOPE_LINK.rawValue && !isTentative && !isDuplicate)
     }
 
     /// struct rtmsg: family, destination length, source length, tos, table, protocol, scope, type, flags (4).
@@ -156,7 +156,7 @@ extension KernelMessage {
         while let length = rest.number(at: 0, UInt16.self), let type = rest.number(at: 2, UInt16.self), length >= 4,
             let value = rest.part(4, Int(length) - 4)
         {
-            // The upper two bits say how the value is written.
+            // The upper two bits are flags of the encoding.
             found.append((Int(type & 0x3fff), value))
             rest = rest.from(aligned(Int(length)))
         }

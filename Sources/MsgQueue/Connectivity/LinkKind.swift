@@ -1,8 +1,8 @@
 import CPlatform
 
-/// Of which kind a link is.
+/// Determines the kind of a link.
 enum LinkKind {
-    /// `deviceType` is what the system's device tree calls it ("wlan", "wwan"…), "" when it does not say.
+    /// `deviceType`: the type in sysfs ("wlan", "wwan", …); "" if it has none.
     static func of(_ link: KernelLink, deviceType: String) -> Link {
         switch deviceType {
         case "wlan": return .wifi

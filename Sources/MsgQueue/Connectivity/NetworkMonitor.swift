@@ -1,38 +1,38 @@
 import CPlatform
 import Glibc
 
-/// The kernel's word on the network (rtnetlink). One socket hears that something changed, another asks how things are: what was missed
-/// between two changes, or lost because the socket overran, can so never matter.
+/// Reads connectivity from the kernel (rtnetlink). One socket receives notifications of changes; another one requests the full state after
+/// each. So lost notifications, for example after a socket overrun, do not matter.
 final class NetworkMonitor {
-    /// Readable when something changed.
+    /// The socket of notifications; readable after a change.
     let descriptor: Int32
-    private let questions: Int32
+    private let requestSocket: Int32
     private var sequence: UInt32 = 0
     private var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    /// The last question was not answered.
+    /// The last request failed, so the state is unknown.
     private(set) var isStale = false
 
     init() throws(QueueError) {
         let groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE
         descriptor = try Self.open(groups: UInt32(groups))
-        do throws(QueueError) { questions = try Self.open(groups: 0) } catch {
+        do throws(QueueError) { requestSocket = try Self.open(groups: 0) } catch {
             close(descriptor)
             throw error
         }
-        // The kernel answers at once; but nothing of ours waits without end.
-        var patience = timeval(tv_sec: 0, tv_usec: 500_000)
-        setsockopt(questions, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        // The kernel answers at once. The timeout is a precaution.
+        var timeout = timeval(tv_sec: 0, tv_usec: 500_000)
+        setsockopt(requestSocket, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
     }
 
     deinit {
         close(descriptor)
-        close(questions)
+        close(requestSocket)
     }
 
     private static func open(groups: UInt32) throws(QueueError) -> Int32 {
         let type = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue)
         let socket = socket(AF_NETLINK, type, NETLINK_ROUTE)
-        guard socket >= 0 else { throw refused("a routing socket") }
+        guard socket >= 0 else { throw failure(to: "open a netlink socket") }
         var address = sockaddr_nl()
         address.nl_family = sa_family_t(AF_NETLINK)
         address.nl_groups = groups
@@ -40,44 +40,44 @@ final class NetworkMonitor {
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(socket, $0, socklen_t(MemoryLayout<sockaddr_nl>.size)) }
         }
         guard bound == 0 else {
-            let error = refused("the news of the network")
+            let error = failure(to: "subscribe to network changes")
             close(socket)
             throw error
         }
         return socket
     }
 
-    private static func refused(_ what: String) -> QueueError {
+    private static func failure(to action: String) -> QueueError {
         let code = errno
         let isForbidden = code == EPERM || code == EACCES || code == EPROTONOSUPPORT || code == EAFNOSUPPORT
-        return QueueError(isForbidden ? .permission : .storage, "the system does not give \(what): \(String(cString: strerror(code)))")
+        return QueueError(isForbidden ? .permission : .storage, "failed to \(action): \(Posix.describe(code))")
     }
 
-    /// How things are after a change; nil: it did not matter, or nobody knows yet (`isStale`).
-    func changed() -> Network? {
-        guard hearsNews() || isStale else { return nil }
-        do throws(QueueError) { return try ask() } catch {
+    /// Reads the notifications and returns the new state; nil: nothing relevant changed, or the state is unknown (`isStale`).
+    func readChange() -> Network? {
+        guard receiveNotifications() || isStale else { return nil }
+        do throws(QueueError) { return try query() } catch {
             Log.warning("failed to read the state of the network: \(error.detail)")
             return nil
         }
     }
 
-    /// Takes all news there are; whether one of them matters.
-    private func hearsNews() -> Bool {
-        var matters = false
-        // A storm must not keep this thread here: what is left is news for the next time.
+    /// Reads all notifications. Returns whether one of them is relevant.
+    private func receiveNotifications() -> Bool {
+        var isRelevant = false
+        // Bounded, so that many notifications cannot keep this thread busy. The others are read the next time.
         for _ in 0..<1_000 {
             switch receive(descriptor, Int32(MSG_DONTWAIT)) {
-            case .messages(let messages): matters = matters || messages.contains { NetworkTable.isNews($0.message) }
-            case .overrun: matters = true
-            case .nothing, .failed: return matters
+            case .messages(let messages): isRelevant = isRelevant || messages.contains { NetworkTable.isRelevant($0.message) }
+            case .overrun: isRelevant = true
+            case .nothing, .failed: return isRelevant
             }
         }
         return true
     }
 
-    /// Asks for links, addresses and routes.
-    func ask() throws(QueueError) -> Network {
+    /// Requests links, addresses and routes, and returns the state of the network.
+    func query() throws(QueueError) -> Network {
         isStale = true
         for _ in 0..<10 {
             var table = NetworkTable()
@@ -89,13 +89,13 @@ final class NetworkMonitor {
             isStale = false
             return table.network { LinkKind.of($0, deviceType: DeviceType.of($0)) }
         }
-        throw QueueError(.storage, "the kernel's tables change faster than they can be read")
+        throw QueueError(.storage, "the network changes faster than its state can be read")
     }
 
-    /// False: the answer is of two times, or was lost.
+    /// Requests one table. Returns false when the answer is inconsistent or incomplete.
     private func dump(_ type: Int, into table: inout NetworkTable) throws(QueueError) -> Bool {
         sequence &+= 1
-        // struct nlmsghdr, and a struct rtgenmsg that asks for every family.
+        // struct nlmsghdr, and a struct rtgenmsg for all families.
         var request = [UInt8](repeating: 0, count: 20)
         request.withUnsafeMutableBytes { bytes in
             bytes.storeBytes(of: UInt32(20), toByteOffset: 0, as: UInt32.self)
@@ -103,30 +103,30 @@ final class NetworkMonitor {
             bytes.storeBytes(of: UInt16(NLM_F_REQUEST | NLM_F_DUMP), toByteOffset: 6, as: UInt16.self)
             bytes.storeBytes(of: sequence, toByteOffset: 8, as: UInt32.self)
         }
-        guard send(questions, request, request.count, 0) == request.count else { throw Self.refused("an answer about the network") }
+        guard send(requestSocket, request, request.count, 0) == request.count else { throw Self.failure(to: "send a netlink request") }
         var isConsistent = true
         while true {
-            switch receive(questions, 0) {
+            switch receive(requestSocket, 0) {
             case .messages(let messages):
                 for answer in messages where answer.sequence == sequence {
                     table.add(answer.message)
                     if answer.isInterrupted { isConsistent = false }
                     if case .done = answer.message { return isConsistent }
                     if case .refused(let code) = answer.message {
-                        throw QueueError(.storage, "the kernel does not tell about the network: \(String(cString: strerror(code)))")
+                        throw QueueError(.storage, "the netlink request was refused: \(Posix.describe(code))")
                     }
                 }
             case .overrun: isConsistent = false
-            case .nothing: throw QueueError(.storage, "the kernel does not answer about the network")
+            case .nothing: throw QueueError(.storage, "the netlink request timed out after 500 ms")
             case .failed(let code):
-                throw QueueError(.storage, "the kernel was not heard about the network: \(String(cString: strerror(code)))")
+                throw QueueError(.storage, "netlink receive failed: \(Posix.describe(code))")
             }
         }
     }
 
     private enum Received {
         case messages([KernelMessage.Numbered])
-        /// Something was lost.
+        /// Messages were lost.
         case overrun
         case nothing
         case failed(Int32)
@@ -146,7 +146,7 @@ final class NetworkMonitor {
             default: .failed(errno)
             }
         }
-        // Other programs can write to this socket, too; only the kernel is number 0.
+        // Other processes can also send to this socket. Port 0 is the kernel.
         guard sender.nl_pid == 0 else { return .messages([]) }
         return .messages(KernelMessage.read(ByteReader(buffer.prefix(count))))
     }

@@ -1,8 +1,8 @@
-/// What the kernel said of its links, addresses and routes, and what follows from it.
+/// The kernel's links, addresses and default routes, and the connectivity that follows from them.
 struct NetworkTable {
     private var links: [Int32: KernelLink] = [:]
     private var families: Set<UInt8> = []
-    /// Links with an address that is good for more than themselves.
+    /// The links with an address that is valid beyond the link.
     private var addressed: Set<Int32> = []
     private var routes: [KernelRoute] = []
 
@@ -18,38 +18,38 @@ struct NetworkTable {
         }
     }
 
-    /// There is a way out when a default route goes out by a link that is up, and there is an address of its family to come from. The link
-    /// is that of the best of them. A tunnel is as metered as the best way out beneath it.
+    /// Returns the state of the network. It is online when there is a default route over a link that is up, and an address of the family of
+    /// the route. The best route determines the link. A tunnel is metered if the best route without tunnels is.
     func network(kind: (KernelLink) -> Link) -> Network {
-        guard let best = best({ $0.isTunnel ? tunnelsLead : true }) else { return Network(connectivity: .offline) }
-        let beneath = best.link?.isTunnel ?? false ? self.best({ !$0.isTunnel }) : best
+        guard let best = best({ $0.isTunnel ? tunnelsAreUsable : true }) else { return Network(connectivity: .offline) }
+        let carrier = best.link?.isTunnel ?? false ? self.best({ !$0.isTunnel }) : best
         return Network(
-            connectivity: .online, link: best.link.map(kind) ?? .other, metered: beneath?.link.map(kind) == .cellular)
+            connectivity: .online, link: best.link.map(kind) ?? .other, metered: carrier?.link.map(kind) == .cellular)
     }
 
-    /// The default route with the lowest metric that leads, and its link if the kernel says it.
-    private func best(_ counts: (KernelLink) -> Bool) -> (metric: UInt32, link: KernelLink?)? {
+    /// Returns the metric of the usable default route with the lowest metric, and its link if the kernel reports it.
+    private func best(_ isUsable: (KernelLink) -> Bool) -> (metric: UInt32, link: KernelLink?)? {
         var best: (metric: UInt32, link: KernelLink?)?
         for route in routes where families.contains(route.family) && !route.isDead {
             if let best, route.metric >= best.metric { continue }
             if route.links.isEmpty {
                 best = (route.metric, nil)
-            } else if let link = route.links.lazy.compactMap({ links[$0] }).first(where: { $0.isUsable && counts($0) }) {
+            } else if let link = route.links.lazy.compactMap({ links[$0] }).first(where: { $0.isUsable && isUsable($0) }) {
                 best = (route.metric, link)
             }
         }
         return best
     }
 
-    /// A tunnel stays up without what carries it. It leads as long as another link could carry it, or when there is none that could,
-    /// because it ends in another network namespace.
-    private var tunnelsLead: Bool {
+    /// Whether tunnels can be used. A tunnel stays up when the link that carries it is down. It counts as usable while a link that can
+    /// carry it is usable, or if there is no such link, because the tunnel then ends in another network namespace.
+    private var tunnelsAreUsable: Bool {
         let carriers = links.values.filter { !$0.isTunnel && $0.canCarry }
         return carriers.isEmpty || carriers.contains { $0.isUsable && addressed.contains($0.index) }
     }
 
-    /// Whether a change that the kernel tells of can matter here.
-    static func isNews(_ message: KernelMessage) -> Bool {
+    /// Whether a notification of the kernel can change the state of the network.
+    static func isRelevant(_ message: KernelMessage) -> Bool {
         switch message {
         case .link, .address: true
         case .route(let route): route.isDefault
@@ -63,9 +63,9 @@ extension KernelLink {
         "wireguard", "tun", "ipip", "sit", "gre", "gretap", "ip6gre", "ip6tnl", "vti", "vti6", "xfrm", "geneve", "vxlan",
     ]
 
-    /// Carried by another link. (Of hardware nothing is said: modems look like tunnels.)
+    /// Carried by another link. (The hardware type is not used: modems report the same type as tunnels.)
     var isTunnel: Bool { Self.tunnelKinds.contains(kind) }
 
-    /// Could be a way out of this machine, or of its namespace.
+    /// Could carry a tunnel out of this machine or network namespace.
     var canCarry: Bool { !isLoopback && !["dummy", "ifb", "nlmon", "vcan"].contains(kind) }
 }

@@ -44,9 +44,9 @@ final class Changes {
         // Found without a look at its checksums: a damaged message can be removed, too.
         let row = try find(id, .delete, .outline)
         try transactions.run(durable: true) { () throws(QueueError) in
-            try store.fitCounts(to: row, .whole)
+            try store.verifyCounts(for: row, .whole)
             try store.delete(row)
-            if !row.progress.status.isUnsent { try store.remember(id, isReceived: row.isReceived, now: context.ports.wall()) }
+            if !row.progress.status.isUnsent { try store.addRecent(id, isReceived: row.isReceived, now: context.ports.wall()) }
         }
         store.scrub()
         writes.refreshBlock(row.conversation)

@@ -143,7 +143,7 @@ package final class Engine: @unchecked Sendable {
         do throws(QueueError) { return try body() } catch {
             // A page that could not be read once is no damage. (What a call changes, it changes last.)
             guard error.code == .corrupt else { throw error }
-            context.store.forgetPages()
+            context.store.dropPageCache()
             return try body()
         }
     }

@@ -116,7 +116,7 @@ extension Engine {
     package func startMonitor() throws(QueueError) {
         guard try input({ () throws(QueueError) in network.monitor == nil }) else { return }
         let monitor = try NetworkMonitor()
-        let state = try monitor.ask()
+        let state = try monitor.query()
         try input { () throws(QueueError) in
             guard network.monitor == nil else { return }
             network.start(monitor, state)

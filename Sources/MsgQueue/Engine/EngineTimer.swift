@@ -22,7 +22,7 @@ final class EngineTimer {
     }
 
     /// Ends the thread's sleep, or its next one.
-    func wake() { alarm.ring() }
+    func wake() { alarm.signal() }
 
     /// The thread: `step` does what is due.
     func run(_ network: NetworkWatch, _ step: () -> Void) {
@@ -32,7 +32,7 @@ final class EngineTimer {
             let monitor = network.monitor
             context.lock.unlock()
             let reason = alarm.sleep(network: monitor?.descriptor)
-            let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.changed() : nil
+            let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.readChange() : nil
             context.lock.lock()
             if reason.contains(.deadline) { armed = nil }
             network.plan()

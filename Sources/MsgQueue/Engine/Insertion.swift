@@ -39,7 +39,7 @@ final class Insertion {
         // A page that could not be read once is no damage.
         let again = commands.filter { if case .failure(let error) = $0.result { error.code == .corrupt } else { false } }
         guard !again.isEmpty else { return }
-        store.forgetPages()
+        store.dropPageCache()
         insert(again)
     }
 
@@ -56,7 +56,7 @@ final class Insertion {
         var inserted: [Inserted] = []
         do throws(QueueError) {
             try context.checkWritable()
-            try store.takeRoom(for: commands.lazy.flatMap(\.drafts))
+            try store.reserveSpace(for: commands.lazy.flatMap(\.drafts))
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
                 inserted.removeAll(keepingCapacity: true)
                 for (index, command) in commands.enumerated() {
@@ -88,7 +88,7 @@ final class Insertion {
             return
         }
         announce(inserted, commands, now)
-        do throws(QueueError) { try store.foldIfMany() } catch { health.report(error) }
+        do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
     }
 
     private func checkRoom(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
@@ -107,7 +107,7 @@ final class Insertion {
             if try store.contains(id) {
                 throw QueueError(.duplicate, "the id \(id) is in the store already")
             }
-            if try store.remembered(id, since: context.rememberedSince) != nil {
+            if try store.recentIsReceived(id, since: context.rememberedSince) != nil {
                 throw QueueError(.duplicate, "the id \(id) was sent not long ago")
             }
         }
@@ -166,12 +166,12 @@ final class Insertion {
             }
             return id
         }
-        if let id = draft.id, let isReceived = try store.remembered(id, since: context.rememberedSince) {
+        if let id = draft.id, let isReceived = try store.recentIsReceived(id, since: context.rememberedSince) {
             guard isReceived else { throw QueueError(.duplicate, "the id \(id) was one of our own messages") }
             return id
         }
         let now = context.ports.moment
-        try store.takeRoom(for: CollectionOfOne(draft))
+        try store.reserveSpace(for: CollectionOfOne(draft))
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
         }

@@ -68,7 +68,7 @@ final class Maintenance {
             switch try prune(transactions, now) {
             case .finished: dueAt = now.mono + Self.interval
             case .hasMore: dueAt = now.mono
-            case .isLooking: dueAt = now.mono + Self.lookPause
+            case .isScanning: dueAt = now.mono + Self.lookPause
             }
             if store.totals != before { events.countsChanged() }
         } catch {
@@ -120,9 +120,9 @@ final class Maintenance {
 
     /// An index that does not fit the messages is made anew from them, and the host is told. False: it could not be.
     func mendIndexes(_ error: QueueError) -> Bool {
-        guard store.remakeIndexes() else { return false }
-        Log.error("\(store.path): an index was damaged and was made anew from the messages: \(error.detail)")
-        events.emit(.storage(QueueError(.corrupt, "an index was damaged and was made anew from the messages")))
+        guard store.rebuildIndexes() else { return false }
+        Log.error("\(store.path): an index was damaged and was rebuilt from the messages: \(error.detail)")
+        events.emit(.storage(QueueError(.corrupt, "an index was damaged and was rebuilt from the messages")))
         events.countsChanged()
         historyGrew()
         return true

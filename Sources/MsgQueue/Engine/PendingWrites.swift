@@ -158,7 +158,7 @@ final class PendingWrites {
         if error.isFull, !isMakingRoom {
             isMakingRoom = true
             defer { isMakingRoom = false }
-            while store.makeRoom() {
+            while store.freeSpace() {
                 saveUnsaved()
                 if unsaved.isEmpty { return }
             }
@@ -247,7 +247,7 @@ final class PendingWrites {
         do throws(QueueError) {
             // The mark of an attempt carries no checksum: what was sent already was not being sent.
             guard let found = try store.row(at: attempt.sequence, .whole), StatusRule.allows(found.progress.status, .sending) else {
-                return try store.forgetInterrupted(attempt.sequence)
+                return try store.removeInFlight(attempt.sequence)
             }
             row = found
         } catch {
@@ -255,7 +255,7 @@ final class PendingWrites {
             guard error.code == .corrupt else { throw error }
             Log.error("\(store.path): \(error.detail)")
             try store.markDamaged(attempt.sequence)
-            return try store.forgetInterrupted(attempt.sequence)
+            return try store.removeInFlight(attempt.sequence)
         }
         let resolution = OutcomeRule.recover(
             // The message carries a checksum, the mark of its attempt none.

@@ -61,7 +61,7 @@ final class QueueReader {
         guard let row = try store.find(id, .none) else {
             throw QueueError(.notFound, "there is no message \(id)")
         }
-        var lines = try store.ledger(of: row)
+        var lines = try store.attempts(of: row)
         if let flight = context.core.scheduler.flight(of: row.sequence, in: row.conversation) {
             lines.append(
                 Attempt(

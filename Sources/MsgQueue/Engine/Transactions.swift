@@ -38,7 +38,7 @@ final class Transactions {
                 return value
             } catch {
                 store.rollback()
-                if error.isFull, mayMakeRoom, store.makeRoom(ofKept: room == .kept) { continue }
+                if error.isFull, mayMakeRoom, store.freeSpace(usingReserve: room == .kept) { continue }
                 mayMakeRoom = false
                 if error.isIndex, mayMakeIndexes, maintenance.mendIndexes(error) {
                     mayMakeIndexes = false

@@ -1,10 +1,10 @@
 import CPlatform
 import Glibc
 
-/// What the timer thread sleeps on: the next deadline, a wall clock that was set, a word of another thread, and the kernel's about
-/// the network. Arming the alarm wakes nobody.
+/// The wait of the timer thread. It ends at the next deadline, when the wall clock is set, when another thread signals it, or when the
+/// kernel reports a change of the network. Setting the deadline does not end it.
 final class Alarm: @unchecked Sendable {
-    /// What ended a sleep.
+    /// The reason why a wait ended.
     struct Reason: OptionSet {
         let rawValue: Int
         static let deadline = Reason(rawValue: 1)
@@ -12,9 +12,9 @@ final class Alarm: @unchecked Sendable {
         static let network = Reason(rawValue: 4)
     }
 
-    /// By the clock that also counts while the machine sleeps, so that what is due after a night is done in the morning.
+    /// Uses the clock that includes the time in system suspend, so that deadlines which pass meanwhile are due on resume.
     private let timer: Int32
-    /// Never rings; readable once somebody sets the wall clock, or the machine wakes up.
+    /// Never expires. Becomes readable when the wall clock is set, or when the system resumes.
     private let clock: Int32
     private let wake: Int32
 
@@ -25,28 +25,28 @@ final class Alarm: @unchecked Sendable {
         guard timer >= 0, clock >= 0, wake >= 0 else {
             let reason = Posix.lastError()
             close()
-            throw QueueError(.storage, "no file descriptor left: \(reason)")
+            throw QueueError(.storage, "cannot create a timer or an event descriptor: \(reason)")
         }
         platform_watch_clock(clock)
     }
 
-    /// `deadline` is by `Ports.mono`, in milliseconds; Int64.max: never.
+    /// Sets the deadline, in milliseconds of `Ports.mono`; Int64.max: never.
     func arm(_ deadline: Int64) {
-        // The kernel counts nanoseconds.
+        // The kernel converts the time to nanoseconds: a deadline that is too large disarms the timer.
         platform_arm_timer(timer, deadline < Int64.max / 2 ? max(deadline, 0) : -1)
     }
 
-    /// Ends a sleep, or the next one.
-    func ring() {
+    /// Ends the current wait, or the next one.
+    func signal() {
         var one: UInt64 = 1
-        // It cannot fail for want of room: nobody rings 2^64 times.
+        // The counter cannot overflow.
         _ = write(wake, &one, 8)
     }
 
-    /// Sleeps until something happens.
+    /// Waits until something happens. Returns an empty set after `signal`.
     func sleep(network: Int32?) -> Reason {
         var watched = [timer, clock, wake, network ?? -1].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-        // An interrupted or failed wait is a wake-up without a reason; whoever sleeps looks around and sleeps again.
+        // An interrupted or failed wait counts as a wake-up without a reason: the caller checks its state and waits again.
         guard poll(&watched, nfds_t(watched.count), -1) > 0 else { return [] }
         var reason: Reason = []
         var count: UInt64 = 0
@@ -64,7 +64,7 @@ final class Alarm: @unchecked Sendable {
         return reason
     }
 
-    /// Only when nobody sleeps any more.
+    /// Closes the descriptors. No thread may be waiting.
     func close() {
         for descriptor in [timer, clock, wake] where descriptor >= 0 { _ = Glibc.close(descriptor) }
     }

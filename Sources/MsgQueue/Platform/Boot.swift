@@ -1,9 +1,9 @@
 import Glibc
 
-/// The system's boot that CLOCK_BOOTTIME counts from.
+/// Identifies the boot from which CLOCK_BOOTTIME counts.
 enum Boot {
-    /// A name for it, from 1 to 2^63 - 1: the kernel's, with the time namespace, in which that clock may have begun elsewhere. Where the
-    /// kernel tells none, a random one, which holds for this process.
+    /// A hash, 1 to 2^63 - 1, of the kernel's boot id and of the time namespace, which may shift the clock. If the boot id cannot be read,
+    /// a random number, which does not equal that of any other boot.
     static var current: Int64 {
         var checksum = Checksum()
         let id = SystemBoot.id()
@@ -15,9 +15,9 @@ enum Boot {
     }
 }
 
-/// This run of the system.
+/// The current boot of the system.
 enum SystemBoot {
-    /// Its name; "" where that is not known, which counts as another one.
+    /// Returns the kernel's boot id; "" if it cannot be read, which counts as a different boot.
     static func id() -> String {
         guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return "" }
         defer { fclose(file) }

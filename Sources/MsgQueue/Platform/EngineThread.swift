@@ -1,11 +1,11 @@
 import CPlatform
 import Glibc
 
-/// A thread of the library: joinable, with every signal blocked, so that a host's handlers run on the host's threads.
+/// A thread of the library: joinable, with all signals blocked, so that the host's signal handlers run on the host's threads.
 final class EngineThread {
     private var handle: pthread_t
 
-    /// nil: the system has no thread to give.
+    /// nil: the system cannot create another thread.
     init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         var all = sigset_t()
@@ -32,7 +32,7 @@ final class EngineThread {
 
     func join() { pthread_join(handle, nil) }
 
-    /// For a thread that a host's callback keeps: nobody will wait for it.
+    /// Detaches the thread instead of joining it, because a callback of the host may never return.
     func detach() { pthread_detach(handle) }
 
     private final class Start: Sendable {

@@ -1,17 +1,17 @@
 import Glibc
 
-/// Keeps the locks that all queues share usable in a forked child: they are taken before a fork and given back after it, on both sides.
-/// (A queue's own lock needs none of that: in a child nobody takes it.)
+/// Keeps the mutexes that all queues share usable in a forked child: they are locked before a fork, and unlocked after it in the parent and
+/// in the child. (The mutex of a queue does not need this: a child never locks it.)
 package enum ForkGuard {
     nonisolated(unsafe) private static var locks: [Mutex] = []
     nonisolated(unsafe) private static var resets: [() -> Void] = []
-    /// Locks of a library below this one.
+    /// The mutexes of SQLite.
     nonisolated(unsafe) private static var innermost: (lock: () -> Void, unlock: () -> Void)?
     private static let isInstalled: Bool = {
         pthread_atfork({ ForkGuard.lockAll() }, { ForkGuard.unlockAll() }, { ForkGuard.resetAll() }) == 0
     }()
 
-    /// Before the lock is used for the first time, from one thread. `reset` runs in a forked child, with the lock held.
+    /// Registers a mutex, before its first use and from one thread. `reset` runs in a forked child, with the mutex locked.
     package static func protect(_ lock: Mutex, reset: (() -> Void)? = nil) {
         registry.withLock {
             locks.append(lock)
@@ -20,7 +20,7 @@ package enum ForkGuard {
         _ = isInstalled
     }
 
-    /// Locks of a library below this one, which are taken after all others.
+    /// Registers functions that lock and unlock the mutexes of SQLite, which are locked after all others.
     package static func protectInnermost(lock: @escaping () -> Void, unlock: @escaping () -> Void) {
         registry.withLock { innermost = (lock, unlock) }
         _ = isInstalled

@@ -2,12 +2,12 @@
 package struct LogLine: Sendable, Equatable {
     package let level: LogLevel
     package let text: String
-    /// Caused by the host's own log function, which therefore does not receive it.
+    /// Written inside the host's log function, which therefore does not receive it.
     var isFromSink = false
 }
 
-/// Log lines that wait for whoever takes them. Bounded: what comes while it is full is lost and counted, and a line in its place says how
-/// many were.
+/// A bounded buffer of log lines. Lines that are added while it is full are dropped and counted; a line in their place reports their
+/// number.
 struct LogBuffer {
     static let capacity = 256
 
@@ -21,13 +21,13 @@ struct LogBuffer {
             lost += 1
             return
         }
-        if lost > 0 { lines.append(Self.note(lost: lost)) }
+        if lost > 0 { lines.append(Self.lossLine(lost)) }
         lost = 0
         lines.append(line)
     }
 
-    /// The next line, which stays.
-    var first: LogLine? { lines.first ?? (lost > 0 ? Self.note(lost: lost) : nil) }
+    /// The next line, which stays in the buffer.
+    var first: LogLine? { lines.first ?? (lost > 0 ? Self.lossLine(lost) : nil) }
 
     mutating func popFirst() -> LogLine? {
         let line = first
@@ -35,7 +35,8 @@ struct LogBuffer {
         return line
     }
 
-    static func note(lost: Int) -> LogLine {
+    /// Returns the line that reports dropped lines.
+    static func lossLine(_ lost: Int) -> LogLine {
         LogLine(level: .warning, text: lost == 1 ? "1 log line was lost" : "\(lost) log lines were lost")
     }
 }

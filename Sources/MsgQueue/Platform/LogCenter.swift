@@ -1,52 +1,52 @@
 import CPlatform
 import Glibc
 
-/// The log of the whole process: lines wait in a buffer until they reach the host's function, a host that reads them itself, or standard
-/// error. The first and the last are served by a thread of this library that holds no lock of a queue; it is started by a line and ends
-/// when there are no more.
+/// The log of the process. Lines are buffered, and then passed to the host's function, read by the host, or written to standard error. A
+/// thread of the library, which holds no lock of a queue, calls the function or writes; it starts with a line and ends when the buffer is
+/// empty.
 final class LogCenter: @unchecked Sendable {
     static let shared: LogCenter = {
         let center = LogCenter()
         ForkGuard.protect(center.lock) { center.forked() }
-        // Run by exit and quick_exit, with all other threads still there.
+        // Runs in exit and quick_exit, while all other threads still exist.
         atexit { LogCenter.shared.exiting() }
         at_quick_exit { LogCenter.shared.exiting() }
         return center
     }()
 
-    /// How long an exiting process waits for lines to be written, in all: milliseconds.
-    private static let exitPatience: Int64 = 200
+    /// The total time that an exiting process waits for log lines to be written, in milliseconds.
+    private static let exitTimeout: Int64 = 200
 
-    /// Whether standard error is written to.
+    /// Whether lines may be written to standard error.
     private let isDefaultOn = getenv("MSGQUEUE_LOG").map { String(cString: $0) != "off" } ?? true
     private let lock = Mutex()
 
-    // Under the lock, which is never held while anybody else's code runs or anything is written:
+    // Protected by the lock, which is never held during a call of the host's function or a write:
     private var buffer = LogBuffer()
     private var sink: Registration<LogFunction>?
-    /// The host reads lines itself.
+    /// The host reads the lines itself.
     private var isRead = false
-    /// Counts changes of where lines go. A thread of an earlier one takes no further line; it may be stuck in the host's function.
+    /// The number of changes of the destination. A thread of an earlier generation takes no more lines; it may hang in the host's function.
     private var generation = 0
     private var isRunning = false
-    /// Lines that standard error did not take, and whether it took a part of the last one.
+    /// The number of lines that could not be written to standard error, and whether the last one was written in part.
     private var unwritten = 0
     private var isCut = false
-    /// Readable while there is a line for a host that reads.
+    /// An eventfd, readable while there is a line for a host that reads.
     private var descriptor: Int32 = -1
     private var isSignalled = false
-    /// Until when an exiting process waits (monotonic).
+    /// The monotonic time until which an exiting process waits.
     private var exitDeadline: Int64?
     private let idle = Condition()
 
-    // MARK: Lines in
+    // MARK: Adding lines
 
     func post(_ level: LogLevel, _ text: String) {
         let line = LogLine(level: level, text: LogText.line(text), isFromSink: ThreadContext.current.isInLogSink)
         lock.withLock {
             guard isRead || isForSink(line) || isForStandardError(line) else { return }
             buffer.append(line)
-            hand()
+            notifyReader()
         }
     }
 
@@ -54,24 +54,24 @@ final class LogCenter: @unchecked Sendable {
 
     private func isForStandardError(_ line: LogLine) -> Bool { isDefaultOn && (line.level == .error || line.level == .warning) }
 
-    /// Lets whoever takes lines know of them.
-    private func hand() {
+    /// Signals a host that reads lines, or starts the thread.
+    private func notifyReader() {
         signal()
         guard !isRead, !isRunning, !buffer.isEmpty else { return }
         let mine = generation
-        // Without a thread the lines wait for the next one, which tries again.
+        // If no thread can be created, the next line tries again.
         guard let thread = EngineThread("msgq-log", { [self] in run(mine) }) else { return }
         thread.detach()
         isRunning = true
     }
 
-    // MARK: Lines out
+    // MARK: Delivering lines
 
     private func run(_ mine: Int) {
         lock.lock()
         while generation == mine, let line = buffer.popFirst() {
             var called = line.isFromSink ? nil : sink
-            if called != nil { tell(&called, line) } else if isForStandardError(line) { write(line) }
+            if called != nil { callSink(&called, line) } else if isForStandardError(line) { write(line) }
         }
         if generation == mine {
             isRunning = false
@@ -80,9 +80,9 @@ final class LogCenter: @unchecked Sendable {
         lock.unlock()
     }
 
-    /// With the lock given up meanwhile. This may be the last reference: what the function holds may log when it goes, so that happens
-    /// without the lock, too.
-    private func tell(_ called: inout Registration<LogFunction>?, _ line: LogLine) {
+    /// Calls the host's function, with the lock released meanwhile. `called` may be the last reference to it. What it captures may log when
+    /// it is deallocated, so that also happens without the lock.
+    private func callSink(_ called: inout Registration<LogFunction>?, _ line: LogLine) {
         called?.enter()
         lock.unlock()
         let context = ThreadContext.current
@@ -97,12 +97,12 @@ final class LogCenter: @unchecked Sendable {
         lock.lock()
     }
 
-    /// With the lock given up meanwhile.
+    /// Writes a line to standard error, with the lock released meanwhile.
     private func write(_ line: LogLine) {
         let missed = unwritten
         unwritten = 0
         var text = isCut ? "\n" : ""
-        if missed > 0 { text += Self.formatted(LogBuffer.note(lost: missed)) }
+        if missed > 0 { text += Self.formatted(LogBuffer.lossLine(missed)) }
         text += Self.formatted(line)
         let bytes = Array(text.utf8)
         lock.unlock()
@@ -116,33 +116,33 @@ final class LogCenter: @unchecked Sendable {
         "msgqueue: \(line.level == .error ? "error" : "warning"): \(line.text)\n"
     }
 
-    // MARK: Where lines go
+    // MARK: The destination
 
     func setSink(_ new: Registration<LogFunction>?) {
         let (old, release) = lock.withLock {
             let old = sink
             sink = new
             isRead = false
-            redirected()
-            hand()
+            destinationChanged()
+            notifyReader()
             return (old, old?.retire())
         }
-        // As in `tell`, the old one goes without the lock.
+        // As in `callSink`, the old registration is released without the lock.
         withExtendedLifetime(old) { release?() }
     }
 
-    private func redirected() {
+    private func destinationChanged() {
         generation += 1
         isRunning = false
         idle.broadcast()
     }
 
-    /// False: a function of the host's is set, and receives the lines.
+    /// Makes the host the reader of the lines. Returns false when a log function is set, which receives them.
     private func beginReading() -> Bool {
         guard sink == nil else { return false }
         if !isRead {
             isRead = true
-            redirected()
+            destinationChanged()
         }
         return true
     }
@@ -167,7 +167,7 @@ final class LogCenter: @unchecked Sendable {
         }
     }
 
-    /// Makes the descriptor readable or not.
+    /// Makes the descriptor readable if there are lines to read, and unreadable if not.
     private func signal() {
         let isDue = isRead && !buffer.isEmpty
         guard descriptor >= 0, isDue != isSignalled else { return }
@@ -176,15 +176,15 @@ final class LogCenter: @unchecked Sendable {
         _ = isDue ? Glibc.write(descriptor, &one, 8) : read(descriptor, &one, 8)
     }
 
-    // MARK: The end of the process, and its children
+    // MARK: Exit and fork
 
     private func exiting() {
-        lock.withLock { exitDeadline = Ports.system.mono().addingClamped(Self.exitPatience) }
+        lock.withLock { exitDeadline = Ports.system.mono().addingClamped(Self.exitTimeout) }
         flushWhileExiting()
     }
 
     func flushWhileExiting() {
-        // The host's function that exits, or closes a queue, is waited for by nobody.
+        // The host's log function itself calls exit or closes a queue: waiting for it would deadlock.
         guard !ThreadContext.current.isInLogSink else { return }
         lock.withLock {
             guard let exitDeadline else { return }
@@ -192,7 +192,7 @@ final class LogCenter: @unchecked Sendable {
         }
     }
 
-    /// In a forked child, right after the fork, with the lock held: the parent's lines are the parent's, and its threads are not here.
+    /// Runs in a forked child, directly after the fork, with the lock held: the parent writes its lines, and its threads do not exist here.
     private func forked() {
         buffer = LogBuffer()
         sink = sink?.copy()

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A pthread mutex. (The thread sanitizer cannot see the standard library's.)
+/// A pthread mutex. (The thread sanitizer does not support the mutex of the standard library.)
 package final class Mutex: @unchecked Sendable {
     fileprivate let handle: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -15,7 +15,7 @@ package final class Mutex: @unchecked Sendable {
         handle.deallocate()
     }
 
-    /// In a forked child, where nobody else is left: as if it were new.
+    /// Initialises the mutex again, in a forked child, which has one thread.
     func reset() { pthread_mutex_init(handle, nil) }
 
     package func lock() { pthread_mutex_lock(handle) }
@@ -28,7 +28,7 @@ package final class Mutex: @unchecked Sendable {
     }
 }
 
-/// A condition variable. It waits by CLOCK_MONOTONIC, the only clock for it that nobody sets.
+/// A condition variable. It uses CLOCK_MONOTONIC, the only supported clock that cannot be set.
 package final class Condition: @unchecked Sendable {
     private let handle: UnsafeMutablePointer<pthread_cond_t>
 
@@ -37,7 +37,7 @@ package final class Condition: @unchecked Sendable {
         reset()
     }
 
-    /// As if it were new: in a forked child, whose parent's threads may have been waiting.
+    /// Initialises the condition again, in a forked child: threads of the parent may have been waiting.
     func reset() {
         handle.initialize(to: pthread_cond_t())
         var attributes = pthread_condattr_t()
@@ -57,7 +57,7 @@ package final class Condition: @unchecked Sendable {
 
     package func wait(_ mutex: Mutex) { pthread_cond_wait(handle, mutex.handle) }
 
-    /// Waits at most until `deadline` (by `Ports.mono`, milliseconds; nil: without end). False when it has passed.
+    /// Waits until it is signalled, or until `deadline` (milliseconds of `Ports.mono`; nil: no limit). Returns false at the deadline.
     @discardableResult
     package func wait(_ mutex: Mutex, until deadline: Int64?) -> Bool {
         guard let deadline, deadline < Int64.max / 2 else {
@@ -65,8 +65,8 @@ package final class Condition: @unchecked Sendable {
             return true
         }
         let left = max(deadline.subtractingClamped(Ports.milliseconds(CLOCK_BOOTTIME)), 0)
-        // One more, because what is below a millisecond is cut off on both clocks. And what a sleep of the machine adds is found by whoever
-        // looks at the clock afterwards.
+        // One millisecond more, because both clocks are rounded down. A system suspend can delay the end of the wait; the caller reads the
+        // clock again.
         let end = Ports.milliseconds(CLOCK_MONOTONIC).addingClamped(left > 0 ? left.addingClamped(1) : 0)
         guard end < Int64.max / 2 else {
             wait(mutex)
@@ -76,7 +76,7 @@ package final class Condition: @unchecked Sendable {
         return pthread_cond_timedwait(handle, mutex.handle, &time) != ETIMEDOUT
     }
 
-    /// Waits so many nanoseconds at most. False when they have passed.
+    /// Waits until it is signalled, or for this time. Returns false when the time has passed.
     func wait(_ mutex: Mutex, nanoseconds: UInt64) -> Bool {
         let (sum, overflow) = Ports.nanoseconds().addingReportingOverflow(nanoseconds)
         let deadline = overflow ? UInt64.max : sum
@@ -85,7 +85,7 @@ package final class Condition: @unchecked Sendable {
     }
 }
 
-/// A semaphore that begins at zero. It may be let go as soon as the last `wait` has returned.
+/// A semaphore with the initial value zero. It may be destroyed as soon as the last `wait` has returned.
 final class Semaphore: @unchecked Sendable {
     private let handle: UnsafeMutablePointer<sem_t>
 
@@ -104,7 +104,7 @@ final class Semaphore: @unchecked Sendable {
 
     /// Waits for a `post`.
     func wait() {
-        // A signal handler may interrupt it.
+        // A signal handler may interrupt the call.
         while sem_wait(handle) != 0, errno == EINTR {}
     }
 }

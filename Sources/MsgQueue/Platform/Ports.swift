@@ -1,15 +1,15 @@
 import Glibc
 
-/// What the engine asks the world for; a test can answer instead.
+/// Injectable clocks and randomness.
 package struct Ports: Sendable {
     /// Milliseconds since 1970.
     package var wall: @Sendable () -> Int64
-    /// Milliseconds since the boot, also while the machine slept; nobody sets them. The engine's threads wait by the system's clock of this
-    /// kind.
+    /// Milliseconds since boot, including the time in system suspend. This clock cannot be set. The engine's threads wait by the system's
+    /// clock of this kind.
     package var mono: @Sendable () -> Int64
-    /// How many of them the machine slept.
+    /// The part of `mono` in system suspend, in milliseconds.
     package var asleep: @Sendable () -> Int64
-    /// Names the boot that `mono` counts from; not 0.
+    /// A hash that identifies the boot from which `mono` counts; not 0.
     package var boot: @Sendable () -> Int64
     package var random: @Sendable () -> UInt64
 
@@ -35,7 +35,7 @@ package struct Ports: Sendable {
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// Of the clock that stands still while the machine sleeps, for measuring short times.
+    /// Nanoseconds of the clock that stops in system suspend, to measure short times.
     static func nanoseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -44,6 +44,6 @@ package struct Ports: Sendable {
 
     var moment: Moment { Moment(wall: wall(), mono: mono()) }
 
-    /// In 0..<1.
+    /// A random number in 0..<1.
     var fraction: Double { Double(random() >> 11) / Double(1 << 53) }
 }

@@ -1,7 +1,7 @@
 import CPlatform
 import Glibc
 
-/// The functions of the operating system that the store needs.
+/// System calls for files.
 enum Posix {
     static func lastError() -> String { describe(errno) }
 
@@ -13,16 +13,16 @@ enum Posix {
         }
     }
 
-    /// No room on the disk, in the quota, or up to the limit of a file's size.
+    /// Whether the code means that the disk or the quota is full, or that the file size limit was reached.
     static func isFull(_ code: Int32) -> Bool { code == ENOSPC || code == EDQUOT || code == EFBIG }
 
-    /// An error of a system call as the caller is told of it.
+    /// Returns the library's error for an error of a system call.
     static func error(_ code: Int32, _ what: String) -> QueueError {
         let isForbidden = [EACCES, EPERM, EROFS, ENOTDIR].contains(code)
         return QueueError(isForbidden ? .permission : .storage, "\(what): \(describe(code))", isFull: isFull(code))
     }
 
-    /// What lies under a path, symbolic links not followed; nil: nothing.
+    /// Returns the status of a file, without following symbolic links; nil: it does not exist.
     static func status(_ path: String) throws(QueueError) -> stat? {
         var status = stat()
         guard lstat(path, &status) == 0 else {
@@ -40,8 +40,8 @@ enum Posix {
 
     // MARK: Descriptors
 
-    /// A descriptor above those of standard input, output and error, which a host may have closed: what it then prints must not go into a
-    /// file of the store.
+    /// Moves a descriptor above those of standard input, output and error. A host may have closed these, and what it then prints must not
+    /// be written to a file of the store.
     static func aboveStandard(_ descriptor: Int32) -> Int32 {
         guard (0...2).contains(descriptor) else { return descriptor }
         let moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
@@ -57,7 +57,7 @@ enum Posix {
         return descriptor
     }
 
-    /// Makes a new empty file that only its owner can read.
+    /// Creates a new empty file that only its owner can read and write.
     static func makeFile(_ path: String) throws(QueueError) -> Int32 {
         let descriptor = aboveStandard(Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600))
         guard descriptor >= 0 else { throw error(errno, path) }
@@ -74,7 +74,7 @@ enum Posix {
         return bytes
     }
 
-    /// Fills the buffer as far as the file goes; how many bytes there were.
+    /// Reads until the buffer is full or the file ends. Returns the number of bytes.
     static func read(
         _ descriptor: Int32, at offset: Int64, into buffer: UnsafeMutableRawBufferPointer, _ path: String
     ) throws(QueueError) -> Int {
@@ -83,7 +83,7 @@ enum Posix {
             let count = pread(descriptor, base + done, buffer.count - done, off_t(offset) + done)
             if count < 0 {
                 if errno == EINTR { continue }
-                throw error(errno, "read of \(path)")
+                throw error(errno, "reading \(path)")
             }
             if count == 0 { break }
             done += count
@@ -96,7 +96,7 @@ enum Posix {
         while done < bytes.count, let base = bytes.baseAddress {
             let count = pwrite(descriptor, base + done, bytes.count - done, off_t(offset) + done)
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw error(count == 0 ? ENOSPC : errno, "write of \(path)") }
+            guard count > 0 else { throw error(count == 0 ? ENOSPC : errno, "writing \(path)") }
             done += count
         }
     }
@@ -108,20 +108,20 @@ enum Posix {
         try result.get()
     }
 
-    /// Makes what was written durable. A flush that failed is never repeated: the kernel may have dropped the pages.
+    /// Flushes a file. A failed flush is never repeated: the kernel may have dropped the pages.
     static func sync(_ descriptor: Int32, _ path: String) throws(QueueError) {
         while fdatasync(descriptor) != 0 {
-            guard errno == EINTR else { throw QueueError(.storage, "flush of \(path): \(lastError())") }
+            guard errno == EINTR else { throw QueueError(.storage, "flushing \(path): \(lastError())") }
         }
     }
 
-    /// Makes the names in a directory durable. SQLite ignores it when this fails; a store must not.
+    /// Makes the names in the directory of a file durable. SQLite ignores errors of this; a store must not.
     static func syncDirectory(of path: String) throws(QueueError) {
         let directory = directory(of: path)
         let descriptor = Glibc.open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw error(errno, directory) }
         defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw QueueError(.storage, "flush of \(directory): \(lastError())") }
+        guard fsync(descriptor) == 0 else { throw QueueError(.storage, "flushing \(directory): \(lastError())") }
     }
 
     static func directory(of path: String) -> String {
@@ -131,13 +131,13 @@ enum Posix {
 
     // MARK: New files
 
-    private static let mark = ".msgq-new-"
+    private static let temporaryMark = ".msgq-new-"
 
-    /// Beside `path`, for a file that is built before it gets that name.
-    static func temporaryName(for path: String) -> String { "\(path)\(mark)\(getpid())-\(UInt32.random(in: 0...UInt32.max))" }
+    /// Returns a name beside `path`, for a file that is written before it is renamed to `path`.
+    static func temporaryName(for path: String) -> String { "\(path)\(temporaryMark)\(getpid())-\(UInt32.random(in: 0...UInt32.max))" }
 
-    /// Gives a file another name unless that is taken; false when it is. File systems that cannot rename without replacing (NFS, some
-    /// of FUSE) can link.
+    /// Renames a file unless the new name exists; returns false when it does. Uses a hard link on file systems that cannot rename without
+    /// replacing (NFS, some of FUSE).
     static func renameExclusively(_ old: String, _ new: String) throws(QueueError) -> Bool {
         if platform_rename_exclusively(old, new) == 0 { return true }
         if errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP {
@@ -146,7 +146,7 @@ enum Posix {
                 return true
             }
             if errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS {
-                // Neither: the name is taken by an empty file first, which is then replaced.
+                // Neither is supported: create an empty file with the name, and then replace it.
                 let descriptor = Glibc.open(new, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
                 if descriptor >= 0 {
                     close(descriptor)
@@ -159,17 +159,17 @@ enum Posix {
         return false
     }
 
-    /// Removes unfinished files beside `path` that a process left when it ended: those on which nobody holds a lock.
+    /// Removes temporary files beside `path` of processes that have ended. Their files are not locked.
     static func removeUnfinished(of path: String) {
         let directory = directory(of: path)
         guard let start = MemoryLayout<dirent>.offset(of: \.d_name), let entries = opendir(directory) else { return }
         defer { closedir(entries) }
-        let prefix = "\(path.split(separator: "/").last ?? "")\(mark)"
+        let prefix = "\(path.split(separator: "/").last ?? "")\(temporaryMark)"
         var found: [String] = []
         while let entry = readdir(entries) {
-            // Read where it lies: the entry ends behind its name, not where the struct does.
+            // Read in place: the entry ends after its name and may be shorter than the struct.
             let name = String(cString: (UnsafeRawPointer(entry) + start).assumingMemoryBound(to: CChar.self))
-            // Nothing but what `temporaryName` makes, of a process that is gone.
+            // Only names made by `temporaryName` in a process that no longer exists.
             guard name.hasPrefix(prefix) else { continue }
             let parts = name.dropFirst(prefix.count).split(separator: "-", omittingEmptySubsequences: false)
             guard parts.count == 2, let process = pid_t(parts[0]), process > 0, UInt32(parts[1]) != nil, kill(process, 0) != 0,
@@ -181,7 +181,7 @@ enum Posix {
             let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
             guard descriptor >= 0 else { continue }
             var status = stat()
-            // One that was made just now may not be locked yet.
+            // A file that was just created may not be locked yet.
             if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1,
                 time(nil) - status.st_mtim.tv_sec > 1, flock(descriptor, LOCK_EX | LOCK_NB) == 0
             {
@@ -192,7 +192,7 @@ enum Posix {
     }
 }
 
-/// A file that is built beside its place and takes its name when it is whole and durable.
+/// A new file that is written under a temporary name, and renamed when it is complete and durable.
 final class NewFile {
     let path: String
     let temporary: String
@@ -204,7 +204,7 @@ final class NewFile {
         Posix.removeUnfinished(of: path)
         temporary = Posix.temporaryName(for: path)
         descriptor = try Posix.makeFile(temporary)
-        // Others take it for what a killed process left, unless it is locked.
+        // Without the lock another process could remove it as a leftover of a killed process.
         _ = flock(descriptor, LOCK_EX | LOCK_NB)
     }
 
@@ -213,14 +213,14 @@ final class NewFile {
         close(descriptor)
     }
 
-    /// Removes what there is of it, unless it has its name.
+    /// Removes the temporary file, unless it was renamed.
     func abandon() {
         guard !isDone else { return }
         isDone = true
         unlink(temporary)
     }
 
-    /// Gives it its name. `replacing`: in the place of what has it now; otherwise false when the name is taken.
+    /// Flushes and renames the file. `replacing`: replaces an existing file; otherwise returns false when the name exists.
     func finish(replacing: Bool) throws(QueueError) -> Bool {
         try Posix.sync(descriptor, temporary)
         if replacing {
@@ -234,7 +234,7 @@ final class NewFile {
     }
 }
 
-/// One file, whatever it is called.
+/// Identifies a file independently of its name.
 struct FileIdentity: Hashable {
     let device: UInt
     let inode: UInt

@@ -1,8 +1,8 @@
-/// A host's function with its context, released exactly once: when it was replaced or the queue is closed, and its last call has
-/// returned. The counting is done under the engine's lock; the release runs outside it.
+/// A host's function and its context. The context is released exactly once: after the function was replaced or the queue was closed, and
+/// its last call has returned. Calls are counted under the engine's lock; the release function runs outside it.
 package final class Registration<Function>: @unchecked Sendable {
     package let function: Function
-    /// Whether its last call kept the thread until the answer was there.
+    /// Whether the last call blocked its thread until the outcome was known.
     var blocks = false
     private let release: (@Sendable () -> Void)?
     private var running = 0
@@ -14,18 +14,18 @@ package final class Registration<Function>: @unchecked Sendable {
         self.release = release
     }
 
-    /// In a forked child: the same function without the calls that are under way in the parent.
+    /// Returns a copy for a forked child, without the calls that are running in the parent.
     func copy() -> Registration { Registration(function, release: release) }
 
     func enter() { running += 1 }
 
-    /// The release, when it is due now.
+    /// Ends a call. Returns the release function if it is due now.
     func leave() -> (@Sendable () -> Void)? {
         running -= 1
         return due()
     }
 
-    /// The release, when it is due now.
+    /// Marks the function as replaced. Returns the release function if it is due now.
     func retire() -> (@Sendable () -> Void)? {
         isRetired = true
         return due()

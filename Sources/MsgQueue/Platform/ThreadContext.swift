@@ -1,12 +1,12 @@
 import Glibc
 
-/// What belongs to a thread: in whose callbacks it is right now, and what its last failed call said.
+/// The state of a thread: the owners of the callbacks that it is running, and the detail of its last error.
 package final class ThreadContext {
-    /// The owners whose callbacks this thread is in, innermost last.
+    /// The owners of the callbacks that this thread is running, innermost last.
     private var callbacks: [ObjectIdentifier] = []
-    /// For `msgq_error_detail`; a C string that stays where it is until the next failure.
+    /// The C string for `msgq_error_detail`, valid until the next error of this thread.
     package var detail: UnsafeMutablePointer<CChar>?
-    /// This thread is inside the host's log function.
+    /// The thread is running the host's log function.
     var isInLogSink = false
 
     deinit { free(detail) }
@@ -17,12 +17,12 @@ package final class ThreadContext {
             guard let context else { return }
             Unmanaged<ThreadContext>.fromOpaque(context).release()
         }
-        precondition(code == 0, "no thread-specific key left")
+        precondition(code == 0, "pthread_key_create failed")
         return key
     }()
 
-    /// Makes the key, before there are threads that could want it at one time. (Swift's runtime locks what is made at first use by the
-    /// number of the thread, which it keeps: in a forked child that is the parent's, and a second thread would wait for ever.)
+    /// Creates the key before several threads can use it. (The Swift runtime protects lazy initialisation with a lock that stores the id of
+    /// the thread. In a forked child the stored id is the parent's, and a second thread would deadlock.)
     static func prepare() { _ = current }
 
     package static var current: ThreadContext {

@@ -1,5 +1,5 @@
-/// What a `Row` consists of. Every statement that reads or writes whole rows is made from this list. (The column `indexed` is not in
-/// it: only the fold uses it.)
+/// The columns of a `Row`. Every statement that reads or writes whole rows is made from this list. (It omits the column `indexed`, which
+/// only the fold uses.)
 enum MessageColumn: Int, Columns {
     case seq, status, id, named, conversation, sender, createdAt, editedAt, metadata, notBefore, expiresAt, unmeteredOnly
     case attempts, retriesUsed, dueAt, dueDelay, dueBoot, dueUptime, lastAttemptAt, sentAt, sentDuration, sentCode, deliveredAt, readAt
@@ -7,13 +7,13 @@ enum MessageColumn: Int, Columns {
 
     static let names = columnNames()
 
-    /// What attempts, receipts and people change, besides the status and its checksum; 0 in a new message.
+    /// The columns that attempts, receipts and user actions change, besides the status and its checksum; 0 in a new message.
     static let progress: [MessageColumn] = [
         .attempts, .retriesUsed, .dueAt, .dueDelay, .dueBoot, .dueUptime, .lastAttemptAt, .sentAt, .sentDuration, .sentCode, .deliveredAt,
         .readAt, .flags,
     ]
 
-    /// What an edit changes.
+    /// The columns that an edit changes.
     static let edited: [MessageColumn] = [.editedAt, .contentHash, .bodySize, .body]
 
     static let addedInLayout2: [MessageColumn: String] = [
@@ -21,28 +21,28 @@ enum MessageColumn: Int, Columns {
     ]
 }
 
-/// What the scheduler knows of a queued message.
+/// The columns of a `Head`: what the scheduler needs of a queued message.
 enum HeadColumn: Int, Columns {
     case seq, conversation, dueAt, dueDelay, dueBoot, dueUptime, flags, notBefore, expiresAt, unmeteredOnly
 
     static let names = columnNames()
 }
 
-/// What must be known of a message to remove it.
+/// The columns needed to remove a message.
 enum OutlineColumn: Int, Columns {
     case seq, status, id, conversation, sender, bodySize
 
     static let names = columnNames()
 }
 
-/// A line of the ledger.
+/// The columns of `attempt`.
 enum AttemptColumn: Int, Columns {
     case seq, number, startedAt, duration, outcome, kind, code, arrival, text
 
     static let names = columnNames()
 }
 
-/// A row of `conversation`.
+/// The columns of `conversation`.
 enum ConversationColumn: Int, Columns {
     case name, queued, sent, delivered, read, failed, received, unread, unsentBytes, lastSeq, proof
 

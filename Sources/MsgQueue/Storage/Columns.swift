@@ -1,16 +1,16 @@
-/// A list of columns that a statement reads or binds. A case is named as its column, `createdAt` for `created_at`; its number is the
-/// column's position among the results, and its parameter has the next number. So the list alone decides the order.
+/// A list of columns that a statement reads or binds. A case is named after its column, `createdAt` for `created_at`. Its raw value is the
+/// index of the result column; the number of its parameter is one more. So the list alone determines the order.
 protocol Columns: CaseIterable, Hashable, CodingKey, RawRepresentable<Int> {
-    /// In the order of the cases; made once, by `columnNames()`.
+    /// The column names in the order of the cases. Computed once, by `columnNames()`.
     static var names: [String] { get }
-    /// The columns that layout 2 added, with what stands for them in layout 1.
+    /// The columns added in layout 2, each with the expression that replaces it when a store of layout 1 is read.
     static var addedInLayout2: [Self: String] { get }
 }
 
 extension Columns {
     static var addedInLayout2: [Self: String] { [:] }
 
-    /// The columns as a store of that layout can be asked for them.
+    /// Returns the select list for a store of the given layout.
     static func list(ofLayout layout: Int64) -> String {
         let columns = zip(allCases, names).map { column, name in layout < 2 ? addedInLayout2[column] ?? name : name }
         return columns.joined(separator: ", ")
@@ -33,7 +33,7 @@ extension Columns {
     var parameter: Int32 { position + 1 }
 }
 
-/// A statement as one list of columns sees it.
+/// Access to a statement by the columns of one list.
 struct Fields<Column: Columns> {
     let statement: Statement
 
@@ -54,7 +54,7 @@ struct Fields<Column: Columns> {
     func bind(_ column: Column, _ value: Bool) { statement.bind(column.parameter, value) }
     func bind(_ column: Column, _ value: String?) throws(QueueError) { try statement.bind(column.parameter, value) }
 
-    /// The bytes must stay where they are until the statement has run.
+    /// Binds without copying: `bytes` must stay valid until the statement has run.
     func bind(_ column: Column, borrowing bytes: UnsafeRawBufferPointer?) throws(QueueError) {
         try statement.bind(column.parameter, borrowing: bytes)
     }

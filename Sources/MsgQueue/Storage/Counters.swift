@@ -1,17 +1,17 @@
-/// How many messages there are, kept with every change instead of counted.
+/// The numbers of messages by status, updated with every change instead of computed by a query.
 ///
-/// `sending` is not known here: on disk such a message counts as queued, and the engine, which knows what is under way, moves it over.
+/// A message that is being sent counts as queued here, as on disk. The engine, which knows the attempts in flight, adjusts the numbers.
 struct Counters {
     private(set) var totals = Counts()
-    /// Of the rows that are not folded yet, by conversation; those of the others are in the table `conversation`.
+    /// The counts of unfolded rows, by conversation. The table `conversation` has the counts of folded rows.
     private(set) var unfolded: [Name: Counts] = [:]
-    /// What this transaction changed, in order.
+    /// The changes of the current transaction, in order.
     private var journal: [Change] = []
-    /// The counts before the transaction's first fold, and how many changes had been made by then.
+    /// `unfolded` before the first fold of the current transaction, and the number of changes before that fold.
     private var beforeFold: (unfolded: [Name: Counts], changes: Int)?
 
     private struct Change {
-        /// nil: a folded row, which only the totals know here.
+        /// nil: the row is folded, and only `totals` changes.
         let conversation: Name?
         let delta: Counts
     }
@@ -21,7 +21,7 @@ struct Counters {
         self.unfolded = unfolded
     }
 
-    /// Counts a change; `unfolded`: the row is not in the table's counts.
+    /// Applies a change. `unfolded`: the row is not folded, so the table `conversation` does not count it.
     mutating func add(_ delta: Counts, _ conversation: Name, unfolded isUnfolded: Bool) {
         let change = Change(conversation: isUnfolded ? conversation : nil, delta: delta)
         apply(change.delta, change.conversation)
@@ -33,8 +33,8 @@ struct Counters {
         if let conversation { unfolded[conversation, default: Counts()] += delta }
     }
 
-    /// The fold moved everything into the table.
-    mutating func folded() {
+    /// Clears `unfolded` after a fold has added it to the table `conversation`.
+    mutating func clearUnfolded() {
         if beforeFold == nil { beforeFold = (unfolded, journal.count) }
         unfolded = [:]
     }
@@ -46,7 +46,7 @@ struct Counters {
 
     mutating func rollback() {
         if let (counts, changes) = beforeFold {
-            // Later changes are undone in the totals; by conversation, the counts as of the fold take their place.
+            // Changes after the fold are undone in `totals`; `unfolded` becomes what it was before the fold.
             for change in journal[changes...].reversed() { apply(change.delta.negated, change.conversation) }
             unfolded = counts
             journal.removeSubrange(changes...)

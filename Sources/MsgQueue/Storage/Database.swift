@@ -2,46 +2,46 @@ import CPlatform
 import CSQLite
 import Glibc
 
-/// The one connection to a store: with every protection on, used under one lock, flushing the log itself.
+/// The only connection to a store. All protections of SQLite are enabled. Used under one lock.
 ///
-/// SQLite runs at `synchronous=NORMAL`, where a commit writes the log but does not flush it; `commit(durable: true)` then flushes the log
-/// itself, which is what `FULL` does, but only for the commits that promise it. (The pragma cannot change inside a transaction.)
+/// SQLite runs with `synchronous=NORMAL`: a commit writes the log but does not flush it. `commit(durable: true)` then flushes the log, as
+/// SQLite does with `FULL`, but only for the commits that must be durable. (The pragma cannot be changed inside a transaction.)
 final class Database {
     let handle: OpaquePointer
     let path: String
     private var statements: [CallSite: Statement] = [:]
     private(set) var isInTransaction = false
-    /// A flush failed: what the disk holds is not known, and nothing is written through this connection any more.
+    /// A flush failed. The content of the disk is unknown, and this connection writes nothing more.
     private(set) var isPoisoned = false
-    /// nil: a view, whose changes stay in memory.
+    /// nil: a view, whose changes stay in memory, or a file under construction.
     private let lock: StoreLock?
     private let view: StoreView?
     private var watch: FileWatch
-    private var room = DiskRoom()
-    /// Frames in the log after the last commit; written by SQLite's hook.
-    /// Allocated after the last throw that would leave this object half made: `deinit` does not run then.
+    private var reserve = DiskReserve()
+    /// The number of frames in the log after the last commit; written by the WAL hook. Allocated only when the connection is open:
+    /// `deinit` does not run when an initialiser throws earlier.
     private let hookFrames: UnsafeMutablePointer<Int32>
-    /// Frames in the log that are durable.
+    /// The number of durable frames in the log.
     private var flushedFrames: Int32 = 0
-    /// Flushes of the log that succeeded.
+    /// The number of successful flushes of the log.
     private(set) var flushes = 0
-    /// Everything in the log is in the database: the next commit begins a new log.
+    /// The whole log is checkpointed: the next commit starts a new log.
     private(set) var isLogFresh = true
     private var logDescriptor: Int32 = -1
     private(set) var logSalts: UInt64 = 0
 
-    /// Beyond so many pages the log is copied into the database.
+    /// The number of frames at which the log is checkpointed.
     private static let checkpointFrames: Int32 = 4000
-    /// A log that grew beyond so many pages is cut off once it was copied.
+    /// A log with more frames than this is truncated after its checkpoint.
     private static let longLog: Int32 = 6_000
 
-    /// The store itself. Nothing is written by opening it.
+    /// Opens the store itself. Opening writes nothing.
     init(lock: StoreLock, lengthLimit: Int64) throws(QueueError) {
         path = lock.path
         self.lock = lock
         view = nil
         watch = FileWatch(path: lock.path, descriptor: lock.descriptor)
-        // Its locks are ours (StoreLock), so this connection takes none.
+        // `StoreLock` holds the locks on the file, so this connection takes none.
         handle = try Self.connect(lock.path, "unix-none")
         hookFrames = .allocate(capacity: 1)
         hookFrames.initialize(to: 0)
@@ -67,7 +67,7 @@ final class Database {
         }
     }
 
-    /// What a view shows.
+    /// Opens the database that a view presents.
     init(view: StoreView, lengthLimit: Int64) throws(QueueError) {
         path = view.path
         lock = nil
@@ -90,7 +90,7 @@ final class Database {
         }
     }
 
-    /// A file that nobody else knows yet: without locks, without a log, and without a flush, for which its builder cares.
+    /// Opens a file under construction, which nothing else uses yet: without locks, log or flush. The caller flushes it.
     init(building file: String, lengthLimit: Int64) throws(QueueError) {
         path = file
         lock = nil
@@ -123,7 +123,7 @@ final class Database {
         return opened
     }
 
-    /// Nothing in the file is trusted, nothing but this process writes it, and closing the connection neither flushes nor copies the log.
+    /// Configures the connection: the content of the file is untrusted, only this process writes it, and closing does not checkpoint.
     private func harden(_ lengthLimit: Int64) throws(QueueError) {
         for (option, value) in [
             (SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1),
@@ -137,7 +137,7 @@ final class Database {
         sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0)
         sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, Int32(clamping: lengthLimit))
         sqlite3_busy_timeout(handle, 0)
-        // Exclusive before the first access: the log's index is then in memory, not in a file that others could truncate.
+        // Before the first access, so that the WAL index is in memory, not in a file that another process could truncate.
         try pragma("locking_mode=EXCLUSIVE", answers: "exclusive")
         try set(["mmap_size=0", "temp_store=MEMORY", "secure_delete=ON", "cell_size_check=ON", "cache_size=-4096", "foreign_keys=OFF"])
     }
@@ -146,7 +146,7 @@ final class Database {
         for setting in settings { try execute("PRAGMA \(setting)") }
     }
 
-    /// A pragma that must answer so. It is stepped to its end: it may answer a row and fail only then.
+    /// Runs a pragma and checks its result. The statement is stepped to its end: it can return a row and fail after that.
     private func pragma(_ setting: String, answers expected: String) throws(QueueError) {
         let statement = try Statement("PRAGMA \(setting)", self)
         defer { statement.finalize() }
@@ -156,7 +156,7 @@ final class Database {
             return true
         }
         guard answer == expected else {
-            throw QueueError(.storage, "PRAGMA \(setting) answered \(answer), not \(expected)")
+            throw QueueError(.storage, "PRAGMA \(setting) returned \(answer), expected \(expected)")
         }
     }
 
@@ -165,8 +165,8 @@ final class Database {
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
 
-    /// The statement of the place in the code that asks for it, whose text is made and prepared once. Therefore the text must not depend
-    /// on variables; debug builds compare it.
+    /// Returns the statement of this call site. It is prepared once and cached, so its text must not depend on variables; debug builds
+    /// check that.
     func statement(
         _ sql: @autoclosure () -> SQL, file: StaticString = #fileID, line: Int = #line, column: Int = #column
     ) throws(QueueError) -> Statement {
@@ -180,22 +180,22 @@ final class Database {
         return statement
     }
 
-    /// Rows that the last statement changed.
+    /// The number of rows changed by the last statement.
     var changes: Int { Int(sqlite3_changes(handle)) }
 
-    /// Pages of the database after the last commit.
+    /// Returns the number of pages of the database.
     private func pageCount() throws(QueueError) -> Int64 {
         let statement = try statement("PRAGMA page_count")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
-    /// Drops the pages kept in memory, so that what is read next comes from the files: a page that was read wrongly once is read again.
-    func forgetPages() { sqlite3_db_release_memory(handle) }
+    /// Empties the page cache, so that the next reads come from the files. A page that was read incorrectly is then read again.
+    func dropPageCache() { sqlite3_db_release_memory(handle) }
 
     // MARK: Transactions
 
     private var changesAtBegin: Int32 = 0
-    /// Whether the last commit had anything to write: only then it shows that the disk takes it.
+    /// Whether the last commit wrote anything. Only such a commit shows that the disk accepts writes.
     private(set) var lastCommitWrote = false
 
     /// Whether the transaction has changed anything.
@@ -204,7 +204,7 @@ final class Database {
     /// Begins a transaction unless one is under way.
     func begin() throws(QueueError) {
         guard !isPoisoned else {
-            throw QueueError(.storage, "a flush of \(path) failed before: close the queue and open it again")
+            throw QueueError(.storage, "an earlier flush of \(path) failed: close the queue and open it again")
         }
         guard !isInTransaction else { return }
         try statement("BEGIN IMMEDIATE").run()
@@ -212,8 +212,8 @@ final class Database {
         changesAtBegin = sqlite3_total_changes(handle)
     }
 
-    /// Commits what was begun. `durable`: when this returns, it survives a power cut. After an error everything is rolled back, except that
-    /// after `unknown` nobody knows.
+    /// Commits the transaction. `durable`: its changes survive a power failure when this returns. After an error the transaction is rolled
+    /// back; after the error `unknown` it may be committed all the same.
     func commit(durable: Bool) throws(QueueError) {
         guard isInTransaction else { return }
         do throws(QueueError) {
@@ -224,7 +224,7 @@ final class Database {
         } catch {
             let code = sqlite3_extended_errcode(handle)
             rollback()
-            // The last frame may be in the log although writing it was answered with an error.
+            // The last frame may be in the log although writing it failed.
             if Self.isFlush(code) { isPoisoned = true }
             if code & 0xff == SQLITE_IOERR, !error.isFull { throw QueueError(.unknown, error.detail) }
             throw error
@@ -245,7 +245,7 @@ final class Database {
         if sqlite3_exec(handle, "ROLLBACK", nil, nil, nil) != SQLITE_OK { isPoisoned = true }
     }
 
-    /// The log's salts; 0 when they cannot be read, which the side record then says.
+    /// Reads the log's salts. When that fails they are 0, here and in the side record.
     private func readSalts() {
         do throws(QueueError) { logSalts = try LogImage.salts(logDescriptor, path: StorePath.log(of: path)) ?? 0 } catch {
             logSalts = 0
@@ -253,7 +253,7 @@ final class Database {
         }
     }
 
-    /// The log was there when the connection was opened, with so many frames, all of them durable.
+    /// Continues a log that existed when the connection was opened. All its frames are durable.
     func adoptLog(frames: Int) {
         guard frames > 0 else { return }
         isLogFresh = false
@@ -262,40 +262,41 @@ final class Database {
         readSalts()
     }
 
+    /// Whether the code is SQLITE_IOERR_FSYNC or SQLITE_IOERR_DIR_FSYNC.
     private static func isFlush(_ code: Int32) -> Bool { [4, 5].contains(code >> 8) && code & 0xff == SQLITE_IOERR }
 
     // MARK: The log
 
-    /// Frames in the log.
+    /// The number of frames in the log that are not checkpointed.
     var logFrames: Int32 { isLogFresh ? 0 : hookFrames.pointee }
     /// Whether a commit is not durable yet.
     var needsFlush: Bool { lock != nil && !isPoisoned && logFrames > flushedFrames }
-    /// Whether the log is long enough to be copied.
+    /// Whether the log is long enough for a checkpoint.
     var isLogLong: Bool { logFrames >= Self.checkpointFrames }
-    /// Whether it is longer than what is kept of it.
+    /// Whether the log is so long that it is truncated after its checkpoint.
     var isLogOversized: Bool { logFrames > Self.longLog }
 
-    /// Flushes the log. A flush that failed is never tried again: the kernel may have dropped the pages and say yes the next time.
+    /// Flushes the log. A failed flush is never repeated: the kernel may have dropped the pages and would report success.
     func flush() throws(QueueError) {
         guard lock != nil else { return }
-        guard !isPoisoned else { throw QueueError(.storage, "a flush of \(path) failed before") }
+        guard !isPoisoned else { throw QueueError(.storage, "an earlier flush of \(path) failed") }
         var file: UnsafeMutablePointer<sqlite3_file>?
         let code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
         guard code == SQLITE_OK, let file, let methods = file.pointee.pMethods, let sync = methods.pointee.xSync else {
             isPoisoned = true
-            throw QueueError(.unknown, "the log of \(path) cannot be reached for a flush")
+            throw QueueError(.unknown, "cannot access the log of \(path) to flush it")
         }
         let result = sync(file, SQLITE_SYNC_NORMAL)
         guard result == SQLITE_OK else {
             isPoisoned = true
-            throw QueueError(.unknown, "the flush of \(path) failed (\(result)): \(Posix.lastError())")
+            throw QueueError(.unknown, "flushing the log of \(path) failed (SQLite \(result)): \(Posix.lastError())")
         }
         try checkFiles(thoroughly: false)
         flushedFrames = logFrames
         flushes += 1
     }
 
-    /// The files are still the ones that were opened, and nobody else wrote them.
+    /// Throws when a file was removed, replaced or modified from outside. `thoroughly`: compares the file names even within the same second.
     private func checkFiles(thoroughly: Bool) throws(QueueError) {
         do throws(QueueError) {
             if thoroughly { try watch.check() } else { try watch.check(log: logDescriptor) }
@@ -305,13 +306,13 @@ final class Database {
         }
     }
 
-    /// Copies the log into the database; what fails here costs nothing but the log's size. True when all of it was copied: then nothing
-    /// in the log is needed any more.
+    /// Runs a checkpoint, which copies the log into the database. Returns true when all frames were copied, so that the log is no longer
+    /// needed. After a failure the log is kept; nothing is lost.
     func checkpoint() -> Bool {
         guard lock != nil, !isInTransaction, !isPoisoned else { return false }
         guard !isLogFresh else { return true }
         do throws(QueueError) {
-            // What is not flushed must not be relied on; and a file that was replaced must not be written.
+            // Only durable frames may be copied, and a replaced file must not be written.
             if needsFlush { try flush() }
             try checkFiles(thoroughly: true)
         } catch {
@@ -322,16 +323,16 @@ final class Database {
         let code = sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &copied)
         if Self.isFlush(code) {
             isPoisoned = true
-            Log.warning("\(path): a flush failed while the log was copied; the queue must be closed and opened again")
+            Log.warning("\(path): a flush failed during a checkpoint; close the queue and open it again")
         }
-        watch.remember()
+        watch.record()
         guard code == SQLITE_OK, frames == copied else { return false }
         isLogFresh = true
         flushedFrames = 0
         return true
     }
 
-    /// Makes a log that was copied empty, so that no text that was deleted stays in it.
+    /// Truncates a checkpointed log to zero bytes, so that it keeps no deleted text.
     func truncateLog() -> Bool {
         guard lock != nil, isLogFresh, !isPoisoned else { return false }
         let code = sqlite3_wal_checkpoint_v2(handle, "main", SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
@@ -339,70 +340,71 @@ final class Database {
         return code == SQLITE_OK
     }
 
-    /// From now on the files are watched. Their names are made durable first.
+    /// Makes the names of the files durable and starts to watch the files.
     func watchFiles() throws(QueueError) {
         try Posix.syncDirectory(of: path)
-        watch.remember()
+        watch.record()
     }
 
-    // MARK: Room
+    // MARK: Disk reserve
 
-    /// Sees to it that so many bytes of new messages can be copied into the database when the disk is full, and `kept` bytes more.
-    func takeRoom(for bytes: Int64, keeping kept: @autoclosure () -> Int64) throws(QueueError) {
-        guard let lock, room.isNeeded(for: bytes) else { return }
+    /// Reserves disk space: `bytes` of new messages, and `kept` bytes more, can then be checkpointed when the disk is full.
+    func reserveSpace(for bytes: Int64, keeping kept: @autoclosure () -> Int64) throws(QueueError) {
+        guard let lock, reserve.isNeeded(for: bytes) else { return }
         let size = Int64(try Posix.status(lock.descriptor, path).st_size)
         let grown = max(0, try pageCount() * 4096 - size)
-        // Allocating it changes the file's times.
-        defer { watch.rememberTimes() }
-        guard room.take(lock.descriptor, size: size, bytes: grown.addingClamped(bytes).addingClamped(kept())) else {
-            throw QueueError(.storage, "the disk is full: \(path) can take no more messages", isFull: true)
+        // Allocation changes the file's times.
+        defer { watch.recordTimes() }
+        guard reserve.allocate(lock.descriptor, size: size, bytes: grown.addingClamped(bytes).addingClamped(kept())) else {
+            throw QueueError(.storage, "the disk is full: no space for new messages in \(path)", isFull: true)
         }
     }
 
-    /// Takes the room again that a checkpoint gave back, or as much of it as there is.
-    func restoreRoom(keeping kept: Int64) {
-        room.forget()
-        do throws(QueueError) { try takeRoom(for: 0, keeping: kept) } catch {
-            // The next message asks again, and is told.
+    /// Reserves the space again that a checkpoint released, or as much of it as is free.
+    func restoreReserve(keeping kept: Int64) {
+        reserve.invalidate()
+        do throws(QueueError) { try reserveSpace(for: 0, keeping: kept) } catch {
+            // The next enqueue tries again and reports the error.
             guard let lock, let size = try? Posix.status(lock.descriptor, path).st_size else { return }
-            room.takeRest(lock.descriptor, size: Int64(size), bytes: kept)
-            watch.rememberTimes()
+            reserve.allocateAvailable(lock.descriptor, size: Int64(size), bytes: kept)
+            watch.recordTimes()
         }
     }
 
-    /// Gives half of the room up for what must be written now, in the end all of it; false: there is none.
-    func releaseRoom() -> Bool {
+    /// Releases half of the reserve for what must be written now, or all of it when little is left. Returns false when nothing is reserved.
+    func releaseReserve() -> Bool {
         guard let lock, let status = try? Posix.status(lock.descriptor, path) else { return false }
-        defer { watch.remember() }
-        return room.release(lock.descriptor, size: Int64(status.st_size), allocated: Int64(status.st_blocks) * 512)
+        defer { watch.record() }
+        return reserve.release(lock.descriptor, size: Int64(status.st_size), allocated: Int64(status.st_blocks) * 512)
     }
 
-    /// A file of which more than half is unused, and so much at least, is made smaller when it is closed; a larger rest takes too long.
+    /// In pages. Closing runs VACUUM when more than half of the file and more than `unused` pages are free. With more than `rest` pages in
+    /// use it would take too long.
     private static let (unused, rest): (Int64, Int64) = (256, 8192)
 
-    /// Gives unused pages back to the file system, if that is worth it. What fails costs nothing but their room. Outside a transaction.
-    /// True when the file was written anew, with its indexes.
-    func shrink() -> Bool {
+    /// Returns free pages to the file system, if that is worthwhile. After a failure the file keeps them. Not inside a transaction.
+    /// Returns true when the file was rewritten, with its indexes.
+    func vacuum() -> Bool {
         guard lock != nil, !isInTransaction, !isPoisoned else { return false }
         do throws(QueueError) {
             let statement = try statement("PRAGMA freelist_count")
             let free = try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
             let used = try pageCount() - free
             guard free > Self.unused, free > used, used <= Self.rest else { return false }
-            // It attaches a database in memory.
+            // VACUUM attaches a temporary database.
             sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)
             defer { sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0) }
             try execute("VACUUM")
             return true
         } catch {
-            Log.warning("\(path): unused room was not given back: \(error.detail)")
+            Log.warning("\(path): VACUUM failed: \(error.detail)")
             return false
         }
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Closes the connection, whatever its state. Neither log nor database is written by this.
+    /// Closes the connection in any state. Writes neither the log nor the database.
     func close() {
         for statement in statements.values { statement.finalize() }
         statements = [:]
@@ -416,7 +418,7 @@ final class Database {
 
     func error(_ code: Int32, _ what: String) -> QueueError { Self.error(code, what, handle) }
 
-    /// What SQLite's code means to a caller.
+    /// Returns the library's error for a result code of SQLite.
     private static func error(_ code: Int32, _ what: String, _ handle: OpaquePointer) -> QueueError {
         let system = sqlite3_system_errno(handle)
         var message = "\(String(cString: sqlite3_errmsg(handle))) (SQLite \(code), \(what))"
@@ -438,7 +440,7 @@ final class Database {
     }
 }
 
-/// Where a statement is asked for: the address of the file's name, and line and column in it.
+/// A position in the source code: the address of the file's name, and line and column in it.
 private struct CallSite: Hashable {
     let file: UInt
     let place: Int

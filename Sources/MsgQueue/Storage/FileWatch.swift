@@ -1,14 +1,14 @@
 import Glibc
 
-/// Sees to it that the database and its log are still the files that were opened, and that nobody else writes the database: SQLite goes
-/// on writing to files that were removed, and over those that were replaced.
+/// Detects that the database or its log was removed or replaced, or that the database was modified from outside. SQLite does not check this:
+/// it continues to write to removed files, and overwrites the changes of others.
 struct FileWatch {
     private let path: String
     private let descriptor: Int32
     private var database: Known?
     private var checkedAt = 0
     private var log: FileIdentity?
-    /// Of the database's first pages, among them the one with the state, which every session changes.
+    /// A hash of the first pages of the database. They include the page of the table `state`, which every session changes.
     private var beginning: UInt64 = 0
 
     private struct Known: Equatable {
@@ -24,26 +24,26 @@ struct FileWatch {
         }
     }
 
-    /// `descriptor`: of the database, borrowed.
+    /// `descriptor`: of the database; borrowed.
     init(path: String, descriptor: Int32) {
         self.path = path
         self.descriptor = descriptor
     }
 
-    /// Takes the files as they are now for those that are meant.
-    mutating func remember() {
+    /// Records the present files as the expected ones.
+    mutating func record() {
         do throws(QueueError) {
             database = Known(try Posix.status(descriptor, path))
             beginning = try fingerprint()
             log = try Posix.status(StorePath.log(of: path)).map(FileIdentity.init)
         } catch {
-            // The next check finds what changed.
+            // The next check reports the difference.
             Log.warning(error.detail)
         }
     }
 
-    /// The file's times changed and its content did not.
-    mutating func rememberTimes() {
+    /// Records the file's times after a change that kept its content.
+    mutating func recordTimes() {
         guard database != nil else { return }
         do throws(QueueError) { database = Known(try Posix.status(descriptor, path)) } catch { Log.warning(error.detail) }
     }
@@ -52,8 +52,8 @@ struct FileWatch {
         try Posix.read(descriptor, at: 0, count: 3 * 4096, path).withUnsafeBytes { Checksum.hash($0, seed: 0) }
     }
 
-    /// The same for the names, once a second, and for the open files each time: those that lost their last name are gone. `log`: its
-    /// descriptor.
+    /// Checks the open files, and once a second also their names. A file without a name was removed. `log`: the descriptor of the
+    /// log.
     mutating func check(log: Int32) throws(QueueError) {
         guard let known = database else { return }
         var time = timespec()
@@ -67,16 +67,16 @@ struct FileWatch {
         if Known(status) != known { try check() }
     }
 
-    /// Throws when a file is gone, or another, or was written by somebody else.
+    /// Throws when a file was removed or replaced, or when the database was modified from outside.
     mutating func check() throws(QueueError) {
         guard let known = database else { return }
         guard let status = try Posix.status(path) else { throw removed(path) }
         let now = Known(status)
         guard now.file == known.file else { throw removed(path) }
         if now != known {
-            // Its times can be set without harm; what is in it not.
+            // New times with the same content are harmless.
             guard now.size == known.size, try fingerprint() == beginning else {
-                throw QueueError(.unknown, "\(path) was written by somebody else while the queue is open")
+                throw QueueError(.unknown, "\(path) was modified from outside while the queue was open")
             }
             database = now
         }
@@ -84,6 +84,6 @@ struct FileWatch {
     }
 
     private func removed(_ path: String) -> QueueError {
-        QueueError(.unknown, "\(path) was removed or replaced while the queue is open")
+        QueueError(.unknown, "\(path) was removed or replaced while the queue was open")
     }
 }

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A write-ahead log as it lies on disk, read without SQLite and without changing anything: its frames up to the last whole commit.
+/// The content of a write-ahead log file, up to its last complete commit. It is read without SQLite, and the file is not changed.
 ///
 /// The format is SQLite's (https://sqlite.org/fileformat2.html#walformat): a header of 32 bytes with two salts, then frames, each a
-/// header of 24 bytes and a page. The checksum of a frame covers all frames before it, so that what is valid is always a beginning.
+/// header of 24 bytes and a page. The checksum of a frame covers all frames before it, so the valid frames are always a prefix.
 struct LogImage {
-    /// What the file's first 32 bytes say.
+    /// The header of the log: the first 32 bytes of the file.
     struct Header: Equatable {
         let pageSize: Int
         let salts: UInt64
@@ -16,17 +16,17 @@ struct LogImage {
     }
 
     struct Commit {
-        /// Frames up to and with its last.
+        /// The number of frames up to and including the last one of the commit.
         let frames: Int
-        /// Pages of the database after it.
+        /// The number of pages of the database after the commit.
         let pages: UInt32
     }
 
     let path: String
     let size: Int64
-    /// nil: too short, or damaged.
+    /// nil: it is incomplete or damaged.
     let header: Header?
-    /// The page that each frame holds, up to the last commit.
+    /// The page number of each frame, up to the last commit.
     private(set) var frames: [UInt32] = []
     private(set) var commits: [Commit] = []
 
@@ -34,12 +34,12 @@ struct LogImage {
     static let frameHeaderSize = 24
 
     var isEmpty: Bool { commits.isEmpty }
-    /// Bytes up to the end of the last whole commit.
+    /// The number of bytes up to the end of the last complete commit.
     var validSize: Int64 { header.map { Int64(Self.headerSize) + Int64(frames.count) * Int64(frameSize($0)) } ?? 0 }
 
     private func frameSize(_ header: Header) -> Int { Self.frameHeaderSize + header.pageSize }
 
-    /// Where the page of a frame begins.
+    /// Returns the offset in the file of a frame's page.
     func offset(ofFrame index: Int) -> Int64 {
         guard let header else { return 0 }
         return Int64(Self.headerSize) + Int64(index) * Int64(frameSize(header)) + Int64(Self.frameHeaderSize)
@@ -66,7 +66,7 @@ struct LogImage {
             pageSize: pageSize, salts: UInt64(number(bytes, 16)) << 32 | UInt64(number(bytes, 20)), isBigEndian: magic & 1 == 1, sums: sums)
     }
 
-    /// The salts in a log's header as they are now; nil: there is none that is valid.
+    /// Reads the salts from a log's header; nil: the header is not valid.
     static func salts(_ descriptor: Int32, path: String) throws(QueueError) -> UInt64? {
         parse(try Posix.read(descriptor, at: 0, count: headerSize, path))?.salts
     }
@@ -106,7 +106,7 @@ struct LogImage {
         UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }
 
-    /// SQLite's checksum of a log.
+    /// Adds bytes to a checksum of the log, as SQLite computes it.
     private static func add(_ bytes: UnsafeRawBufferPointer, _ sums: inout (UInt32, UInt32), isBigEndian: Bool) {
         var (first, second) = sums
         var offset = 0

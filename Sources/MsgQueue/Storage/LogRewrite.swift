@@ -1,10 +1,10 @@
 import Glibc
 
-/// What is done to a log that a crash left behind, before it is written to.
+/// Rewrites a log that a crash left behind, before anything is appended to it.
 ///
-/// A flush may have failed before the crash. The kernel then drops the pages that it could not write, but still shows them, and another
-/// flush of the same file says yes and writes nothing. What is appended behind such pages is lost with them by the next power cut. So the
-/// whole commits are written once more, to a new file, which takes the old one's place.
+/// A flush may have failed before the crash. The kernel then marks the pages that it could not write as clean but still returns them to
+/// readers, and another flush of the file reports success without writing them. A power failure would lose these pages and everything
+/// appended after them. Therefore the complete commits are copied to a new file, which replaces the old one.
 enum LogRewrite {
     static func run(_ path: String, size: Int64) throws(QueueError) {
         let name = StorePath.log(of: path)
@@ -17,10 +17,10 @@ enum LogRewrite {
         do throws(QueueError) {
             let new = try NewFile(for: name)
             try copy(old, name, to: new.descriptor, new.temporary, size)
-            guard try new.finish(replacing: true) else { throw QueueError(.internal, "\(name) was not replaced") }
+            guard try new.finish(replacing: true) else { throw QueueError(.internal, "failed to replace \(name)") }
         } catch {
             guard error.isFull else { throw error }
-            // Without room for a copy: the same bytes in the same place, which makes the pages dirty and so written.
+            // No space for a copy: writing the same bytes in place makes the pages dirty, so that the flush writes them.
             try copy(old, name, to: old, name, size)
             try Posix.sync(old, name)
         }
@@ -30,7 +30,7 @@ enum LogRewrite {
         var offset: Int64 = 0
         while offset < size {
             let bytes = try Posix.read(source, at: offset, count: Int(min(size - offset, 1 << 20)), from)
-            guard !bytes.isEmpty else { throw QueueError(.storage, "\(from) became shorter") }
+            guard !bytes.isEmpty else { throw QueueError(.storage, "\(from) was truncated while it was read") }
             try Posix.write(target, at: offset, bytes, to)
             offset += Int64(bytes.count)
         }

@@ -1,5 +1,5 @@
-/// Which rows make a page: by the index that knows them, so that a page costs the same however long the queue is. The newest rows, which
-/// are in no index yet, are read from the table.
+/// Selects the rows of a page. Uses the index that fits the filter, so that the cost of a page does not grow with the queue. Rows that are
+/// not folded are in none of these indexes and are read from the table.
 struct PageQuery {
     private let filter: Filter
     private let sending: Set<Int64>
@@ -25,7 +25,7 @@ struct PageQuery {
         return found
     }
 
-    /// ?1: where the page begins; ?2: the statuses as bits; ?3: the last folded row; ?4: the conversation.
+    /// Parameters: ?1 the sequence before the page, ?2 the statuses as a bit mask, ?3 the last folded sequence, ?4 the conversation.
     private func statement(_ database: Database) throws(QueueError) -> Statement {
         let statement = try prepared(database)
         statement.bind(1, filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0))
@@ -35,7 +35,7 @@ struct PageQuery {
         return statement
     }
 
-    /// Statuses as they are on disk, one bit each.
+    /// The wanted statuses as they are stored, one bit each.
     private var mask: Int64 {
         let wanted = filter.statuses
         var mask = StoredStatus.allCases.reduce(0) { wanted.contains($1.status) ? $0 | $1.bit : $0 }
@@ -43,7 +43,7 @@ struct PageQuery {
         return mask
     }
 
-    /// The bit of a row's status. A status that cannot be is damage, and such a message is shown as failed.
+    /// The bit of a row's status. A row with an invalid status is damaged and is listed as failed.
     private static let statusBit: SQL =
         "(1 << iif(status BETWEEN \(.sent) AND \(.receivedRead), status, iif(status = \(.queued), \(.queued), \(.failed))))"
 

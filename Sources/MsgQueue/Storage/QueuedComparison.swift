@@ -1,12 +1,12 @@
-/// A comparison of the two indexes of queued messages with each other and with the counts, made in steps while messages come and go. A
-/// message that is missing from one of them might never be sent.
+/// Compares the two indexes of queued messages with each other and with the counts, in steps, while messages are added and removed. A
+/// message that is missing from an index might never be sent.
 ///
-/// Both indexes are read once, one behind the other; changes to the part that was read already are added as they happen. Only rows that
-/// were folded when it began are compared: what is put into the indexes later is known to be whole.
+/// The indexes are read once, one after the other. Changes to the part that was already read are added as they happen. Only rows that were
+/// folded at the start are compared: entries that this session adds later need no check.
 struct QueuedComparison {
     private enum Stage { case waiting, queued, done }
 
-    /// Number of entries, and the sum of their sequence numbers, which may overflow.
+    /// The number of entries, and the sum of their sequence numbers modulo 2^64.
     private struct Sum: Equatable {
         var count: Int64 = 0
         var sequences: Int64 = 0
@@ -18,12 +18,12 @@ struct QueuedComparison {
     }
 
     private var stage = Stage.waiting
-    /// Rows up to this one are compared.
+    /// The last sequence number that is compared.
     private let end: Int64
     private var waitingCursor: (conversation: String, sequence: Int64) = ("", 0)
     private var queuedCursor: Int64 = 0
     private var (waiting, queued) = (Sum(), Sum())
-    /// Queued messages up to `end`, as they are counted.
+    /// The number of queued messages up to `end`, by the counts.
     private var counted: Int64
 
     var isDone: Bool { stage == .done }
@@ -33,25 +33,26 @@ struct QueuedComparison {
         self.counted = counted
     }
 
-    /// A message came into the queued ones or left them.
+    /// Applies a change of the index entries: `amount` is 1 when the message became queued, -1 when it ceased to be.
     mutating func changed(_ sequence: Int64, _ conversation: Name, by amount: Int64) {
         guard amount != 0, sequence <= end, !isDone else { return }
         counted &+= amount
-        if stage != .waiting || isBehind(sequence, conversation.text) { waiting.add(sequence, amount) }
+        if stage != .waiting || isRead(sequence, conversation.text) { waiting.add(sequence, amount) }
         if sequence <= queuedCursor { queued.add(sequence, amount) }
     }
 
-    private func isBehind(_ sequence: Int64, _ conversation: String) -> Bool {
-        let place = waitingCursor
-        guard conversation != place.conversation else { return sequence <= place.sequence }
-        // As SQLite compares text.
-        return conversation.utf8.lexicographicallyPrecedes(place.conversation.utf8)
+    /// Whether the entry is in the part of `message_waiting` that was already read.
+    private func isRead(_ sequence: Int64, _ conversation: String) -> Bool {
+        let cursor = waitingCursor
+        guard conversation != cursor.conversation else { return sequence <= cursor.sequence }
+        // SQLite compares text by its bytes.
+        return conversation.utf8.lexicographicallyPrecedes(cursor.conversation.utf8)
     }
 
-    /// Everything was made anew from the messages.
+    /// Ends the comparison, because the indexes were rebuilt from the messages.
     mutating func finish() { stage = .done }
 
-    /// Reads so many entries. False: the indexes do not fit.
+    /// Reads at most `limit` entries. Returns false when the indexes do not agree.
     mutating func step(_ database: Database, limit: Int64) throws(QueueError) -> Bool {
         switch stage {
         case .waiting:
@@ -74,16 +75,16 @@ struct QueuedComparison {
         try statement.bind(1, waitingCursor.conversation)
         statement.bind(2, waitingCursor.sequence)
         statement.bind(3, limit)
-        var (found, place) = (Int64(0), waitingCursor)
+        var (found, cursor) = (Int64(0), waitingCursor)
         var sum = waiting
         try statement.forEach { () throws(QueueError) in
             found += 1
-            place.sequence = statement.int(1)
-            if found == limit { place.conversation = statement.text(0) }
-            if place.sequence <= end { sum.add(place.sequence, 1) }
+            cursor.sequence = statement.int(1)
+            if found == limit { cursor.conversation = statement.text(0) }
+            if cursor.sequence <= end { sum.add(cursor.sequence, 1) }
             return true
         }
-        (waiting, waitingCursor) = (sum, place)
+        (waiting, waitingCursor) = (sum, cursor)
         return found
     }
 
@@ -97,14 +98,14 @@ struct QueuedComparison {
         statement.bind(2, end)
         statement.bind(3, limit)
         var found: Int64 = 0
-        var (sum, place) = (queued, queuedCursor)
+        var (sum, cursor) = (queued, queuedCursor)
         try statement.forEach { () throws(QueueError) in
             found += 1
-            place = statement.int(0)
-            sum.add(place, 1)
+            cursor = statement.int(0)
+            sum.add(cursor, 1)
             return true
         }
-        (queued, queuedCursor) = (sum, found < limit ? end : place)
+        (queued, queuedCursor) = (sum, found < limit ? end : cursor)
         return found
     }
 }

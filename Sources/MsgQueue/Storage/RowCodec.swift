@@ -1,11 +1,11 @@
-/// How values are read from statements and bound to them, by their columns.
+/// Reads values from statements and binds them, by column.
 extension Row {
-    /// The row that a statement shows, without its body. Its checksums are not compared yet.
+    /// Reads the current row of a statement, without its body. The checksums are not verified here.
     init(_ fields: Fields<MessageColumn>) throws(QueueError) {
         guard let status = StoredStatus(rawValue: fields.int(.status)), status.isReceived != fields.isNull(.sender),
             (0...Options.bodyCeiling).contains(fields.int(.bodySize)), let progress = Progress(fields, status.status)
         else {
-            throw QueueError(.corrupt, "message \(fields.int(.seq)) is damaged: a number in it cannot be, or contradicts another")
+            throw QueueError(.corrupt, "message \(fields.int(.seq)) is damaged: its columns have invalid or contradictory values")
         }
         self.init(
             sequence: fields.int(.seq), id: fields.text(.id), isNamed: fields.bool(.named), conversation: Name(fields.text(.conversation)),
@@ -16,7 +16,7 @@ extension Row {
             replaceKey: fields.optionalText(.replaceKey))
     }
 
-    /// Binds everything but the body and what `Progress.bind` binds.
+    /// Binds all columns but the body and those that `Progress.bind` binds.
     func bind(to fields: Fields<MessageColumn>) throws(QueueError) {
         fields.bind(.seq, sequence)
         fields.bind(.status, try StoredStatus.number(progress.status, of: self))
@@ -37,21 +37,21 @@ extension Row {
         try fields.bind(.replaceKey, replaceKey)
     }
 
-    /// What must be known of a message to remove it, whatever else of it is damaged.
+    /// Reads what is needed to remove a message, whatever else of it is damaged.
     init(_ fields: Fields<OutlineColumn>) {
         let status = StoredStatus(rawValue: fields.int(.status))
         var progress = Progress()
         progress.status = status?.status ?? .failed
         self.init(
             sequence: fields.int(.seq), id: fields.text(.id), isNamed: false, conversation: Name(fields.text(.conversation)),
-            // Whose message it is counted as, whatever the sender has become.
+            // The status decides whether the message counts as received: the sender may be damaged.
             sender: status?.isReceived == true ? fields.text(.sender) : nil, createdAt: 0, editedAt: 0, notBefore: 0, expiresAt: 0,
             unmeteredOnly: false, progress: progress, isCounted: status != nil, bodySize: Row.countedSize(fields.int(.bodySize)))
     }
 }
 
 extension Progress {
-    /// nil: a number cannot be.
+    /// nil: a value is out of range.
     fileprivate init?(_ fields: Fields<MessageColumn>, _ status: MessageStatus) {
         guard let attempts = UInt32(exactly: fields.int(.attempts)), let retries = Int(exactly: fields.int(.retriesUsed)),
             retries < Int(Int32.max), let code = Int32(exactly: fields.int(.sentCode))
@@ -92,10 +92,10 @@ extension Progress {
 }
 
 extension StoredStatus {
-    /// The number on disk; a status that is not kept there is a programming error.
+    /// Returns the number on disk. A status that is never stored is a programming error.
     static func number(_ status: MessageStatus, of row: Row) throws(QueueError) -> Int64 {
         guard let stored = StoredStatus(status, isReceived: row.isReceived) else {
-            throw QueueError(.internal, "message \(row.sequence) cannot be stored as \(status)")
+            throw QueueError(.internal, "message \(row.sequence) cannot be stored with status \(status)")
         }
         return stored.rawValue
     }
@@ -142,7 +142,7 @@ extension Counts {
 }
 
 extension Attempt {
-    /// The line that a statement shows; nil: a number in it cannot be.
+    /// Reads the current row of a statement; nil: a value is out of range.
     init?(_ fields: Fields<AttemptColumn>) {
         guard let number = UInt32(exactly: fields.int(.number)), let code = Int32(exactly: fields.int(.code)),
             let result = Int32(exactly: fields.int(.outcome)).flatMap(Attempt.Outcome.init(rawValue:)),

@@ -1,4 +1,4 @@
-/// The text of a statement. Lists of columns, statuses and flags are put into it by their names in Swift.
+/// The text of a statement. Lists of columns, statuses and flags are interpolated by their Swift names.
 struct SQL: ExpressibleByStringInterpolation {
     let text: String
 
@@ -12,30 +12,30 @@ struct SQL: ExpressibleByStringInterpolation {
 
         mutating func appendLiteral(_ literal: String) { text += literal }
 
-        /// A status as a literal: SQLite uses an index with a condition only where the query has the same literal.
+        /// Appends a status as a literal: SQLite uses a partial index only if the query has the same literal.
         mutating func appendInterpolation(_ status: StoredStatus) { text += "\(status.rawValue)" }
 
-        /// `2, 3`, for `IN (…)`.
+        /// Appends a list such as `2, 3`, for `IN (…)`.
         mutating func appendInterpolation(_ statuses: [StoredStatus]) { append(statuses.map { "\($0.rawValue)" }) }
 
         mutating func appendInterpolation(bit status: StoredStatus) { text += "\(status.bit)" }
 
         mutating func appendInterpolation(flag: RowFlags) { text += "\(flag.rawValue)" }
 
-        /// The names of the columns, for SELECT and for the columns of INSERT.
+        /// Appends the names of the columns, for SELECT and for the columns of INSERT.
         mutating func appendInterpolation<Column: Columns>(_ columns: Column.Type) { append(columns.names) }
 
-        /// Their parameters, for the values of INSERT. The columns in `zero` get the value 0 and have no parameter.
+        /// Appends the parameters of the columns, for the values of INSERT. The columns in `zero` get the literal 0 instead.
         mutating func appendInterpolation<Column: Columns>(parameters columns: Column.Type, zero: [Column] = []) {
             append(columns.allCases.map { zero.contains($0) ? "0" : "?\($0.parameter)" })
         }
 
-        /// `name = parameter` for some columns, for UPDATE.
+        /// Appends `name = parameter` for each column, for UPDATE.
         mutating func appendInterpolation<Column: Columns>(set columns: [Column]) {
             append(columns.map { "\($0.title) = ?\($0.parameter)" })
         }
 
-        /// `name = name + parameter` for some columns.
+        /// Appends `name = name + parameter` for each column, for UPDATE.
         mutating func appendInterpolation<Column: Columns>(add columns: [Column]) {
             append(columns.map { "\($0.title) = \($0.title) + ?\($0.parameter)" })
         }

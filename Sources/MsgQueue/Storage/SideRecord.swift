@@ -1,31 +1,30 @@
 import Glibc
 
-/// How far the log went: the file `path-tail`, one record of 64 bytes that is written after each flush of the log and is not flushed
-/// itself. A log that is shorter than it says has lost its end, of which nothing in the log itself tells.
+/// The durable length of the log: one record of 64 bytes in the file `path-tail`. It is written after each flush of the log and is not
+/// flushed itself. A log that is shorter than its record has lost its end, which the log alone does not show.
 ///
-/// Before a log that was copied into the database is overwritten, the record is flushed with the number 0: from then on a log that is
-/// damaged or gone is no loss.
+/// Before a checkpointed log is overwritten, the record is flushed with 0 frames: from then on a damaged or missing log is no loss.
 struct SideRecord: Equatable {
-    /// Of the state that the log began with, and of the database before it.
+    /// The generation that the log started with, and the one of the database that it was started for.
     var generation: Int64
     var base: Int64
-    /// From the log's header.
+    /// The salts in the log's header.
     var salts: UInt64
-    /// Frames that are durable; 0: everything is in the database.
+    /// The number of durable frames; 0: everything is in the database.
     var frames: Int64
-    /// The last sequence number that was given out.
+    /// The last sequence number that was assigned.
     var lastSequence: Int64
 
-    private static let mark: UInt64 = 0x6d73_6771_7461_696c  // "msgqtail"
+    private static let magic: UInt64 = 0x6d73_6771_7461_696c  // "msgqtail"
     private static let version: UInt64 = 1
     static let size = 64
 
     private typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64)
 
-    /// Written after each flush, so without an allocation.
+    /// Encodes the record. It allocates nothing, because it runs after each flush.
     func withBytes<T>(_ body: (UnsafeRawBufferPointer) -> T) -> T {
         var words: Words = (
-            Self.mark.littleEndian, Self.version.littleEndian, UInt64(bitPattern: generation).littleEndian,
+            Self.magic.littleEndian, Self.version.littleEndian, UInt64(bitPattern: generation).littleEndian,
             UInt64(bitPattern: base).littleEndian, salts.littleEndian, UInt64(bitPattern: frames).littleEndian,
             UInt64(bitPattern: lastSequence).littleEndian, 0
         )
@@ -41,13 +40,13 @@ struct SideRecord: Equatable {
         self.lastSequence = lastSequence
     }
 
-    /// nil: it is not what was written.
+    /// Decodes a record; nil: it is damaged.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= Self.size else { return nil }
         let words = (0..<8).map { index in
             bytes.withUnsafeBytes { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
         }
-        guard words[0] == Self.mark, words[1] == Self.version, words[7] == bytes.withUnsafeBytes({ Self.checksum($0) }) else { return nil }
+        guard words[0] == Self.magic, words[1] == Self.version, words[7] == bytes.withUnsafeBytes({ Self.checksum($0) }) else { return nil }
         generation = Int64(bitPattern: words[2])
         base = Int64(bitPattern: words[3])
         salts = words[4]
@@ -56,12 +55,12 @@ struct SideRecord: Equatable {
         guard frames >= 0, (0...MessageID.sequenceCeiling).contains(lastSequence) else { return nil }
     }
 
-    /// Of all but the last eight bytes.
+    /// Returns the checksum of all but the last eight bytes.
     private static func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
-        Checksum.hash(UnsafeRawBufferPointer(rebasing: bytes[..<(size - 8)]), seed: mark)
+        Checksum.hash(UnsafeRawBufferPointer(rebasing: bytes[..<(size - 8)]), seed: magic)
     }
 
-    /// The record beside a store; nil: there is none, or it is damaged.
+    /// Reads the record of a store; nil: there is none, or it is damaged.
     static func read(of path: String) throws(QueueError) -> SideRecord? {
         let file = StorePath.tail(of: path)
         guard try Posix.status(file) != nil else { return nil }
@@ -71,7 +70,7 @@ struct SideRecord: Equatable {
     }
 }
 
-/// The side record's file while the store is open.
+/// The open file of the side record.
 final class SideFile {
     private let path: String
     private var descriptor: Int32 = -1
@@ -88,7 +87,7 @@ final class SideFile {
         descriptor = opened
     }
 
-    /// `durable`: it survives a power cut when this returns.
+    /// Writes the record. `durable`: it survives a power failure when this returns.
     func write(_ record: SideRecord, durable: Bool) throws(QueueError) {
         guard isOpen else { return }
         let result = record.withBytes { bytes -> Result<Void, QueueError> in
@@ -98,7 +97,7 @@ final class SideFile {
         if durable { try Posix.sync(descriptor, path) }
     }
 
-    /// After a clean close: a closed store is one file.
+    /// Removes the file after a clean close: a closed store is one file.
     func remove() {
         if descriptor >= 0 { close(descriptor) }
         descriptor = -1

@@ -1,6 +1,6 @@
 import CSQLite
 
-/// A prepared statement. Always reset after use: one that is not defers the commits that follow it.
+/// A prepared statement. It is always reset after use, because an active statement delays later commits.
 final class Statement {
     private let handle: OpaquePointer
     private unowned let database: Database
@@ -18,7 +18,7 @@ final class Statement {
 
     var sql: String { sqlite3_sql(handle).map { String(cString: $0) } ?? "" }
 
-    /// Before the database closes; afterwards the statement must not be used.
+    /// Destroys the statement, before the database is closed. It must not be used afterwards.
     func finalize() { sqlite3_finalize(handle) }
 
     // MARK: Binding
@@ -33,7 +33,7 @@ final class Statement {
             return
         }
         let code = value.withUTF8 { bytes in
-            // A pointer that is NULL would bind NULL, which is not the empty text.
+            // A NULL pointer would bind NULL instead of the empty text.
             guard let base = bytes.baseAddress, !bytes.isEmpty else {
                 return sqlite3_bind_text(handle, index, "", 0, Self.transient)
             }
@@ -44,7 +44,7 @@ final class Statement {
         guard code == SQLITE_OK else { throw database.error(code, "bind") }
     }
 
-    /// The bytes must stay where they are until the statement has run.
+    /// Binds without copying: `bytes` must stay valid until the statement has run.
     func bind(_ index: Int32, borrowing bytes: UnsafeRawBufferPointer?) throws(QueueError) {
         let code: Int32
         switch bytes {
@@ -57,7 +57,7 @@ final class Statement {
 
     // MARK: Running
 
-    /// Runs a statement that gives no rows. Rows that it changed are in `database.changes`.
+    /// Runs a statement that returns no rows. `database.changes` is then the number of changed rows.
     func run() throws(QueueError) {
         defer { reset() }
         var code = sqlite3_step(handle)
@@ -65,7 +65,7 @@ final class Statement {
         guard code == SQLITE_DONE else { throw database.error(code, "run") }
     }
 
-    /// Calls `row` for each row, until it answers false.
+    /// Calls `row` for each row, until it returns false.
     func forEach(_ row: () throws(QueueError) -> Bool) throws(QueueError) {
         defer { reset() }
         while true {
@@ -76,7 +76,7 @@ final class Statement {
         }
     }
 
-    /// The first row, if there is one.
+    /// Returns what `row` returns for the first row; nil: there are no rows.
     func first<T>(_ row: () throws(QueueError) -> T) throws(QueueError) -> T? {
         defer { reset() }
         let code = sqlite3_step(handle)
@@ -86,7 +86,7 @@ final class Statement {
     }
 
     private func reset() {
-        // The error, if any, was thrown by the step already.
+        // An error of the last step was already thrown.
         sqlite3_reset(handle)
         sqlite3_clear_bindings(handle)
     }

@@ -1,16 +1,16 @@
 import Glibc
 
-/// The only layer that knows SQL. Used under the engine's lock; every writing function needs `begin()` before and `commit` after.
+/// An open store. Used under the engine's lock. Functions that write must be called between `begin()` and `commit`.
 ///
-/// What is kept in memory beside the tables (counts, the next sequence) follows the transaction: `rollback` undoes it.
+/// Values that are kept in memory beside the tables (counts, the next sequence number) follow the transaction: `rollback` restores them.
 package final class Store {
     let database: Database
     private let lock: StoreLock
     private let side: SideFile
     private(set) var nextSequence: Int64 = 1
-    /// Nothing is stored behind it.
+    /// No message has a higher sequence number.
     package var lastSequence: Int64 { nextSequence - 1 }
-    /// As the table has it, or will have it with the next commit.
+    /// The row of the table `state`, as the next commit writes it.
     private var state = StoreState()
     private var stateOnDisk = StoreState()
     var foldedThrough: Int64 {
@@ -19,30 +19,30 @@ package final class Store {
     }
     var counters = Counters()
     var pruneMap = PruneMap()
-    /// What this transaction changed in memory, to be undone when it fails.
+    /// Values in memory when the transaction began, for a rollback.
     private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
-    /// Under way.
+    /// nil: not started in this session.
     var comparison: QueuedComparison?
-    /// This session has changed the store, and the database file says that it is in use.
+    /// This session has changed the store, and the database file is marked as in use.
     private var isMarked = false
     private let currentBoot: String
-    /// What the store lost before it was opened.
+    /// The end of the log that was lost before the store was opened.
     package let loss: LostTail?
-    /// What was mended when the store was opened, for the host to be told.
+    /// What was repaired when the store was opened, to be reported to the host.
     package private(set) var repair: String?
     let isReadOnly: Bool
 
-    /// Messages that wait for the fold at most, so that it stays a short pause.
+    /// The number of unfolded rows at which the fold runs, so that it remains short.
     static let foldEvery: Int64 = 512
     static let sequenceBlock: Int64 = 4096
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
-    /// Opens the store at `path`, or makes it. Until the store is accepted nothing on disk is changed.
+    /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
     package init(path given: String, options: Options) throws(QueueError) {
         let path = try StorePath.resolve(given)
         isReadOnly = options.readOnly
         currentBoot = SystemBoot.id()
-        lock = try Self.claim(path, readOnly: options.readOnly)
+        lock = try Self.acquireLock(path, readOnly: options.readOnly)
         side = SideFile(of: path)
         let survey: StoreSurvey
         do throws(QueueError) {
@@ -53,12 +53,12 @@ package final class Store {
                 if let loss = survey.loss, options.refuseLostTail { throw QueueError(.corrupt, loss.text) }
                 loss = survey.loss
                 if !options.readOnly, survey.wasOpen || survey.logFrames > 0 || survey.state == nil || survey.needsIndexes {
-                    try Self.rehearse(lock, reading, survey, currentBoot)
+                    try Self.dryRun(lock, reading, survey, currentBoot)
                 }
                 if let unread = view.readError { throw unread }
             } catch {
                 reading.close()
-                // What could not be read is not damaged: nothing that follows from it is true.
+                // A failed read is reported as such: errors that follow from it may look like damage.
                 throw view.readError ?? error
             }
             if options.readOnly {
@@ -69,7 +69,7 @@ package final class Store {
             }
         } catch {
             lock.release()
-            // What is not known to the caller who only opens is not known at all.
+            // `unknown` concerns changes of the caller, and opening makes none.
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
         }
         do throws(QueueError) {
@@ -81,17 +81,17 @@ package final class Store {
         }
     }
 
-    /// What the view shows, with every protection on: a damaged schema is found here already.
+    /// Opens the database in a view, with all protections. Detects a damaged schema.
     private static func reading(_ view: StoreView) throws(QueueError) -> Database {
         let raw = try Posix.read(view.database, at: 0, count: 100, view.path)
-        try Ties.checkUpgrade(view, raw, layout: try StoreHeader.check(with: try view.header(), raw: raw, view.path))
+        try LogBinding.checkUpgrade(view, raw, layout: try StoreHeader.check(with: try view.header(), raw: raw, view.path))
         do throws(QueueError) { return try Database(view: view, lengthLimit: lengthLimit) } catch {
             throw view.readError ?? (error.code == .corrupt ? StoreSurvey.asDamage(error, of: view.path) : error)
         }
     }
 
-    /// What will be done once the store is accepted, in a view that is thrown away: what fails in it is a reason to refuse the store.
-    private static func rehearse(
+    /// Performs the changes of the opening in a view that is then discarded. If one fails, the store is refused.
+    private static func dryRun(
         _ lock: StoreLock, _ view: Database, _ survey: StoreSurvey, _ boot: String
     ) throws(QueueError) {
         let store = Store(over: view, lock, boot)
@@ -100,11 +100,11 @@ package final class Store {
             _ = try store.nextExpiry(after: 0)
             _ = try store.conversationsWithFailures()
             _ = try store.queued(after: 0, limit: 1)
-            do throws(QueueError) { try store.rehearseRecovery() } catch {
+            do throws(QueueError) { try store.dryRunRecovery() } catch {
                 guard error.isIndex else { throw error }
                 store.rollback()
-                guard store.remakeIndexes() else { throw error }
-                try store.rehearseRecovery()
+                guard store.rebuildIndexes() else { throw error }
+                try store.dryRunRecovery()
             }
         } catch {
             store.rollback()
@@ -112,7 +112,7 @@ package final class Store {
         }
     }
 
-    /// Over a database that is not the store itself: nothing is written beside it.
+    /// Uses a database that is not the store itself. Writes no file beside it.
     init(over database: Database, _ lock: StoreLock, _ boot: String) {
         self.database = database
         self.lock = lock
@@ -122,16 +122,16 @@ package final class Store {
         isReadOnly = true
     }
 
-    private static func claim(_ path: String, readOnly: Bool) throws(QueueError) -> StoreLock {
+    private static func acquireLock(_ path: String, readOnly: Bool) throws(QueueError) -> StoreLock {
         let lock: StoreLock
         if readOnly {
-            lock = try StoreLock.take(path, try StorePath.inspectForReading(path), shared: true)
+            lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true)
         } else {
-            if try StorePath.inspect(path) == nil { try StoreBirth.make(path) }
+            if try StorePath.inspect(path) == nil { try StoreCreation.create(path) }
             guard let file = try StorePath.inspect(path) else {
-                throw QueueError(.storage, "\(path) vanished while it was opened")
+                throw QueueError(.storage, "\(path) was removed while it was opened")
             }
-            lock = try StoreLock.take(path, file, shared: false)
+            lock = try StoreLock.acquire(path, file, shared: false)
         }
         do throws(QueueError) { try StorePath.inspectSideFiles(of: path) } catch {
             lock.release()
@@ -140,16 +140,16 @@ package final class Store {
         return lock
     }
 
-    /// The store was accepted: from here on it is written.
+    /// Opens the database of an accepted store. From here on files are written.
     private static func connect(_ lock: StoreLock, _ survey: StoreSurvey) throws(QueueError) -> Database {
         if !survey.isHeaderReady, survey.logFrames == 0 {
-            try Posix.write(lock.descriptor, at: StoreBirth.logMark.offset, StoreBirth.logMark.bytes, lock.path)
+            try Posix.write(lock.descriptor, at: StoreCreation.walMode.offset, StoreCreation.walMode.bytes, lock.path)
             try Posix.sync(lock.descriptor, lock.path)
         }
         if survey.hasLog {
             do throws(QueueError) { try LogRewrite.run(lock.path, size: survey.logSize) } catch {
                 guard error.isFull else { throw error }
-                // The room that is kept for this.
+                // Truncating the file to its size releases the disk reserve.
                 let size = try Posix.status(lock.descriptor, lock.path).st_size
                 guard ftruncate(lock.descriptor, size) == 0 else { throw error }
                 try LogRewrite.run(lock.path, size: survey.logSize)
@@ -160,19 +160,19 @@ package final class Store {
         return database
     }
 
-    /// Takes over where the last owner left off.
+    /// Continues from the state that the last owner left.
     private func start(_ survey: StoreSurvey) throws(QueueError) {
         if let found = survey.state { (state, stateOnDisk) = (found, found) }
         if survey.logFrames > 0, !isReadOnly {
             try openSideFile()
-            if !checkpoint() { Log.warning("\(path): the log that was left behind could not be copied yet") }
+            if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
         if survey.layout < Schema.version { try upgrade() }
         nextSequence = state.sequenceCeiling + 1
         if survey.state == nil {
-            try rebuild()
+            try rebuildState()
         } else if survey.needsIndexes {
-            try makeIndexes()
+            try reindex()
         }
         if state.mark == .closed, state.totals.isPlausible {
             counters = Counters(totals: state.totals)
@@ -181,7 +181,7 @@ package final class Store {
             counters = Counters(totals: unfolded.values.reduce(try sumOfConversations(), +), unfolded: unfolded)
         }
         guard counters.totals.isPlausible else {
-            throw QueueError(.corrupt, "\(path) is damaged: its counts are impossible")
+            throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
     }
 
@@ -191,11 +191,11 @@ package final class Store {
         isUpgraded = true
         try commit(durable: true)
     }
-    /// The row of `state` must be written whatever is in it.
+    /// The next commit must write the row of `state`, even if it is unchanged.
     private var isUpgraded = false
 
-    /// The writes by which an owner takes over what was under way.
-    private func rehearseRecovery() throws(QueueError) {
+    /// Performs the writes that end interrupted attempts, and rolls them back.
+    private func dryRunRecovery() throws(QueueError) {
         try begin()
         for attempt in try interrupted() {
             do throws(QueueError) {
@@ -212,23 +212,23 @@ package final class Store {
         rollback()
     }
 
-    /// Makes the indexes anew because a statement found one that does not fit; false: that is not possible.
-    package func remakeIndexes() -> Bool {
+    /// Rebuilds the indexes after a statement found one that does not match the table. Returns false when that fails.
+    package func rebuildIndexes() -> Bool {
         guard !isInTransaction, !isPoisoned else { return false }
         do throws(QueueError) {
-            try makeIndexes()
+            try reindex()
             return true
         } catch {
             rollback()
-            Log.error("\(path): \(error.detail)")
+            Log.error("\(path): rebuilding the indexes failed: \(error.detail)")
             return false
         }
     }
 
-    /// Index entries that one step of the comparison reads: about a millisecond.
+    /// The number of index entries that one step of the comparison reads: about a millisecond.
     private static let comparisonStep: Int64 = 2_000
 
-    /// One step of the comparison of the indexes of queued messages, which is made once a session. False: they do not fit.
+    /// Runs one step of the comparison of the indexes of queued messages, which runs once a session. Returns false when they do not agree.
     package func compareQueuedIndexes() -> Bool {
         guard !isQueuedCompared, !isInTransaction else { return true }
         do throws(QueueError) {
@@ -242,41 +242,41 @@ package final class Store {
             return fits
         } catch {
             isQueuedCompared = true
-            Log.warning("\(path): \(error.detail)")
+            Log.warning("\(path): comparing the indexes failed: \(error.detail)")
             return error.code != .corrupt
         }
     }
-    /// Nothing is left to compare in this session.
+    /// The comparison of this session has ended.
     package private(set) var isQueuedCompared = false
 
-    private func makeIndexes() throws(QueueError) {
-        note("an index was damaged and was made anew from the messages")
+    private func reindex() throws(QueueError) {
+        addRepair("an index was damaged and was rebuilt from the messages")
         try begin()
-        try countAnew()
+        try rebuildIndexesAndCounts()
         isUpgraded = true
         try commit(durable: true)
     }
 
-    private func note(_ text: String) { repair = repair.map { "\($0); \(text)" } ?? text }
+    private func addRepair(_ text: String) { repair = repair.map { "\($0); \(text)" } ?? text }
 
-    /// Makes anew what is kept beside the messages, because the row `state` is damaged.
-    private func rebuild() throws(QueueError) {
-        note("the table state was damaged and was made anew from the messages")
-        let last = max(try StoreSurvey.lastSequence(database).last, try highestRememberedSequence(), loss?.last ?? 0)
+    /// Rebuilds the row of `state`, which is damaged, the indexes and the counts from the messages.
+    private func rebuildState() throws(QueueError) {
+        addRepair("the table state was damaged and was rebuilt from the messages")
+        let last = max(try StoreSurvey.lastSequence(database).last, try highestRecentSequence(), loss?.last ?? 0)
         state = StoreState()
         state.mark = .open
         state.sequenceCeiling = min(last.addingClamped(Self.sequenceBlock), MessageID.sequenceCeiling)
         nextSequence = state.sequenceCeiling + 1
         try begin()
-        // The row may be gone altogether.
+        // The row may be missing.
         try database.execute(Schema.firstState)
-        try countAnew()
+        try rebuildIndexesAndCounts()
         isUpgraded = true
         try commit(durable: true)
     }
 
-    /// Ids that the engine made carry the sequence number of their message.
-    private func highestRememberedSequence() throws(QueueError) -> Int64 {
+    /// Returns the highest sequence number in the ids of removed messages. Generated ids contain the sequence number of their message.
+    private func highestRecentSequence() throws(QueueError) -> Int64 {
         let statement = try database.statement("SELECT id FROM recent")
         var highest: Int64 = 0
         try statement.forEach { () throws(QueueError) in
@@ -299,13 +299,13 @@ package final class Store {
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
-        // What changes only the schema or indexes counts no row.
+        // SQLite counts no rows for changes of the schema or of indexes.
         let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || isUpgraded)
         do throws(QueueError) {
             try writeState(isFirst)
             try database.commit(durable: durable)
         } catch {
-            // After a flush that failed the rows may be there: memory goes on as if, and the queue is closed to writes.
+            // After a failed flush the rows may be stored: memory keeps the changes, and the connection refuses further writes.
             if !database.isPoisoned {
                 database.rollback()
                 undo()
@@ -317,7 +317,7 @@ package final class Store {
         counters.commit()
         if isFirst {
             isMarked = true
-            // The database file itself must say that it is in use, so that a copy without its log is noticed.
+            // The database file itself must be marked as in use, so that a copy of it without its log is detected.
             if !checkpoint(), durable { noteFlushed() }
         } else if durable {
             noteFlushed()
@@ -325,7 +325,7 @@ package final class Store {
         if database.isLogLong { checkpoint() }
     }
 
-    /// With the first change of a session and of a log the row says so, and whom the log belongs to.
+    /// Writes the row of `state`. The first change of a session marks the store as open; the first commit of a log sets its generation.
     private func writeState(_ isFirst: Bool) throws(QueueError) {
         guard database.hasChanges || state != stateOnDisk || isUpgraded else { return }
         if isFirst {
@@ -354,28 +354,28 @@ package final class Store {
         counters.rollback()
     }
 
-    /// The next place in the order. Blocks of numbers are reserved on disk, so that none is given out twice, whatever is deleted.
+    /// Returns the next sequence number. Numbers are reserved on disk in blocks, so that none is assigned twice, even after deletions.
     func takeSequence() throws(QueueError) -> Int64 {
         if nextSequence > state.sequenceCeiling { try reserveSequences() }
         defer { nextSequence += 1 }
         return nextSequence
     }
 
-    /// Sequence numbers up to this one were given out elsewhere.
-    func giveOut(through sequence: Int64) {
+    /// Marks the sequence numbers up to this one as assigned.
+    func markAssigned(through sequence: Int64) {
         nextSequence = max(nextSequence, sequence.addingClamped(1))
         state.sequenceCeiling = max(state.sequenceCeiling, sequence)
     }
 
     private func reserveSequences() throws(QueueError) {
         let ceiling = nextSequence + Self.sequenceBlock - 1
-        guard ceiling <= MessageID.sequenceCeiling else { throw QueueError(.full, "the store's numbers are used up") }
+        guard ceiling <= MessageID.sequenceCeiling else { throw QueueError(.full, "the store has no sequence numbers left") }
         state.sequenceCeiling = ceiling
     }
 
     // MARK: The log
 
-    /// The side record, made durable with both names before anything is in the log that could be lost.
+    /// Opens the side record and makes it and the file names durable, before the log contains anything that could be lost.
     private func openSideFile() throws(QueueError) {
         guard !side.isOpen else { return }
         try side.open()
@@ -388,7 +388,7 @@ package final class Store {
             generation: state.generation, base: state.logBase, salts: database.logSalts, frames: frames, lastSequence: nextSequence - 1)
     }
 
-    /// The log is durable as far as it goes: the side record says how far.
+    /// Writes the durable length of the log to the side record.
     private func noteFlushed() {
         guard !isReadOnly, !database.isPoisoned, !database.isLogFresh else { return }
         write(record(frames: Int64(database.logFrames)), durable: false)
@@ -396,27 +396,27 @@ package final class Store {
 
     private func write(_ record: SideRecord, durable: Bool) {
         do throws(QueueError) { try side.write(record, durable: durable) } catch {
-            // Without it only the loss of the log's end would pass unnoticed.
+            // Without the record, only a loss of the log's end would not be detected.
             Log.warning(error.detail)
         }
     }
 
-    /// Copies the log into the database; true when nothing of it is needed any more. What fails costs nothing but the log's size.
+    /// Runs a checkpoint. Returns true when the log is no longer needed. After a failure the log is kept; nothing is lost.
     @discardableResult
     func checkpoint() -> Bool {
         guard !database.isLogFresh else { return true }
         let isOversized = database.isLogOversized
         guard copyLog() else { return false }
-        // After a large batch its room is given back at once; otherwise it would be with the next commit.
-        if isOversized, !database.truncateLog() { Log.warning("\(path): the log could not be made smaller") }
-        database.restoreRoom(keeping: keptRoom)
+        // After a large batch the log's space is released now instead of by the next commit.
+        if isOversized, !database.truncateLog() { Log.warning("\(path): the log could not be truncated") }
+        database.restoreReserve(keeping: neededReserve)
         return true
     }
 
-    /// The same, and makes the log empty; false also when that failed.
+    /// Runs a checkpoint and truncates the log to zero bytes. Returns false when either failed.
     private func emptyLog() -> Bool {
         guard database.isLogFresh || copyLog(), database.truncateLog() else { return false }
-        database.restoreRoom(keeping: keptRoom)
+        database.restoreReserve(keeping: neededReserve)
         return true
     }
 
@@ -426,78 +426,79 @@ package final class Store {
         return true
     }
 
-    /// Whether a commit of this store is not durable yet.
+    /// Whether a commit is not durable yet.
     package var needsFlush: Bool { database.needsFlush }
 
-    /// Flushes that succeeded: what was committed before the last of them is durable.
+    /// The number of successful flushes. What was committed before the last one is durable.
     package var flushes: Int { database.flushes }
 
-    /// Makes durable what is not.
+    /// Makes all commits durable.
     package func flush() throws(QueueError) {
         guard needsFlush, !isInTransaction else { return }
         try database.flush()
         noteFlushed()
     }
 
-    /// Removes what was deleted from the log and the file, not only from the tables.
+    /// Removes deleted text from the log and the file as well.
     package func scrub() {
-        if !emptyLog() { Log.warning("\(path): text that was deleted is still in the log") }
+        if !emptyLog() { Log.warning("\(path): deleted text is still in the log") }
     }
 
-    // MARK: Room
+    // MARK: Disk reserve
 
-    /// Bytes that what is accepted may still need: an outcome and a line in the ledger for each unsent message, the indexes of those that
-    /// the fold has not seen, the pages of a body that is deleted, and what closing writes.
-    private var keptRoom: Int64 {
+    /// Bytes that accepted messages may still need: for each unsent message an outcome and a row of `attempt`, the index entries of
+    /// unfolded rows, the pages of a deleted body, and what closing writes.
+    private var neededReserve: Int64 {
         let unsent = min(max(0, counters.totals.queued.addingClamped(counters.totals.failed)), 1 << 40)
-        let bodies = min(max(0, counters.totals.unsentBytes), Self.roomForBodies)
-        return Self.leastRoom + bodies + bodies / 8 + unsent * Self.roomPerUnsent + roomOfFold
+        let bodies = min(max(0, counters.totals.unsentBytes), Self.bodyReserve)
+        return Self.leastReserve + bodies + bodies / 8 + unsent * Self.reservePerUnsent + foldReserve
     }
-    private static let (leastRoom, roomForBodies): (Int64, Int64) = (192 << 10, 4 << 20)
-    private static let roomPerUnsent: Int64 = 256
+    private static let (leastReserve, bodyReserve): (Int64, Int64) = (192 << 10, 4 << 20)
+    private static let reservePerUnsent: Int64 = 256
 
-    /// What the fold writes: four times the conversation's name for each row, in pages that are half empty at worst, and numbers.
-    private var roomOfFold: Int64 {
+    /// Bytes that the fold writes: for each row four times the name of the conversation, in pages at least half full, and numbers.
+    private var foldReserve: Int64 {
         counters.unfolded.reduce(0) { sum, entry in
             let rows = min(max(0, entry.value.queued &+ entry.value.failed &+ entry.value.history), 1 << 40)
             return sum.addingClamped(rows * (200 + 8 * Int64(min(entry.key.text.utf8.count, 1 << 10))))
         }
     }
 
-    /// What a new message takes: its row, its place in the index of ids, what the fold writes, and what is kept for it.
-    private static func room(of draft: borrowing BorrowedDraft) -> Int64 {
+    /// Bytes that a new message needs: its row, its entry in the index of ids, what the fold writes, and its part of the reserve.
+    private static func space(for draft: borrowing BorrowedDraft) -> Int64 {
         let text = draft.metadata.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count
         let content = Int64(draft.body.count) + Int64(text)
-        return content + content / 4 + Int64(names) + 600 + roomPerUnsent
+        return content + content / 4 + Int64(names) + 600 + reservePerUnsent
     }
 
-    /// Throws when the disk has no room for these messages, with what is kept for sending them.
-    package func takeRoom(for drafts: some Sequence<BorrowedDraft>) throws(QueueError) {
+    /// Reserves disk space for these messages and for sending them. Throws when the disk is full.
+    package func reserveSpace(for drafts: some Sequence<BorrowedDraft>) throws(QueueError) {
         guard !isReadOnly else { return }
-        let wanted = drafts.reduce(Int64(0)) { $0.addingClamped(Self.room(of: $1)) }
-        do throws(QueueError) { try database.takeRoom(for: wanted, keeping: keptRoom) } catch {
+        let wanted = drafts.reduce(Int64(0)) { $0.addingClamped(Self.space(for: $1)) }
+        do throws(QueueError) { try database.reserveSpace(for: wanted, keeping: neededReserve) } catch {
             guard error.isFull, !isInTransaction, checkpoint() else { throw error }
-            try database.takeRoom(for: wanted, keeping: keptRoom)
+            try database.reserveSpace(for: wanted, keeping: neededReserve)
         }
     }
 
-    /// After the disk was found full: makes some room, `ofKept`: with what is kept for sending and deleting. False when nothing can be done.
-    package func makeRoom(ofKept mayRelease: Bool = true) -> Bool {
+    /// Frees disk space after a write failed because the disk is full: by a checkpoint, and then, if `usingReserve`, from the reserve.
+    /// Returns false when nothing can be freed.
+    package func freeSpace(usingReserve mayRelease: Bool = true) -> Bool {
         guard !isInTransaction, !database.isPoisoned else { return false }
         let hadLog = !database.isLogFresh
         if hadLog, checkpoint() { return true }
-        guard mayRelease, database.releaseRoom() else { return false }
-        Log.warning("\(path): the disk is full; the room that is kept for sending and deleting is used now")
+        guard mayRelease, database.releaseReserve() else { return false }
+        Log.warning("\(path): the disk is full; using the space reserved for sending and deleting")
         return true
     }
 
-    // MARK: The end
+    // MARK: Closing
 
-    /// Closes the file; `clean` also writes down what the next open would else have to count.
+    /// Closes the store. `clean`: also folds all rows and stores the totals, so that the next open need not count.
     package func close(clean: Bool) {
-        let isClosed = clean && !isReadOnly && finish()
-        if clean, !isClosed { flushLast() }
+        let isClosed = clean && !isReadOnly && closeCleanly()
+        if clean, !isClosed { flushBeforeClose() }
         database.close()
         if isClosed {
             unlink(StorePath.log(of: path))
@@ -506,37 +507,37 @@ package final class Store {
         lock.release()
     }
 
-    /// The store could not be closed in order: the log keeps what was committed, so it must be durable.
-    private func flushLast() {
+    /// Flushes the log, which is kept because the store could not be closed cleanly.
+    private func flushBeforeClose() {
         do throws(QueueError) { try flush() } catch { Log.error("\(path): \(error.detail)") }
     }
 
-    /// True when the database holds everything.
-    private func finish() -> Bool {
+    /// Marks the store as closed and empties the log. Returns true when the database contains everything.
+    private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
         guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
-        let isShrunk = database.shrink()
+        let isVacuumed = database.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()
                 try fold()
-                // It made the indexes anew from the messages; what is counted of damaged ones must fit them.
-                if isShrunk { try countConversations() }
+                // VACUUM rebuilt the indexes from the messages, and the counts must agree with damaged ones, too.
+                if isVacuumed { try rebuildConversations() }
                 state.mark = .closed
                 state.sequenceCeiling = nextSequence - 1
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
                 guard emptyLog() else {
-                    Log.warning("\(path): not closed in order: the log could not be copied into the database; the next open copies it")
+                    Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }
                 return true
             } catch {
-                // The next open counts for itself; nothing is lost but time.
+                // The next open counts the messages again, which only takes time.
                 rollback()
-                guard error.isFull, makeRoom() else {
-                    Log.warning("\(path): not closed in order: \(error.detail)")
+                guard error.isFull, freeSpace() else {
+                    Log.warning("\(path): not closed cleanly: \(error.detail)")
                     return false
                 }
             }
@@ -546,17 +547,17 @@ package final class Store {
 
     // MARK: Waits
 
-    /// A wait that a receiver asked the whole queue for; nil: none.
+    /// A wait of the whole queue that a receiver asked for; nil: none.
     package var hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)? {
         state.hold == StoreState.Hold() ? nil : (state.hold.until, state.hold.delay, state.hold.boot, state.hold.uptime)
     }
 
-    /// In the transaction under way.
+    /// Sets the wait, inside the caller's transaction.
     package func setHold(_ hold: (until: Int64, delay: Int64, boot: Int64, uptime: Int64)?) {
         state.hold = hold.map { StoreState.Hold(until: $0.until, delay: $0.delay, boot: $0.boot, uptime: $0.uptime) } ?? StoreState.Hold()
     }
 
-    /// As it is kept on disk, for a copy that is closed and of its own.
+    /// The state for a copy of the store, which is closed and independent of the original.
     var stateOfCopy: StoreState {
         var copy = stateOnDisk
         copy.mark = .copied
@@ -567,8 +568,8 @@ package final class Store {
         return copy
     }
 
-    /// What is read next comes from the files.
-    package func forgetPages() { database.forgetPages() }
+    /// Empties the page cache, so that the next reads come from the files.
+    package func dropPageCache() { database.dropPageCache() }
 
     package var path: String { lock.path }
     package var isPoisoned: Bool { database.isPoisoned }

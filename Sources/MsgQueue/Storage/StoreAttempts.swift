@@ -1,9 +1,9 @@
-/// Attempts under way, and the ledger of those that ended.
+/// Attempts in flight, and the attempts that ended.
 extension Store {
-    /// Lines that a ledger keeps of one message.
-    private static let ledgerLength: Int64 = 1000
+    /// The number of attempts kept for one message.
+    private static let attemptLimit: Int64 = 1000
 
-    /// An attempt is about to be made: from now on a crash is known to have cut it.
+    /// Records that an attempt begins, so that after a crash it is known to have been interrupted.
     package func begin(attempt number: UInt32, of sequence: Int64, at startedAt: Int64) throws(QueueError) {
         let statement = try database.statement("INSERT OR REPLACE INTO in_flight(seq, number, started_at) VALUES(?1, ?2, ?3)")
         statement.bind(1, sequence)
@@ -12,7 +12,7 @@ extension Store {
         try statement.run()
     }
 
-    /// Writes down what an attempt made of its message.
+    /// Writes the result of an attempt.
     package func end(_ row: Row, _ resolution: Resolution) throws(QueueError) {
         let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
         statement.bind(1, row.sequence)
@@ -22,24 +22,24 @@ extension Store {
             try delete(row)
         case .sent, .queued, .failed:
             guard StatusRule.allows(row.progress.status, .sending) else {
-                throw QueueError(.internal, "an attempt of message \(row.sequence) ended, which is \(row.progress.status)")
+                throw QueueError(.internal, "an attempt ended for message \(row.sequence), whose status is \(row.progress.status)")
             }
             if resolution.progress != row.progress { try update(row, to: resolution.progress, from: .sending) }
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
         }
     }
 
-    /// A row whose checksum does not fit: it becomes `failed` as far as that can be written, so that it holds nothing up.
+    /// Changes a message whose row does not match its checksum to `failed`, so that it does not block its conversation.
     package func markDamaged(_ sequence: Int64) throws(QueueError) {
         guard let row = try row(at: sequence, .outline), row.progress.status == .queued else { return }
-        try fitCounts(to: row, .whole)
+        try verifyCounts(for: row, .whole)
         var progress = Progress()
         progress.status = .failed
         progress.isDamaged = true
         try update(row, to: progress)
     }
 
-    /// A line in the ledger; the oldest give way beyond a thousand.
+    /// Writes an ended attempt. Deletes the oldest attempt of the message beyond a thousand.
     package func write(_ attempt: Attempt, of sequence: Int64) throws(QueueError) {
         let statement = try database.statement(
             """
@@ -47,49 +47,49 @@ extension Store {
             """)
         try attempt.bind(to: Fields(statement), of: sequence)
         try statement.run()
-        guard Int64(attempt.number) > Self.ledgerLength else { return }
+        guard Int64(attempt.number) > Self.attemptLimit else { return }
         let prune = try database.statement("DELETE FROM attempt WHERE seq = ?1 AND number <= ?2")
         prune.bind(1, sequence)
-        prune.bind(2, Int64(attempt.number) - Self.ledgerLength)
+        prune.bind(2, Int64(attempt.number) - Self.attemptLimit)
         try prune.run()
     }
 
-    /// The ledger of one message, oldest first, without what is under way.
-    package func ledger(of row: Row) throws(QueueError) -> [Attempt] {
+    /// Returns the ended attempts of a message, oldest first.
+    package func attempts(of row: Row) throws(QueueError) -> [Attempt] {
         let statement = try database.statement("SELECT \(AttemptColumn.self) FROM attempt WHERE seq = ?1 ORDER BY number")
         statement.bind(1, row.sequence)
-        var lines: [Attempt] = []
+        var attempts: [Attempt] = []
         try statement.forEach { () throws(QueueError) in
-            lines.append(try line(statement, row.sequence))
+            attempts.append(try attempt(statement, row.sequence))
             return true
         }
         let progress = row.progress
         if progress.sentAt != 0 {
-            lines.removeAll { $0.number == progress.attempts }
-            lines.append(
+            attempts.removeAll { $0.number == progress.attempts }
+            attempts.append(
                 Attempt(
                     number: progress.attempts, startedAt: progress.lastAttemptAt, duration: progress.sentDuration, result: .sent,
                     kind: .none, code: progress.sentCode, text: "", arrival: .yes))
         }
-        return lines
+        return attempts
     }
 
-    /// The last line of the ledger: why the message failed, or waits.
+    /// Returns the last failed attempt: the reason why the message failed or waits.
     package func lastAttempt(of sequence: Int64) throws(QueueError) -> Attempt? {
         let statement = try database.statement(
             "SELECT \(AttemptColumn.self) FROM attempt WHERE seq = ?1 ORDER BY number DESC LIMIT 1")
         statement.bind(1, sequence)
-        return try statement.first { () throws(QueueError) in try line(statement, sequence) }
+        return try statement.first { () throws(QueueError) in try attempt(statement, sequence) }
     }
 
-    private func line(_ statement: Statement, _ sequence: Int64) throws(QueueError) -> Attempt {
+    private func attempt(_ statement: Statement, _ sequence: Int64) throws(QueueError) -> Attempt {
         guard let attempt = Attempt(Fields(statement)) else {
-            throw QueueError(.corrupt, "the ledger of message \(sequence) is damaged")
+            throw QueueError(.corrupt, "the attempts of message \(sequence) are damaged")
         }
         return attempt
     }
 
-    /// Attempts that the last owner did not end: it crashed, or closed while they hung.
+    /// Returns the attempts that were in flight when the last owner crashed, or closed the store before they ended.
     package func interrupted() throws(QueueError) -> [(sequence: Int64, number: UInt32, startedAt: Int64)] {
         let statement = try database.statement("SELECT seq, number, started_at FROM in_flight ORDER BY seq")
         var attempts: [(sequence: Int64, number: UInt32, startedAt: Int64)] = []
@@ -100,8 +100,8 @@ extension Store {
         return attempts
     }
 
-    /// Forgets attempts whose messages are gone.
-    package func forgetInterrupted(_ sequence: Int64) throws(QueueError) {
+    /// Removes an attempt in flight whose message is gone.
+    package func removeInFlight(_ sequence: Int64) throws(QueueError) {
         let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
         statement.bind(1, sequence)
         try statement.run()

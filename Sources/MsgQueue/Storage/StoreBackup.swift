@@ -1,10 +1,10 @@
 import CSQLite
 import Glibc
 
-/// A copy of the store while it runs, made step by step: what changes between two steps is in the copy, too. Each step, and the end of a
-/// copy that is given up, is the store's business as every call is; the rest needs nobody to wait.
+/// An online copy of the store, made in steps. Changes between two steps are included. The initialiser, `step` and `abandon` use the store
+/// and need the engine's lock; `finish` does not.
 package final class StoreCopy {
-    /// About two megabytes: a millisecond or two.
+    /// Two megabytes, which take one or two milliseconds.
     private static let pagesPerStep: Int32 = 512
 
     private let path: String
@@ -12,18 +12,18 @@ package final class StoreCopy {
     private let store: Store
     private var target: OpaquePointer?
     private var backup: OpaquePointer?
-    /// What the copy says of itself.
+    /// The row of the table `state` in the copy.
     private var state = StoreState()
 
-    /// Prepares a copy to the new file `given`.
+    /// Begins a copy to the new file `given`.
     fileprivate init(of store: Store, to given: String) throws(QueueError) {
         path = try StorePath.resolve(given)
         self.store = store
-        guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) exists already") }
+        guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) already exists") }
         file = try NewFile(for: path)
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
         var code = sqlite3_open_v2(file.temporary, &target, flags, "unix-none")
-        // It is flushed once, at its end, when nobody waits for it.
+        // The file is flushed once, by `finish`, without the engine's lock.
         if code == SQLITE_OK { code = sqlite3_exec(target, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF", nil, nil, nil) }
         if code == SQLITE_OK {
             backup = sqlite3_backup_init(target, "main", store.database.handle, "main")
@@ -36,7 +36,7 @@ package final class StoreCopy {
         }
     }
 
-    /// Copies some more; false: that was all.
+    /// Copies the next pages. Returns false when the copy is complete.
     package func step() throws(QueueError) -> Bool {
         guard let running = backup else { throw QueueError(.closed, "the queue was closed before the copy was complete") }
         let code = sqlite3_backup_step(running, Self.pagesPerStep)
@@ -48,17 +48,17 @@ package final class StoreCopy {
         return false
     }
 
-    /// Makes the complete copy a file of its own: closed, and with a generation that no log of the original fits.
+    /// Finishes the complete copy: marks it as closed, with a new generation so that no log of the original belongs to it.
     package func finish() throws(QueueError) {
         let code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE; \(state.update)", nil, nil, nil)
         guard code == SQLITE_OK else { throw problem(code) }
         let closed = sqlite3_close(target)
         guard closed == SQLITE_OK else { throw problem(closed) }
         target = nil
-        guard try file.finish(replacing: false) else { throw QueueError(.conflict, "\(path) exists already") }
+        guard try file.finish(replacing: false) else { throw QueueError(.conflict, "\(path) already exists") }
     }
 
-    /// Gives up what is not complete; what there is of it goes with this object.
+    /// Cancels an incomplete copy and removes its temporary file.
     package func abandon() {
         if let running = backup { sqlite3_backup_finish(running) }
         backup = nil

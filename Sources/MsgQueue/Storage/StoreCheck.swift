@@ -1,70 +1,71 @@
-/// Finds every message of a store, and says what is wrong with the rest.
+/// Finds all intact messages of a store and reports the damage.
 package final class StoreCheck {
-    private let remains: StoreRemains
+    private let store: InspectedStore
     private let rows: MessageRows
     private var findings: [String]
     private var whole = Set<Int64>()
     private var wholeUnfolded: Int64 = 0
-    /// Sequences of rows that are there and are not whole, or that an index knows.
+    /// Sequence numbers of damaged rows, and those that are only in an index.
     private var suspects = Set<Int64>()
-    /// Sequences on pages that cannot be read.
+    /// Sequence numbers whose pages cannot be read.
     private var unreadable = Set<Int64>()
     /// Some page could not be read.
-    private var isTorn = false
+    private var isIncomplete = false
     private var counts: [Name: Counts] = [:]
+    /// The number of intact messages that `take` refused.
     private var excluded: Int64 = 0
     private var failure: QueueError?
     private(set) var loss: LostTail?
 
-    /// So many sequences are looked for one by one at most.
+    /// The maximal number of sequence numbers to look up one by one.
     private static let probes: Int64 = 4_000_000
-    /// Sequences shown in the text at most.
+    /// The maximal number of sequence numbers in the text.
     private static let shown = 8
 
-    /// What a row that is whole is given to; false: it was not taken.
+    /// Receives an intact row. Returns false to refuse it.
     typealias Taker = (Row) throws(QueueError) -> Bool
 
-    init(_ remains: StoreRemains) {
-        self.remains = remains
-        findings = remains.findings
-        rows = MessageRows(remains.database, remains.store, layout: remains.layout)
+    init(_ store: InspectedStore) {
+        self.store = store
+        findings = store.findings
+        rows = MessageRows(store.database, store.reader, layout: store.layout)
     }
 
     /// Checks the store at a path.
     package static func run(_ path: String) throws(QueueError) -> CheckReport {
-        let remains = try StoreRemains(path)
-        defer { remains.close() }
-        let check = StoreCheck(remains)
+        let store = try InspectedStore(path)
+        defer { store.close() }
+        let check = StoreCheck(store)
         try check.collect { _ in true }
         return check.report()
     }
 
-    /// Nothing is wrong so far.
-    var isSound: Bool { findings.isEmpty && !isTorn && suspects.isEmpty && excluded == 0 }
+    /// No damage was found so far.
+    var isSound: Bool { findings.isEmpty && !isIncomplete && suspects.isEmpty && excluded == 0 }
 
-    /// Sequences up to this one may have been given out.
+    /// Sequence numbers up to this one may have been assigned.
     var ceiling: Int64 {
-        let given = max(remains.lastGiven, loss?.last ?? 0, remains.state?.sequenceCeiling ?? 0)
-        return min(max(given, lastKnown), MessageID.sequenceCeiling)
+        let assigned = max(store.lastAssigned, loss?.last ?? 0, store.state?.sequenceCeiling ?? 0)
+        return min(max(assigned, lastKnown), MessageID.sequenceCeiling)
     }
 
-    /// The highest sequence of a message that is there, whole or not.
+    /// The highest sequence number of an existing message, intact or damaged.
     private var lastKnown: Int64 { max(whole.max() ?? 0, plausible(suspects).max() ?? 0) }
 
     func isWhole(_ sequence: Int64) -> Bool { whole.contains(sequence) }
 
-    /// Something else that is wrong.
-    func note(_ finding: String) { findings.append(finding) }
+    /// Adds another finding.
+    func addFinding(_ finding: String) { findings.append(finding) }
 
     // MARK: Messages
 
-    /// Gives every message that is whole to `take`, each once; in the order of their sequences as far as the table is in order. Throws only
+    /// Passes every intact message to `take`, once each; in the order of their sequence numbers as far as the table is intact. Throws only
     /// what `take` throws.
     func collect(_ take: Taker) throws(QueueError) {
         defer { rows.close() }
         checkStructure()
-        isTorn = !scan(from: 0, isBackward: false, take)
-        if isTorn, failure == nil { _ = scan(from: Int64.max, isBackward: true, take) }
+        isIncomplete = !scan(from: 0, isBackward: false, take)
+        if isIncomplete, failure == nil { _ = scan(from: Int64.max, isBackward: true, take) }
         if failure == nil, !isSound {
             collectIndexed()
             searchKnown(take)
@@ -72,12 +73,12 @@ package final class StoreCheck {
         }
         if let failure { throw failure }
         checkCounts()
-        let (loss, finding) = remains.loss(lastSequence: lastKnown)
+        let (loss, finding) = store.loss(lastSequence: lastKnown)
         self.loss = loss
         if let finding { findings.append(finding) }
     }
 
-    /// Reads on until the end, until what cannot be read, or until a message that was read before.
+    /// Reads rows until the end, an unreadable page, or a message that was read before. Returns false in the last two cases.
     private func scan(from start: Int64, isBackward: Bool, _ take: Taker) -> Bool {
         rows.scan(from: start, isBackward: isBackward) { found in
             switch found {
@@ -91,7 +92,7 @@ package final class StoreCheck {
         }
     }
 
-    /// False: it must not go on.
+    /// Passes an intact row to `take`. Returns false when `take` failed.
     private func accept(_ row: Row, _ take: Taker) -> Bool {
         suspects.remove(row.sequence)
         unreadable.remove(row.sequence)
@@ -114,9 +115,9 @@ package final class StoreCheck {
         return true
     }
 
-    private var foldedThrough: Int64 { remains.state?.foldedThrough ?? 0 }
+    private var foldedThrough: Int64 { store.state?.foldedThrough ?? 0 }
 
-    /// What the indexes and the other tables know of messages. Each is read from both ends.
+    /// Collects sequence numbers from the indexes and the other tables. Each is read from both ends.
     private func collectIndexed() {
         for source in [
             "seq FROM message INDEXED BY message_conversation WHERE indexed = 1 ORDER BY conversation",
@@ -130,7 +131,7 @@ package final class StoreCheck {
             for direction in ["", " DESC"] {
                 var isComplete = false
                 do throws(QueueError) {
-                    let statement = try Statement("SELECT \(source.text)\(direction)", remains.database)
+                    let statement = try Statement("SELECT \(source.text)\(direction)", store.database)
                     defer { statement.finalize() }
                     try statement.forEach { () throws(QueueError) in
                         let sequence = statement.int(0)
@@ -144,10 +145,10 @@ package final class StoreCheck {
         }
     }
 
-    /// A damaged index knows sequences that never were.
+    /// Returns the numbers that may have been assigned: a damaged index can contain others.
     private func plausible(_ sequences: Set<Int64>) -> Set<Int64> {
-        let exact = remains.lastGiven
-        let last = exact > 0 ? exact : remains.state?.sequenceCeiling ?? MessageID.sequenceCeiling
+        let exact = store.lastAssigned
+        let last = exact > 0 ? exact : store.state?.sequenceCeiling ?? MessageID.sequenceCeiling
         return sequences.filter { (1...max(last, 1)).contains($0) }
     }
 
@@ -155,7 +156,7 @@ package final class StoreCheck {
         for sequence in suspects.sorted() where failure == nil { search(sequence, take) }
     }
 
-    /// Looks for every sequence that there may be: rows that are in no index yet, and rows that a scan does not come to.
+    /// Looks up all sequence numbers that may have been assigned, to find rows that are in no index and that no scan reached.
     private func searchAll(_ take: Taker) {
         let lowest = min(whole.min() ?? 1, plausible(suspects).min() ?? Int64.max)
         let highest = min(ceiling.addingClamped(Store.sequenceBlock), MessageID.sequenceCeiling)
@@ -175,24 +176,24 @@ package final class StoreCheck {
         switch rows.probe(sequence) {
         case .found(.whole(let row)):
             guard accept(row, take) else { return }
-            // It may be the first of many that no scan came to.
+            // Rows that no scan reached may follow.
             _ = scan(from: sequence, isBackward: false, take)
         case .found(.damaged): suspects.insert(sequence)
         case .nothing: break
         case .unreadable:
-            isTorn = true
+            isIncomplete = true
             unreadable.insert(sequence)
         }
     }
 
-    // MARK: What is beside the messages
+    // MARK: Structure and counts
 
     private func checkStructure() {
-        // A schema from elsewhere does not fit all pages.
-        guard !remains.isSchemaReplaced else { return }
+        // A replaced schema does not match all pages.
+        guard !store.isSchemaReplaced else { return }
         var found: [String] = []
         do throws(QueueError) {
-            let statement = try remains.database.statement("PRAGMA integrity_check(20)")
+            let statement = try store.database.statement("PRAGMA integrity_check(20)")
             try statement.forEach { () throws(QueueError) in
                 found.append(statement.text(0))
                 return true
@@ -202,7 +203,7 @@ package final class StoreCheck {
         }
         guard found != ["ok"] else { return }
         let lines = found.joined(separator: "\n").split(separator: "\n").filter { !$0.hasPrefix("***") }
-        let first = lines.first.map { String($0.prefix(120)) } ?? "the check gave no answer"
+        let first = lines.first.map { String($0.prefix(120)) } ?? "the check returned nothing"
         findings.append("SQLite reports: \(first)\(lines.count > 1 ? ", and more" : "")")
     }
 
@@ -211,12 +212,12 @@ package final class StoreCheck {
         var stored: [Name: Counts] = [:]
         var isReadable = true
         do throws(QueueError) {
-            let columns = ConversationColumn.list(ofLayout: remains.layout)
-            let statement = try Statement("SELECT \(columns) FROM conversation", remains.database)
+            let columns = ConversationColumn.list(ofLayout: store.layout)
+            let statement = try Statement("SELECT \(columns) FROM conversation", store.database)
             defer { statement.finalize() }
             try statement.forEach { () throws(QueueError) in
                 let fields = Fields<ConversationColumn>(statement)
-                let counts = remains.layout < 2 ? Counts(fields) : remains.store.checkedCounts(fields)
+                let counts = store.layout < 2 ? Counts(fields) : store.reader.checkedCounts(fields)
                 if let counts { stored[Name(fields.text(.name))] = counts } else { isReadable = false }
                 return true
             }
@@ -225,28 +226,28 @@ package final class StoreCheck {
         }
         if !isReadable {
             findings.append("counts of conversations are damaged")
-        } else if remains.state != nil {
+        } else if store.state != nil {
             expected = stored.values.reduce(0) { $0 &+ $1.queued &+ $1.failed &+ $1.history }
-            if isSound, stored.filter({ $0.value != Counts() }) != counts { findings.append("the counts do not fit the messages") }
+            if isSound, stored.filter({ $0.value != Counts() }) != counts { findings.append("the counts do not agree with the messages") }
         }
     }
-    /// Messages that are folded, by the counts; nil: not known.
+    /// The number of folded messages, by the counts; nil: unknown.
     private var expected: Int64?
 
     // MARK: The report
 
-    /// Messages that are not whole. What cannot be read counts as far as the counts, the indexes or its sequence say that it was there.
+    /// The number of damaged messages. Unreadable ones are included if the counts, an index or the sequence number show that they existed.
     private var damaged: Int64 {
         let known = plausible(suspects)
-        guard isTorn || !known.isEmpty else { return excluded }
-        let last = max(remains.lastGiven, whole.max() ?? 0, known.max() ?? 0)
-        let torn = unreadable.filter { $0 <= last && !known.contains($0) }
-        let unfolded = Int64(known.count { $0 > foldedThrough } + torn.count { $0 > foldedThrough })
+        guard isIncomplete || !known.isEmpty else { return excluded }
+        let last = max(store.lastAssigned, whole.max() ?? 0, known.max() ?? 0)
+        let lost = unreadable.filter { $0 <= last && !known.contains($0) }
+        let unfolded = Int64(known.count { $0 > foldedThrough } + lost.count { $0 > foldedThrough })
         let folded = Int64(known.count { $0 <= foldedThrough })
         if let expected {
             return excluded + unfolded + max(folded, min(expected &- (Int64(whole.count) - wholeUnfolded), Self.probes))
         }
-        return excluded + unfolded + folded + Int64(torn.count { $0 <= foldedThrough })
+        return excluded + unfolded + folded + Int64(lost.count { $0 <= foldedThrough })
     }
 
     func report() -> CheckReport {
@@ -264,7 +265,7 @@ package final class StoreCheck {
             }
             sentences.append(summary)
             sentences += findings
-            if excluded > 0 { sentences.append("of messages with the same id only one was taken") }
+            if excluded > 0 { sentences.append("of several messages with the same id only one was copied") }
         }
         return CheckReport(
             isSound: isSound, whole: Int64(whole.count) - excluded, damaged: damaged, missing: missing, firstMissing: loss?.first ?? 0,

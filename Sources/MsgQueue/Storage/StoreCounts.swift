@@ -1,9 +1,9 @@
-/// The fold, and the counts that it keeps.
+/// The fold, and the counts by conversation.
 extension Store {
-    /// Rows that the fold has not seen.
+    /// The number of rows that are not folded.
     var unfoldedRows: Int64 { nextSequence - 1 - foldedThrough }
 
-    /// Puts the rows behind `folded_through` into the indexes and the counts by conversation. Inside the caller's transaction.
+    /// Adds the rows after `folded_through` to the indexes and to the counts by conversation, inside the caller's transaction.
     func fold() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
         try countRows(after: foldedThrough)
@@ -11,10 +11,10 @@ extension Store {
         rows.bind(1, foldedThrough)
         try rows.run()
         foldedThrough = nextSequence - 1
-        counters.folded()
+        counters.clearUnfolded()
     }
 
-    /// Adds the rows behind a sequence to the counts by conversation.
+    /// Adds the rows after a sequence number to the counts by conversation.
     func countRows(after sequence: Int64) throws(QueueError) {
         let counts = try database.statement(
             """
@@ -35,12 +35,12 @@ extension Store {
         try counts.run()
     }
 
-    /// Folds in a transaction of its own, which needs no flush: after a power cut it is done again.
+    /// Folds in a transaction of its own. It needs no flush: after a power failure it is repeated.
     func foldNow() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
         guard !isInTransaction else { return try fold() }
         do throws(QueueError) { try foldAlone() } catch {
-            // The log may have grown as far as it can: copied, it begins anew.
+            // The log may have no space to grow. After a checkpoint it is reused from its start.
             guard error.isFull, !database.isLogFresh, checkpoint() else { throw error }
             try foldAlone()
         }
@@ -57,20 +57,20 @@ extension Store {
         }
     }
 
-    /// For readers that can do with what is folded already: a full disk does not keep anybody from reading.
+    /// Folds for a reader that can also work without it. A failure, for example because the disk is full, is only logged.
     func foldIfPossible() {
-        // In a transaction under way a fold that failed would be committed by half.
+        // In an open transaction, a part of a failed fold would be committed.
         guard !isInTransaction, !isPoisoned else { return }
         do throws(QueueError) { try foldNow() } catch {
             Log.warning("\(path): the newest messages are not in the indexes yet: \(error.detail)")
         }
     }
 
-    package func foldIfMany() throws(QueueError) {
+    package func foldIfDue() throws(QueueError) {
         if unfoldedRows >= Self.foldEvery { try foldNow() }
     }
 
-    /// Counts a change of a row, in memory and in the table.
+    /// Applies a change of the counts, in memory and in the table.
     func count(_ row: Row, _ delta: Counts) throws(QueueError) {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
@@ -88,24 +88,24 @@ extension Store {
         try statement.run()
     }
 
-    /// What shows that a row of `conversation` is what was written: linear, so that it can be kept with every change.
+    /// Returns the checksum of a row of `conversation`. It is linear, so that a change can update it without reading the row.
     private static func proof(_ counts: Counts, last: Int64) -> Int64 {
         var proof = 3 &* counts.queued &+ 5 &* counts.sent &+ 7 &* counts.delivered
         proof = proof &+ 11 &* counts.read &+ 13 &* counts.failed &+ 17 &* counts.received
         return proof &+ 19 &* counts.unread &+ 23 &* counts.unsentBytes &+ 29 &* last
     }
 
-    /// Of all messages; those being sent count as queued.
+    /// The counts of all messages. Those being sent count as queued.
     package var totals: Counts { counters.totals }
 
-    /// Of one conversation; those being sent count as queued.
+    /// Returns the counts of one conversation. Messages being sent count as queued.
     package func counts(of conversation: Name) throws(QueueError) -> Counts {
         let folded: Counts
         if let kept = try foldedCounts(of: conversation) { folded = kept } else { folded = try recount(conversation) }
         return folded + (counters.unfolded[conversation] ?? Counts())
     }
 
-    /// Of the folded rows of one conversation, as they are kept; nil: they are not what was written.
+    /// Returns the stored counts of the folded rows of a conversation; nil: they are damaged.
     func foldedCounts(of conversation: Name) throws(QueueError) -> Counts? {
         let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation WHERE name = ?1")
         try statement.bind(1, conversation.text)
@@ -113,23 +113,23 @@ extension Store {
         return kept
     }
 
-    /// The counts of a row of `conversation`; nil: they are not what was written.
+    /// Reads the counts of a row of `conversation`; nil: they are damaged.
     func checkedCounts(_ fields: Fields<ConversationColumn>) -> Counts? {
         let counts = Counts(fields)
         guard counts.isPlausible, Self.proof(counts, last: fields.int(.lastSeq)) == fields.int(.proof) else { return nil }
         return counts
     }
 
-    /// Counts of folded rows, made anew from the messages because those kept are damaged.
+    /// Replaces the damaged counts of a conversation by counts of its folded messages, and returns them.
     func recount(_ conversation: Name) throws(QueueError) -> Counts {
-        Log.warning("\(path): the counts of a conversation were damaged and are made anew from its messages")
+        Log.warning("\(path): the counts of a conversation were damaged and are rebuilt from its messages")
         let (counts, last) = try countRows(in: conversation)
         let update = try database.statement(
             """
             UPDATE conversation SET \(set: ConversationColumn.counts + [.lastSeq, .proof])
             WHERE name = \(parameter: ConversationColumn.name)
             """)
-        try change { () throws(QueueError) in
+        try repair { () throws(QueueError) in
             let fields = Fields<ConversationColumn>(update)
             try fields.bind(.name, conversation.text)
             counts.bind(to: fields)
@@ -140,7 +140,7 @@ extension Store {
         return counts
     }
 
-    /// Counts the folded rows of a conversation, and finds its newest.
+    /// Counts the folded rows of a conversation, and finds the newest one.
     private func countRows(in conversation: Name) throws(QueueError) -> (counts: Counts, last: Int64) {
         let statement = try database.statement(
             """
@@ -160,39 +160,39 @@ extension Store {
         return (counts, last)
     }
 
-    /// Makes the indexes and all counts anew from the messages, which may be damaged. Inside the caller's transaction.
-    func countAnew() throws(QueueError) {
+    /// Rebuilds the indexes and all counts from the messages, some of which may be damaged. Inside the caller's transaction.
+    func rebuildIndexesAndCounts() throws(QueueError) {
         try database.execute("REINDEX")
         try database.execute("UPDATE message SET indexed = 1 WHERE indexed != 1")
         foldedThrough = nextSequence - 1
-        counters.folded()
+        counters.clearUnfolded()
         comparison?.finish()
-        try countConversations()
+        try rebuildConversations()
     }
 
-    /// Makes all counts anew from the messages, which are all folded.
-    func countConversations() throws(QueueError) {
+    /// Rebuilds all counts from the messages, which are all folded.
+    func rebuildConversations() throws(QueueError) {
         try database.execute("DELETE FROM conversation")
         try countRows(after: 0)
         counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
     }
 
-    /// Before a message is changed or removed of which only an outline may be known: when it is damaged, the counts of its conversation must
-    /// fit the rows as they are now, from which the change is counted. `part`: what of the message its change depends on. False: it is
-    /// damaged.
+    /// Called before a message that may be damaged is changed or removed. If it is damaged, checks that the counts of its conversation
+    /// agree with the rows as they are now, because the change is computed from these. `part`: the part of the message that matters.
+    /// Returns false when the message is damaged.
     @discardableResult
-    package func fitCounts(to row: Row, _ part: Part) throws(QueueError) -> Bool {
+    package func verifyCounts(for row: Row, _ part: Part) throws(QueueError) -> Bool {
         do throws(QueueError) {
             _ = try self.row(at: row.sequence, part)
             return true
         } catch {
             guard error.code == .corrupt, !error.isIndex else { throw error }
-            try fitCounts(toDamaged: row)
+            try verifyCounts(forDamaged: row)
             return false
         }
     }
 
-    private func fitCounts(toDamaged row: Row) throws(QueueError) {
+    private func verifyCounts(forDamaged row: Row) throws(QueueError) {
         guard row.sequence <= foldedThrough else { return }
         let statement = try database.statement(
             "SELECT count(*) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1 AND seq = ?2")
@@ -200,16 +200,17 @@ extension Store {
         statement.bind(2, row.sequence)
         let isIndexed = try statement.first { () throws(QueueError) in statement.int(0) == 1 } ?? false
         guard isIndexed, try foldedCounts(of: row.conversation) == countRows(in: row.conversation).counts else {
-            throw misfit(row)
+            throw mismatch(row)
         }
     }
 
-    /// After this error everything that is kept beside the messages is made anew.
-    func misfit(_ row: Row) -> QueueError {
-        QueueError(.corrupt, "what is kept beside message \(row.sequence) does not fit it", isIndex: true)
+    /// Returns the error after which the indexes and counts are rebuilt.
+    func mismatch(_ row: Row) -> QueueError {
+        QueueError(.corrupt, "indexes or counts do not agree with message \(row.sequence)", isIndex: true)
     }
 
-    /// After everything unsent was removed: what is being sent is all that may be counted. Otherwise a damaged message was among them.
+    /// Called after all unsent messages were removed: only messages being sent may still be counted. Rebuilds the counts if they differ,
+    /// because a removed message was damaged.
     func checkCleared(_ conversation: Name?) throws(QueueError) {
         let statement = try database.statement(
             """
@@ -219,18 +220,18 @@ extension Store {
         try statement.bind(1, conversation?.text)
         let left = try statement.first { () throws(QueueError) in (0..<3).map { Int64(statement.double($0)) } } ?? [0, 0, 0]
         let counts = try conversation.map { name throws(QueueError) in try self.counts(of: name) } ?? totals
-        guard [counts.queued, counts.failed, counts.unsentBytes] == left else { return try countAnew() }
+        guard [counts.queued, counts.failed, counts.unsentBytes] == left else { return try rebuildIndexesAndCounts() }
         guard conversation == nil else { return }
-        // And none of them for another.
+        // A wrong count of one conversation may hide one of another.
         let sum = try database.statement(
             "SELECT count(*) FROM conversation WHERE queued < 0 OR failed < 0 OR unsent_bytes < 0 OR queued + failed > ?1")
         sum.bind(1, left[0] + left[1])
-        if try sum.first({ () throws(QueueError) in sum.int(0) }) ?? 0 > 0 { try countAnew() }
+        if try sum.first({ () throws(QueueError) in sum.int(0) }) ?? 0 > 0 { try rebuildIndexesAndCounts() }
     }
 
-    /// Runs a change that mends what is kept beside the messages, in the transaction under way or in one of its own. Where the disk does
-    /// not take it, it is done again the next time.
-    func change(_ body: () throws(QueueError) -> Void) throws(QueueError) {
+    /// Runs a repair of indexes or counts, in the open transaction or in one of its own. If its own transaction fails, the repair is
+    /// repeated the next time.
+    func repair(_ body: () throws(QueueError) -> Void) throws(QueueError) {
         guard !isInTransaction else { return try body() }
         do throws(QueueError) {
             try begin()
@@ -238,11 +239,11 @@ extension Store {
             try commit(durable: false)
         } catch {
             rollback()
-            Log.warning("\(path): \(error.detail)")
+            Log.warning("\(path): repairing indexes or counts failed: \(error.detail)")
         }
     }
 
-    /// Of all conversations, with damaged ones counted anew.
+    /// Returns the sum of the counts of all conversations. Damaged counts are rebuilt.
     func sumOfConversations() throws(QueueError) -> Counts {
         let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
         var sum = Counts()
@@ -256,7 +257,7 @@ extension Store {
         return sum
     }
 
-    /// Counts of the rows that are not folded, by conversation.
+    /// Counts the rows that are not folded, by conversation.
     func unfoldedCounts() throws(QueueError) -> [Name: Counts] {
         let statement = try database.statement("SELECT conversation, status, body_size FROM message WHERE seq > ?1")
         statement.bind(1, foldedThrough)
@@ -270,7 +271,7 @@ extension Store {
         return found
     }
 
-    /// Conversations with queued messages.
+    /// Returns the number of conversations with queued messages.
     package func queuedConversations() throws(QueueError) -> Int64 {
         foldIfPossible()
         let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")

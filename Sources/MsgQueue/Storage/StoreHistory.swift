@@ -1,4 +1,4 @@
-/// What stays after sending: the history, its conversations, and its pruning.
+/// The list of conversations, the ids of removed messages, and the pruning of the history.
 extension Store {
     /// A conversation with its newest message.
     package struct Outline {
@@ -7,9 +7,10 @@ extension Store {
         package let last: Row
     }
 
-    /// Conversations, the one with the newest message first, behind one whose newest message has the sequence `before` (0: from the start).
+    /// Returns conversations in the order of their newest messages, newest first: those before the sequence number `before` (0: from the
+    /// first). Calls `damaged` for each that is left out because its newest message is damaged.
     package func conversations(before: Int64, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
-        // The newest rows are in no table of conversations yet: what they say goes first.
+        // Unfolded rows are not in the table `conversation` yet, and are newer than all folded ones.
         let newest = try newestUnfolded()
         let end = before == 0 ? Int64.max : before
         var found: [(Name, Counts?, Int64)] = []
@@ -44,7 +45,7 @@ extension Store {
         return outlines
     }
 
-    /// The newest row of each conversation that has rows which are not folded.
+    /// Returns the newest row of each conversation that has unfolded rows.
     private func newestUnfolded() throws(QueueError) -> [Name: Int64] {
         guard unfoldedRows > 0 else { return [:] }
         let statement = try database.statement("SELECT seq, conversation FROM message NOT INDEXED WHERE seq > ?1 ORDER BY seq")
@@ -57,8 +58,8 @@ extension Store {
         return newest
     }
 
-    /// After a message is gone: its conversation's newest is another, or the conversation is gone, too.
-    func conversationLost(_ row: Row) throws(QueueError) {
+    /// Updates `conversation` after a message was removed: sets the newest message, or deletes the row of an empty conversation.
+    func updateNewest(afterRemoving row: Row) throws(QueueError) {
         guard row.sequence <= foldedThrough else { return }
         let newest = try database.statement(
             """
@@ -70,15 +71,15 @@ extension Store {
         newest.bind(3, last)
         try newest.run()
         guard database.changes > 0, last == 0 else { return }
-        // What is left of its counts was counted of damaged messages.
-        guard let left = try foldedCounts(of: row.conversation) else { throw misfit(row) }
+        // Counts that remain come from damaged messages.
+        guard let left = try foldedCounts(of: row.conversation) else { throw mismatch(row) }
         counters.add(left.negated, row.conversation, unfolded: false)
         let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
         try empty.bind(1, row.conversation.text)
         try empty.run()
     }
 
-    /// Of the folded messages of a conversation; 0: there are none.
+    /// Returns the newest folded message of a conversation; 0: there is none.
     private func newestSequence(in conversation: Name) throws(QueueError) -> Int64 {
         let statement = try database.statement(
             "SELECT max(seq) FROM message INDEXED BY message_conversation WHERE indexed = 1 AND conversation = ?1")
@@ -86,9 +87,9 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
-    // MARK: Ids of what is gone
+    // MARK: Ids of removed messages
 
-    package func remember(_ id: String, isReceived: Bool, now: Int64) throws(QueueError) {
+    package func addRecent(_ id: String, isReceived: Bool, now: Int64) throws(QueueError) {
         let statement = try database.statement("INSERT OR REPLACE INTO recent(id, gone_at, is_received) VALUES(?1, ?2, ?3)")
         statement.bind(3, isReceived)
         try statement.bind(1, id)
@@ -96,15 +97,15 @@ extension Store {
         try statement.run()
     }
 
-    /// A message with this id that is gone since: whether it was somebody else's; nil: there was none.
-    package func remembered(_ id: String, since: Int64) throws(QueueError) -> Bool? {
+    /// Returns whether the message with this id that was removed at `since` or later was a recorded one; nil: there was none.
+    package func recentIsReceived(_ id: String, since: Int64) throws(QueueError) -> Bool? {
         let statement = try database.statement("SELECT is_received FROM recent WHERE id = ?1 AND gone_at >= ?2")
         try statement.bind(1, id)
         statement.bind(2, since)
         return try statement.first { () throws(QueueError) in statement.bool(0) }
     }
 
-    private func forget(before: Int64, limit: Int64) throws(QueueError) -> Int {
+    private func deleteRecent(before: Int64, limit: Int64) throws(QueueError) -> Int {
         let statement = try database.statement(
             "DELETE FROM recent WHERE id IN (SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?1 LIMIT ?2)")
         statement.bind(1, before)
@@ -115,65 +116,66 @@ extension Store {
 
     // MARK: Pruning
 
-    /// Messages that one step removes at most: a send that comes meanwhile waits no longer than that takes.
+    /// The maximal number of messages that one step removes, so that a send waits only briefly for the lock.
     private static let pruneLimit = 100
 
-    /// What one step of pruning left to do.
+    /// The result of one step of pruning.
     package enum PruneStep {
         case finished
-        /// More is to be removed.
+        /// There is more to remove.
         case hasMore
-        /// Nothing is known to be due; the rest of the history was not looked at yet in this session.
-        case isLooking
+        /// Nothing is known to be due, but a part of the history was not scanned yet in this session.
+        case isScanning
     }
 
-    /// One step of pruning, in the caller's transaction. Only what was sent, or recorded and read, goes, the oldest in order first: what is
-    /// beyond `keepCount`, and what is older than `keepSince` (nil: no limit). Damaged messages that are removed are told to `damaged`.
+    /// Runs one step of pruning, in the caller's transaction. Removes messages that were sent, or recorded and read, in the order of their
+    /// sequence numbers: those in excess of `keepCount`, and those older than `keepSince` (nil: no limit). Calls `damaged` for each
+    /// damaged message that is removed.
     package func prune(
         keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
-        let hasForgotten = try forget(before: forgetBefore, limit: Int64(Self.pruneLimit)) < Self.pruneLimit
+        let isRecentPruned = try deleteRecent(before: forgetBefore, limit: Int64(Self.pruneLimit)) < Self.pruneLimit
         let excess = max(0, keepCount.map { totals.prunable &- $0 } ?? 0)
-        guard let look = try nextLook(hasExcess: excess > 0, keepSince: keepSince) else { return hasForgotten ? .finished : .hasMore }
-        let removed = try prune(look, excess: excess, keepSince: keepSince ?? Int64.min, now: now, damaged)
+        guard let scan = try nextScan(hasExcess: excess > 0, keepSince: keepSince) else { return isRecentPruned ? .finished : .hasMore }
+        let removed = try prune(scan, excess: excess, keepSince: keepSince ?? Int64.min, now: now, damaged)
         let isLimit = removed == Self.pruneLimit
-        // The time of the oldest is still not later than the true one when some of them are left.
+        // When prunable messages may be left, the entry of the range stays: it is not later than the true time.
         if isLimit || excess > 0 && removed == excess {
-            if look.isFirst { pruneMap.looked(look, oldest: Int64.min) }
+            if scan.isFirst { pruneMap.finish(scan, oldest: Int64.min) }
         } else {
-            pruneMap.looked(look, oldest: try oldestPrunable(look))
+            pruneMap.finish(scan, oldest: try oldestPrunable(scan))
         }
-        guard hasForgotten, !isLimit, excess <= removed else { return .hasMore }
-        return look.isFirst ? .isLooking : .hasMore
+        guard isRecentPruned, !isLimit, excess <= removed else { return .hasMore }
+        return scan.isFirst ? .isScanning : .hasMore
     }
 
-    private func nextLook(hasExcess: Bool, keepSince: Int64?) throws(QueueError) -> PruneMap.Look? {
+    private func nextScan(hasExcess: Bool, keepSince: Int64?) throws(QueueError) -> PruneMap.Scan? {
         let newest = nextSequence - 1
-        guard let look = pruneMap.next(hasExcess: hasExcess, keepSince: keepSince, newest: newest) else { return nil }
-        guard look.isFirst else { return look }
-        // Where there are no messages any more nothing is looked for.
+        guard let scan = pruneMap.next(hasExcess: hasExcess, keepSince: keepSince, newest: newest) else { return nil }
+        guard scan.isFirst else { return scan }
+        // Skip ranges without messages.
         let statement = try database.statement("SELECT seq FROM message WHERE seq > ?1 ORDER BY seq LIMIT 1")
-        statement.bind(1, look.after)
+        statement.bind(1, scan.after)
         let first = try statement.first { () throws(QueueError) in statement.int(0) }
-        guard first.map({ $0 > look.through }) ?? true else { return look }
+        guard first.map({ $0 > scan.through }) ?? true else { return scan }
         pruneMap.skip(to: first.map { $0 - 1 } ?? newest)
         return pruneMap.next(hasExcess: hasExcess, keepSince: keepSince, newest: newest)
     }
 
-    /// Since when a row may be pruned.
+    /// The time from which the age of a row counts.
     private static let prunableAt: SQL = "(CASE WHEN status < \(.received) THEN sent_at ELSE max(created_at, read_at) END)"
 
-    /// How many were removed.
+    /// Removes prunable messages of one scan and returns their number.
     private func prune(
-        _ look: PruneMap.Look, excess: Int64, keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void
+        _ scan: PruneMap.Scan, excess: Int64, keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void
     ) throws(QueueError) -> Int {
         let statement = try database.statement(
             """
             SELECT \(OutlineColumn.self) FROM message
             WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.prunable)) AND (?3 > 0 OR \(Self.prunableAt) < ?4) ORDER BY seq LIMIT ?5
             """)
-        statement.bind(1, look.after)
-        statement.bind(2, look.through)
+        statement.bind(1, scan.after)
+        statement.bind(2, scan.through)
         statement.bind(3, excess)
         statement.bind(4, keepSince)
         statement.bind(5, excess > 0 ? min(excess, Int64(Self.pruneLimit)) : Int64(Self.pruneLimit))
@@ -183,20 +185,21 @@ extension Store {
             return true
         }
         for row in rows {
-            if try !fitCounts(to: row, .none) {
+            if try !verifyCounts(for: row, .none) {
                 damaged(QueueError(.corrupt, "message \(row.sequence) (\(row.id)) was damaged and was removed from the history"))
             }
             try delete(row)
-            try remember(row.id, isReceived: row.isReceived, now: now)
+            try addRecent(row.id, isReceived: row.isReceived, now: now)
         }
         return rows.count
     }
 
-    private func oldestPrunable(_ look: PruneMap.Look) throws(QueueError) -> Int64? {
+    /// Returns the time of the oldest prunable message of a scan; nil: there is none.
+    private func oldestPrunable(_ scan: PruneMap.Scan) throws(QueueError) -> Int64? {
         let statement = try database.statement(
             "SELECT min(\(Self.prunableAt)) FROM message WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.prunable))")
-        statement.bind(1, look.after)
-        statement.bind(2, look.through)
+        statement.bind(1, scan.after)
+        statement.bind(2, scan.through)
         return try statement.first { () throws(QueueError) in statement.isNull(0) ? nil : statement.int(0) } ?? nil
     }
 }

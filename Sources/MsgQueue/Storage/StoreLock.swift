@@ -1,11 +1,11 @@
 import CPlatform
 import Glibc
 
-/// The right to a store: a lock on an open file description of our own, held until SQLite has closed the file.
+/// The lock on a store, held until SQLite has closed the file. It is an open file description lock.
 ///
-/// The kernel drops a process's POSIX locks on a file when anything in that process closes any descriptor of it. A lock of an open file
-/// description stays. It covers the bytes that SQLite locks, so other programs' SQLite finds the database locked, and so does a second
-/// SQLite in this process; the engine's own connection takes no lock. A `flock` beside it tells others which process it is.
+/// The kernel releases a process's POSIX locks on a file when any code in the process closes any descriptor of the file. A lock on an open
+/// file description remains. It covers the bytes that SQLite locks, so other programs that use SQLite, and another SQLite in this process,
+/// find the database locked; the connection of the engine itself takes no lock. A `flock` beside it shows the id of the process.
 final class StoreLock: @unchecked Sendable {
     let path: String
     let file: FileIdentity
@@ -20,21 +20,21 @@ final class StoreLock: @unchecked Sendable {
     }()
     nonisolated(unsafe) private static var held: [StoreLock] = []
 
-    /// An owner that is just closing gets a moment.
+    /// The number of attempts, 5 ms apart, while another owner may be closing.
     private static let tries = 20
 
-    /// Takes the lock. `shared`: for reading, beside other readers.
-    static func take(_ path: String, _ file: FileIdentity, shared: Bool) throws(QueueError) -> StoreLock {
+    /// Acquires the lock. `shared`: for reading, together with other readers.
+    static func acquire(_ path: String, _ file: FileIdentity, shared: Bool) throws(QueueError) -> StoreLock {
         var left = tries
         while true {
             do throws(QueueError) {
                 let lock = try StoreLock(path, file, shared)
                 try registry.withLock { () throws(QueueError) in
-                    // Another lock of this process conflicts, too; after a fork the parent's do, although they are closed here.
+                    // Other locks of this process conflict, too; and in a forked child those of the parent, which are closed here.
                     guard !held.contains(where: { $0.file == file && !($0.isShared && shared) }) else {
                         close(lock.descriptor)
                         lock.descriptor = -1
-                        throw QueueError(.locked, "\(path) is open in this process (\(getpid())) already, or was when it was forked")
+                        throw QueueError(.locked, "\(path) is already open in this process (\(getpid())), or was when it was forked")
                     }
                     held.append(lock)
                 }
@@ -61,7 +61,7 @@ final class StoreLock: @unchecked Sendable {
                 throw QueueError(.storage, "\(path) was replaced while it was opened")
             }
             guard platform_lock_database(descriptor, shared ? 0 : 1) == 0 else {
-                guard errno == EAGAIN || errno == EACCES else { throw QueueError(.storage, "lock of \(path): \(Posix.lastError())") }
+                guard errno == EAGAIN || errno == EACCES else { throw QueueError(.storage, "locking \(path) failed: \(Posix.lastError())") }
                 let owner =
                     Self.owner(of: file).map { owner in
                         if owner == getpid() { return "this process (\(owner))" }
@@ -70,7 +70,7 @@ final class StoreLock: @unchecked Sendable {
                     } ?? "another process"
                 throw QueueError(.locked, "\(path) is open in \(owner)")
             }
-            // It may have been replaced before the lock was taken.
+            // The file may have been replaced before the lock was acquired.
             guard try Posix.status(path).map(FileIdentity.init) == file else {
                 throw QueueError(.storage, "\(path) was replaced while it was opened")
             }
@@ -82,7 +82,7 @@ final class StoreLock: @unchecked Sendable {
         if !shared { _ = flock(descriptor, LOCK_EX | LOCK_NB) }
     }
 
-    /// Gives the lock up, in the processes that were forked meanwhile, too.
+    /// Releases the lock, including the copies of it in forked processes.
     func release() {
         Self.registry.withLock {
             Self.held.removeAll { $0 === self }
@@ -94,7 +94,7 @@ final class StoreLock: @unchecked Sendable {
         }
     }
 
-    /// In a forked child, with the registry's lock held: the parent's locks must not live on here after the parent's end.
+    /// Runs in a forked child, with the registry's mutex held: the parent's locks must not outlive the parent.
     private static func closeInChild() {
         for lock in held where lock.descriptor >= 0 {
             close(lock.descriptor)
@@ -102,7 +102,7 @@ final class StoreLock: @unchecked Sendable {
         }
     }
 
-    /// The process that holds a lock on the file, as the kernel tells it; nil: not known.
+    /// Returns the process that holds a lock on the file, from `/proc/locks`; nil: unknown.
     private static func owner(of file: FileIdentity) -> Int32? {
         guard let table = fopen("/proc/locks", "re") else { return nil }
         defer { fclose(table) }

@@ -1,24 +1,24 @@
 import CPlatform
 import Glibc
 
-/// Where a store may lie, and what may lie there already.
+/// Checks of the path of a store and of the files there.
 enum StorePath {
     static let header = Array("SQLite format 3\0".utf8)
 
     static func log(of path: String) -> String { path + "-wal" }
     static func journal(of path: String) -> String { path + "-journal" }
-    /// The side record: how far the log went. It is there while the store is open, and after a crash.
+    /// The side record with the durable length of the log. It exists while the store is open, and after a crash.
     static func tail(of path: String) -> String { path + "-tail" }
 
-    /// Side files that belong to a store.
+    /// The side files of a store.
     private static func sideFiles(of path: String) -> [String] { [log(of: path), journal(of: path), tail(of: path)] }
 
     private static let reservedSuffixes = ["-wal", "-journal", "-shm", "-tail"]
 
-    /// The absolute path of a store, its directory's links resolved.
+    /// Returns the absolute path of a store, with the symbolic links in its directory resolved.
     static func resolve(_ path: String) throws(QueueError) -> String {
         guard !path.isEmpty else { throw QueueError(.invalid, "the path is empty") }
-        guard !path.utf8.contains(0) else { throw QueueError(.invalid, "the path holds a NUL") }
+        guard !path.utf8.contains(0) else { throw QueueError(.invalid, "the path contains a NUL byte") }
         guard path != ":memory:", !path.hasPrefix("file:") else {
             throw QueueError(.invalid, "\(path) is not a file name: in-memory databases are not supported")
         }
@@ -28,7 +28,7 @@ enum StorePath {
             throw QueueError(.permission, "\(path) is a directory, not a file")
         }
         for suffix in reservedSuffixes where name.hasSuffix(suffix) {
-            throw QueueError(.invalid, "\(path): a store's name must not end in \(suffix), the name of another store's side file")
+            throw QueueError(.invalid, "\(path): the name of a store must not end in \(suffix), which is the name of a side file")
         }
         let given = slash == nil ? "." : Posix.directory(of: path)
         guard let real = realpath(given, nil) else {
@@ -39,7 +39,7 @@ enum StorePath {
         return directory == "/" ? "/" + name : directory + "/" + name
     }
 
-    /// Throws when the place is not safe. nil: there is nothing yet.
+    /// Checks the file and its directory; throws when they are not safe. nil: the file does not exist.
     static func inspect(_ path: String) throws(QueueError) -> FileIdentity? {
         let folder = Posix.directory(of: path)
         guard let place = try Posix.status(folder) else { throw QueueError(.invalid, "\(folder) does not exist") }
@@ -47,21 +47,21 @@ enum StorePath {
             throw QueueError(.permission, "\(folder) belongs to another user, who could replace the files in it")
         }
         guard place.st_mode & S_IWOTH == 0 || place.st_mode & S_ISVTX != 0 else {
-            throw QueueError(.permission, "anyone may replace files in \(folder)")
+            throw QueueError(.permission, "any user may replace files in \(folder)")
         }
         guard let status = try Posix.status(path) else {
             for file in sideFiles(of: path) where try Posix.status(file) != nil {
-                throw QueueError(.corrupt, "\(file) exists without its database; put them together again, or move it away")
+                throw QueueError(.corrupt, "\(file) exists without its database; restore the database, or move the file away")
             }
             return nil
         }
         try checkKind(path, status)
         guard status.st_nlink == 1 else {
-            throw QueueError(.permission, "\(path) has \(status.st_nlink) names; two owners could open it by two of them")
+            throw QueueError(.permission, "\(path) has \(status.st_nlink) hard links; two owners could open it by different names")
         }
         guard status.st_uid == geteuid() else { throw QueueError(.permission, "\(path) belongs to another user") }
         guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
-            throw QueueError(.permission, "\(path) may be written by others; take that right from them (chmod go-w)")
+            throw QueueError(.permission, "\(path) is writable by other users; remove that permission (chmod go-w)")
         }
         guard platform_is_mount_point(path) == 0 else {
             throw QueueError(.permission, "\(path) is a mount point: its log would be on another file system; mount its directory")
@@ -72,7 +72,7 @@ enum StorePath {
         return FileIdentity(status)
     }
 
-    /// The same for reading: nothing is written, so less can go wrong.
+    /// Checks the file for reading only, which needs fewer conditions.
     static func inspectForReading(_ path: String) throws(QueueError) -> FileIdentity {
         guard let status = try Posix.status(path) else { throw QueueError(.invalid, "\(path) does not exist") }
         try checkKind(path, status)
@@ -85,26 +85,26 @@ enum StorePath {
         case S_IFREG: break
         case S_IFDIR: throw QueueError(.permission, "\(path) is a directory")
         case S_IFLNK: throw QueueError(.permission, "\(path) is a symbolic link")
-        default: throw QueueError(.permission, "\(path) is not an ordinary file")
+        default: throw QueueError(.permission, "\(path) is not a regular file")
         }
     }
 
-    /// A log is applied to the database: nobody else may have made it, or may write it. With the store's lock held.
+    /// Checks the side files, because the log is applied to the database: no other user may own or write them. Needs the store's lock.
     static func inspectSideFiles(of path: String) throws(QueueError) {
         guard let owner = try Posix.status(path)?.st_uid else { return }
         for file in sideFiles(of: path) {
             guard let status = try Posix.status(file) else { continue }
             try checkKind(file, status)
-            guard status.st_uid == owner else { throw QueueError(.permission, "\(file) belongs to another user than \(path)") }
-            guard status.st_nlink == 1 else { throw QueueError(.permission, "\(file) has \(status.st_nlink) names") }
-            guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else { throw QueueError(.permission, "\(file) may be written by others") }
-            // A queue of that name would be destroyed.
+            guard status.st_uid == owner else { throw QueueError(.permission, "\(file) has another owner than \(path)") }
+            guard status.st_nlink == 1 else { throw QueueError(.permission, "\(file) has \(status.st_nlink) hard links") }
+            guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else { throw QueueError(.permission, "\(file) is writable by other users") }
+            // It may be a store with such a name, which would be destroyed.
             if try startsWithHeader(file) {
-                throw QueueError(.permission, "\(file) is a database of its own, not a side file of \(path)")
+                throw QueueError(.permission, "\(file) is a database itself, not a side file of \(path)")
             }
             if file == journal(of: path), status.st_size > 0 {
                 throw QueueError(
-                    .corrupt, "\(file) is a rollback journal, which no store of this library has; if it is not needed, move it away")
+                    .corrupt, "\(file) is a rollback journal, which stores of this library do not have; if it is not needed, move it away")
             }
         }
     }

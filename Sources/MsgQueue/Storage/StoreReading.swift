@@ -1,14 +1,14 @@
-/// What reads messages.
+/// Reading messages.
 extension Store {
-    /// How much of a message a reader wants.
+    /// The part of a message to read.
     package enum Part {
-        /// All of it; all but the end of a large body; all but the body. What does not fit its checksum is an error.
+        /// All; all but the end of a large body; all but the body. A row that does not match its checksum is an error.
         case whole, start, none
-        /// What must be known to remove it, whatever else of it is damaged.
+        /// What is needed to remove the message, even if the rest is damaged.
         case outline
     }
 
-    /// The row that a statement shows.
+    /// Reads the current row of a statement and verifies it.
     func read(_ fields: Fields<MessageColumn>, _ part: Part) throws(QueueError) -> Row {
         var row = try Row(fields)
         switch part {
@@ -23,7 +23,7 @@ extension Store {
             }
         }
         if row.hasWholeBody, Int64(row.body.count) != row.bodySize {
-            throw QueueError(.corrupt, "message \(row.sequence) is damaged: its body has another size than was written")
+            throw QueueError(.corrupt, "message \(row.sequence) is damaged: its body has the wrong size")
         }
         try row.check()
         return row
@@ -37,26 +37,27 @@ extension Store {
             }
         statement.bind(1, sequence)
         guard let body = try statement.first({ () throws(QueueError) in statement.blob(0) }) else {
-            throw QueueError(.corrupt, "message \(sequence) is damaged: its body is gone")
+            throw QueueError(.corrupt, "message \(sequence) is damaged: its body is missing")
         }
         return body
     }
 
-    /// The message with this id; nil: there is none.
+    /// Returns the message with this id; nil: there is none.
     package func find(_ id: String, _ part: Part) throws(QueueError) -> Row? {
         guard let sequence = try sequence(of: id) else { return nil }
         return try row(at: sequence, part)
     }
 
-    /// Whether there is a message with this id.
+    /// Returns whether there is a message with this id.
     package func contains(_ id: String) throws(QueueError) -> Bool { try sequence(of: id) != nil }
 
-    /// The message in this place. What does not fit its checksum is read once more, from the disk: only then it is damaged.
+    /// Returns the message with this sequence number. A row that does not match its checksum is read again from the disk before it counts
+    /// as damaged.
     package func row(at sequence: Int64, _ part: Part) throws(QueueError) -> Row? {
         guard part != .outline else { return try outline(at: sequence) }
         do throws(QueueError) { return try readRow(at: sequence, part) } catch {
             guard error.code == .corrupt else { throw error }
-            database.forgetPages()
+            database.dropPageCache()
             return try readRow(at: sequence, part)
         }
     }
@@ -73,18 +74,18 @@ extension Store {
         return try statement.first { () throws(QueueError) in Row(Fields<OutlineColumn>(statement)) }
     }
 
-    /// The place of the message with this id. The index that knows it may be damaged: what it says is compared with the message.
+    /// Returns the sequence number of the message with this id. The index of ids may be damaged, so its result is compared with the row.
     func sequence(of id: String) throws(QueueError) -> Int64? {
-        if let sequence = MessageID.sequence(in: id), let place = try place(sequence, of: id, isNamed: false) { return place }
+        if let sequence = MessageID.sequence(in: id), try matches(sequence, id, isNamed: false) { return sequence }
         guard let indexed = try namedSequence(id) else { return nil }
-        if let place = try place(indexed, of: id, isNamed: true) { return place }
-        Log.warning("\(path): the index of ids is damaged and is made anew from the messages")
-        try change { () throws(QueueError) in try database.execute("REINDEX message_named") }
-        guard let mended = try namedSequence(id) else { return nil }
-        guard let place = try place(mended, of: id, isNamed: true) else {
-            throw QueueError(.corrupt, "the index of ids is damaged, and cannot be made anew")
+        if try matches(indexed, id, isNamed: true) { return indexed }
+        Log.warning("\(path): the index of ids is damaged and is rebuilt from the messages")
+        try repair { () throws(QueueError) in try database.execute("REINDEX message_named") }
+        guard let rebuilt = try namedSequence(id) else { return nil }
+        guard try matches(rebuilt, id, isNamed: true) else {
+            throw QueueError(.corrupt, "the index of ids is damaged and cannot be rebuilt")
         }
-        return place
+        return rebuilt
     }
 
     private func namedSequence(_ id: String) throws(QueueError) -> Int64? {
@@ -93,20 +94,20 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
-    /// The place, if the message there has this id, or is damaged so that nobody knows; nil: it is another.
-    private func place(_ sequence: Int64, of id: String, isNamed: Bool) throws(QueueError) -> Int64? {
+    /// Returns whether the message with this sequence number has this id, or may have it because it is damaged.
+    private func matches(_ sequence: Int64, _ id: String, isNamed: Bool) throws(QueueError) -> Bool {
         let statement = try database.statement("SELECT id, named FROM message WHERE seq = ?1")
         statement.bind(1, sequence)
-        guard let found = try statement.first({ () throws(QueueError) in (statement.text(0), statement.bool(1)) }) else { return nil }
-        if found == (id, isNamed) { return sequence }
+        guard let found = try statement.first({ () throws(QueueError) in (statement.text(0), statement.bool(1)) }) else { return false }
+        if found == (id, isNamed) { return true }
         do throws(QueueError) { _ = try row(at: sequence, .whole) } catch {
             guard error.code == .corrupt else { throw error }
-            return sequence
+            return true
         }
-        return nil
+        return false
     }
 
-    /// Queued messages behind a place, in order, with their conversations.
+    /// Returns queued messages after a sequence number, in order, with their conversations.
     package func queued(after sequence: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, head: Head)] {
         let statement = try database.statement(
             """
@@ -128,7 +129,7 @@ extension Store {
         return heads
     }
 
-    /// Queued messages of one conversation behind a place, in order.
+    /// Returns queued messages of one conversation after a sequence number, in order.
     package func queued(in conversation: Name, after sequence: Int64, limit: Int) throws(QueueError) -> [Head] {
         let statement = try database.statement(
             """
@@ -150,13 +151,13 @@ extension Store {
         return heads
     }
 
-    /// When the oldest queued message was enqueued; 0: there is none.
+    /// Returns when the oldest queued message was enqueued; 0: there is none.
     package func oldestQueued() throws(QueueError) -> Int64 {
         guard let first = try queued(after: 0, limit: 1).first else { return 0 }
         return try row(at: first.head.sequence, .none)?.createdAt ?? 0
     }
 
-    /// Queued messages whose time has run out, without those being sent.
+    /// Returns queued messages that have expired, without those being sent.
     package func expired(at now: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, sequence: Int64)] {
         let statement = try database.statement(
             """
@@ -174,7 +175,7 @@ extension Store {
         return found
     }
 
-    /// When the next queued message expires; nil: none does.
+    /// Returns when the next queued message expires; nil: none does.
     package func nextExpiry(after now: Int64) throws(QueueError) -> Int64? {
         let statement = try database.statement(
             """
@@ -185,7 +186,7 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
-    /// The first message of a conversation that failed for good.
+    /// Returns the first failed message of a conversation.
     package func firstFailed(in conversation: Name) throws(QueueError) -> Int64? {
         let statement = try database.statement(
             "SELECT seq FROM message INDEXED BY message_failed_in WHERE status = \(.failed) AND conversation = ?1 ORDER BY seq LIMIT 1")
@@ -193,7 +194,7 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
-    /// Messages that failed for good, of one conversation or of all, in order: those behind one place, up to another.
+    /// Returns failed messages of one conversation or of all, in order: those after `after`, up to and including `through`.
     package func failed(in conversation: Name?, after: Int64, through: Int64, limit: Int) throws(QueueError) -> [Int64] {
         let statement: Statement
         if let conversation {
@@ -221,7 +222,7 @@ extension Store {
         return found
     }
 
-    /// The conversations in which a message failed for good.
+    /// Returns the conversations with failed messages.
     package func conversationsWithFailures() throws(QueueError) -> Set<Name> {
         let statement = try database.statement(
             "SELECT DISTINCT conversation FROM message INDEXED BY message_failed_in WHERE status = \(.failed)")
@@ -233,26 +234,26 @@ extension Store {
         return names
     }
 
-    /// Bytes of the bodies of failed messages: few, so they are added up.
+    /// Returns the size of the bodies of all failed messages. There are few, so they are summed up here.
     package func failedBytes() throws(QueueError) -> Int64 {
         let statement = try database.statement("SELECT sum(body_size) FROM message WHERE status = \(.failed)")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
 
-    /// A page of messages in order. `sending` counts as queued here: `places` are those being sent, `isSending` whether they are wanted.
-    /// Damaged rows come with their id alone, and are told to `damaged`.
+    /// Returns a page of messages in order. `sequences`: the messages being sent, which are stored as queued. A damaged row contains only
+    /// what can be read of it, and is also passed to `damaged`.
     package func page(
-        _ filter: Filter, sending places: Set<Int64>, damaged: (QueueError) -> Void
+        _ filter: Filter, sending sequences: Set<Int64>, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row] {
         var rows: [Row] = []
         let part: Part = filter.withoutBodies ? .start : .whole
-        for sequence in try PageQuery(filter, places, foldedThrough).sequences(database) {
+        for sequence in try PageQuery(filter, sequences, foldedThrough).sequences(database) {
             do {
                 if let row = try row(at: sequence, part) { rows.append(row) }
             } catch {
                 guard error.code == .corrupt else { throw error }
                 damaged(error)
-                // It is shown with nothing but its id, so that a person can delete it.
+                // It is listed with its id, so that the host can delete it.
                 guard var outline = try row(at: sequence, .outline) else { continue }
                 outline.damage = error.detail
                 rows.append(outline)

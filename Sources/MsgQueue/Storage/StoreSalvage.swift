@@ -1,41 +1,41 @@
 import Glibc
 
-/// Builds a new store of every whole message of another one, which may be damaged and is not changed.
+/// Creates a new store from the intact messages of another one, which may be damaged and is not changed.
 package enum StoreSalvage {
-    /// Messages in one transaction.
+    /// The number of messages in one transaction.
     private static let batch = 512
 
-    /// `given` must not exist yet. What was being sent is found as cut by a crash when the new store is opened.
+    /// `given` must not exist. When the new store is opened, the attempts in flight of the old one count as interrupted by a crash.
     package static func run(from source: String, to given: String) throws(QueueError) -> CheckReport {
-        let remains = try StoreRemains(source)
-        defer { remains.close() }
+        let store = try InspectedStore(source)
+        defer { store.close() }
         let path = try StorePath.resolve(given)
-        guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) exists already") }
+        guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) already exists") }
         let file = try NewFile(for: path)
-        try Posix.write(file.descriptor, at: 0, try StoreBirth.image(usesLog: false), path)
+        try Posix.write(file.descriptor, at: 0, try StoreCreation.image(usesLog: false), path)
         let database = try Database(building: file.temporary, lengthLimit: Store.lengthLimit)
         let report: CheckReport
         do throws(QueueError) {
-            report = try fill(Store(over: database, remains.lock, ""), from: remains)
+            report = try fill(Store(over: database, store.lock, ""), from: store)
         } catch {
             database.close()
             throw error
         }
         database.close()
-        try Posix.write(file.descriptor, at: StoreBirth.logMark.offset, StoreBirth.logMark.bytes, path)
-        guard try file.finish(replacing: false) else { throw QueueError(.conflict, "\(path) exists already") }
+        try Posix.write(file.descriptor, at: StoreCreation.walMode.offset, StoreCreation.walMode.bytes, path)
+        guard try file.finish(replacing: false) else { throw QueueError(.conflict, "\(path) already exists") }
         return report
     }
 
-    private static func fill(_ target: Store, from remains: StoreRemains) throws(QueueError) -> CheckReport {
-        let check = StoreCheck(remains)
-        let ledger = LedgerRows(remains.database)
-        defer { ledger.close() }
+    private static func fill(_ target: Store, from store: InspectedStore) throws(QueueError) -> CheckReport {
+        let check = StoreCheck(store)
+        let attempts = AttemptRows(store.database)
+        defer { attempts.close() }
         var count = 0
         try target.begin()
         try check.collect { row throws(QueueError) in
             guard try target.insertSalvaged(row) else { return false }
-            for attempt in ledger.attempts(of: row.sequence) { try target.write(attempt, of: row.sequence) }
+            for attempt in attempts.attempts(of: row.sequence) { try target.write(attempt, of: row.sequence) }
             count += 1
             if count % Self.batch == 0 {
                 try target.commit(durable: false)
@@ -43,30 +43,30 @@ package enum StoreSalvage {
             }
             return true
         }
-        if ledger.torn > 0 { check.note("attempts of \(Words.messages(Int64(ledger.torn))) may be lost") }
-        try copyInFlight(remains, check, to: target)
+        if attempts.incomplete > 0 { check.addFinding("attempts of \(Words.messages(Int64(attempts.incomplete))) may be lost") }
+        try copyInFlight(store, check, to: target)
         var last = check.ceiling
-        try copyRecent(remains, check, to: target) { id in last = max(last, MessageID.sequence(in: id) ?? 0) }
-        // What is not known to be unused is not given out.
-        if !check.isSound || remains.state?.mark != .closed { last = last.addingClamped(Store.sequenceBlock) }
-        if let hold = remains.state?.hold, hold != StoreState.Hold() {
+        try copyRecent(store, check, to: target) { id in last = max(last, MessageID.sequence(in: id) ?? 0) }
+        // Numbers that may have been assigned are not assigned again.
+        if !check.isSound || store.state?.mark != .closed { last = last.addingClamped(Store.sequenceBlock) }
+        if let hold = store.state?.hold, hold != StoreState.Hold() {
             target.setHold((hold.until, hold.delay, hold.boot, hold.uptime))
         }
         try target.finishBuilding(through: min(last, MessageID.sequenceCeiling))
         return check.report()
     }
 
-    // MARK: What is beside the messages
+    // MARK: Other tables
 
-    /// Reads a table from its start, and where it cannot be read on, from its end.
+    /// Reads a table from its start and, if that fails at some row, also from its end. Returns whether all of it was read.
     private static func read(
-        _ remains: StoreRemains, _ columns: String, orderedBy key: String, _ take: (Statement) throws(QueueError) -> Void
+        _ store: InspectedStore, _ columns: String, orderedBy key: String, _ take: (Statement) throws(QueueError) -> Void
     ) throws(QueueError) -> Bool {
         var isFirst = true
         for direction in ["", " DESC"] {
             var failure: QueueError?
             do throws(QueueError) {
-                let statement = try Statement("SELECT \(columns) ORDER BY \(key)\(direction)", remains.database)
+                let statement = try Statement("SELECT \(columns) ORDER BY \(key)\(direction)", store.database)
                 defer { statement.finalize() }
                 try statement.forEach { () throws(QueueError) in
                     do throws(QueueError) { try take(statement) } catch { failure = error }
@@ -82,38 +82,38 @@ package enum StoreSalvage {
         return false
     }
 
-    private static func copyInFlight(_ remains: StoreRemains, _ check: StoreCheck, to target: Store) throws(QueueError) {
-        let isComplete = try read(remains, "seq, number, started_at FROM in_flight", orderedBy: "seq") { statement throws(QueueError) in
+    private static func copyInFlight(_ store: InspectedStore, _ check: StoreCheck, to target: Store) throws(QueueError) {
+        let isComplete = try read(store, "seq, number, started_at FROM in_flight", orderedBy: "seq") { statement throws(QueueError) in
             guard check.isWhole(statement.int(0)), let number = UInt32(exactly: statement.int(1)), number > 0 else { return }
             try target.begin(attempt: number, of: statement.int(0), at: statement.int(2))
         }
-        if !isComplete { check.note("which messages were being sent is not known completely") }
+        if !isComplete { check.addFinding("the list of messages that were being sent is incomplete") }
     }
 
     private static func copyRecent(
-        _ remains: StoreRemains, _ check: StoreCheck, to target: Store, _ found: (String) -> Void
+        _ store: InspectedStore, _ check: StoreCheck, to target: Store, _ found: (String) -> Void
     ) throws(QueueError) {
-        let isComplete = try read(remains, "id, gone_at, is_received FROM recent", orderedBy: "id") { statement throws(QueueError) in
+        let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: "id") { statement throws(QueueError) in
             let id = statement.text(0)
             found(id)
-            try target.remember(id, isReceived: statement.bool(2), now: statement.int(1))
+            try target.addRecent(id, isReceived: statement.bool(2), now: statement.int(1))
         }
-        if !isComplete { check.note("ids of messages that were sent and are gone may be lost") }
+        if !isComplete { check.addFinding("some ids of sent messages that were removed may be lost") }
     }
 }
 
-/// The ledgers of messages, as far as they can be read.
-private final class LedgerRows {
+/// Reads the rows of `attempt`, as far as possible.
+private final class AttemptRows {
     private let database: Database
     private var statements: [Statement] = []
-    /// Messages whose ledger could not be read to its end.
-    private(set) var torn = 0
+    /// The number of messages whose attempts could not all be read.
+    private(set) var incomplete = 0
 
     init(_ database: Database) { self.database = database }
 
     func close() { for statement in statements { statement.finalize() } }
 
-    /// From the start, and where that cannot be read on, from the end.
+    /// Returns the attempts of a message, read from the start and, if that fails at some row, also from the end.
     func attempts(of sequence: Int64) -> [Attempt] {
         if statements.isEmpty {
             for direction in ["", " DESC"] {
@@ -123,7 +123,7 @@ private final class LedgerRows {
             }
         }
         var found: [UInt32: Attempt] = [:]
-        var isTorn = false
+        var isIncomplete = false
         for statement in statements {
             statement.bind(1, sequence)
             do throws(QueueError) {
@@ -132,18 +132,18 @@ private final class LedgerRows {
                     return true
                 }
                 break
-            } catch { isTorn = true }
+            } catch { isIncomplete = true }
         }
-        if isTorn { torn += 1 }
+        if isIncomplete { incomplete += 1 }
         return found.values.sorted { $0.number < $1.number }
     }
 }
 
 extension Store {
-    /// Puts a row that is whole where it was, as it was. False: its id is taken.
+    /// Inserts an intact row unchanged, with its sequence number. Returns false when its id is already used.
     fileprivate func insertSalvaged(_ row: Row) throws(QueueError) -> Bool {
         var row = row
-        // An id that does not carry its sequence is found by the index alone.
+        // An id that does not contain its sequence number can only be found by the index.
         row.isNamed = row.isNamed || MessageID.sequence(in: row.id) != row.sequence
         let statement = try database.statement(
             """
@@ -162,12 +162,12 @@ extension Store {
         return try result.get()
     }
 
-    /// Ends a store that was filled row by row: its counts, and its state as that of a copy.
+    /// Finishes a store that was filled row by row: writes its counts, and marks it as a copy.
     fileprivate func finishBuilding(through sequence: Int64) throws(QueueError) {
         try begin()
         try countRows(after: 0)
         foldedThrough = sequence
-        giveOut(through: sequence)
+        markAssigned(through: sequence)
         try commit(durable: false)
         try database.execute(stateOfCopy.update)
     }

@@ -1,31 +1,31 @@
-/// The one row of the table `state`. It carries a checksum; what does not fit it is made anew from the messages.
+/// The only row of the table `state`. It has a checksum; a damaged row is rebuilt from the messages.
 struct StoreState: Equatable {
     enum Mark: Int64 {
-        /// In use, or its owner crashed: what the log holds belongs to it.
+        /// In use, or its owner crashed: the log may contain changes.
         case open = 0
-        /// Closed in order; the totals are right.
+        /// Closed cleanly; the totals are valid.
         case closed
-        /// A copy: closed in order, but the totals were not written.
+        /// A copy: closed cleanly, but the totals were not written.
         case copied
     }
 
-    /// A wait that a receiver asked the whole queue for; all 0: none.
+    /// A wait of the whole queue that a receiver asked for; all 0: none.
     package struct Hold: Equatable {
-        /// Wall time, and the delay that led to it, in milliseconds.
+        /// The end of the wait in wall time, and its length, in milliseconds.
         var until: Int64 = 0
         var delay: Int64 = 0
-        /// Which run of the system, as a number, and that system's time since its start, in milliseconds.
+        /// A hash of the boot id, and the end of the wait as time since boot in milliseconds.
         var boot: Int64 = 0
         var uptime: Int64 = 0
     }
 
-    /// Sequence numbers up to this one may have been given out.
+    /// Sequence numbers up to this one may have been assigned.
     var sequenceCeiling: Int64 = 0
     var foldedThrough: Int64 = 0
     var mark = Mark.closed
     var bootID = ""
     var totals = Counts()
-    /// A random number that is new with each log, and the one before: what ties a log to its database.
+    /// A random number that is new for each log, and the previous one. They show which database a log belongs to.
     var generation: Int64 = 0
     var logBase: Int64 = 0
     var hold = Hold()
@@ -65,10 +65,10 @@ struct StoreState: Equatable {
         guard let (integers, bootID, checksum) = row, let state = StoreState(integers, bootID) else { return nil }
         guard layout >= 2 else {
             guard state.isPlausible else { return nil }
-            // What ties the log of the upgrade to this database.
-            var tied = state
-            tied.generation = state.checksum
-            return tied
+            // The log of the upgrade has this number as its base.
+            var upgraded = state
+            upgraded.generation = state.checksum
+            return upgraded
         }
         return state.checksum == checksum ? state : nil
     }
@@ -111,7 +111,7 @@ struct StoreState: Equatable {
         try statement.run()
     }
 
-    /// The same as text, for a database that is no store's; without the name of a run of the system.
+    /// The same as SQL text, for a database without a `Store`. Sets an empty boot id.
     var update: String {
         """
         UPDATE state SET (sequence_ceiling, folded_through, is_clean, queued, sent, delivered, "read", failed, received, unread, unsent_bytes,
@@ -122,9 +122,9 @@ struct StoreState: Equatable {
 
     // MARK: In a page
 
-    /// Generation and base as a page of the file or of the log has them; nil: it is not the page of a state of this layout.
-    static func tie(inPage page: [UInt8]) -> (generation: Int64, base: Int64, isOpen: Bool)? {
-        // Behind the numbers of layout 1 stand generation and log_base.
+    /// Returns generation and base from a page of the file or of the log; nil: the page has no row of `state` in this layout.
+    static func binding(inPage page: [UInt8]) -> (generation: Int64, base: Int64, isOpen: Bool)? {
+        // The columns generation and log_base follow those of layout 1.
         guard let record = TableLeaf.firstRecord(page), record.count >= 15, case .integer(let generation) = record[13],
             case .integer(let base) = record[14], case .integer(let mark) = record[3]
         else { return nil }
@@ -132,7 +132,7 @@ struct StoreState: Equatable {
     }
 }
 
-/// Reads the first record of a leaf page of a table, as SQLite's file format has it
+/// Reads the first record of a leaf page of a table in SQLite's file format
 /// (https://sqlite.org/fileformat2.html#b_tree_pages).
 enum TableLeaf {
     enum Value: Equatable {

@@ -1,34 +1,34 @@
 import Glibc
 
-/// What a store turns out to be before anything in it is changed: found by reading alone.
+/// The condition of a store, determined by reading before anything in it is changed.
 struct StoreSurvey {
     let layout: Int64
-    /// nil: the row does not fit its checksum, and is made anew.
+    /// nil: the row is damaged and is to be rebuilt.
     let state: StoreState?
-    /// Whole commits in the log that was found.
+    /// The number of frames in complete commits of the log.
     let logFrames: Int
-    /// Bytes of it that are valid.
+    /// The number of valid bytes in the log.
     let logSize: Int64
     let hasLog: Bool
-    /// The database's header says that it has a log.
+    /// The header of the database selects the write-ahead log.
     let isHeaderReady: Bool
-    /// The last owner did not close it.
+    /// The last owner did not close the store.
     let wasOpen: Bool
     let loss: LostTail?
-    /// An index does not fit the messages, and is made anew from them.
+    /// An index does not agree with the messages and is to be rebuilt.
     let needsIndexes: Bool
 }
 
-/// The end of a store's log that is not there any more.
+/// The lost end of a store's log.
 package struct LostTail: Sendable, Equatable {
-    /// Sequence numbers of which nothing is known; `last` 0: it is not known how many there were.
+    /// The lost sequence numbers; `last` is 0 when their number is unknown.
     package let first: Int64
     package let last: Int64
     package let text: String
 }
 
 extension StoreSurvey {
-    /// Reads the store through a view. Throws when it cannot be accepted.
+    /// Reads the store through a view. Throws when the store must be refused.
     static func take(_ view: StoreView, _ database: Database, currentBoot: String) throws(QueueError) -> StoreSurvey {
         do throws(QueueError) {
             return try inspect(view, database, currentBoot)
@@ -37,7 +37,7 @@ extension StoreSurvey {
         }
     }
 
-    /// SQLite finds damage of a schema as an error of the statement, and of pages as many things; and it does not name the file.
+    /// Returns an error that names the file. SQLite reports a damaged schema as an error in a statement, and damaged pages in several ways.
     static func asDamage(_ error: QueueError, of path: String) -> QueueError {
         let isNamed = error.detail.contains(path)
         guard error.code == .internal || error.code == .tooLarge || (error.code == .corrupt && !isNamed) else { return error }
@@ -51,18 +51,18 @@ extension StoreSurvey {
         try checkObjects(database, layout)
         var state = try StoreState.read(database, layout: layout)
         let log = view.log
-        var ties = Ties()
-        if layout >= 2 { ties = try Ties(view, page: try statePage(database)) }
-        if let log, !log.isEmpty { try ties.check(log, path) }
-        let wasOpen = ties.isRawOpen ?? (state?.mark != .closed && state?.mark != .copied)
+        var binding = LogBinding()
+        if layout >= 2 { binding = try LogBinding(view, page: try statePage(database)) }
+        if let log, !log.isEmpty { try binding.check(log, path) }
+        let wasOpen = binding.isRawOpen ?? (state?.mark != .closed && state?.mark != .copied)
         let (last, isPossible) = try lastSequence(database)
-        guard isPossible else { throw QueueError(.corrupt, "\(path) is damaged: it holds messages with impossible sequence numbers") }
+        guard isPossible else { throw QueueError(.corrupt, "\(path) is damaged: it contains sequence numbers out of range") }
         if let known = state, known.sequenceCeiling < last {
-            // An earlier version could leave it so; no number may be given out twice.
+            // An earlier version could leave it so. No number may be assigned twice.
             state?.sequenceCeiling = last
         }
-        let loss = try LostTail.find(view, ties, wasOpen: wasOpen, layout: layout, lastSequence: last)
-        // A crash of the process leaves the file whole; only a crash of the system may not.
+        let loss = try LostTail.find(view, binding, wasOpen: wasOpen, layout: layout, lastSequence: last)
+        // A crash of the process does not damage the file; a crash of the system may.
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
         let isOtherBoot = state.map { $0.bootID != currentBoot || $0.bootID.isEmpty } ?? true
         var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect || (state?.mark == .open && isOtherBoot))
@@ -92,7 +92,7 @@ extension StoreSurvey {
         return page
     }
 
-    /// The highest sequence number, and whether all can be.
+    /// Returns the highest sequence number, and whether all are in the valid range.
     static func lastSequence(_ database: Database) throws(QueueError) -> (last: Int64, isPossible: Bool) {
         let lowest = try database.statement("SELECT min(seq) FROM message")
         let highest = try database.statement("SELECT max(seq) FROM message")
@@ -101,13 +101,13 @@ extension StoreSurvey {
         return (high, low >= 1 && high <= MessageID.sequenceCeiling)
     }
 
-    /// Stores of up to so many pages (2 MiB) are checked whole at each opening.
+    /// Stores of up to this many pages (2 MiB) are checked completely at each opening.
     private static let smallStore: Int64 = 512
 
-    /// Checks the structure of the file. True when only indexes are wrong, which the messages can make anew.
+    /// Checks the structure of the file. Returns true when only indexes are damaged, which can be rebuilt from the messages.
     static func verify(_ database: Database, pages: Int64, whole: Bool) throws(QueueError) -> Bool {
         guard whole || pages <= smallStore else { return false }
-        // What a large store's indexes hold takes long to compare; its pages do not.
+        // In a large store comparing the indexes with the table would take long; checking the pages does not.
         let statement =
             pages <= smallStore
             ? try database.statement("PRAGMA integrity_check(100)") : try database.statement("PRAGMA quick_check(1)")
@@ -121,13 +121,13 @@ extension StoreSurvey {
             [" missing from index ", "wrong # of entries in index ", "non-unique entry in index "].contains { finding.contains($0) }
         }
         guard isOfIndexes, !findings.isEmpty else {
-            throw QueueError(.corrupt, "\(database.path) is damaged: \(findings.first ?? "the check gave no answer")")
+            throw QueueError(.corrupt, "\(database.path) is damaged: \(findings.first ?? "the check returned nothing")")
         }
         return true
     }
 
-    /// Whether the counts by conversation are those of the folded messages, and all of these stand in the indexes. (The size of
-    /// a damaged message may be anything: the bytes are as they were counted when it was written.)
+    /// Whether the counts by conversation agree with the folded messages, and these are all marked as indexed. (The bytes are not compared:
+    /// the size of a damaged message may differ from the size that was counted.)
     private static func countsFit(_ database: Database, through folded: Int64) throws(QueueError) -> Bool {
         let statement = try database.statement(
             """
@@ -150,20 +150,20 @@ extension StoreSurvey {
 
 /// The header of the database file.
 enum StoreHeader {
-    /// The layout. `bytes` as the log has them, `raw` as the file has them; throws when either says that this is no store, or one of a
-    /// later version.
+    /// Returns the layout. `bytes`: the header with the log applied; `raw`: the header in the file. Throws when either is not of a store, or of
+    /// a later version.
     static func check(with bytes: [UInt8], raw: [UInt8], _ path: String) throws(QueueError) -> Int64 {
         guard isDatabase(bytes) else {
             throw QueueError(.corrupt, "\(path) is not a message store, or its first page is damaged: it has no SQLite header")
         }
-        // A header that was being written when the power failed is in the log; another program's is not ours to repair.
+        // A header that a power failure damaged is in the log as well. A file of another program is never repaired.
         for header in [bytes, raw] where isDatabase(header) {
             guard number(header, 68) == Schema.applicationID else {
                 throw QueueError(.corrupt, "\(path) is another program's database, not a message store")
             }
             guard number(header, 60) <= Schema.version else {
                 throw QueueError(
-                    .tooNew, "\(path) has layout \(number(header, 60)); this library knows layouts up to \(Schema.version)")
+                    .tooNew, "\(path) has layout \(number(header, 60)); this library supports layouts up to \(Schema.version)")
             }
         }
         let layout = number(bytes, 60)
@@ -171,7 +171,7 @@ enum StoreHeader {
         return layout
     }
 
-    /// Of a header; nil: it is none.
+    /// Returns the layout in a header; nil: it is not a header of SQLite.
     static func layout(_ bytes: [UInt8]) -> Int64? { isDatabase(bytes) ? number(bytes, 60) : nil }
 
     private static func isDatabase(_ bytes: [UInt8]) -> Bool {
@@ -183,27 +183,28 @@ enum StoreHeader {
     }
 }
 
-/// What ties the log to the database: each log begins with a new generation and names the one before, which the database must have.
-struct Ties {
-    /// Of the database file itself; nil: not readable, or of layout 1.
+/// Decides whether a log belongs to a database: each log starts with a new generation and names the previous one as its base, which the
+/// database must have.
+struct LogBinding {
+    /// From the database file itself; nil: unreadable, or layout 1.
     private(set) var rawGeneration: Int64?
     private(set) var isRawOpen: Bool?
-    /// Generation and base as the log's first commit wrote them; nil: that commit did not write them.
+    /// Generation and base in the log's first commit; nil: it did not write them.
     private(set) var first: (generation: Int64, base: Int64)?
     private var generations: Set<Int64> = []
 
     init() {}
 
     init(_ view: StoreView, page: UInt32) throws(QueueError) {
-        if let raw = StoreState.tie(inPage: try view.rawPage(page)) {
+        if let raw = StoreState.binding(inPage: try view.rawPage(page)) {
             rawGeneration = raw.generation
             isRawOpen = raw.isOpen
         }
         guard let log = view.log, let commit = log.commits.first else { return }
         for version in try view.versions(of: page) {
-            guard let tie = StoreState.tie(inPage: version.bytes) else { continue }
-            if version.frame < commit.frames { first = (tie.generation, tie.base) }
-            generations.insert(tie.generation)
+            guard let found = StoreState.binding(inPage: version.bytes) else { continue }
+            if version.frame < commit.frames { first = (found.generation, found.base) }
+            generations.insert(found.generation)
         }
     }
 
@@ -223,7 +224,8 @@ struct Ties {
             """)
     }
 
-    /// The database file has layout 1, whose logs have no ties. One of layout 2 must be that of its upgrade. `layout`: with the log.
+    /// Checks the log of a database file of layout 1, whose logs have no generation. A log with one must be that of the upgrade. `layout`:
+    /// with the log applied.
     static func checkUpgrade(_ view: StoreView, _ raw: [UInt8], layout: Int64) throws(QueueError) {
         guard let log = view.log, !log.isEmpty, StoreHeader.layout(raw) == 1 else { return }
         let alone = try Database(
@@ -234,57 +236,57 @@ struct Ties {
         do throws(QueueError) {
             (state, page) = (try StoreState.read(alone, layout: 1), try StoreSurvey.statePage(alone))
         } catch {
-            // Without the log it is no store at all, as when the power failed while the log was copied: the rest is judged with the log.
+            // Unreadable without the log, for example after a power failure during a checkpoint: the caller checks it with the log.
             return
         }
-        let ties = try view.versions(of: page).map { StoreState.tie(inPage: $0.bytes) }
-        guard let first = ties.firstIndex(where: { $0 != nil }) else {
+        let bindings = try view.versions(of: page).map { StoreState.binding(inPage: $0.bytes) }
+        guard let first = bindings.firstIndex(where: { $0 != nil }) else {
             guard layout < 2 else { throw foreign(log, view.path) }
             return
         }
-        // Where the log of layout 1 could not be copied, the upgrade stands behind it.
-        guard first > 0 || state == nil || ties[first]?.base == state?.generation else { throw foreign(log, view.path) }
+        // If the log of layout 1 could not be checkpointed, the upgrade follows it in the same log.
+        guard first > 0 || state == nil || bindings[first]?.base == state?.generation else { throw foreign(log, view.path) }
     }
 
     /// Whether a side record was written for this database.
-    func includes(_ record: SideRecord) -> Bool {
+    func matches(_ record: SideRecord) -> Bool {
         guard let rawGeneration else { return false }
-        // The record of the log before may be there still, when this one was copied and the record was not written yet.
+        // The record may still be that of the previous log, after a checkpoint whose record was not written yet.
         return record.generation == rawGeneration || record.base == rawGeneration || generations.contains(record.generation)
             || record.generation == first?.base
     }
 }
 
 extension LostTail {
-    /// What the side record tells of a log that is shorter than it was; nil: nothing is missing.
+    /// Returns what a log has lost, by its side record; nil: nothing is missing.
     static func find(
-        _ view: StoreView, _ ties: Ties, wasOpen: Bool, layout: Int64, lastSequence: Int64
+        _ view: StoreView, _ binding: LogBinding, wasOpen: Bool, layout: Int64, lastSequence: Int64
     ) throws(QueueError) -> LostTail? {
         guard layout >= 2 else { return nil }
         let isNeeded = wasOpen || view.log.map { !$0.isEmpty } ?? false
         if !isNeeded {
-            // A closed store needs no log; what is there without a whole commit was made by somebody else.
+            // A closed store needs no log. One without a complete commit belongs to another store or is damaged, unless the record matches.
             guard let log = view.log, log.size > 0 else { return nil }
-            guard let record = try SideRecord.read(of: view.path), ties.includes(record) else {
+            guard let record = try SideRecord.read(of: view.path), binding.matches(record) else {
                 throw QueueError(
                     .corrupt,
                     """
-                    \(log.path) holds nothing whole of \(view.path), which was closed in order: it is another store's, or damaged. Nothing \
-                    was changed; if it is not needed, move it away
+                    \(log.path) has no complete transaction of \(view.path), which was closed cleanly: it belongs to another store or is \
+                    damaged. Nothing was changed; if the log is not needed, move it away
                     """)
             }
-            // Or it was being begun when the power failed; only what was flushed is lost.
-            guard record.base == ties.rawGeneration else { return nil }
+            // The power may have failed when the log was started. Then only a durable part of it counts as lost.
+            guard record.base == binding.rawGeneration else { return nil }
         }
         let name = StorePath.log(of: view.path)
         let record = try SideRecord.read(of: view.path)
-        guard let record, ties.includes(record) else {
-            guard wasOpen, view.log == nil || ties.rawGeneration != nil else { return nil }
+        guard let record, binding.matches(record) else {
+            guard wasOpen, view.log == nil || binding.rawGeneration != nil else { return nil }
             guard view.log == nil else {
                 return LostTail(
                     first: lastSequence + 1, last: 0,
                     text: """
-                        \(StorePath.tail(of: view.path)) is missing or damaged: whether \(name) is whole is not known. Messages after \
+                        \(StorePath.tail(of: view.path)) is missing or damaged: it is unknown whether \(name) is complete. Messages after \
                         sequence \(lastSequence) and changes that were only in the log may be lost
                         """)
             }
@@ -303,13 +305,13 @@ extension LostTail {
             return LostTail(
                 first: 0, last: 0,
                 text:
-                    "\(name) \(what): of \(record.frames) pages \(found) are whole. No message is missing, but changes to messages are lost"
+                    "\(name) \(what): \(found) of \(record.frames) pages are intact. No message is missing, but changes to messages are lost"
             )
         }
         return LostTail(
             first: lastSequence + 1, last: record.lastSequence,
             text: """
-                \(name) \(what): of \(record.frames) pages \(found) are whole. Messages with the sequences \(lastSequence + 1) to \
+                \(name) \(what): \(found) of \(record.frames) pages are intact. Messages with the sequences \(lastSequence + 1) to \
                 \(record.lastSequence) are missing
                 """)
     }

@@ -1,28 +1,28 @@
 import CSQLite
 import Glibc
 
-/// A store's database with its log applied, as SQLite would see it, without SQLite being let at the files: pages come from the log's
-/// whole commits or from the database, and what is written stays in memory. Nothing on disk is changed, made or removed.
+/// A read-only view of a store's files: the database with its log applied. Pages come from the complete commits of the log or from the
+/// database; writes stay in memory. Nothing on disk is changed, created or removed.
 ///
-/// It is a file system of SQLite's (a VFS) with one file: opening, checking, salvaging and reading a store use it.
+/// SQLite accesses it through a VFS with one file. Opening, checking, salvaging and reading a store use it.
 final class StoreView: @unchecked Sendable {
     let path: String
     let log: LogImage?
-    /// Borrowed.
+    /// The open database file; borrowed.
     let database: Int32
     private let logDescriptor: Int32
     private let pageSize: Int64
-    /// By page number: the frame that holds its newest content.
+    /// The frame with the newest content of each page, by page number.
     private var frames: [UInt32: Int] = [:]
-    /// By page number: what was written through this view.
+    /// The pages written through this view, by the index of the page from 0.
     private var written: [Int64: [UInt8]] = [:]
     private var size: Int64
     private var number = 0
-    /// A read that failed. SQLite reports some of them as damage, which they are not.
+    /// The first error of a read. SQLite reports some read errors as damage.
     private(set) var readError: QueueError?
 
-    /// `database` is borrowed and must stay open. `ignoringLog`: shows the database file alone. `pageSize`: for a database whose header does
-    /// not say it.
+    /// `database` is borrowed and must stay open. `ignoringLog`: presents the database file alone. `pageSize`: for a database whose header
+    /// is damaged.
     init(path: String, database: Int32, ignoringLog: Bool = false, pageSize given: Int64? = nil) throws(QueueError) {
         self.path = path
         self.database = database
@@ -45,26 +45,26 @@ final class StoreView: @unchecked Sendable {
 
     deinit { if logDescriptor >= 0 { close(logDescriptor) } }
 
-    /// As the database's header says it, if that can be.
+    /// Returns the page size in the database's header, or 4096 if that is invalid.
     private static func pageSize(_ database: Int32, _ path: String) -> Int64 {
         guard let bytes = try? Posix.read(database, at: 16, count: 2, path), bytes.count == 2 else { return 4096 }
         let size = Int64(bytes[0]) << 8 | Int64(bytes[1])
         return size >= 512 && size & (size - 1) == 0 ? size : 4096
     }
 
-    /// A page as the file itself has it, without the log.
+    /// Reads a page from the file itself, without the log.
     func rawPage(_ page: UInt32) throws(QueueError) -> [UInt8] {
         try Posix.read(database, at: (Int64(page) - 1) * pageSize, count: Int(pageSize), path)
     }
 
-    /// Shows other bytes in the place of a page.
+    /// Replaces the content of a page in this view.
     func replace(page: UInt32, with bytes: [UInt8]) {
         guard page >= 1, Int64(bytes.count) == pageSize else { return }
         written[Int64(page) - 1] = bytes
         size = max(size, Int64(page) * pageSize)
     }
 
-    /// The versions of a page in the log, oldest first.
+    /// Returns the versions of a page in the log, oldest first.
     func versions(of page: UInt32) throws(QueueError) -> [(frame: Int, bytes: [UInt8])] {
         guard let log else { return [] }
         var found: [(frame: Int, bytes: [UInt8])] = []
@@ -74,13 +74,13 @@ final class StoreView: @unchecked Sendable {
         return found
     }
 
-    /// The first bytes of the database with the log applied.
+    /// Returns the first 100 bytes of the database with the log applied.
     func header() throws(QueueError) -> [UInt8] {
         guard let log, let frame = frames[1] else { return try Posix.read(database, at: 0, count: 100, path) }
         return try Posix.read(logDescriptor, at: log.offset(ofFrame: frame), count: 100, log.path)
     }
 
-    // MARK: As SQLite's file
+    // MARK: The file for SQLite
 
     fileprivate func read(_ target: UnsafeMutableRawBufferPointer, at start: Int64) throws(QueueError) -> Int {
         var done = 0
@@ -94,14 +94,14 @@ final class StoreView: @unchecked Sendable {
                 bytes.withUnsafeBytes { part.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[Int(inside)..<Int(inside) + count])) }
             } else if let log, let frame = frames[UInt32(clamping: page + 1)] {
                 guard try Posix.read(logDescriptor, at: log.offset(ofFrame: frame) + inside, into: part, log.path) == count else {
-                    throw QueueError(.storage, "\(log.path) became shorter")
+                    throw QueueError(.storage, "\(log.path) was truncated while it was read")
                 }
             } else if try Posix.read(database, at: place, into: part, path) < count {
                 break
             }
             done += count
         }
-        // SQLite would want a log of its own for a database whose header says so.
+        // SQLite would open a log of its own if the header selected one.
         for offset in 18...19 where start <= Int64(offset) && Int64(offset) < start + Int64(done) {
             let index = offset - Int(start)
             if target[index] == 2 { target[index] = 1 }
@@ -123,10 +123,10 @@ final class StoreView: @unchecked Sendable {
 
     fileprivate var fileSize: Int64 { size }
 
-    /// Pages of the database.
+    /// The number of pages of the database.
     var pages: Int64 { size / pageSize }
 
-    // MARK: The file system
+    // MARK: The VFS
 
     static let vfsName = "msgqueue-view"
 
@@ -134,9 +134,9 @@ final class StoreView: @unchecked Sendable {
     nonisolated(unsafe) private static var views: [Int: StoreView] = [:]
     nonisolated(unsafe) private static var count = 0
 
-    /// The name under which SQLite opens this view, until `retire`.
+    /// Registers the view and returns the name under which SQLite can open it until `retire`.
     func publish() throws(QueueError) -> String {
-        guard Self.isRegistered else { throw QueueError(.internal, "SQLite refused the file system for reading stores") }
+        guard Self.isRegistered else { throw QueueError(.internal, "registering the VFS for reading stores failed") }
         return Self.registry.withLock {
             Self.count += 1
             number = Self.count
@@ -154,7 +154,7 @@ final class StoreView: @unchecked Sendable {
         return registry.withLock { views[number] }
     }
 
-    /// What SQLite allocates for an open file.
+    /// The structure that SQLite allocates for an open file.
     private struct File {
         var base: sqlite3_file
         var view: Unmanaged<StoreView>?
@@ -229,7 +229,7 @@ final class StoreView: @unchecked Sendable {
             guard let file else { return SQLITE_CANTOPEN }
             let own = UnsafeMutableRawPointer(file).assumingMemoryBound(to: File.self)
             own.initialize(to: File(base: sqlite3_file(), view: nil))
-            // A main database and nothing else: journals and temporary tables are kept in memory.
+            // Only a main database: journals and temporary tables are kept in memory.
             guard flags & SQLITE_OPEN_MAIN_DB != 0, let view = StoreView.named(name) else { return SQLITE_CANTOPEN }
             own.pointee.view = Unmanaged.passRetained(view)
             own.pointee.base.pMethods = UnsafePointer(StoreView.methods)

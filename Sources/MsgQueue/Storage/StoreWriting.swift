@@ -1,9 +1,9 @@
-/// What changes messages. Each runs inside the caller's transaction.
+/// Changing messages. Each function runs inside the caller's transaction.
 extension Store {
-    /// Bodies beyond so many bytes lie in a table of their own.
+    /// Larger bodies, in bytes, are stored in the table `large_body`.
     static let inlineBody = 1024
 
-    /// Puts one message behind all others; gives its id and place. With a `sender` it is somebody else's, for the history.
+    /// Inserts a message after all others and returns its row. With a `sender` it is a recorded message, for the history.
     package func insert(
         _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
@@ -30,7 +30,7 @@ extension Store {
         return row
     }
 
-    /// Runs a statement that inserts a row. False: it is ignored, because its id or its place is taken.
+    /// Runs a statement that inserts a row. Returns false when the statement ignored the row because its id or sequence number exists.
     @discardableResult
     func insert(_ row: Row, _ body: UnsafeRawBufferPointer, _ statement: Statement) throws(QueueError) -> Bool {
         let fields = Fields<MessageColumn>(statement)
@@ -50,15 +50,15 @@ extension Store {
         try statement.run()
     }
 
-    /// Writes what attempts, receipts and people made of a message; `row` is as it was read.
+    /// Writes the progress of a message. `row` is the message as it was read.
     package func update(_ row: Row, to progress: Progress) throws(QueueError) {
         try update(row, to: progress, from: row.progress.status)
     }
 
-    /// `from`: its status before, which is not on disk while it is being sent.
+    /// `from`: the status before, which for a message being sent differs from the one on disk.
     func update(_ row: Row, to progress: Progress, from status: MessageStatus) throws(QueueError) {
         guard status == progress.status || StatusRule.allows(status, progress.status) else {
-            throw QueueError(.internal, "message \(row.sequence) cannot go from \(status) to \(progress.status)")
+            throw QueueError(.internal, "the status of message \(row.sequence) cannot change from \(status) to \(progress.status)")
         }
         let statement = try database.statement(
             """
@@ -70,17 +70,17 @@ extension Store {
         fields.bind(.stateHash, Row.hash(row.sequence, progress))
         progress.bind(to: fields)
         try statement.run()
-        // A row that is gone by now is in no count any more.
+        // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1, progress.status != row.progress.status else { return }
         if row.isReceived {
-            if progress.status == .read { pruneMap.note(row.sequence, at: max(row.createdAt, progress.readAt)) }
+            if progress.status == .read { pruneMap.add(row.sequence, at: max(row.createdAt, progress.readAt)) }
         } else if [.sent, .delivered, .read].contains(progress.status) {
-            pruneMap.note(row.sequence, at: progress.sentAt)
+            pruneMap.add(row.sequence, at: progress.sentAt)
         }
         try count(row, row.change(to: progress.status))
     }
 
-    /// Another body in the same place.
+    /// Replaces the body of a message. Its sequence number stays.
     package func replaceBody(of old: Row, _ body: UnsafeRawBufferPointer, now: Int64) throws(QueueError) {
         var row = old
         row.editedAt = max(now, 1)
@@ -108,7 +108,7 @@ extension Store {
         try statement.run()
     }
 
-    /// Removes one message and all that belongs to it.
+    /// Removes a message and its rows in other tables.
     package func delete(_ row: Row) throws(QueueError) {
         var (isFirst, existed) = (true, false)
         for statement in [
@@ -124,10 +124,10 @@ extension Store {
         }
         guard existed else { return }
         try count(row, row.change(to: nil))
-        try conversationLost(row)
+        try updateNewest(afterRemoving: row)
     }
 
-    /// Removes what is queued or failed, of one conversation or of all, except what is being sent.
+    /// Removes queued and failed messages, of one conversation or of all, except those being sent. Returns their number.
     package func deleteUnsent(of conversation: Name?, atMost limit: Int = .max) throws(QueueError) -> Int {
         try fold()
         var removed = 0
@@ -144,7 +144,7 @@ extension Store {
         }
     }
 
-    /// A page of what is queued or failed and not being sent, in order, behind a sequence.
+    /// Returns queued and failed messages that are not being sent, in order, after a sequence number.
     private func unsentRows(of conversation: Name?, after sequence: Int64, limit: Int64) throws(QueueError) -> [Row] {
         let statement: Statement
         if let conversation {
@@ -179,7 +179,7 @@ extension Store {
 }
 
 extension Row {
-    /// What the counts change by when the message takes this status, or (nil) goes.
+    /// Returns the change of the counts when the message gets this status or (nil) is removed.
     func change(to status: MessageStatus?) -> Counts {
         var delta = Counts()
         if isCounted { delta.add(progress.status, isReceived: isReceived, amount: -1, bytes: 0 &- bodySize) }
@@ -187,6 +187,6 @@ extension Row {
         return delta
     }
 
-    /// What a message's body counts for; one of an impossible size counts for nothing.
+    /// Returns the size of a body as it is counted; an invalid size counts as 0.
     static func countedSize(_ bytes: Int64) -> Int64 { (0...Options.bodyCeiling).contains(bytes) ? bytes : 0 }
 }

@@ -1,20 +1,20 @@
-/// A status in the column `status`. `sending` is none of them: a message is being sent when it is in `in_flight`.
+/// A value of the column `status`. `sending` is not stored: a message is being sent when it has a row in `in_flight`.
 ///
-/// The numbers are part of the layout; the conditions of indexes in `Schema` contain them.
+/// The numbers are part of the layout; the conditions of the partial indexes in `Schema` contain them.
 enum StoredStatus: Int64, CaseIterable {
     case queued = 0
     case sent = 2
     case delivered = 3
     case read = 4
     case failed = 5
-    /// A recorded message of somebody else, and one that was read.
+    /// A recorded message, unread or read.
     case received = 6
     case receivedRead = 7
 
-    /// What pruning may remove: everything in the history except recorded messages that were not read.
+    /// The statuses that pruning may remove: all of the history except unread recorded messages.
     static let prunable: [StoredStatus] = [.sent, .delivered, .read, .receivedRead]
 
-    /// nil: a message never has this status on disk.
+    /// nil: this status is never stored.
     init?(_ status: MessageStatus, isReceived: Bool) {
         switch (status, isReceived) {
         case (.queued, false): self = .queued
@@ -40,6 +40,6 @@ enum StoredStatus: Int64, CaseIterable {
         }
     }
 
-    /// As one bit of a set of statuses.
+    /// The bit of this status in a bit mask.
     var bit: Int64 { 1 << rawValue }
 }

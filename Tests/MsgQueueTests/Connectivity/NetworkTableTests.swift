@@ -79,11 +79,11 @@ import Testing
     }
 
     @Test func H8_only_relevant_changes_are_reported() {
-        #expect(NetworkTable.isNews(Self.link(2)))
-        #expect(NetworkTable.isNews(Self.address()))
-        #expect(NetworkTable.isNews(Self.route([2])))
-        #expect(!NetworkTable.isNews(.route(KernelRoute(family: 2, isDefault: false))))
-        #expect(!NetworkTable.isNews(.other))
+        #expect(NetworkTable.isRelevant(Self.link(2)))
+        #expect(NetworkTable.isRelevant(Self.address()))
+        #expect(NetworkTable.isRelevant(Self.route([2])))
+        #expect(!NetworkTable.isRelevant(.route(KernelRoute(family: 2, isDefault: false))))
+        #expect(!NetworkTable.isRelevant(.other))
     }
 
     @Test(

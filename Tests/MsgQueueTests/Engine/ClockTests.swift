@@ -183,12 +183,12 @@ import Testing
         let began = Ports.system.mono()
         #expect(alarm.sleep(network: nil) == .deadline)
         #expect(Ports.system.mono() - began >= 29)
-        alarm.ring()
+        alarm.signal()
         #expect(alarm.sleep(network: nil) == [], "a word from another thread, and nothing else")
         alarm.arm(0)
         #expect(alarm.sleep(network: nil) == .deadline, "what is past is due at once")
         alarm.arm(Int64.max)
-        alarm.ring()
+        alarm.signal()
         #expect(alarm.sleep(network: nil) == [])
     }
 }

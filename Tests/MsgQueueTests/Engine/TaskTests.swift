@@ -233,7 +233,7 @@ import Testing
         let stream = broadcaster.subscribe().0.stream { $0 }
         var reader = stream.makeAsyncIterator()
         for lost in [1, 900, 1, 20_000] {
-            for number in 0..<10_000 + lost { broadcaster.tell(.deleted(id: "\(number)", conversation: "")) }
+            for number in 0..<10_000 + lost { broadcaster.publish(.deleted(id: "\(number)", conversation: "")) }
             #expect(await reader.next() == .resync, "\(lost) were lost")
             for number in lost..<10_000 + lost {
                 guard await reader.next() == .deleted(id: "\(number)", conversation: "") else {
@@ -242,7 +242,7 @@ import Testing
                 }
             }
         }
-        for number in 0..<10_000 { broadcaster.tell(.deleted(id: "\(number)", conversation: "")) }
+        for number in 0..<10_000 { broadcaster.publish(.deleted(id: "\(number)", conversation: "")) }
         #expect(await reader.next() == .deleted(id: "0", conversation: ""), "nothing was lost, and nothing is said")
         broadcaster.finish()
         var left = 0

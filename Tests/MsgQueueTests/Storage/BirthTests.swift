@@ -52,6 +52,19 @@ import Testing
         #expect(tables.isEmpty, "every table is strict")
     }
 
+    /// A salvage of a store with a damaged schema looks for the tables in these pages.
+    @Test func D15_the_root_pages_of_new_stores_never_change() throws {
+        let bench = try StoreBench()
+        let pages = try bench.rows("SELECT name, rootpage FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY rootpage")
+        #expect(
+            pages == [
+                ["state", "2"], ["message", "3"], ["message_named", "4"], ["message_queued", "5"], ["message_waiting", "6"],
+                ["message_expiring", "7"], ["message_failed", "8"], ["message_failed_in", "10"], ["message_replace", "12"],
+                ["message_conversation", "13"], ["large_body", "14"], ["in_flight", "15"], ["attempt", "16"], ["conversation", "17"],
+                ["conversation_recent", "18"], ["recent", "19"], ["recent_gone", "20"],
+            ])
+    }
+
     @Test func a_second_owner_in_the_same_process_is_refused_and_the_first_keeps_its_lock() throws {
         let bench = try StoreBench()
         try bench.add("a", [1])

@@ -14,7 +14,7 @@ import Testing
         let row = try bench.add()
         try bench.transaction { store in for number in 1...5 { try store.write(line(UInt32(number)), of: 1) } }
         try bench.reopen(clean: false)
-        #expect(try bench.store.ledger(of: row) == (1...5).map { line($0) })
+        #expect(try bench.store.attempts(of: row) == (1...5).map { line($0) })
         #expect(try bench.store.lastAttempt(of: 1) == line(5))
     }
 
@@ -32,7 +32,7 @@ import Testing
             try store.write(line(1), of: 1)
             try store.update(row, to: progress)
         }
-        let ledger = try bench.store.ledger(of: try #require(try bench.row(1)))
+        let ledger = try bench.store.attempts(of: try #require(try bench.row(1)))
         #expect(ledger.map(\.number) == [1, 2])
         #expect(
             ledger.last
@@ -43,13 +43,13 @@ import Testing
         let bench = try StoreBench()
         let row = try bench.add()
         try bench.transaction { store in for number in 1...1_010 { try store.write(line(UInt32(number)), of: 1) } }
-        #expect(try bench.store.ledger(of: row).map(\.number) == Array(11...1_010))
+        #expect(try bench.store.attempts(of: row).map(\.number) == Array(11...1_010))
     }
 
     @Test func X2_a_long_text_is_cut() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         try bench.transaction { try $0.write(line(1, String(repeating: "x", count: 100_000)), of: 1) }
-        #expect(try bench.store.ledger(of: row).first.map { $0.text.count <= 600 } == true)
+        #expect(try bench.store.attempts(of: row).first.map { $0.text.count <= 600 } == true)
     }
 }

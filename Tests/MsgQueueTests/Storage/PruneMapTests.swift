@@ -19,20 +19,20 @@ import Testing
                 let time = random.int64(0...1_000)
                 guard times[sequence] == nil else { continue }
                 times[sequence] = time
-                map.note(sequence, at: time)
+                map.add(sequence, at: time)
             default:
                 let since = random.int64(0...1_000)
                 for _ in 0..<10_000 {
-                    guard let look = map.next(hasExcess: false, keepSince: since, newest: newest) else { break }
-                    #expect(look.after < look.through && look.through <= newest)
-                    let left = times.filter { !($0.key > look.after && $0.key <= look.through && $0.value < since) }
+                    guard let scan = map.next(hasExcess: false, keepSince: since, newest: newest) else { break }
+                    #expect(scan.after < scan.through && scan.through <= newest)
+                    let left = times.filter { !($0.key > scan.after && $0.key <= scan.through && $0.value < since) }
                     switch random.int(0...9) {
                     case 0: map.undo()
                     case 1:
-                        map.looked(look, oldest: oldest(left, look))
+                        map.finish(scan, oldest: oldest(left, scan))
                         map.undo()
                     default:
-                        map.looked(look, oldest: oldest(left, look))
+                        map.finish(scan, oldest: oldest(left, scan))
                         times = left
                     }
                 }
@@ -47,14 +47,14 @@ import Testing
         var map = PruneMap()
         map.skip(to: Int64.max - 1)
         let first = map.next(hasExcess: false, keepSince: 10, newest: Int64.max)
-        #expect(first == PruneMap.Look(after: Int64.max - 1, through: Int64.max, isFirst: true))
-        if let first { map.looked(first, oldest: 5) }
+        #expect(first == PruneMap.Scan(after: Int64.max - 1, through: Int64.max, isFirst: true))
+        if let first { map.finish(first, oldest: 5) }
         let again = map.next(hasExcess: false, keepSince: 10, newest: Int64.max)
         #expect(again?.through == Int64.max && again?.isFirst == false)
     }
 
-    private func oldest(_ times: [Int64: Int64], _ look: PruneMap.Look) -> Int64? {
-        times.filter { $0.key > look.after && $0.key <= look.through }.values.min()
+    private func oldest(_ times: [Int64: Int64], _ scan: PruneMap.Scan) -> Int64? {
+        times.filter { $0.key > scan.after && $0.key <= scan.through }.values.min()
     }
 
     /// The history is read once in a session, not whenever the timer looks.

@@ -80,7 +80,7 @@ import Testing
                 guard let sequence = try store.sequence(of: id) else { continue }
                 let row = try #require(try store.row(at: sequence, .whole))
                 #expect(Same(row) == Same(expected))
-                let attempts = try store.ledger(of: row).filter { $0.result == .rejected }.map(\.number)
+                let attempts = try store.attempts(of: row).filter { $0.result == .rejected }.map(\.number)
                 #expect(attempts == (row.progress.status == .failed ? [1, 2] : []) || !ledgerToo)
                 ids.insert(id)
             }
@@ -123,11 +123,11 @@ import Testing
 
     /// What can be read by id from a store that nobody checked before.
     private func readable(_ path: String, _ ids: some Sequence<String>) -> Set<String> {
-        guard let remains = try? StoreRemains(path) else { return [] }
-        defer { remains.close() }
+        guard let store = try? InspectedStore(path) else { return [] }
+        defer { store.close() }
         var found = Set<String>()
         for id in ids {
-            guard let sequence = try? remains.store.sequence(of: id), let row = try? remains.store.row(at: sequence, .whole) else {
+            guard let sequence = try? store.reader.sequence(of: id), let row = try? store.reader.row(at: sequence, .whole) else {
                 continue
             }
             if row.id == id { found.insert(id) }
@@ -236,7 +236,7 @@ import Testing
         try scene.bench.reopen()
         try scene.bench.transaction { store in
             try store.begin(attempt: 1, of: 4, at: 99)
-            try store.remember("gone", isReceived: false, now: Int64.max / 2)
+            try store.addRecent("gone", isReceived: false, now: Int64.max / 2)
         }
         scene.bench.close(clean: false)
         try MessageQueue.salvage(from: scene.path, to: scene.target)

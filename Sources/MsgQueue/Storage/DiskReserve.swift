@@ -1,34 +1,34 @@
 import CPlatform
 import Glibc
 
-/// Blocks that are allocated behind the database's end, so that messages which were accepted can be sent, changed and deleted, and the queue
-/// closed, when the disk is full. The log takes no blocks that are not needed: it is copied and written again from its beginning.
-struct DiskRoom {
-    /// Room for new messages that is taken at a time: more where there is plenty, so that the log does not want for it.
+/// Disk space reserved for a full disk: blocks allocated beyond the end of the database file. With them accepted messages can be sent,
+/// changed and deleted, and the queue can be closed. The log reuses its own blocks: after a checkpoint it is written from its beginning.
+struct DiskReserve {
+    /// Bytes reserved for new messages at a time. `longStep` only where more than `plenty` bytes are free, because the log needs some, too.
     private static let (step, longStep): (Int64, Int64) = (64 << 10, 512 << 10)
     private static let plenty: UInt64 = 256 << 20
     private static let page: Int64 = 4096
 
-    /// Whether the file system can allocate blocks behind a file's end.
+    /// Whether the file system can allocate blocks beyond the end of a file.
     private var isPossible = true
-    /// What must be kept is there. Without it no message is accepted.
+    /// The reserve is complete. Otherwise an enqueue must complete it first.
     private var isWhole = true
-    /// Nothing is left: all was given up in this session.
+    /// All of the reserve was released.
     private var isGone = false
-    /// Bytes of new messages for which the room suffices.
+    /// Bytes of new messages that the reserve still covers.
     private var left: Int64 = -1
 
-    /// Whether room must be taken before so many bytes more are accepted.
+    /// Subtracts `bytes` from the reserve. Returns whether more must be allocated before a message of this size is accepted.
     mutating func isNeeded(for bytes: Int64) -> Bool {
         left = left.subtractingClamped(bytes)
         return isPossible && (left < 0 || !isWhole)
     }
 
-    /// What was taken is not there any more: SQLite cuts the file off at its end when it has copied the log.
-    mutating func forget() { left = -1 }
+    /// Marks the reserve as lost: SQLite truncates the file to its size after a checkpoint.
+    mutating func invalidate() { left = -1 }
 
-    /// Allocates `bytes` behind the end, and a step more. False: the disk is full.
-    mutating func take(_ descriptor: Int32, size: Int64, bytes: Int64) -> Bool {
+    /// Allocates `bytes` beyond the end of the file, and one step more. Returns false when the disk is full.
+    mutating func allocate(_ descriptor: Int32, size: Int64, bytes: Int64) -> Bool {
         let step = Self.freeBytes(descriptor) > Self.plenty ? Self.longStep : Self.step
         guard platform_allocate(descriptor, size, bytes.addingClamped(step)) == 0 else {
             guard Posix.isFull(errno) else {
@@ -42,8 +42,8 @@ struct DiskRoom {
         return true
     }
 
-    /// Allocates as much of `bytes` as there is.
-    mutating func takeRest(_ descriptor: Int32, size: Int64, bytes: Int64) {
+    /// Allocates as much of `bytes` as is free.
+    mutating func allocateAvailable(_ descriptor: Int32, size: Int64, bytes: Int64) {
         var (taken, part) = (Int64(0), bytes)
         while part >= Self.page {
             if platform_allocate(descriptor, size, taken + part) == 0 { taken += part }
@@ -52,7 +52,7 @@ struct DiskRoom {
         if taken > 0 { isGone = false }
     }
 
-    /// Gives up half of what is allocated, all of it when it is little. False: nothing was left.
+    /// Releases half of the allocated blocks, or all when few are left. Returns false when none were left.
     mutating func release(_ descriptor: Int32, size: Int64, allocated: Int64) -> Bool {
         guard isPossible, !isGone else { return false }
         isWhole = false
@@ -62,7 +62,7 @@ struct DiskRoom {
         return true
     }
 
-    /// Of the file system; 0 when it does not tell.
+    /// Free bytes of the file system; 0: unknown.
     private static func freeBytes(_ descriptor: Int32) -> UInt64 {
         var status = statvfs()
         guard fstatvfs(descriptor, &status) == 0 else { return 0 }

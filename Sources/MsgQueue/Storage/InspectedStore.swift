@@ -1,39 +1,39 @@
 import Glibc
 
-/// A store as `check` and `salvage` read it: whatever of it can be read, without changing anything on disk.
-final class StoreRemains {
+/// A store, possibly damaged, as `check` and `salvage` read it. Nothing on disk is changed.
+final class InspectedStore {
     let path: String
     let lock: StoreLock
     private let opened: Opened
 
     var database: Database { opened.database }
-    /// For reading rows; nothing else of it is set up.
-    var store: Store { opened.store }
+    /// Only for reading rows: it was not started.
+    var reader: Store { opened.reader }
     var layout: Int64 { opened.layout }
     /// nil: the row is damaged or cannot be read.
     var state: StoreState? { opened.state }
     var isSchemaReplaced: Bool { opened.isSchemaReplaced }
-    /// What was wrong so far.
+    /// The damage found so far.
     var findings: [String] { opened.findings }
 
     private struct Opened {
         let view: StoreView
         let database: Database
-        let store: Store
+        let reader: Store
         let layout: Int64
         let state: StoreState?
-        let ties: Ties
+        let binding: LogBinding
         let isSchemaReplaced: Bool
         var findings: [String]
     }
 
-    /// Throws `invalid` (there is no such file), `permission`, `locked`, `tooNew`, and `corrupt` when no table can be found in it.
+    /// Throws `invalid` (the file does not exist), `permission`, `locked`, `tooNew`, and `corrupt` when its tables cannot be found.
     init(_ given: String) throws(QueueError) {
         path = try StorePath.resolve(given)
-        lock = try StoreLock.take(path, try StorePath.inspectForReading(path), shared: true)
+        lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true)
         do throws(QueueError) { opened = try Self.open(lock) } catch {
             lock.release()
-            // SQLite finds damage of a schema as an error of the statement, and of pages as many things.
+            // SQLite reports a damaged schema as an error in a statement, and damaged pages in several ways.
             throw [.internal, .tooLarge].contains(error.code) ? QueueError(.corrupt, "\(path) is damaged: \(error.detail)") : error
         }
     }
@@ -62,18 +62,18 @@ final class StoreRemains {
             first = error
         } catch {
             var opened = try attemptWithoutLog(lock)
-            opened.findings.append("\(log) does not belong to the database and was left out")
+            opened.findings.append("\(log) does not belong to the database and was ignored")
             return opened
         }
-        // The log may be what is wrong.
+        // The log may be the damaged file.
         if try Posix.status(log) != nil, var opened = try? attemptWithoutLog(lock) {
             opened.findings.append(
                 isForeign(lock, opened)
-                    ? "\(log) does not belong to the database and was left out"
-                    : "the database cannot be read together with \(log), which was left out")
+                    ? "\(log) does not belong to the database and was ignored"
+                    : "the database cannot be read together with \(log), which was ignored")
             return opened
         }
-        // The tables of every store of this library lie where those of a new one lie.
+        // In every store of this library the tables have the same root pages as in a new one.
         for ignoringLog in [false, true] {
             guard let opened = try? attempt(lock, ignoringLog: ignoringLog, replacingSchema: true) else { continue }
             if opened.state != nil || Self.hasMessages(opened) { return opened }
@@ -82,13 +82,13 @@ final class StoreRemains {
         throw first
     }
 
-    /// Whether the log is that of another database than was opened without it.
+    /// Whether the log belongs to another database than this one, which was opened without it.
     private static func isForeign(_ lock: StoreLock, _ opened: Opened) -> Bool {
         guard let view = try? StoreView(path: lock.path, database: lock.descriptor), let log = view.log,
-            let page = try? StoreSurvey.statePage(opened.database), let ties = try? Ties(view, page: page)
+            let page = try? StoreSurvey.statePage(opened.database), let binding = try? LogBinding(view, page: page)
         else { return false }
         do throws(QueueError) {
-            try ties.check(log, lock.path)
+            try binding.check(log, lock.path)
             return false
         } catch {
             return true
@@ -98,23 +98,23 @@ final class StoreRemains {
     private static func attemptWithoutLog(_ lock: StoreLock) throws(QueueError) -> Opened {
         do {
             return try attempt(lock, ignoringLog: true)
-        } catch let error as QueueError { throw error } catch { throw QueueError(.internal, "a log was applied that was to be left out") }
+        } catch let error as QueueError { throw error } catch { throw QueueError(.internal, "a log was applied that was to be ignored") }
     }
 
     private static func attempt(_ lock: StoreLock, ignoringLog: Bool = false, replacingSchema: Bool = false) throws -> Opened {
         let path = lock.path
         let view = try StoreView(
-            path: path, database: lock.descriptor, ignoringLog: ignoringLog, pageSize: replacingSchema ? StoreBirth.pageSize : nil)
+            path: path, database: lock.descriptor, ignoringLog: ignoringLog, pageSize: replacingSchema ? StoreCreation.pageSize : nil)
         var findings: [String] = []
         let layout: Int64
         if replacingSchema {
-            for (page, bytes) in try StoreBirth.schema(pages: view.pages) { view.replace(page: page, with: bytes) }
+            for (page, bytes) in try StoreCreation.schema(pages: view.pages) { view.replace(page: page, with: bytes) }
             layout = Schema.version
-            findings.append("the header or the schema is damaged, and the tables were looked for in their usual places")
+            findings.append("the header or the schema is damaged; the tables were searched at their usual pages")
         } else {
             let raw = try Posix.read(lock.descriptor, at: 0, count: 100, path)
             layout = try StoreHeader.check(with: try view.header(), raw: raw, path)
-            do throws(QueueError) { try Ties.checkUpgrade(view, raw, layout: layout) } catch { throw ForeignLog() }
+            do throws(QueueError) { try LogBinding.checkUpgrade(view, raw, layout: layout) } catch { throw ForeignLog() }
         }
         let database = try Database(view: view, lengthLimit: Store.lengthLimit)
         do {
@@ -122,13 +122,13 @@ final class StoreRemains {
             var state: StoreState?
             do throws(QueueError) { state = try StoreState.read(database, layout: layout) } catch {}
             if state == nil { findings.append("the table state is damaged") }
-            var ties = Ties()
-            if layout >= 2, let found = try? Ties(view, page: try StoreSurvey.statePage(database)) { ties = found }
+            var binding = LogBinding()
+            if layout >= 2, let found = try? LogBinding(view, page: try StoreSurvey.statePage(database)) { binding = found }
             if let log = view.log, !log.isEmpty {
-                do throws(QueueError) { try ties.check(log, path) } catch { throw ForeignLog() }
+                do throws(QueueError) { try binding.check(log, path) } catch { throw ForeignLog() }
             }
             return Opened(
-                view: view, database: database, store: Store(over: database, lock, ""), layout: layout, state: state, ties: ties,
+                view: view, database: database, reader: Store(over: database, lock, ""), layout: layout, state: state, binding: binding,
                 isSchemaReplaced: replacingSchema, findings: findings)
         } catch {
             database.close()
@@ -136,9 +136,9 @@ final class StoreRemains {
         }
     }
 
-    /// Whether there is a message that is what was written: then this is a store.
+    /// Whether there is an intact message, which shows that the file is a store.
     private static func hasMessages(_ opened: Opened) -> Bool {
-        let rows = MessageRows(opened.database, opened.store, layout: opened.layout)
+        let rows = MessageRows(opened.database, opened.reader, layout: opened.layout)
         defer { rows.close() }
         var isFound = false
         for isBackward in [false, true] where !isFound {
@@ -150,50 +150,50 @@ final class StoreRemains {
         return isFound
     }
 
-    // MARK: The log's end
+    // MARK: The end of the log
 
-    /// What the log lost, given the highest sequence that is in the store.
+    /// Returns what the log lost, given the highest sequence number in the store.
     func loss(lastSequence: Int64) -> (LostTail?, finding: String?) {
-        let wasOpen = opened.ties.isRawOpen ?? (state.map { $0.mark == .open } ?? false)
+        let wasOpen = opened.binding.isRawOpen ?? (state.map { $0.mark == .open } ?? false)
         do throws(QueueError) {
-            let loss = try LostTail.find(opened.view, opened.ties, wasOpen: wasOpen, layout: layout, lastSequence: lastSequence)
+            let loss = try LostTail.find(opened.view, opened.binding, wasOpen: wasOpen, layout: layout, lastSequence: lastSequence)
             return (loss, loss?.text)
         } catch {
             return (nil, error.detail)
         }
     }
 
-    /// The last sequence that was given out, as far as it is known exactly.
-    var lastGiven: Int64 {
+    /// The last sequence number that was assigned; 0: it is not known exactly.
+    var lastAssigned: Int64 {
         if let state, state.mark == .closed { return state.sequenceCeiling }
-        guard let record = try? SideRecord.read(of: path), opened.ties.includes(record) else { return 0 }
+        guard let record = try? SideRecord.read(of: path), opened.binding.matches(record) else { return 0 }
         return record.lastSequence
     }
 }
 
-/// The rows of `message`, read one by one whatever is wrong with others. Works with the columns of every layout.
+/// Reads the rows of `message` one by one, even if others are damaged. Supports all layouts.
 final class MessageRows {
     enum Found {
         case whole(Row)
-        /// There is a row with this sequence, but not what was written.
+        /// There is a row with this sequence number, but it is damaged.
         case damaged(Int64)
     }
 
     enum Probe {
         case found(Found)
         case nothing
-        /// Nobody knows whether there is one.
+        /// It is not known whether there is one.
         case unreadable
     }
 
     private let database: Database
-    private let store: Store
+    private let reader: Store
     private let columns: String
     private var single: Statement?
 
-    init(_ database: Database, _ store: Store, layout: Int64) {
+    init(_ database: Database, _ reader: Store, layout: Int64) {
         self.database = database
-        self.store = store
+        self.reader = reader
         columns = MessageColumn.list(ofLayout: layout)
     }
 
@@ -202,14 +202,14 @@ final class MessageRows {
     private func read(_ statement: Statement) -> Found {
         let fields = Fields<MessageColumn>(statement)
         let sequence = fields.int(.seq)
-        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? store.read(fields, .whole) else {
+        guard (1...MessageID.sequenceCeiling).contains(sequence), let row = try? reader.read(fields, .whole) else {
             return .damaged(sequence)
         }
         return .whole(row)
     }
 
-    /// Reads rows behind (or before) a sequence in the order of the table, until `take` answers false. False: it could not be read to
-    /// its end.
+    /// Reads the rows after (or, backward, before) a sequence number in the order of the table, until `take` returns false. Returns false
+    /// when the table could not be read to its end.
     func scan(from start: Int64, isBackward: Bool, _ take: (Found) -> Bool) -> Bool {
         let order = isBackward ? "seq < ?1 ORDER BY seq DESC" : "seq > ?1 ORDER BY seq"
         do throws(QueueError) {
@@ -223,12 +223,12 @@ final class MessageRows {
         }
     }
 
-    /// The row with this sequence. What cannot be read is read once more, from the disk.
+    /// Looks up the row with this sequence number. A damaged or unreadable row is read again, from the disk.
     func probe(_ sequence: Int64) -> Probe {
         let first = probeOnce(sequence)
         if case .nothing = first { return first }
         if case .found(.whole) = first { return first }
-        database.forgetPages()
+        database.dropPageCache()
         return probeOnce(sequence)
     }
 
@@ -244,7 +244,7 @@ final class MessageRows {
             statement.bind(1, sequence)
             let found = try statement.first { () throws(QueueError) in read(statement) }
             guard let found else { return .nothing }
-            // Another row than was asked for lies where this one should.
+            // A damaged b-tree led to another row.
             if case .whole(let row) = found, row.sequence != sequence { return .unreadable }
             return .found(found)
         } catch {

@@ -1,20 +1,20 @@
 import CSQLite
 import Glibc
 
-/// How a store comes into being: whole, or not at all.
-enum StoreBirth {
-    /// Builds the store beside its place and gives it its name only when it is on disk. Whoever is first wins; the other's is dropped.
-    static func make(_ path: String) throws(QueueError) {
+/// Creates new stores, atomically.
+enum StoreCreation {
+    /// Writes the store to a temporary file and renames it when it is durable. If another process created the store first, that one stays.
+    static func create(_ path: String) throws(QueueError) {
         let image = try Self.image(usesLog: true)
         let file = try NewFile(for: path)
         try Posix.write(file.descriptor, at: 0, image, path)
         _ = try file.finish(replacing: false)
     }
 
-    /// Bytes of a page of every store.
+    /// The page size of every store, in bytes.
     static let pageSize: Int64 = 4096
 
-    /// An empty store, built in memory. `usesLog`: its header says so.
+    /// Returns the bytes of an empty store. `usesLog`: its header selects the write-ahead log.
     static func image(usesLog: Bool) throws(QueueError) -> [UInt8] {
         var handle: OpaquePointer?
         var code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nil)
@@ -29,11 +29,12 @@ enum StoreBirth {
             code = sqlite3_exec(handle, sql, nil, nil, nil)
         }
         guard code == SQLITE_OK else {
-            throw QueueError(.storage, "a new store: \(handle.map { String(cString: sqlite3_errmsg($0)) } ?? "no memory") (SQLite \(code))")
+            let message = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+            throw QueueError(.storage, "creating a store: \(message) (SQLite \(code))")
         }
         var size: sqlite3_int64 = 0
         guard let bytes = sqlite3_serialize(handle, "main", &size, 0), size >= 100 else {
-            throw QueueError(.storage, "a new store: no memory")
+            throw QueueError(.storage, "creating a store: out of memory")
         }
         defer { sqlite3_free(bytes) }
         var image = Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
@@ -41,7 +42,7 @@ enum StoreBirth {
         return image
     }
 
-    /// The pages of an empty store that hold its header and schema, for a database of so many pages.
+    /// Returns the pages of an empty store that contain its header and schema, for a database of `pages` pages.
     static func schema(pages: Int64) throws(QueueError) -> [(page: UInt32, bytes: [UInt8])] {
         let image = try Self.image(usesLog: false)
         let size = Int(pageSize)
@@ -61,7 +62,7 @@ enum StoreBirth {
                 for cell in 0..<number(head + 3, bytes: 2) { left.append(number(start + number(head + 12 + 2 * cell, bytes: 2), bytes: 4)) }
             }
             if page == 1 {
-                // How many pages the database has.
+                // The number of pages of the database.
                 let count = UInt32(clamping: pages)
                 for (index, shift) in [24, 16, 8, 0].enumerated() { bytes[28 + index] = UInt8(truncatingIfNeeded: count >> UInt32(shift)) }
             }
@@ -70,11 +71,11 @@ enum StoreBirth {
         return found
     }
 
-    /// Where a database's header says that it has a write-ahead log, and how.
-    static let logMark: (offset: Int64, bytes: [UInt8]) = (18, [2, 2])
+    /// The file format versions in the header of a database that uses a write-ahead log.
+    static let walMode: (offset: Int64, bytes: [UInt8]) = (18, [2, 2])
 
-    /// In the header, so that SQLite need not change it, for which it would use a rollback journal.
+    /// Selects the write-ahead log in the header. SQLite would use a rollback journal to change it.
     private static func useLog(_ image: inout [UInt8]) {
-        for (index, byte) in logMark.bytes.enumerated() { image[Int(logMark.offset) + index] = byte }
+        for (index, byte) in walMode.bytes.enumerated() { image[Int(walMode.offset) + index] = byte }
     }
 }
