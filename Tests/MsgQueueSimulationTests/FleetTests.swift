@@ -25,7 +25,7 @@ import Testing
     @Test func X10_a_receiver_with_enough_capacity_is_used_at_its_capacity() throws {
         let report = try Fleet(clients: 100, messages: 3, receiver: .init(capacity: 10, backlog: 1_000, latency: .zero)).recover()
         #expect(report.sent == 300 && report.wasted == 0 && report.failed == 0)
-        // The connection has to last for half a second.
+        // The connection has to last for online_debounce, half a second.
         #expect(report.lastSent == .milliseconds(30_500) && report.drained == report.lastSent)
     }
 

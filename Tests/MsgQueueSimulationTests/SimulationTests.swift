@@ -2,7 +2,7 @@ import MsgQueue
 import MsgQueueSimulation
 import Testing
 
-/// The simulation kit by its public interface alone.
+/// The simulation kit through its public interface.
 @Suite struct SimulationTests {
     private let options = MessageQueue.Options(mode: .auto)
 
@@ -13,7 +13,7 @@ import Testing
         try simulation.run(until: .seconds(86_400))
         let report = simulation.report
         #expect(report.time == .seconds(86_400) && simulation.wallTime.secondsSince1970 == 1_700_000_000 + 86_400)
-        // Each delay is counted from the answer before.
+        // Each delay begins at the answer before.
         #expect(report.attempts.map(\.startedAt) == [.zero, .milliseconds(5_100), .milliseconds(35_200), .milliseconds(155_300)])
         #expect(report.attempts.map(\.number) == [1, 2, 3, 4] && report.wastedAttempts == 4)
         #expect(report.statuses == [id: .failed] && report.counts.failed == 1)
@@ -146,7 +146,7 @@ import Testing
             for text in ["a", "b", "c", "d"] {
                 do throws(QueueError) { try simulation.enqueue(text, conversation: "ana", id: text) } catch {
                     #expect(error.code == .unknown)
-                    // It is in the store, or it is not: the same id may be enqueued again.
+                    // Whether it is in the store is not known; the same id may be enqueued again.
                     if simulation.status(of: text) == nil { try simulation.enqueue(text, conversation: "ana", id: text) }
                 }
             }

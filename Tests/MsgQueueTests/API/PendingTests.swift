@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A transport that answers later, by token.
+/// A transport that completes attempts later, by token.
 @Suite struct PendingTests {
     private let directory = TemporaryDirectory()
 
@@ -85,7 +85,7 @@ import Testing
         let id = try queue.enqueue("1")
         #expect(await eventually { tokens.all.count == 1 })
         async let isQuiet = queue.close(timeout: nil)
-        // Closing has begun when reading is refused; the attempt still counts.
+        // When reads are refused, close has begun; the attempt still counts.
         #expect(await eventually { refusal { _ = try queue.counts() } == .closed })
         try queue.complete(tokens.all[0], with: .sent)
         #expect(try await isQuiet)

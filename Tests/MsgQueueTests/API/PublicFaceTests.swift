@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// What the public types add to the engine.
+/// The conversions between the public types and those of the engine.
 @Suite struct PublicFaceTests {
     private let directory = TemporaryDirectory()
 

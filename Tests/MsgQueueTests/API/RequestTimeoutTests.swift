@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// `Delivery.timeout` is the time-out for the transport's own request.
+/// `Delivery.timeout`, the time-out for a request of the transport.
 @Suite struct RequestTimeoutTests {
     private let directory = TemporaryDirectory()
     private let clock = VirtualClock()
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// The attempts of a message whose request is answered when `delivery.timeout` and `more` have passed.
+    /// Returns the attempts of a message whose request is answered `more` after `delivery.timeout`.
     private func attempts(after more: Duration = .zero) async throws -> [MessageQueue.Attempt] {
         var options = MsgQueue.Options()
         (options.polled, options.mode) = (true, .manual)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// H8: what the kernel says is read without trust.
+/// H8: messages of the kernel are parsed without trusting them.
 @Suite struct KernelMessageTests {
     private typealias Bytes = NetlinkBytes
 
@@ -18,7 +18,7 @@ import Testing
         #expect(
             read(Bytes.newLink, Bytes.link(3, "wwan0", hardware: 519, kind: "wwan"))
                 == .link(KernelLink(index: 3, name: "wwan0", hardware: 519, kind: "wwan", isUsable: true)))
-        // Not up; up without a carrier; the loopback.
+        // A link that is down, one without a carrier, the loopback.
         for flags in [UInt32(0x40), 1, 0x49] {
             #expect(
                 read(Bytes.newLink, Bytes.link(2, "eth0", flags: flags))
@@ -96,7 +96,7 @@ import Testing
         for _ in 0..<20_000 {
             var mad = whole
             for _ in 0..<random.int(1...8) { mad[random.int(0...mad.count - 1)] = UInt8(truncatingIfNeeded: random.next()) }
-            // It comes back, with no more messages than there is room for.
+            // The parser returns, with at most as many messages as the buffer can contain.
             #expect(KernelMessage.read(ByteReader(mad[...])).count <= mad.count / 16)
         }
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// H8: what follows from links, addresses and routes.
+/// H8: the connectivity that results from links, addresses and routes.
 @Suite struct NetworkTableTests {
     private static let (ipv4, ipv6): (UInt8, UInt8) = (2, 10)
 
@@ -19,7 +19,7 @@ import Testing
         .route(KernelRoute(family: family, isDefault: true, metric: metric, links: links, isDead: isDead))
     }
 
-    /// Link 2 is an ethernet, 3 a wireless network, 4 a modem.
+    /// Link 2 is an Ethernet link, 3 a wireless one, 4 a modem.
     private func network(_ messages: KernelMessage...) -> Network {
         var table = NetworkTable()
         for message in messages { table.add(message) }

@@ -2,10 +2,10 @@ import Testing
 
 @testable import MsgQueue
 
-/// Clocks that people and batteries set, and machines that sleep.
+/// Wall clocks that are set, reboots, and suspend.
 @Suite struct ClockTests {
     private static let tenYears: Int64 = 10 * 365 * Options.day
-    /// Set back and forward.
+    /// Shifts of the wall clock, back and forward.
     static let jumps = [-tenYears, tenYears]
 
     @Test(arguments: jumps)

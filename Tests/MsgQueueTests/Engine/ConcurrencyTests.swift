@@ -34,7 +34,7 @@ import Testing
         #expect(Set(texts).count == texts.count && texts.count == 8 * each, "each exactly once")
         #expect(transport.doubles == 0)
         #expect(transport.mostAtOnce <= 4)
-        // Of one thread in its order, and of one conversation in the order of the store.
+        // Messages of one thread in its order, messages of one conversation in the order of the store.
         for thread in 0..<8 {
             let own = texts.filter { $0.hasPrefix("\(thread)/") }
             #expect(own == (0..<each).map { "\(thread)/\($0)" })
@@ -95,12 +95,12 @@ import Testing
             default: _ = try queue.list(MessageQueue.Filter(statuses: .all, limit: 20))
             }
         } catch {
-            // Another was faster: a clear answer.
+            // Another thread was faster: a clear error.
             guard [.busy, .conflict, .notFound].contains(error.code) else { throw error }
         }
     }
 
-    /// In a process of its own: the others' threads and files must not count.
+    /// In a separate process, so that threads and files of other tests do not count.
     @Test func two_hundred_openings_leak_no_threads_or_descriptors() async {
         await #expect(processExitsWith: .success) {
             let directory = TemporaryDirectory()
@@ -118,7 +118,7 @@ import Testing
             for round in 0..<20 { try await cycle(round) }
             let before = (ProcessTable.threads, ProcessTable.descriptors)
             for round in 20..<220 { try await cycle(round) }
-            // Threads that were told to end take a moment to be gone.
+            // Threads need a moment to end.
             let isFlat = await eventually { ProcessTable.threads <= before.0 && ProcessTable.descriptors <= before.1 }
             guard isFlat else {
                 throw Violation("\(before) became \(ProcessTable.threads) threads, \(ProcessTable.descriptors) descriptors")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A process that dies without a word.
+/// A process that is killed.
 @Suite struct CrashTests {
     private let directory = TemporaryDirectory()
 

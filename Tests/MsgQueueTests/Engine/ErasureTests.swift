@@ -3,11 +3,11 @@ import Testing
 
 @testable import MsgQueue
 
-/// Deleted means gone from disk.
+/// Deleted messages are removed from the files.
 @Suite struct ErasureTests {
     private let directory = TemporaryDirectory()
 
-    /// A file that stays open: closing one of a database that this process uses would drop its locks.
+    /// Opens a file and keeps it open, because closing a file of a database that this process uses would release its locks.
     private final class OpenFile {
         private let descriptor: Int32
         init(_ path: String) { descriptor = open(path, O_RDONLY | O_CLOEXEC) }

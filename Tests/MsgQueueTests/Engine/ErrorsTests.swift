@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Each refusal has its code, and changes nothing.
+/// Each refused call has its error code and changes nothing.
 @Suite struct ErrorsTests {
     private let directory = TemporaryDirectory()
 
@@ -53,7 +53,7 @@ import Testing
         #expect(refusal { try queue.sendNow(ids[1]) } == .conflict, "it failed")
         #expect(try queue.message(id: ids[0]).text == "a")
         #expect(transport.texts == ["a", "bad"])
-        // X6: a failed one may be changed, retried, deleted.
+        // X6: a failed message may be edited, retried and deleted.
         try queue.edit(ids[1], body: "better")
         try queue.retry(ids[1])
         #expect(await eventually { (try? queue.message(id: ids[1]).status) == .sent })

@@ -48,7 +48,7 @@ import Testing
         try queue.setConnectivity(.online)
         let log = EventLog(queue.events)
         let report = try await queue.drain()
-        // When it returns, its events were told.
+        // When the drain returns, its events have been delivered.
         try await queue.close()
         #expect(await eventually { log.hasEnded })
         #expect(log.reports == [report])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// History in virtual time: what stays, and the times of receipts.
+/// History in virtual time: pruning, and the times of receipts.
 @Suite struct HistoryTests {
     private func record(_ id: String, in bench: EngineBench) throws {
         let body = Array("hello".utf8)
@@ -18,7 +18,7 @@ import Testing
         try bench.engine.list(Filter(statuses: .all, limit: 1000)).map(\.id)
     }
 
-    /// So much later the history was looked at, to its end.
+    /// Advances the clock and prunes the whole history.
     private func prune(_ bench: EngineBench, after milliseconds: Int64 = 60_000) throws {
         bench.clock.advance(milliseconds)
         for _ in 0..<3 { try bench.hearOfClock() }
@@ -83,7 +83,7 @@ import Testing
         try bench.poll()
         let sentAt = try bench.engine.message(id: id).sentAt
         #expect(try bench.engine.message(id: id).deliveredAt == 0)
-        // Somebody sets the clock back before each receipt.
+        // The clock is set back before each receipt.
         bench.clock.shiftWall(-3_600_000)
         try bench.engine.mark(id, as: .delivered)
         #expect(try bench.engine.message(id: id).deliveredAt == sentAt)

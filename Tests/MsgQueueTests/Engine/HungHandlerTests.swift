@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A handler of events that does not come back.
+/// An event handler that does not return.
 @Suite struct HungHandlerTests {
     private final class Gate: @unchecked Sendable {
         private let mutex = Mutex()

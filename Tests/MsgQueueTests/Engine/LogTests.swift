@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Where log lines go: one process, one log, so one test at a time.
+/// Log sinks. The process has one log, so one test runs at a time.
 @Suite(.serialized) struct LogTests {
     private final class Lines: @unchecked Sendable {
         private let mutex = Mutex()
@@ -76,7 +76,7 @@ import Testing
         defer { MessageQueue.setLog(nil) }
         Log.info("first")
         #expect(await eventually { gate.calls == 1 })
-        // 256 wait, and so is a part of these lost.
+        // 256 lines are buffered, so a part of these is lost.
         for number in 0..<300 { Log.info("\(number)") }
         _ = try await discard(["hello"], in: directory)
         gate.open()
@@ -102,7 +102,7 @@ import Testing
         #expect(lines.texts == ["0", "1", "2", "end"])
     }
 
-    /// What a sink holds may log when it goes: a queue that is closed by its deinit, for example.
+    /// An object that a sink owns may log in its deinit: a queue, for example, which closes there.
     private final class Farewell: Sendable {
         func touch() {}
         deinit { Log.info("farewell") }
@@ -118,11 +118,11 @@ import Testing
             }
         }
         defer { MessageQueue.setLog(nil) }
-        // In setLog itself.
+        // Inside setLog.
         hold(in: nil)
         MessageQueue.setLog { lines.take($0, $1) }
         #expect(await eventually { lines.texts == ["farewell"] })
-        // After the last call, on the library's thread, where it is no line for the next sink.
+        // After the last call, on the thread of the library; the line does not go to the next sink.
         hold(in: gate)
         Log.info("hold")
         #expect(await eventually { gate.calls == 1 })
@@ -148,7 +148,7 @@ import Testing
         #expect(buffer.isEmpty && buffer.first == nil && buffer.popFirst() == nil)
         for number in 0..<(LogBuffer.capacity + 1) { buffer.append(LogLine(level: .info, text: "\(number)")) }
         #expect(buffer.popFirst()?.text == "0")
-        // There is room for one, but not for it and the note before it.
+        // There is space for one line, but not for one and the note before it.
         buffer.append(LogLine(level: .info, text: "lost"))
         #expect(buffer.popFirst()?.text == "1")
         buffer.append(LogLine(level: .error, text: "kept"))

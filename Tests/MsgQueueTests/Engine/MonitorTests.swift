@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// H8 on this machine as it is. (Networks that change are made in namespaces by the C tests.)
+/// H8 on the network of this machine. (The C tests change networks, in namespaces.)
 @Suite struct MonitorTests {
     private let directory = TemporaryDirectory()
 

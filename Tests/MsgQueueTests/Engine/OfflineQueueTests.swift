@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The rows of the offline queue through the Swift API, with a receiver in the process.
+/// The offline queue through the Swift API, with a receiver in the process.
 @Suite struct OfflineQueueTests {
     private let directory = TemporaryDirectory()
 
@@ -103,7 +103,7 @@ import Testing
         try await queue.drain()
         #expect(refusal { try queue.enqueue("again", id: "mine") } == .duplicate, "it was sent")
         #expect(try queue.counts().sent == 1)
-        // Ids that only look equal are two.
+        // Ids that look equal but have other bytes are different.
         try queue.enqueue("composed", id: "caf\u{e9}")
         try queue.enqueue("decomposed", id: "cafe\u{301}")
         #expect(try queue.message(id: "caf\u{e9}").text == "composed")

@@ -46,7 +46,7 @@ import Testing
         try await queue.close()
     }
 
-    /// The clock has passed the prompt's time, and no timer has run since.
+    /// The prompt has expired, but no timer has run since.
     @Test func Q20_an_expired_prompt_is_not_in_the_state_also_before_the_timer_runs() throws {
         let bench = try EngineBench { ($0.mode, $0.onlineDebounce) = (.ask, 0) }
         try bench.engine.setNetwork(Network(connectivity: .offline))

@@ -2,12 +2,12 @@ import Testing
 
 @testable import MsgQueue
 
-/// The README's recipes with the options that its programs give, over a real file in virtual time.
+/// The README's recipes with the options of its programs, over a real file in virtual time.
 @Suite struct RecipeTests {
     private func goOffline(_ bench: EngineBench) throws { try bench.engine.setNetwork(Network(connectivity: .offline)) }
     private func goOnline(_ bench: EngineBench) throws { try bench.engine.setNetwork(Network(connectivity: .online)) }
 
-    /// An hour, minute by minute.
+    /// Advances by an hour, in steps of a minute.
     private func passAnHour(_ bench: EngineBench) throws {
         for _ in 0..<60 { try bench.pass(60_000) }
     }
@@ -21,7 +21,7 @@ import Testing
         for recipe in Recipe.allCases { try recipe.options().validate() }
     }
 
-    // MARK: Sent by hand
+    // MARK: Manual
 
     @Test func A12_manual_messages_enqueued_offline_are_sent_only_by_a_drain() throws {
         let bench = try EngineBench(.manual)
@@ -81,7 +81,7 @@ import Testing
         #expect(bench.deliveries.map(\.id) == [id, id, id])
     }
 
-    /// `offline` as a kind of failure, not as a verdict.
+    /// With `offline` as a kind of failure, not as a verdict.
     @Test func A12_R10_a_retryable_failure_of_kind_offline_is_failed() throws {
         let bench = try EngineBench(.retry)
         bench.answer(by: { _ in .retry(.offline) })
@@ -126,8 +126,8 @@ import Testing
 
     // MARK: In the background
 
-    /// Twelve messages with the background recipe, and a receiver with that rule: when each was attempted, by its text, in milliseconds
-    /// since the opening.
+    /// Runs twelve messages with the background recipe and a receiver with that rule. Returns the times of the attempts by text, in
+    /// milliseconds since the opening.
     private func runTwelve(
         writtenOffline: Bool, inOneConversation: Bool, onlineAt: Int64 = 0, _ rule: @escaping @Sendable (Delivery) -> Outcome
     ) throws -> (bench: EngineBench, times: [String: [Int64]]) {
@@ -199,7 +199,7 @@ import Testing
         #expect(refusal { try bench.enqueue("again", id: ids[0]) } == .duplicate)
     }
 
-    // MARK: By itself
+    // MARK: Automatic
 
     @Test func A12_automatic_fails_after_five_retries_and_blocks_only_its_own_conversation() throws {
         let bench = try EngineBench(.automatic)
@@ -223,7 +223,7 @@ import Testing
     }
 }
 
-/// When the messages of a test were sent, by their texts.
+/// The times at which messages were sent, by their texts.
 private final class Times: @unchecked Sendable {
     private let mutex = Mutex()
     private var noted: [String: [Int64]] = [:]

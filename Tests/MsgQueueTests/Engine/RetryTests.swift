@@ -14,7 +14,7 @@ import Testing
             #expect(try bench.status(id) == .queued)
             #expect(try bench.engine.message(id: id).nextAttemptAt == bench.clock.wall + delay)
             let count = bench.deliveries.count
-            // The engine looks again each minute at least; one step short of the delay nothing has begun.
+            // The engine checks at least once a minute. One millisecond before the end of the delay nothing has started.
             var left = delay - 1
             while left > 0 {
                 try bench.pass(min(left, 60_000))
@@ -184,7 +184,7 @@ import Testing
         #expect(try bench.status(id) == .sending)
         try bench.pass(1)
         #expect(try bench.status(id) == .failed)
-        // The first attempt's answer comes too late, the second's is a success of the latest.
+        // The answer of the first attempt is too late; the second is a success of the latest attempt.
         #expect(refusal { try bench.engine.complete(bench.deliveries[0].token, .sent) } == .conflict)
         try bench.engine.complete(bench.deliveries[1].token, .sent)
         #expect(try bench.status(id) == .sent)
@@ -232,7 +232,7 @@ import Testing
         #expect(bench.deliveries.count == 1)
         try bench.pass(1)
         #expect(try bench.status(id) == .sent, "503 perhaps arrived, and the host says that 409 then means that it did")
-        // A first 409 proves nothing.
+        // A 409 on the first attempt is final.
         bench.answer(.http(409))
         let other = try bench.enqueue()
         try bench.poll()

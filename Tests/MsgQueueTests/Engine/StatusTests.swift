@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The changes of status that are allowed, each of them seen as an event, in virtual time.
+/// Each allowed change of status, observed as an event, in virtual time.
 @Suite struct StatusTests {
     private struct Move: Hashable, CustomStringConvertible {
         let from: MessageStatus
@@ -55,7 +55,7 @@ import Testing
         #expect(moves(bench, of: busy) == [.init(.queued, .sending), .init(.sending, .queued)])
     }
 
-    /// The answer comes after the attempt has timed out.
+    /// The answer arrives after the attempt has timed out.
     private func lateSuccesses(_ bench: EngineBench) throws {
         bench.answer(.pending)
         let waiting = try bench.enqueue("late", "late")

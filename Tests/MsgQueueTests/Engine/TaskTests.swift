@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A host that lives in tasks.
+/// A host that uses tasks: many attempts, cancellation, event readers.
 @Suite struct TaskTests {
     private let directory = TemporaryDirectory()
 
@@ -13,7 +13,7 @@ import Testing
         return options
     }
 
-    /// Counts what is told of tasks.
+    /// Collects lines from several tasks.
     private final class Notes: @unchecked Sendable {
         private let mutex = Mutex()
         private var lines: [String] = []
@@ -29,7 +29,7 @@ import Testing
         let drafts = (0..<192).map { MessageQueue.Draft("\($0 / 64)", conversation: "to \($0 % 64)") }
         try queue.enqueue(drafts)
         #expect(await eventually { transport.mostAtOnce == 64 })
-        // One caller, and as many as its tasks have.
+        // One thread for the caller, and those of the tasks.
         #expect(ProcessTable.threads <= before + 4, "\(ProcessTable.threads) threads, \(before) before")
         transport.release()
         #expect(try await eventually { try queue.counts().sent == 192 })
@@ -285,7 +285,7 @@ import Testing
     }
 }
 
-/// A queue that its own transport knows.
+/// A queue to which its own transport refers.
 private final class QueueBox: @unchecked Sendable {
     private let mutex = Mutex()
     private var held: MessageQueue?

@@ -25,19 +25,19 @@ import Testing
 
     static let statuses: [(Int32, Meaning)] = [
         (200, .sent), (201, .sent), (202, .sent), (204, .sent), (206, .sent), (226, .sent), (299, .sent),
-        // Named to be retried.
+        // Statuses that are listed as retryable.
         (408, .retry(.timeout)), (425, .retry(.server)), (429, .retry(.rateLimit)),
         (500, .retry(.server)), (502, .retry(.server)), (503, .retry(.server)), (504, .retry(.server)),
-        // Named to be final.
+        // Statuses that are listed as final.
         (400, .reject(.rejected)), (401, .reject(.unauthorized)), (403, .reject(.unauthorized)), (404, .reject(.notFound)),
-        // And the like.
+        // Other 4xx.
         (402, .reject(.rejected)), (405, .reject(.rejected)), (406, .reject(.rejected)), (409, .reject(.rejected)),
         (410, .reject(.notFound)), (411, .reject(.rejected)), (413, .reject(.rejected)), (415, .reject(.rejected)),
         (418, .reject(.rejected)), (422, .reject(.rejected)), (451, .reject(.rejected)), (499, .reject(.rejected)),
-        // One odd 520 wedged messages for ever elsewhere.
+        // In a replaced system one unusual 520 blocked messages for good.
         (501, .retry(.server)), (505, .retry(.server)), (507, .retry(.server)), (520, .retry(.server)), (529, .retry(.server)),
         (599, .retry(.server)),
-        // Unknown retries.
+        // Unknown statuses are retried.
         (0, .retry(.unknown)), (1, .retry(.unknown)), (99, .retry(.unknown)), (100, .retry(.unknown)), (103, .retry(.unknown)),
         (199, .retry(.unknown)), (300, .retry(.unknown)), (301, .retry(.unknown)), (302, .retry(.unknown)),
         (304, .retry(.unknown)), (399, .retry(.unknown)), (600, .retry(.unknown)), (999, .retry(.unknown)), (-1, .retry(.unknown)),
@@ -73,7 +73,7 @@ import Testing
         #expect(judge(.http(409), perhapsArrived: true, conflictIsSent: true) == .sent(code: 409))
         #expect(meaning(judge(.http(409))) == .reject(.rejected))
         #expect(meaning(judge(.http(409), conflictIsSent: true)) == .reject(.rejected))
-        // No other status is changed by that.
+        // The option changes no other status.
         for status in Int32(0)...700 where status != 409 {
             #expect(judge(.http(status), perhapsArrived: true, conflictIsSent: true) == judge(.http(status)), "\(status)")
         }

@@ -29,7 +29,7 @@ import Testing
     @Test(arguments: [
         ("", QueueError.Code?.some(.invalid)), ("x", nil), (String(repeating: "x", count: 255), nil),
         (String(repeating: "x", count: 256), .invalid),
-        // Bytes, not characters.
+        // The limit counts bytes, not characters.
         (String(repeating: "é", count: 127), nil), (String(repeating: "é", count: 128), .invalid),
         (String(repeating: "👍", count: 63) + "xyz", nil), (String(repeating: "👍", count: 64), .invalid),
     ])
@@ -52,7 +52,7 @@ import Testing
                 #expect(check(conversation: name) == .invalid, "U+\(String(scalar.value, radix: 16)) in a conversation")
             }
         }
-        // Right beside them.
+        // The neighbouring characters are allowed.
         for scalar in ["\u{20}", "\u{7e}", "\u{a0}"] { #expect(check(id: "a\(scalar)b", conversation: scalar) == nil) }
     }
 
@@ -96,7 +96,7 @@ import Testing
         #expect(check(metadata: [("a\"b\\\n\t", "\u{1}\u{7f}")]) == nil)
     }
 
-    // MARK: Room
+    // MARK: Limits of the queue
 
     private func room(messages: Int64, bytes: Int64, has: (Int64, Int64), limit: (Int64, Int64)) -> QueueError.Code? {
         var options = Options()
@@ -118,7 +118,7 @@ import Testing
     @Test func X11_bytes_beyond_the_limit_are_full() {
         #expect(room(messages: 1, bytes: 4, has: (1, 96), limit: (0, 100)) == nil)
         #expect(room(messages: 1, bytes: 5, has: (1, 96), limit: (0, 100)) == .full)
-        // An edit: no more messages, other bytes; one that shrinks is always welcome.
+        // An edit adds bytes but no message. One that makes the body smaller is always accepted.
         #expect(room(messages: 0, bytes: 5, has: (1, 96), limit: (1, 100)) == .full)
         #expect(room(messages: 0, bytes: -5, has: (1, 200), limit: (1, 100)) == nil)
         #expect(room(messages: 1, bytes: 0, has: (1, 200), limit: (0, 100)) == nil)

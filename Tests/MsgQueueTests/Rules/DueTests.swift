@@ -28,7 +28,7 @@ import Testing
     @Test func M6_after_a_reboot_with_a_clock_that_went_back_the_whole_delay_begins_again() {
         let due = Due(after: 60_000, begin, boot: 1)
         for shift in [Int64(-1), -60_000, -year] { #expect(end(due, boot: 2, wall: begin.wall + shift, mono: 3_000) == 63_000) }
-        // So it is where no boot is known.
+        // The same where the boot is not known.
         #expect(end(Due(at: due.at, delay: 60_000), boot: 2, wall: begin.wall - year, mono: 3_000) == 63_000)
     }
 

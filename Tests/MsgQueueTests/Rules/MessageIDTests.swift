@@ -48,9 +48,9 @@ import Testing
 
     @Test func Q14_ids_are_unique() {
         var random = SeededGenerator(21)
-        // Of one store: the sequence alone tells them apart.
+        // In one store the sequence alone makes them unique.
         #expect(Set((1...2_000).map { MessageID.make(sequence: $0, now: 0, random: 0) }).count == 2_000)
-        // Of many stores in the same millisecond with the same sequence: 34 random bits.
+        // In many stores in the same millisecond with the same sequence: 34 random bits.
         #expect(Set((1...2_000).map { _ in MessageID.make(sequence: 1, now: 0, random: random.next()) }).count == 2_000)
     }
 
@@ -68,7 +68,7 @@ import Testing
         "018f3c7a-1234-4000-8000-000000000000",  // version 4
         "018f3c7a-1234-7000-c000-000000000000",  // another variant
         "018f3c7a-1234-7000-0000-000000000000",
-        "018F3C7A-1234-7000-8000-00000000000A",  // upper case is not ours
+        "018F3C7A-1234-7000-8000-00000000000A",  // upper case
         "018f3c7a-1234-7000-8000-00000000000A", "018f3c7a01234-7000-8000-000000000000", "018f3c7a-1234-7000-8000-00000000000g",
         "{18f3c7a-1234-7000-8000-000000000000", "018f3c7a-1234-7000-8000-0000000000é", "018f3c7a12347000800000000000000012345",
         "------------------------------------", "018f3c7a-1234-7000-8000--00000000000",

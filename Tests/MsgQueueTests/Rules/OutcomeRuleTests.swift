@@ -27,7 +27,7 @@ import Testing
 
     private func server(_ after: Int64? = nil) -> Judgement { .retry(.server, code: 503, text: "busy", after: after) }
 
-    // MARK: Ends of an ordinary attempt
+    // MARK: Outcomes of an ordinary attempt
 
     @Test func Q9_a_success_is_sent_with_its_times_and_without_a_ledger_row() {
         let end = resolve(.sent(code: 202), trial(3))
@@ -159,7 +159,7 @@ import Testing
         #expect(resolve(server(Int64.max), trial()).progress.dueAt == now + Options.week)
     }
 
-    // MARK: What never left
+    // MARK: Offline
 
     @Test func M11_offline_uses_up_no_retry_and_counts_no_attempt() {
         var before = Progress()
@@ -184,7 +184,7 @@ import Testing
         #expect(progress == Progress())
     }
 
-    // MARK: By hand
+    // MARK: On demand
 
     @Test func R8_a_retry_on_demand_ends_as_sent_or_failed() {
         let long = options { $0.backoff = .ladder([1, 2, 3]) }
@@ -225,7 +225,7 @@ import Testing
         #expect(resolve(.offline(text: ""), trial(by: .sendNow)).fate == .queued)
     }
 
-    // MARK: What is known of the arrival
+    // MARK: Arrival
 
     @Test func D14_a_possible_arrival_is_remembered_for_a_later_409() {
         let timeout = resolve(.retry(.timeout, code: 0, text: "", after: nil), trial())
@@ -246,7 +246,7 @@ import Testing
         ] { #expect(!resolve(judgement, trial()).progress.perhapsArrived, "\(judgement)") }
     }
 
-    // MARK: Cleared in mid-attempt
+    // MARK: Cleared during the attempt
 
     @Test func Q17_a_message_cleared_during_its_attempt_is_removed_unless_it_succeeds() {
         var doomed = Progress()
@@ -368,9 +368,9 @@ import Testing
         }
     }
 
-    // MARK: All of it at once
+    // MARK: Random sequences
 
-    /// Whatever answers come in whatever order, a message ends, and every step of it is one that R6 allows.
+    /// For any sequence of answers a message ends, and every change of its status is allowed by R6.
     @Test func A4_any_sequence_of_answers_ends_within_the_limit_of_retries() {
         var random = SeededGenerator(44)
         for _ in 0..<500 {

@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// Kisses with two skin tones have 35 bytes each, flags of the nations of the United Kingdom 28.
+    /// Emoji of 35 bytes (kiss with two skin tones) and 28 bytes (flags of nations of the United Kingdom).
     @Test(arguments: ["👩🏽‍❤️‍💋‍👨🏿", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "👩🏻‍🤝‍👩🏿"])
     func Q5_a_hundred_of_the_longest_emoji_fit(emoji: String) {
         for count in [100, 200] {
@@ -38,12 +38,12 @@ import Testing
         }
     }
 
-    /// The characters of a preview are the first characters of the text.
+    /// Checks that the characters of a preview are the first characters of the text.
     private func isStart(_ preview: String, of text: String) -> Bool {
         Array(text).starts(with: Array(preview)) && preview.count <= 100
     }
 
-    /// Said in few words: such texts are long.
+    /// A short description, because the texts are long.
     private func expectStart(_ preview: String, of text: String, _ what: String) {
         let isStart = isStart(preview, of: text)
         #expect(isStart, "\(what): \(preview.count) characters, \(preview.utf8.count) bytes of \(text.utf8.count)")
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// The hundredth character lies across the border of what is read of a body.
+    /// The hundredth character crosses the end of the part of a body that is read.
     @Test func Q5_a_preview_never_ends_inside_its_hundredth_character() {
         for filler in 20...34 {
             for length in [40, 200, 3_000] {

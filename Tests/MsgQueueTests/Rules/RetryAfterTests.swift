@@ -28,7 +28,7 @@ import Testing
         " Sun, 06 Nov 1994 08:49:37 GMT ",
     ])
     func M6_the_three_forms_of_a_date(header: String) {
-        // 784,111,777 s after 1970, the moment that the HTTP specification writes in all three.
+        // 784,111,777 s after 1970, the example of the HTTP specification in all three forms.
         #expect(RetryAfter.parse(header, now: 784_111_000_000) == 777_000)
     }
 
@@ -62,11 +62,11 @@ import Testing
         #expect(RetryAfter.parse(header, now: 1_000_000) == nil)
     }
 
-    /// The system's own calendar is the judge.
+    /// Compares with the calendar of the system.
     @Test func M6_every_form_agrees_with_the_calendar() throws {
         var random = SeededGenerator(11)
         for round in 0..<600 {
-            // Two digits of a year say 1970 to 2069.
+            // A year of two digits means 1970 to 2069.
             let isShort = round % 2 == 0
             var seconds = time_t(random.int64(0...(isShort ? 3_155_759_999 : 253_402_300_799)))
             if round % 5 == 0 { seconds = seconds / 86_400 * 86_400 }

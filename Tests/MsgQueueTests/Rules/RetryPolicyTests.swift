@@ -9,7 +9,7 @@ import Testing
         return RetryPolicy(options)
     }
 
-    /// The delays until there is none left.
+    /// Returns the delays until no retry is left.
     private func delays(_ policy: RetryPolicy, wish: Int64? = nil, random: Double = 0.5) -> [Int64] {
         var delays: [Int64] = []
         while let delay = policy.delay(afterRetries: delays.count, wish: wish, random: random) {

@@ -10,11 +10,11 @@ import Testing
 
     @Test func R6_only_these_changes_are_allowed() {
         let allowed: [(MessageStatus, MessageStatus)] = [
-            // An attempt begins; what waits expires or is refused.
+            // An attempt begins; a queued message expires or is refused.
             (.queued, .sending), (.queued, .failed),
-            // It ends: done, for good, or back in its place.
+            // An attempt ends: sent, failed, or queued again.
             (.sending, .sent), (.sending, .failed), (.sending, .queued),
-            // A person's retry, at once or when there is a connection.
+            // A retry on demand, at once or when connected.
             (.failed, .sending), (.failed, .queued),
             // X8: a late success of the latest attempt.
             (.queued, .sent), (.failed, .sent),
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    /// What a person may do, by status: nil is yes.
+    /// The error of each action by status; nil: it is allowed.
     @Test func R11_each_action_has_its_statuses_and_a_clear_error_for_the_others() {
         let table: [(PersonalAction, [MessageStatus: QueueError.Code])] = [
             (.retry, [.queued: .conflict, .sending: .busy, .sent: .conflict, .delivered: .conflict, .read: .conflict]),

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// What the banner and the explanations say, as a table.
+/// The texts of the banner and of explanations, as tables.
 @Suite struct WordsTests {
     struct Row: Sendable, CustomStringConvertible {
         let text: String
@@ -63,7 +63,7 @@ import Testing
         #expect(Words.banner(facts) == row.text)
     }
 
-    /// No text promises what only mode auto does.
+    /// No text of other modes promises what only mode auto does.
     @Test func H7_only_mode_auto_sends_when_connected() {
         for mode in [Mode.ask, .manual] {
             for queued in [0, 1, 5] as [Int64] {
@@ -106,7 +106,7 @@ import Testing
         #expect(Words.explanation(inTurn, now: 1_000) == "It will be sent in its turn when the queue runs.")
     }
 
-    /// A number is said only of messages that it is known to be true of.
+    /// A text has a number only when all counted messages are known.
     @Test(arguments: [
         (Explanation.Reason.person, Int64?.some(2), "Waiting for you to send 2 messages."),
         (.person, 0, "5 messages queued."), (.person, nil, "5 messages queued. Waiting for you to start sending."),

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Bodies of up to 1 KiB lie in their row, larger ones in a table of their own.
+/// Bodies of up to 1 KiB are stored in their row, larger ones in another table.
 @Suite struct BodyTests {
     private func bytes(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) } }
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// XXH64 against the vectors of its specification and of its reference implementation's self-test.
+/// XXH64 compared with the vectors of its specification and of the self-test of its reference implementation.
 @Suite struct ChecksumTests {
     private func hash(_ bytes: [UInt8], seed: UInt64 = 0) -> UInt64 { bytes.withUnsafeBytes { Checksum.hash($0, seed: seed) } }
 
@@ -12,7 +12,7 @@ import Testing
         #expect(hash(Array("abc".utf8)) == 0x44bc_2cf5_ad77_0999)
     }
 
-    /// The self-test's buffer.
+    /// The buffer of the self-test.
     private let sample: [UInt8] = {
         var generator: UInt64 = 2_654_435_761
         return (0..<222).map { _ in

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The counts that are kept with every change, against a recount.
+/// The counts that every change updates, compared with a recount.
 @Suite struct CountsTests {
     private func recount(_ bench: StoreBench) throws -> [String: Counts] {
         var counts: [String: Counts] = [:]
@@ -34,7 +34,7 @@ import Testing
     func Q2_counts_equal_a_recount_after_random_changes(seed: UInt64) throws {
         var random = SeededGenerator(seed)
         let bench = try StoreBench()
-        // Two of them only look the same.
+        // Two of them look the same but have other bytes.
         let names: [Name] = ["", "ana", "ben", "caf\u{e9}", "cafe\u{301}"]
         for step in 0..<60 {
             let isKept = random.chance(75)

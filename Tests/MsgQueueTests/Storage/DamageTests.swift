@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A flipped bit must not become a message.
+/// Damaged rows are detected by their checksums.
 @Suite struct DamageTests {
     private func damaged(_ sql: String, size: Int = 100) throws -> StoreBench {
         let bench = try StoreBench()

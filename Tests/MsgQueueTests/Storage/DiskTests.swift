@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The promises about the disk, through the Swift API. (Their details are tested from C.)
+/// The promises about the disk, through the Swift API. (The C tests have the details.)
 @Suite struct DiskTests {
     private let directory = TemporaryDirectory()
     private let manual = MessageQueue.Options(mode: .manual)
@@ -14,17 +14,17 @@ import Testing
         return files
     }
 
-    /// A closed store with the messages m1 to m3.
+    /// Makes a closed store with the messages m1 to m3.
     private func make(_ path: String? = nil) throws {
         let queue = try MessageQueue(path: path ?? directory.store, options: manual)
         for number in 1...3 { try queue.enqueue("body \(number)", conversation: "ana", id: "m\(number)") }
         try queue.syncClose()
     }
 
-    /// Files as a crash leaves them: copied from an open queue.
+    /// Copies the files of an open queue, as a crash would leave them.
     private func crash(to target: TemporaryDirectory) throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
-        // With the first change of a session the log is copied; the second is in the log alone.
+        // With the first change of a session the log is checkpointed; the second change is only in the log.
         for id in ["m4", "m5"] { try queue.enqueue("after the opening", conversation: "ben", id: id) }
         for (name, bytes) in try files() { try place(bytes, at: target.file(name)) }
         try queue.syncClose()

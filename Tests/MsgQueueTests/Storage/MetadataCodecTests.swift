@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// Anyone can read it with the sqlite3 shell.
+    /// SQLite can read it as JSON.
     @Test func X12_metadata_is_a_json_object_of_strings() throws {
         var random = SeededGenerator(37)
         let database = try PlainDatabase(":memory:")

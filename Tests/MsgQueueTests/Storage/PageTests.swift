@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct PageTests {
-    /// A store of some hundred messages in all statuses, some of them being sent, the newest not folded yet.
+    /// Makes a store of some hundred messages in all statuses, some being sent, the newest not folded yet.
     private func filled(_ random: inout SeededGenerator, _ names: [Name]) throws -> (bench: StoreBench, sending: Set<Int64>) {
         let bench = try StoreBench()
         var sending = Set<Int64>()
@@ -84,7 +84,7 @@ import Testing
             seen += rows.map(\.sequence)
             guard let last = rows.last else { break }
             filter.after = last.sequence
-            // What was seen goes, another comes.
+            // A message of an earlier page is removed, another is added.
             let row = try #require(try bench.row(last.sequence, .none))
             try bench.transaction { try $0.delete(row) }
             if round < 3 { try bench.add("ana") }
@@ -101,7 +101,7 @@ import Testing
         try bench.reopen()
         var told: [QueueError] = []
         let rows = try bench.store.page(Filter(), sending: []) { told.append($0) }
-        // Left out, or shown as what it is: never as if it were whole.
+        // Left out, or shown as damaged: never as if it were whole.
         #expect(rows.filter { $0.sequence == 2 }.allSatisfy { $0.damage != nil })
         #expect(rows.map(\.sequence).filter { $0 != 2 } == [1, 3])
         #expect(told.map(\.code) == [.corrupt])

@@ -4,7 +4,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct PruneMapTests {
-    /// Against a plain list of times, in random order: whatever is due is found, and in the end nothing is.
+    /// Compares with a plain list of times in random order: every due message is found, and none is left at the end.
     @Test(arguments: 1...50)
     func H2_every_due_message_is_found(seed: UInt64) {
         var random = SeededGenerator(seed)
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// A damaged store may hold any sequence.
+    /// A damaged store may contain any sequence.
     @Test func H2_sequences_at_the_end_of_the_range_do_not_overflow() {
         var map = PruneMap()
         map.skip(to: Int64.max - 1)
@@ -57,7 +57,7 @@ import Testing
         times.filter { $0.key > scan.after && $0.key <= scan.through }.values.min()
     }
 
-    /// The history is read once in a session, not whenever the timer looks.
+    /// The history is read once in a session, not each time that the timer runs.
     @Test func H2_a_history_without_due_messages_is_read_once() throws {
         let bench = try StoreBench()
         let store = bench.store
@@ -76,7 +76,7 @@ import Testing
         #expect(store.totals.sent == 0)
     }
 
-    /// Pages that a whole pruning touches.
+    /// Prunes the whole history. Returns the number of page accesses.
     private func pagesOfPruning(_ store: Store, keepSince: Int64) throws -> Int {
         let before = pages(store)
         for _ in 0..<10_000 {

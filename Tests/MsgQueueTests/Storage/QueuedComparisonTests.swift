@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The indexes of queued messages are compared in steps, while messages come and go.
+/// The indexes of queued messages are compared in steps, while messages are added and removed.
 @Suite struct QueuedComparisonTests {
     private func filled(_ count: Int) throws -> StoreBench {
         let bench = try StoreBench()
@@ -14,7 +14,7 @@ import Testing
         return bench
     }
 
-    /// Steps to the end, with `change` between them; false: the indexes do not fit.
+    /// Runs all steps, with `change` between them; false: the indexes differ.
     private func compare(_ store: Store, _ change: () throws -> Void = {}) throws -> (fits: Bool, steps: Int) {
         var steps = 0
         while !store.isQueuedCompared {

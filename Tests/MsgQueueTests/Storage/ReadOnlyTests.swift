@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Queues that are opened for reading only.
+/// Queues that are opened with `readOnly`.
 @Suite struct ReadOnlyTests {
     private var readOnly: MessageQueue.Options {
         var options = MessageQueue.Options(mode: .manual)

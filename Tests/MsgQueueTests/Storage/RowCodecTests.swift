@@ -2,9 +2,9 @@ import Testing
 
 @testable import MsgQueue
 
-/// The lists of columns against the tables: every column survives a write and a read.
+/// Compares the lists of columns with the tables: every column survives a write and a read.
 @Suite struct RowCodecTests {
-    /// A different value in every column, as the sqlite3 shell shows it.
+    /// A different value for every column, as the sqlite3 shell shows it.
     private static let values: [MessageColumn: String] = [
         .seq: "1", .status: "5", .id: "the id", .named: "1", .conversation: "the conversation", .createdAt: "101", .editedAt: "102",
         .metadata: #"{"k":"v"}"#, .notBefore: "103", .expiresAt: "104", .unmeteredOnly: "1", .attempts: "105", .retriesUsed: "106",
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// What the tables hold, column by column.
+    /// Returns the rows of the tables, column by column.
     private func stored(_ bench: StoreBench) throws -> [MessageColumn: String] {
         var found: [MessageColumn: String] = [:]
         for column in MessageColumn.allCases {
@@ -242,7 +242,7 @@ import Testing
         #expect(try bench.row(1)?.progress == sent)
     }
 
-    /// The mark of an attempt under way carries no checksum.
+    /// The row of an attempt in progress has no checksum.
     @Test func a_damaged_in_flight_row_does_not_send_a_message_again() throws {
         let bench = try EngineBench()
         let id = try bench.enqueue()

@@ -3,12 +3,12 @@ import Testing
 
 @testable import MsgQueue
 
-/// Checking and salvaging stores, whatever is wrong with them.
+/// Checking and salvaging sound and damaged stores.
 @Suite struct SalvageTests {
-    /// A store with messages of every kind, closed in order or as a crash leaves it.
+    /// A store with messages of every kind, closed or as a crash leaves it.
     private final class Scene {
         let bench: StoreBench
-        /// What every message must be, by its id.
+        /// The expected messages, by id.
         var expected: [String: Row] = [:]
         var path: String { bench.directory.store }
         var target: String { bench.directory.file("salvaged.db") }
@@ -50,7 +50,7 @@ import Testing
             bench.close(clean: clean)
         }
 
-        /// The files of the store and their bytes.
+        /// Returns the files of the store with their content.
         func files() throws -> [String: [UInt8]] {
             var files: [String: [UInt8]] = [:]
             for name in bench.directory.names { files[name] = try FileBytes.read(bench.directory.file(name)) }
@@ -63,7 +63,7 @@ import Testing
             try FileBytes.write(bytes, to: bench.directory.file(name))
         }
 
-        /// What the salvaged store holds; every message must be what was written.
+        /// Returns the messages of the salvaged store, each of which must be as it was written.
         func salvaged(ledgerToo: Bool = true) throws -> (ids: Set<String>, report: MessageQueue.CheckReport) {
             let before = try files()
             let report = try MessageQueue.salvage(from: path, to: target)
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    /// What of a row a user sees.
+    /// The fields of a row that a user can see.
     private struct Same: Equatable {
         let sequence: Int64
         let id: String
@@ -121,7 +121,7 @@ import Testing
         #expect(salvage == report)
     }
 
-    /// What can be read by id from a store that nobody checked before.
+    /// Returns the messages that can be read by id from a store that was not checked before.
     private func readable(_ path: String, _ ids: some Sequence<String>) -> Set<String> {
         guard let store = try? InspectedStore(path) else { return [] }
         defer { store.close() }
@@ -223,7 +223,7 @@ import Testing
         let id = try salvaged.enqueue("later")
         #expect(try salvaged.message(id: id).sequence > 20)
         try salvaged.syncClose()
-        // Without the log nobody knows how many there were.
+        // Without the log their number is not known.
         unlink(log)
         unlink(crashed.file("outbox.db-tail"))
         let blind = try MessageQueue.check(path: crashed.store)

@@ -1,6 +1,6 @@
 @testable import MsgQueue
 
-/// An engine over a real file that does what it does on the test's own thread, in virtual time.
+/// A polled engine over a real file, in virtual time; its callbacks run on the thread of the test.
 final class EngineBench: @unchecked Sendable {
     let directory: TemporaryDirectory
     let clock: VirtualClock
@@ -42,7 +42,7 @@ final class EngineBench: @unchecked Sendable {
     var texts: [String] { deliveries.map(\.text) }
     var events: [Event] { mutex.withLock { told } }
 
-    /// What the transport answers next; afterwards it sends, or answers by the rule.
+    /// Sets the next answers of the transport; later ones are `.sent`, or as the rule says.
     func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
     func answer(by rule: @escaping @Sendable (Delivery) -> Outcome) { mutex.withLock { self.rule = rule } }
 
@@ -52,7 +52,7 @@ final class EngineBench: @unchecked Sendable {
         }
     }
 
-    // MARK: Acts
+    // MARK: Actions
 
     @discardableResult
     func enqueue(_ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, expiresAt: Int64 = 0) throws -> String {
@@ -64,16 +64,16 @@ final class EngineBench: @unchecked Sendable {
         }
     }
 
-    /// Runs all that waits now.
+    /// Runs all callbacks that are due.
     func poll() throws { while try engine.runCallbacks(timeout: 0) > 0 {} }
 
-    /// Lets time pass, and all that it brings.
+    /// Advances the clocks and runs what falls due.
     func pass(_ milliseconds: Int64) throws {
         clock.advance(milliseconds)
         try poll()
     }
 
-    /// What the timer thread does when it hears that the wall clock was set, or that the machine slept.
+    /// Does what the timer thread does when the wall clock was set or the machine resumed.
     func hearOfClock() throws {
         engine.context.lock.withLock {
             engine.context.core.scheduler.clockSet(clock.ports.moment)

@@ -1,6 +1,6 @@
 @testable import MsgQueue
 
-/// All that a stream of events tells.
+/// Collects the events of a stream.
 final class EventLog: @unchecked Sendable {
     private let mutex = Mutex()
     private var told: [MessageQueue.Event] = []
@@ -19,7 +19,7 @@ final class EventLog: @unchecked Sendable {
     var events: [MessageQueue.Event] { mutex.withLock { told } }
     var hasEnded: Bool { mutex.withLock { isOver } }
 
-    /// Where the messages went, in order.
+    /// Returns the changes of status, in order.
     func changes(of id: String? = nil) -> [MessageQueue.StatusChange] { Self.changes(events, of: id) }
 
     static func changes(_ events: [MessageQueue.Event], of id: String?) -> [MessageQueue.StatusChange] {

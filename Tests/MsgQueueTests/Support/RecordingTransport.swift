@@ -1,6 +1,6 @@
 @testable import MsgQueue
 
-/// A receiver in the process: counts and orders what it gets. (Over real HTTP the same rows are tested from C and Python.)
+/// A receiver in the process that records deliveries. (C and Python test the same rows over real HTTP.)
 final class RecordingTransport: @unchecked Sendable {
     private let mutex = Mutex()
     private let answer: @Sendable (MessageQueue.Delivery) -> MessageQueue.Outcome
@@ -14,11 +14,11 @@ final class RecordingTransport: @unchecked Sendable {
 
     var deliveries: [MessageQueue.Delivery] { mutex.withLock { got } }
     var texts: [String] { deliveries.map(\.text) }
-    /// Times that two messages of one conversation were under way.
+    /// The number of times that two messages of one conversation were being sent at once.
     var doubles: Int { mutex.withLock { overlaps } }
     var mostAtOnce: Int { mutex.withLock { most } }
 
-    /// Answers wait until `release`.
+    /// Delays answers until `release`.
     func hold() { mutex.withLock { isHeld = true } }
     func release() { mutex.withLock { isHeld = false } }
 
