@@ -79,7 +79,7 @@ import Testing
         try simulation.run { _ in .retry() }
         simulation.advance(1_000)
         try simulation.settle()
-        #expect(simulation.starts == [1], "it has had its chance; the next drain takes it")
+        #expect(simulation.starts == [1], "it was attempted once; the next drain sends it")
         #expect(simulation.status(1) == .queued)
         simulation.drain()
         try simulation.run()
@@ -123,7 +123,7 @@ import Testing
         #expect(simulation.inFlight == [3])
         try simulation.answer(3, .retry())
         try simulation.settle()
-        #expect(simulation.inFlight == [2], "it was enqueued online, behind nothing but what went at once")
+        #expect(simulation.inFlight == [2], "it was enqueued online, behind only a message that was sent at once")
     }
 
     @Test func M2_a_direct_message_does_not_start_the_backlog() throws {
@@ -136,7 +136,7 @@ import Testing
         simulation.setTransport(true)
         simulation.enqueue("a")
         try simulation.run()
-        #expect(simulation.starts == [1, 2], "3 was not enqueued to go at once, and stands before 4")
+        #expect(simulation.starts == [1, 2], "3 was not enqueued as a direct message, and is before 4")
         #expect(simulation.status(4) == .queued)
     }
 

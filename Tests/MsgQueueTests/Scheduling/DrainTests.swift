@@ -7,7 +7,7 @@ import Testing
         let simulation = Simulation(.manual, direct: false)
         simulation.preload(Array(repeating: "a", count: 3) + Array(repeating: "b", count: 3))
         try simulation.settle()
-        #expect(simulation.starts.isEmpty, "in manual mode nothing goes by itself")
+        #expect(simulation.starts.isEmpty, "in manual mode nothing is sent automatically")
         simulation.drain()
         try simulation.run()
         #expect(simulation.starts == Array(1...6))
@@ -30,7 +30,7 @@ import Testing
         #expect(!simulation.drain(batch: 1))
         try simulation.run()
         #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
-        #expect(simulation.drain(), "after its end another one begins")
+        #expect(simulation.drain(), "after its end another drain begins")
     }
 
     @Test func M8_a_batch_ends_the_drain_and_the_next_continues() throws {
@@ -68,7 +68,7 @@ import Testing
         simulation.drain()
         try simulation.run { $0 == 1 ? .retry() : .sent }
         #expect(simulation.reports == [Report(stop: .waiting, sent: 1, remaining: 2)])
-        // In manual mode the next drain takes it, when it is due.
+        // In manual mode the next drain sends it when it is due.
         simulation.advance(1_000)
         try simulation.settle()
         #expect(simulation.starts == [1, 3])
@@ -84,7 +84,7 @@ import Testing
         try simulation.settle()
         try simulation.answer(1, .offline)
         try simulation.settle()
-        #expect(simulation.reports.isEmpty, "what is under way belongs to the drain")
+        #expect(simulation.reports.isEmpty, "an attempt in progress belongs to the drain")
         #expect(simulation.inFlight == [2])
         try simulation.answer(2, .sent)
         try simulation.settle()
@@ -110,7 +110,7 @@ import Testing
         try simulation.settle()
         simulation.goOffline()
         try simulation.settle()
-        #expect(simulation.reports.isEmpty, "what is under way belongs to the drain")
+        #expect(simulation.reports.isEmpty, "an attempt in progress belongs to the drain")
         try simulation.answer(1, .sent)
         try simulation.settle()
         #expect(simulation.reports == [Report(stop: .offline, sent: 1, remaining: 1)])
@@ -131,7 +131,7 @@ import Testing
         try simulation.run()
         #expect(
             simulation.reports == [Report(stop: .paused, remaining: 20), Report(stop: .paused, sent: 1, remaining: 20)])
-        // What waits for a time of its own is another reason.
+        // A message with a later not_before is another reason.
         simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 60_000 }
         simulation.drain()
         try simulation.run()
@@ -167,7 +167,7 @@ import Testing
         #expect(!simulation.drain("b"), "it joins")
         #expect(simulation.drain("c"))
         #expect(simulation.drain())
-        #expect(!simulation.drain("a"), "the drain of all does that")
+        #expect(!simulation.drain("a"), "the drain of all conversations includes it")
         try simulation.run()
         #expect(simulation.starts == [2, 5, 3, 1, 4])
         #expect(simulation.reports.map(\.sent) == [2, 1, 2])
@@ -310,13 +310,13 @@ import Testing
         try simulation.settle()
         #expect(simulation.reports == [Report(stop: .timeout, remaining: 2)])
         try simulation.run()
-        #expect(simulation.starts == [1], "afterwards nothing goes by itself")
+        #expect(simulation.starts == [1], "afterwards nothing is sent automatically")
     }
 
     @Test func Q7_the_longest_timeout_works() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a"])
-        simulation.judge.session = nil
+        simulation.checker.session = nil
         let drain = simulation.scheduler.drain(batch: 0, timeout: .max, simulation.now)
         #expect(drain.begins)
         #expect(simulation.scheduler.session?.deadline == .max)
@@ -370,7 +370,7 @@ import Testing
         try simulation.settle()
         simulation.breakStore()
         try simulation.answer(2, .sent)
-        // Message 1 comes due while the store is in trouble.
+        // Message 1 falls due while the store refuses writes.
         simulation.advance(150)
         try simulation.settle()
         #expect(simulation.deadline == simulation.storageUntil)

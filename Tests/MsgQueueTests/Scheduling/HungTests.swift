@@ -21,8 +21,8 @@ import Testing
         try simulation.answer(2, .sent)
         simulation.advance(60_000)
         try simulation.settle()
-        #expect(simulation.starts == [1, 2], "the call for c0 has not come back")
-        simulation.comeBack(try #require(simulation.hanging.first).token, nil)
+        #expect(simulation.starts == [1, 2], "the call for c0 has not returned")
+        simulation.returnCall(try #require(simulation.hanging.first).token, nil)
         try simulation.run()
         #expect(simulation.starts == [1, 2, 1, 3])
     }
@@ -36,7 +36,7 @@ import Testing
         try simulation.settle()
         #expect(simulation.starts.count == Scheduler.hungCeiling + 1)
         #expect(simulation.deadline == nil)
-        simulation.comeBack(try #require(simulation.hanging.first).token, nil)
+        simulation.returnCall(try #require(simulation.hanging.first).token, nil)
         try simulation.settle()
         #expect(simulation.starts.count == Scheduler.hungCeiling + 2)
     }

@@ -27,7 +27,7 @@ import Testing
         #expect(simulation.inFlight == [1, 3])
         try simulation.answer(3, .sent)
         try simulation.settle()
-        #expect(simulation.inFlight == [1, 4], "two of one conversation are never under way")
+        #expect(simulation.inFlight == [1, 4], "two messages of one conversation are never being sent")
         try simulation.answer(1, .sent)
         try simulation.settle()
         #expect(simulation.inFlight == [4, 2])
@@ -94,7 +94,7 @@ import Testing
         try simulation.settle()
         simulation.restart()
         try simulation.settle()
-        // 3 was cut and goes again; 1 waits for its time and holds 2 and 4.
+        // 3 was interrupted and is sent again; 1 is queued for a retry and blocks 2 and 4.
         #expect(simulation.inFlight == [3])
         simulation.advance(5_000)
         try simulation.run()
@@ -113,7 +113,7 @@ import Testing
             try simulation.settle()
             simulation.advance(5)
         }
-        #expect(simulation.starts.isEmpty, "the link never stayed for 500 ms")
+        #expect(simulation.starts.isEmpty, "the link never lasted 500 ms")
         simulation.goOnline()
         try simulation.settle()
         simulation.advance(499)

@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct PromptTests {
-    /// Offline with something queued, then online and settled.
+    /// Goes offline with queued messages, then online until the end of online_debounce.
     private func asked(_ count: Int = 3, backoff: Backoff = .automatic) throws -> Simulation {
         let simulation = Simulation(.ask, backoff: backoff)
         simulation.goOffline()
@@ -24,7 +24,7 @@ import Testing
         try simulation.settle()
         #expect(simulation.count(.prompt) == 1)
         #expect(simulation.count(.promptWithdrawn) == 0)
-        #expect(simulation.starts.isEmpty, "nothing goes without the yes")
+        #expect(simulation.starts.isEmpty, "nothing is sent before a drain")
     }
 
     @Test func Q4_a_drain_answers_the_prompt() throws {

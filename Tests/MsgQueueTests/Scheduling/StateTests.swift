@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Q20: the queue's own reason agrees with what happens, and with what its messages say.
+/// Q20: the reason of the queue agrees with what happens, and with the reasons of its messages.
 @Suite struct StateTests {
     private func wait(_ simulation: Simulation) -> Wait {
         simulation.scheduler.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
@@ -65,7 +65,7 @@ import Testing
         #expect(!simulation.scheduler.isAsking(simulation.now))
     }
 
-    /// What is said to follow a connection follows it.
+    /// What the texts promise for a connection happens.
     @Test func X1_promises_about_connecting_are_kept() throws {
         var reasons: [Explanation.Reason: Int] = [:]
         for seed in 1...150 as ClosedRange<UInt64> {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    /// Goes offline and online again at random, and compares what was said of the first message of each conversation with what came.
+    /// Goes offline and online at random, and compares the explanation of the first message of each conversation with what happens.
     private func promises(_ seed: UInt64) throws -> [Wait] {
         var random = SeededGenerator(seed &+ 91_000)
         var options = Options()
@@ -86,7 +86,7 @@ import Testing
         options.direct = random.chance(50)
         options.drainBatch = random.pick([0, 0, 3])
         let simulation = Simulation(options)
-        simulation.judge.isAsleep = true
+        simulation.checker.isDisabled = true
         for _ in 0..<random.int(1...12) {
             let delay = random.int64(1...5_000)
             let kind = random.int(0...3)
@@ -110,7 +110,7 @@ import Testing
         simulation.advance(random.int64(0...3_000))
         try simulation.settle()
         let queued = simulation.store.queued
-        // The first of each conversation: what is said of the others depends on how it ends.
+        // Only the first of each conversation, because the others depend on its outcome.
         var first: [Name: Int64] = [:]
         for sequence in queued {
             guard let message = simulation.store[sequence], first[message.conversation] == nil else { continue }

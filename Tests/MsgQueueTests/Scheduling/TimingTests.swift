@@ -81,7 +81,7 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [2])
         #expect(simulation.status(1) == .failed)
-        // By hand it can still be sent.
+        // It can still be sent on demand.
         #expect(simulation.retry(1) == nil)
         try simulation.run()
         #expect(simulation.status(1) == .sent)
@@ -136,9 +136,9 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
-    // MARK: Clocks that jump
+    // MARK: Wall clocks that are set
 
-    /// A failed message with a delay of 5 s, and a wall clock that jumps half a second later.
+    /// Returns a failed message with a delay of 5 s, after the wall clock was set half a second later.
     private func waiting(_ jump: Int64) throws -> Simulation {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
@@ -165,7 +165,7 @@ import Testing
         try simulation.settle()
         try simulation.answer(1, .http(503, retryAfter: "900"))
         try simulation.settle()
-        simulation.jumpWallClock(315_360_000_000, isTold: true)
+        simulation.jumpWallClock(315_360_000_000, isReported: true)
         simulation.advance(899_999)
         try simulation.settle()
         #expect(simulation.starts.count == 1)
@@ -191,7 +191,7 @@ import Testing
         #expect(simulation.starts.count == 2)
     }
 
-    /// Milliseconds after a reboot, and what is left then of 900 seconds of which 100 were over.
+    /// The shift of the wall clock by a reboot, and the rest of a delay of 900 s of which 100 s had passed.
     @Test(arguments: [(Int64(50_000), Int64(750_000)), (-200_000, 900_000), (3_600_000, 0)])
     func M6_after_a_reboot_the_wall_clock_counts_and_the_delay_restarts_if_it_went_back(off: Int64, left: Int64) throws {
         let simulation = Simulation(.auto)
@@ -370,6 +370,6 @@ import Testing
         simulation.goOnline()
         simulation.advance(500)
         try simulation.settle()
-        #expect(simulation.inFlight == [1], "it does not wait for the rest of the pause")
+        #expect(simulation.inFlight == [1], "it does not wait for the end of the pause")
     }
 }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Queues longer than what the scheduler keeps in memory: 16 messages of a conversation, 256 of a scan.
+/// Queues longer than the part that the scheduler keeps in memory: 16 messages of a conversation, 256 of a scan.
 @Suite struct WindowTests {
     private func spread(_ count: Int, over lanes: Int) -> [Name] { (0..<count).map { Name("c\($0 % lanes)") } }
 
@@ -26,7 +26,7 @@ import Testing
         let simulation = Simulation(.manual)
         simulation.preload(spread(1_000, over: 1_000))
         try simulation.settle()
-        #expect(simulation.scheduler.lanes.isEmpty, "without leave nothing is read")
+        #expect(simulation.scheduler.lanes.isEmpty, "nothing is read that may not be sent")
         simulation.drain()
         try simulation.settle()
         #expect(simulation.scheduler.lanes.count <= Scheduler.scanChunk)
@@ -34,7 +34,7 @@ import Testing
         #expect(simulation.scheduler.lanes.isEmpty)
     }
 
-    /// Of 300 messages, 256 are read; the conversation of the new one has others that are not.
+    /// 256 of 300 messages are read. The conversation of the new message has others that are not.
     @Test(arguments: [Mode.auto, .manual])
     func A2_a_message_enqueued_during_a_long_drain_stays_behind_its_conversation(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false)
@@ -47,7 +47,7 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
-    /// The last message of c0 that was read is being sent; others of it were not read.
+    /// The last message of c0 that was read is being sent; later ones of c0 were not read.
     @Test(arguments: [Mode.auto, .ask, .manual])
     func A2_M2_a_direct_message_does_not_overtake_unread_rows(mode: Mode) throws {
         let simulation = Simulation(mode, maxInFlight: 64)
@@ -67,7 +67,7 @@ import Testing
         let simulation = Simulation(.auto, backoff: .ladder([1]))
         simulation.preload(spread(300, over: 30))
         try simulation.settle()
-        // 300 is of c29 and was not read yet; 270 and 290 stand before it there.
+        // 300 belongs to c29 and was not read yet; 270 and 290 are before it there.
         simulation.sendNow(300)
         try simulation.answer(1, .sent)
         try simulation.settle()
@@ -112,10 +112,10 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
-    /// An index of the store did not know message 2 when the backlog was read.
+    /// An index of the store lacked message 2 when the backlog was read.
     @Test func D10_a_message_missed_behind_one_in_flight_is_sent_in_its_place() throws {
         let simulation = Simulation(.auto)
-        simulation.judge.isAsleep = true
+        simulation.checker.isDisabled = true
         simulation.preload(["a", "a", "a"])
         simulation.store.update(2) { $0.progress.status = .sent }
         try simulation.settle()

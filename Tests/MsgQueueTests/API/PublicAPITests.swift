@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 /// The conversions between the public types and those of the engine.
-@Suite struct PublicFaceTests {
+@Suite struct PublicAPITests {
     private let directory = TemporaryDirectory()
 
     private var manual: MessageQueue.Options { MessageQueue.Options(mode: .manual) }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-@Suite struct BirthTests {
+@Suite struct NewStoreTests {
     private func mode(_ path: String) throws -> mode_t {
         var status = stat()
         try #require(lstat(path, &status) == 0)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-@Suite struct HandTests {
+@Suite struct OnDemandTests {
     @Test(arguments: [Mode.auto, .ask, .manual])
     func Q6_send_now_overtakes_everything(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false)
@@ -91,7 +91,7 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [1])
         #expect(simulation.status(1) == .failed)
-        #expect(simulation.store[1]?.progress.attempts == 1, "nothing is counted that never left")
+        #expect(simulation.store[1]?.progress.attempts == 1, "an attempt that was not sent is not counted")
     }
 
     @Test func R15_in_mode_auto_a_retry_while_offline_is_queued_and_sent_in_its_place() throws {
@@ -214,7 +214,7 @@ import Testing
         #expect(simulation.flights.first.map { $0.deadline - simulation.now.mono } == 3_000)
         try simulation.answer(1, .retry(.server))
         try simulation.settle()
-        #expect(simulation.status(1) == .failed, "by hand there is no ladder")
+        #expect(simulation.status(1) == .failed, "a retry on demand has no ladder")
         simulation.advance(1_000_000)
         try simulation.settle()
         #expect(simulation.starts == [1, 1])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-@Suite struct RoundTests {
+@Suite struct RetryAllTests {
     private func failing(
         _ mode: Mode, _ conversations: [Name], maxInFlight: Int = 1, backoff: Backoff = .automatic,
         _ change: (inout Options) -> Void = { _ in }

@@ -2,8 +2,8 @@ import Testing
 
 @testable import MsgQueue
 
-/// Q20: what the first queued messages say of the whole queue.
-@Suite struct LookTests {
+/// Q20: the reason of the queue, found from its first queued messages.
+@Suite struct QueueReasonTests {
     private func look(_ simulation: Simulation) -> Look {
         Look(
             simulation.store.queued.prefix(Look.limit).compactMap { sequence in
