@@ -57,8 +57,8 @@ struct RandomHost {
                 try simulation.settle(starts: starts)
                 // Before the time for which the scheduler waits, it does nothing.
                 if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
-                    let happened = simulation.journal[before...].filter { if case .waiting = $0.what { false } else { true } }
-                    if let first = happened.first { throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.what)") }
+                    let happened = simulation.journal[before...].filter { if case .waiting = $0.entry { false } else { true } }
+                    if let first = happened.first { throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.entry)") }
                 }
             }
             try finish()
@@ -241,7 +241,7 @@ struct RandomHost {
 
     /// Checks the empty queue: no attempt is left, and every drain was reported.
     private func rest() throws {
-        let drains = simulation.journal.count { if case .drainStarted = $0.what { true } else { false } }
+        let drains = simulation.journal.count { if case .drainStarted = $0.entry { true } else { false } }
         guard simulation.scheduler.session == nil, drains - simulation.reports.count == simulation.lostDrains else {
             throw Violation("\(drains) drains, \(simulation.reports.count) reports")
         }

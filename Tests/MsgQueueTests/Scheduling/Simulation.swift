@@ -7,7 +7,7 @@ final class Simulation: SimulationObserver {
     let options: Options
     let engine: SimulatedEngine
     var checker: PromiseChecker
-    var journal: [(at: Int64, what: JournalEntry)] = []
+    var journal: [(at: Int64, entry: JournalEntry)] = []
     /// The number of drains that a restart ended without a report.
     var lostDrains = 0
 
@@ -31,7 +31,7 @@ final class Simulation: SimulationObserver {
         self.init(options)
     }
 
-    func note(_ entry: JournalEntry) { journal.append((now.mono, what)) }
+    func note(_ entry: JournalEntry) { journal.append((now.mono, entry)) }
 
     // MARK: Access to the engine
 
@@ -76,14 +76,14 @@ final class Simulation: SimulationObserver {
 
     /// The sequences in the order in which their attempts were started.
     var starts: [Int64] {
-        journal.compactMap { if case .started(let sequence, _, _) = $0.what { sequence } else { nil } }
+        journal.compactMap { if case .started(let sequence, _, _) = $0.entry { sequence } else { nil } }
     }
 
     var reports: [Report] {
-        journal.compactMap { if case .drainFinished(let report) = $0.what { report } else { nil } }
+        journal.compactMap { if case .drainFinished(let report) = $0.entry { report } else { nil } }
     }
 
-    func count(_ what: JournalEntry) -> Int { journal.count { $0.what == what } }
+    func count(_ entry: JournalEntry) -> Int { journal.count { $0.entry == entry } }
 
     var inFlight: [Int64] { flights.map(\.sequence) }
 
@@ -94,7 +94,7 @@ final class Simulation: SimulationObserver {
 
     /// Returns the last entries of the journal as text.
     func tail(_ lines: Int = 40) -> String {
-        journal.suffix(lines).map { "  \($0.at) \($0.what)" }.joined(separator: "\n")
+        journal.suffix(lines).map { "  \($0.at) \($0.entry)" }.joined(separator: "\n")
     }
 
     // MARK: SimulationObserver
@@ -153,7 +153,7 @@ final class Simulation: SimulationObserver {
     func reads(_ conversation: Name?, after sequence: Int64, rows: Int) { note(.read(conversation, after: sequence, rows: rows)) }
 
     func waits(until: Int64?) throws {
-        if case .waiting = journal.last?.what {} else { note(.waiting(until: until)) }
+        if case .waiting = journal.last?.entry {} else { note(.waiting(until: until)) }
         try checker.waits(until: until, self)
     }
 
