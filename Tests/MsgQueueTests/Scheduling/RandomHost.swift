@@ -58,7 +58,9 @@ struct RandomHost {
                 // Before the time for which the scheduler waits, it does nothing.
                 if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
                     let happened = simulation.journal[before...].filter { if case .waiting = $0.entry { false } else { true } }
-                    if let first = happened.first { throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.entry)") }
+                    if let first = happened.first {
+                        throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.entry)")
+                    }
                 }
             }
             try finish()
