@@ -13,7 +13,7 @@ import Testing
     @Test func X10_only_jitter_spreads_clients_that_reconnect_together() throws {
         let together = try recover(jitter: 0)
         #expect(together.peak == 500 && together.attempts == together.sent + together.wasted)
-        #expect(together.sent < 100 && together.failed == 500 - together.sent, "each wave comes at once")
+        #expect(together.sent < 100 && together.failed == 500 - together.sent, "each wave arrives at once")
         #expect(together.drained != nil)
         let spread = try recover(jitter: 0.5)
         #expect(spread.sent > 400 && spread.wasted < together.wasted)

@@ -13,12 +13,12 @@ import Testing
     func X10_any_network_receiver_and_crash_loses_nothing_and_keeps_the_order(seed: UInt64) throws {
         let report = try RandomScript(seed: seed).play()
         #expect(report.lost.isEmpty && report.overtaking.isEmpty)
-        #expect(report.counts.queued == 0 && report.counts.sending == 0, "all was well for long enough")
+        #expect(report.counts.queued == 0 && report.counts.sending == 0, "the failures ended long enough before")
         // Every request is answered before any time-out.
         let areAnswered = report.attempts.allSatisfy { attempt in attempt.endedAt.map { $0 - attempt.startedAt < .seconds(2) } ?? false }
         if report.crashes == 0, areAnswered { #expect(report.sentTwice.isEmpty) }
         for (id, status) in report.statuses where status == .sent {
-            #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "\(id) was never taken")
+            #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "\(id) was never accepted")
         }
         if seed % 10 == 0 { #expect(try RandomScript(seed: seed).play() == report, "the same seed gives the same run") }
     }

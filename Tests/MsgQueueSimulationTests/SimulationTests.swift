@@ -167,7 +167,7 @@ import Testing
                 sentTwice += report.sentTwice.count
             }
         }
-        #expect(sentTwice > 0, "an outcome that was not on disk is tried again")
+        #expect(sentTwice > 0, "an attempt whose outcome was not on disk is made again")
     }
 
     @Test func X10_a_crash_during_an_attempt_interrupts_it() throws {

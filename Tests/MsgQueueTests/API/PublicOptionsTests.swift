@@ -42,7 +42,7 @@ import Testing
         #expect(refused { $0.attemptTimeout = .seconds(86_401) }?.code == .invalid)
         #expect(refused { $0.attemptTimeout = .seconds(Int64.max) }?.code == .invalid)
         #expect(refused { $0.attemptTimeout = .seconds(Int64.max) * 10 }?.code == .invalid)
-        #expect(refused { $0.attemptTimeout = .microseconds(1) } == nil, "a part of a millisecond counts as a whole one")
+        #expect(refused { $0.attemptTimeout = .microseconds(1) } == nil, "a part of a millisecond is rounded up")
         #expect(refused { $0.onlineDebounce = .zero } == nil)
         #expect(refused { $0.onlineDebounce = .nanoseconds(-1) }?.code == .invalid)
         #expect(refused { $0.keepSentFor = .seconds(-1) }?.code == .invalid)

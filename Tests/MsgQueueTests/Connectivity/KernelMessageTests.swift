@@ -32,8 +32,8 @@ import Testing
             return address.isUsable
         }
         #expect(isUsable(Bytes.address(Bytes.ipv4)) == true)
-        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 253)) == false, "good for one link only")
-        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 254)) == false, "good for this host only")
+        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 253)) == false, "valid on one link only")
+        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 254)) == false, "valid on this host only")
         #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0x40)) == false, "tentative")
         #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0x44)) == true, "tentative, but optimistic")
         #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0, wideFlags: 0x08)) == false, "a double")
@@ -49,16 +49,16 @@ import Testing
                 == KernelRoute(family: Bytes.ipv4, isDefault: true, metric: 100, links: [2], isDead: false))
         #expect(route(Bytes.route(Bytes.ipv4, length: 24))?.isDefault == false)
         #expect(route(Bytes.route(Bytes.ipv4, type: 7))?.isDefault == false, "unreachable")
-        #expect(route(Bytes.route(Bytes.ipv4, table: 255))?.isDefault == false, "to ourselves")
-        #expect(route(Bytes.route(Bytes.ipv4, table: 252, wideTable: 51_820))?.isDefault == true, "a table of its own, as tunnels have")
-        #expect(route(Bytes.route(Bytes.ipv6, flags: 0x200))?.isDefault == false, "a copy in the cache")
+        #expect(route(Bytes.route(Bytes.ipv4, table: 255))?.isDefault == false, "a local route")
+        #expect(route(Bytes.route(Bytes.ipv4, table: 252, wideTable: 51_820))?.isDefault == true, "another table, as for tunnels")
+        #expect(route(Bytes.route(Bytes.ipv6, flags: 0x200))?.isDefault == false, "a cached route")
         #expect(route(Bytes.route(128))?.isDefault == false, "another protocol")
         #expect(route(Bytes.route(Bytes.ipv4, flags: 16))?.isDead == true, "its link is down")
         let several = route(Bytes.route(Bytes.ipv4, link: nil, hops: [(2, 1), (3, 0), (4, 16)]))
         #expect(several?.links == [3])
         #expect(several?.isDead == false)
         #expect(route(Bytes.route(Bytes.ipv4, link: nil, hops: [(2, 1)]))?.isDead == true)
-        #expect(route(Bytes.route(Bytes.ipv4, link: nil))?.isDead == false, "a way out that is not named")
+        #expect(route(Bytes.route(Bytes.ipv4, link: nil))?.isDead == false, "a route without a link")
     }
 
     @Test func H8_ends_and_refusals() {

@@ -66,7 +66,7 @@ import Testing
         }
         #expect(network(Self.link(2), Self.address(on: 2)) == Network(connectivity: .online, link: .other))
         #expect(network(Self.link(2, isUsable: false)) == offline, "unplugged; the tunnel stays up")
-        #expect(network(Self.link(2)) == offline, "without an address nothing leaves by it")
+        #expect(network(Self.link(2)) == offline, "without an address it does not count")
         #expect(network().connectivity == .online, "its other end is in another namespace")
         #expect(network(Self.link(5, isUsable: false, kind: "dummy")).connectivity == .online)
         let modem = network(Self.link(4), Self.address(on: 4), Self.route([4], metric: 700))
@@ -117,6 +117,6 @@ import Testing
         #expect(type("nothing") == "")
         #expect(type("large") == "")
         #expect(type("") == "")
-        #expect(type("../wlan0") == "", "no way out of the tree")
+        #expect(type("../wlan0") == "", "the name must not leave the directory")
     }
 }

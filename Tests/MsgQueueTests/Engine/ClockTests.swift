@@ -56,10 +56,10 @@ import Testing
         }
         let id = try bench.enqueue("kept", expiresAt: bench.clock.wall + 60_000)
         bench.clock.shiftWall(-Self.tenYears)
-        try bench.hearOfClock()
-        #expect(try bench.status(id) == .queued, "by this clock its time has not come")
+        try bench.reportClock()
+        #expect(try bench.status(id) == .queued, "by this clock it has not expired")
         bench.clock.shiftWall(Self.tenYears + 60_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(id) == .failed)
         #expect(try bench.engine.message(id: id).failure?.kind == .expired)
     }
@@ -72,7 +72,7 @@ import Testing
             let id = try bench.enqueue()
             try bench.poll()
             bench.clock.shiftWall(jump)
-            try bench.hearOfClock()
+            try bench.reportClock()
             if restarts { try bench.reopen() }
             try bench.pass(899_999)
             #expect(bench.deliveries.count == 1)
@@ -141,7 +141,7 @@ import Testing
         let id = try bench.enqueue()
         try bench.poll()
         bench.clock.sleep(8 * 3_600_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(id) == .sent)
     }
 
@@ -184,9 +184,9 @@ import Testing
         #expect(alarm.sleep(network: nil) == .deadline)
         #expect(Ports.system.mono() - began >= 29)
         alarm.signal()
-        #expect(alarm.sleep(network: nil) == [], "a word from another thread, and nothing else")
+        #expect(alarm.sleep(network: nil) == [], "only a wake-up by another thread")
         alarm.arm(0)
-        #expect(alarm.sleep(network: nil) == .deadline, "what is past is due at once")
+        #expect(alarm.sleep(network: nil) == .deadline, "a time in the past is due at once")
         alarm.arm(Int64.max)
         alarm.signal()
         #expect(alarm.sleep(network: nil) == [])

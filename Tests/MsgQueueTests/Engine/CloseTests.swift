@@ -19,11 +19,11 @@ import Testing
         let ids = try queue.enqueue([MessageQueue.Draft("1", conversation: "ana"), MessageQueue.Draft("2", conversation: "ana")])
         #expect(await eventually { transport.deliveries.count == 1 })
         async let closed = onThread { try queue.syncClose(timeout: .seconds(60)) }
-        #expect(await eventually { refusal { _ = try queue.counts() } == .closed }, "it takes no calls while it closes")
+        #expect(await eventually { refusal { _ = try queue.counts() } == .closed }, "calls are refused while it closes")
         transport.release()
         #expect(try await closed)
         #expect(await eventually { log.hasEnded })
-        #expect(log.statuses(of: ids[0]) == [.queued, .sending, .sent], "what ended was told before the end")
+        #expect(log.statuses(of: ids[0]) == [.queued, .sending, .sent], "events before the end were delivered")
         let next = try MessageQueue(path: directory.store)
         #expect(try next.message(id: ids[0]).status == .sent)
         #expect(try next.message(id: ids[1]).status == .queued)

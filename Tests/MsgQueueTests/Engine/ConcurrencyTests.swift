@@ -32,7 +32,7 @@ import Testing
         #expect(try queue.counts().sent == 8 * Int64(each))
         let texts = transport.texts
         #expect(Set(texts).count == texts.count && texts.count == 8 * each, "each exactly once")
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         #expect(transport.mostAtOnce <= 4)
         // Messages of one thread in its order, messages of one conversation in the order of the store.
         for thread in 0..<8 {
@@ -76,7 +76,7 @@ import Testing
         let counts = try queue.counts()
         let left = counts.sent + counts.failed + counts.read + counts.delivered
         #expect(try queue.list(MessageQueue.Filter(statuses: .all, limit: 1000)).count == left)
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         try await queue.close()
         #expect(await eventually { log.hasEnded })
         for change in log.changes() {

@@ -28,7 +28,7 @@ import Testing
         }
         let copy = try MessageQueue(path: path, options: options)
         #expect(try copy.list().map(\.id) == ["1", "2"])
-        #expect(try copy.attempts("1").map(\.outcome) == [.unknown], "in the copy that attempt never ends")
+        #expect(try copy.attempts("1").map(\.outcome) == [.unknown], "in the copy that attempt has not ended")
         try await copy.close()
         transport.release()
         #expect(await eventually { (try? queue.message(id: "1").status) == .sent })
@@ -54,7 +54,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(1))
         }
         try await backup
-        #expect(meanwhile >= 5, "\(meanwhile) messages were taken while 50 MB were copied")
+        #expect(meanwhile >= 5, "\(meanwhile) messages were enqueued while 50 MB were copied")
         let counts = try queue.counts()
         let copy = try MessageQueue(path: path, options: options)
         let copied = try copy.counts()

@@ -42,7 +42,7 @@ import Testing
             let id = try queue.enqueue(text, conversation: "ana", metadata: ["secret": secret], id: secret)
             #expect(await eventually { (try? queue.message(id: id).status) == .failed })
             let files = [OpenFile(path), OpenFile(path + "-wal")]
-            #expect(isOnDisk(files), "it was there")
+            #expect(isOnDisk(files), "the text is in the file before")
             switch way {
             case .delete: try queue.delete(id)
             case .clear: try queue.clear(conversation: "ana")

@@ -138,7 +138,7 @@ import Testing
             MessageQueue.setLog { lines.take($0, $1) }
             Log.info("\(number)")
         }
-        #expect(await eventually { lines.texts.count == 200 }, "none is lost, none comes twice")
+        #expect(await eventually { lines.texts.count == 200 }, "no line is lost or repeated")
         #expect(Set(lines.texts).count == 200)
         MessageQueue.setLog(nil)
     }

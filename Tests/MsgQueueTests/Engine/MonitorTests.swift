@@ -15,7 +15,7 @@ import Testing
         let log = EventLog(queue.events)
         try queue.startMonitor()
         try queue.startMonitor()
-        #expect(await eventually { summary(log)?.connectivity ?? .unknown != .unknown }, "it is known, one way or the other")
+        #expect(await eventually { summary(log)?.connectivity ?? .unknown != .unknown }, "it is known: online or offline")
         #expect(refusal { try queue.setConnectivity(.online) } == .conflict)
         let last = summary(log)
         try queue.stopMonitor()

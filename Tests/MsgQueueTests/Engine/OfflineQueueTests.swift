@@ -151,7 +151,7 @@ import Testing
         #expect(await eventually { transport.deliveries.count == 4 })
         transport.release()
         #expect(try await report.sent == 80)
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         #expect(transport.mostAtOnce == 4)
         for lane in 0..<5 {
             let texts = transport.deliveries.filter { $0.conversation == "c\(lane)" }.map(\.text)

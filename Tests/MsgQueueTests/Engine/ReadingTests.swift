@@ -44,7 +44,7 @@ import Testing
         // The next step ends the attempt and the message.
         try bench.poll()
         #expect(bench.changes(of: id).contains { $0.failure?.kind == .timeout })
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(expiring) == .failed)
     }
 

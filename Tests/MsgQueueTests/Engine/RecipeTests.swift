@@ -36,7 +36,7 @@ import Testing
         #expect(bench.texts == ["0", "1", "2", "3", "4"])
         #expect(try ids.map(bench.status) == [.sent, .failed, .sent, .failed, .sent])
         try passAnHour(bench)
-        #expect(bench.deliveries.count == 5, "no retry by itself")
+        #expect(bench.deliveries.count == 5, "no automatic retry")
     }
 
     @Test func A12_ask_the_prompt_is_valid_for_ten_seconds() throws {
@@ -67,7 +67,7 @@ import Testing
         try bench.poll()
         #expect(try bench.status(id) == .failed)
         try passAnHour(bench)
-        #expect(bench.deliveries.count == 1, "no retry by itself")
+        #expect(bench.deliveries.count == 1, "no automatic retry")
         try bench.engine.retry(id)
         try bench.poll()
         try bench.pass(2_999)
@@ -118,7 +118,7 @@ import Testing
         let ids = try (0..<200).map { try bench.enqueue("\($0)") }
         try bench.poll()
         bench.clock.advance(100 * 365 * Options.day)
-        for _ in 0..<3 { try bench.hearOfClock() }
+        for _ in 0..<3 { try bench.reportClock() }
         try bench.reopen()
         try goOffline(bench)
         #expect(try bench.engine.list(Filter(statuses: .all, limit: 1000)).map(\.id) == ids)
@@ -181,7 +181,7 @@ import Testing
             for poison in ["0", "3", "11"] {
                 let times = try run(poison: poison)
                 #expect(times[poison]?.count == 4)
-                for text in healthy.keys where text != poison { #expect(times[text] == healthy[text], "\(text) beside \(poison)") }
+                for text in healthy.keys where text != poison { #expect(times[text] == healthy[text], "\(text) with \(poison)") }
             }
         }
     }
@@ -194,7 +194,7 @@ import Testing
         try bench.pass(60_000)
         #expect(failures(bench).map(\.code) == [401])
         #expect(failures(bench).map(\.kind) == [.unauthorized])
-        for _ in 0..<3 { try bench.hearOfClock() }
+        for _ in 0..<3 { try bench.reportClock() }
         #expect(try bench.engine.list(Filter(statuses: .all)).isEmpty)
         #expect(refusal { try bench.enqueue("again", id: ids[0]) } == .duplicate)
     }

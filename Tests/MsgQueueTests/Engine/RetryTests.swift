@@ -118,7 +118,7 @@ import Testing
         }
         let expired = try bench.enqueue("expires", expiresAt: bench.clock.wall + 1_000)
         try bench.pass(1_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(expired) == .failed)
         bench.answer(.pending)
         let held = try bench.enqueue("held", "ben")
@@ -231,7 +231,7 @@ import Testing
         try bench.pass(19_999)
         #expect(bench.deliveries.count == 1)
         try bench.pass(1)
-        #expect(try bench.status(id) == .sent, "503 perhaps arrived, and the host says that 409 then means that it did")
+        #expect(try bench.status(id) == .sent, "the attempt with 503 may have arrived, and with conflictIsSent 409 then means that it did")
         // A 409 on the first attempt is final.
         bench.answer(.http(409))
         let other = try bench.enqueue()

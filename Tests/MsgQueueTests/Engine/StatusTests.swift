@@ -80,7 +80,7 @@ import Testing
         try bench.engine.setNetwork(Network(connectivity: .offline))
         let id = try bench.enqueue("expires", "expires", expiresAt: bench.clock.wall + 1_000)
         try bench.pass(1_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(moves(bench, of: id) == [.init(.queued, .failed)])
     }
 }

@@ -33,7 +33,7 @@ import Testing
         #expect(ProcessTable.threads <= before + 4, "\(ProcessTable.threads) threads, \(before) before")
         transport.release()
         #expect(try await eventually { try queue.counts().sent == 192 })
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         for conversation in 0..<64 {
             let texts = transport.deliveries.filter { $0.conversation == "to \(conversation)" }.map(\.text)
             #expect(texts == ["0", "1", "2"])
@@ -243,11 +243,11 @@ import Testing
             }
         }
         for number in 0..<10_000 { broadcaster.publish(.deleted(id: "\(number)", conversation: "")) }
-        #expect(await reader.next() == .deleted(id: "0", conversation: ""), "nothing was lost, and nothing is said")
+        #expect(await reader.next() == .deleted(id: "0", conversation: ""), "nothing was lost, so there is no resync")
         broadcaster.finish()
         var left = 0
         while await reader.next() != nil { left += 1 }
-        #expect(left == 9_999, "what waits at the end is still read")
+        #expect(left == 9_999, "buffered events are read after the end")
     }
 
     @Test func R13_an_unreferenced_reader_is_removed() async throws {

@@ -105,7 +105,7 @@ import Testing
             return
         }
         #expect(!text.isEmpty)
-        #expect(Outcome.Verdict(rawValue: 0) == .unknown, "a callback that dies and answers 0 is no success")
+        #expect(Outcome.Verdict(rawValue: 0) == .unknown, "a callback that fails and answers 0 is not a success")
     }
 
     @Test func M6_retry_after_is_read_from_the_header_and_from_the_transport() {
@@ -115,7 +115,7 @@ import Testing
         #expect(judge(.http(503, retryAfter: "soon")) == .retry(.server, code: 503, text: "", after: nil))
         var both = Outcome.http(503, retryAfter: "7")
         both.retryAfter = 1
-        #expect(judge(both) == .retry(.server, code: 503, text: "", after: 1), "what the host understood comes first")
+        #expect(judge(both) == .retry(.server, code: 503, text: "", after: 1), "the parsed value takes precedence over the header")
     }
 
     @Test func X2_each_outcome_has_an_arrival() {

@@ -74,7 +74,7 @@ import Testing
         }
         #expect(failed(.network).waitsForNetwork && failed(.offline).waitsForNetwork)
         #expect(!failed(.timeout).waitsForNetwork && !failed(.rateLimit).waitsForNetwork)
-        #expect(!failed(.network, 1_000).waitsForNetwork, "what a receiver asked for stays")
+        #expect(!failed(.network, 1_000).waitsForNetwork, "a delay of a receiver is kept")
         #expect(!failed(.network, returnedAt: 7_000).waitsForNetwork, "one return ends one delay")
         #expect(!resolve(.sent(code: 0), trial(2), of: failed(.network)).progress.waitsForNetwork)
     }
@@ -106,7 +106,7 @@ import Testing
             $0.refused = .discard
             $0.maxRetries = 0
         }
-        #expect(resolve(server(), trial(), none).fate == .failed, "its retries are used up: another option")
+        #expect(resolve(server(), trial(), none).fate == .failed, "its retries are used up, for which there is another option")
         #expect(resolve(.offline(text: ""), trial(), discarding).fate == .queued)
         #expect(resolve(.sent(code: 0), trial(), discarding).fate == .sent)
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(by: .sendNow), discarding).fate == .discarded)
@@ -175,7 +175,7 @@ import Testing
         #expect(end.progress.attempts == 2)
         #expect(end.progress.retriesUsed == 2)
         #expect(end.progress.lastAttemptAt == 123)
-        #expect(end.progress.dueAt == 0, "it goes as soon as there is a way out")
+        #expect(end.progress.dueAt == 0, "it is sent as soon as it is connected")
     }
 
     @Test func M11_a_hundred_offline_answers_change_nothing() {
@@ -206,7 +206,7 @@ import Testing
         #expect(end.isOffline)
         #expect(end.failure?.kind == .offline)
         #expect(end.failure?.retryable == true)
-        #expect(end.progress.attempts == 3, "it never left")
+        #expect(end.progress.attempts == 3, "it was not sent")
         #expect(end.attempt?.arrival == .no)
     }
 
@@ -323,12 +323,12 @@ import Testing
         before.dueDelay = 9
         let (progress, line) = OutcomeRule.expire(before, expiresAt: now - 1, now: now)
         #expect(progress.status == .failed)
-        #expect(progress.attempts == 1, "nothing left")
+        #expect(progress.attempts == 1, "no attempt was made")
         #expect(progress.dueAt == 0)
         #expect(line.kind == .expired)
         #expect(line.arrival == .no)
         #expect(Failure(line, attempts: 1).retryable)
-        #expect(line.number == 2, "its line does not replace the one of the first attempt")
+        #expect(line.number == 2, "it does not replace the row of the first attempt")
     }
 
     // MARK: Late answers
@@ -362,7 +362,7 @@ import Testing
             #expect(late(outcome) == nil, "\(outcome)")
         }
         #expect(late(.sent, number: 1) == nil, "a later attempt was made")
-        #expect(late(.sent, isSending: true) == nil, "a later attempt is under way")
+        #expect(late(.sent, isSending: true) == nil, "a later attempt is in progress")
         for status in [MessageStatus.sent, .delivered, .read, .sending] {
             #expect(late(.sent, status: status) == nil, "it is \(status) already")
         }

@@ -241,7 +241,7 @@ import Testing
         #expect(simulation.starts.count == 16, "four attempts of each")
         simulation.enqueue("e")
         try simulation.run()
-        #expect(simulation.starts.last == 5, "of the batch one is left")
+        #expect(simulation.starts.last == 5, "one attempt of the batch is left")
     }
 
     @Test func M12_a_drains_batch_does_not_count_due_retries() throws {
@@ -297,7 +297,7 @@ import Testing
         simulation.advance(200)
         try simulation.run()
         #expect(simulation.starts == [1] + Array(1...40))
-        #expect(simulation.store.queued == [41], "it came after the drain")
+        #expect(simulation.store.queued == [41], "it was enqueued after the drain")
     }
 
     @Test func Q7_a_drain_ends_at_its_timeout_with_its_report_so_far() throws {

@@ -71,7 +71,7 @@ import Testing
         #expect(simulation.sendNow(2) == nil)
         #expect(simulation.count(.unreachable(2, .queued)) == 1)
         #expect(!simulation.scheduler.isForced(2))
-        #expect(simulation.sendNow(2) == nil, "it may be asked again")
+        #expect(simulation.sendNow(2) == nil, "it may be requested again")
         simulation.goOnline()
         simulation.advance(500)
         try simulation.run()

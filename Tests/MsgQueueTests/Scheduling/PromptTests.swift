@@ -11,7 +11,7 @@ import Testing
         try simulation.settle()
         simulation.goOnline()
         try simulation.settle()
-        #expect(simulation.count(.prompt) == 0, "the link must stay first")
+        #expect(simulation.count(.prompt) == 0, "online_debounce has not ended")
         simulation.advance(500)
         try simulation.settle()
         return simulation

@@ -72,7 +72,7 @@ import Testing
             for wait in try promises(seed) { reasons[wait.reason, default: 0] += 1 }
         }
         for reason in [Explanation.Reason.next, .person, .paused, .scheduled, .retrying, .trigger, .metered] {
-            #expect(reasons[reason] ?? 0 > 0, "\(reason) was never said")
+            #expect(reasons[reason] ?? 0 > 0, "\(reason) never occurred")
         }
     }
 

@@ -69,7 +69,7 @@ import Testing
                 try bench.move(row, to: progress)
             }
         }
-        #expect(try pagesOfPruning(store, keepSince: 500) > 100, "the first time all of it is read")
+        #expect(try pagesOfPruning(store, keepSince: 500) > 100, "the first time the whole history is read")
         #expect(try pagesOfPruning(store, keepSince: 501) < 20)
         #expect(store.totals.sent == 10_000)
         #expect(try pagesOfPruning(store, keepSince: 1_001) > 100)

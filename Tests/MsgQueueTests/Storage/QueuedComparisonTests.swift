@@ -30,7 +30,7 @@ import Testing
         let result = try compare(bench.store)
         #expect(result.fits)
         #expect(result.steps == 10, "two indexes, 2,000 entries at a time")
-        #expect(bench.store.compareQueuedIndexes(), "there is nothing left to compare")
+        #expect(bench.store.compareQueuedIndexes(), "nothing is left to compare")
     }
 
     @Test(arguments: 1...8)

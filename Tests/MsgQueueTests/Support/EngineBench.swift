@@ -9,8 +9,8 @@ final class EngineBench: @unchecked Sendable {
     private let mutex = Mutex()
     private var answers: [Outcome] = []
     private var rule: @Sendable (Delivery) -> Outcome = { _ in .sent }
-    private var got: [Delivery] = []
-    private var told: [Event] = []
+    private var received: [Delivery] = []
+    private var reported: [Event] = []
     private var isOpen = true
 
     init(_ change: (inout Options) -> Void = { _ in }) throws {
@@ -29,18 +29,18 @@ final class EngineBench: @unchecked Sendable {
         try engine.setTransport(Registration({ [weak self] delivery in self?.take(delivery) ?? .offline }))
     }
 
-    private func note(_ event: Event) { mutex.withLock { told.append(event) } }
+    private func note(_ event: Event) { mutex.withLock { reported.append(event) } }
 
     private func take(_ delivery: Delivery) -> Outcome {
         mutex.withLock {
-            got.append(delivery)
+            received.append(delivery)
             return answers.isEmpty ? rule(delivery) : answers.removeFirst()
         }
     }
 
-    var deliveries: [Delivery] { mutex.withLock { got } }
+    var deliveries: [Delivery] { mutex.withLock { received } }
     var texts: [String] { deliveries.map(\.text) }
-    var events: [Event] { mutex.withLock { told } }
+    var events: [Event] { mutex.withLock { reported } }
 
     /// Sets the next answers of the transport; later ones are `.sent`, or as the rule says.
     func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
@@ -74,7 +74,7 @@ final class EngineBench: @unchecked Sendable {
     }
 
     /// Does what the timer thread does when the wall clock was set or the machine resumed.
-    func hearOfClock() throws {
+    func reportClock() throws {
         engine.context.lock.withLock {
             engine.context.core.scheduler.clockSet(clock.ports.moment)
             engine.maintenance.run(engine.writes, engine.transactions)
