@@ -28,6 +28,15 @@ def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
                         yield f"{module.__name__}.{name}.{attribute}", function
 
 
+@pytest.mark.parametrize("kind", [msgqueue.MessageQueue, aio.MessageQueue])
+def test_methods_of_the_parts_are_methods_of_the_queue(kind: type) -> None:
+    """For `help` and tracebacks, although the parts define most of them."""
+    methods = [member for name, member in vars(kind).items() if inspect.isfunction(member) and not name.startswith("_")]
+    assert len(methods) > 25
+    for method in methods:
+        assert (method.__module__, method.__qualname__) == (kind.__module__, f"MessageQueue.{method.__name__}")
+
+
 CALLS = {name: call for name, call in public_calls() if not name.endswith("exit__")}
 
 

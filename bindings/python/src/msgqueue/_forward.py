@@ -28,5 +28,5 @@ def forward(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Con
     def call(self: object, /, *arguments: P.args, **named: P.kwargs) -> R:
         return method(getattr(self, part), *arguments, **named)
 
-    call.__qualname__ = f"MessageQueue.{call.__name__}"
+    call.__module__, call.__qualname__ = "msgqueue.queue", f"MessageQueue.{call.__name__}"
     return call

@@ -103,5 +103,5 @@ def _asynchronous(
     async def call(self: _Caller, /, *arguments: P.args, **named: P.kwargs) -> T:
         return await run(self._calls, lambda queue: getattr(queue, name)(*arguments, **named))
 
-    call.__qualname__ = f"MessageQueue.{name}"
+    call.__module__, call.__qualname__ = "msgqueue.aio.queue", f"MessageQueue.{name}"
     return call
