@@ -94,10 +94,10 @@ import Testing
         for length in 0...whole.count { #expect(KernelMessage.read(ByteReader(whole[..<length])).count <= 3) }
         var random = SeededGenerator(8)
         for _ in 0..<20_000 {
-            var mad = whole
-            for _ in 0..<random.int(1...8) { mad[random.int(0...mad.count - 1)] = UInt8(truncatingIfNeeded: random.next()) }
+            var damaged = whole
+            for _ in 0..<random.int(1...8) { damaged[random.int(0...damaged.count - 1)] = UInt8(truncatingIfNeeded: random.next()) }
             // The parser returns, with at most as many messages as the buffer can contain.
-            #expect(KernelMessage.read(ByteReader(mad[...])).count <= mad.count / 16)
+            #expect(KernelMessage.read(ByteReader(damaged[...])).count <= damaged.count / 16)
         }
     }
 }

@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    private let secret = "the secret that nobody must find again"
+    private let secret = "the secret that must not be found again"
 
     private func isOnDisk(_ files: [OpenFile]) -> Bool { files.contains { $0.contains(Array(secret.utf8)) } }
 

@@ -64,10 +64,10 @@ import Testing
     @Test func an_absent_message_is_not_found() throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         for refused in [
-            refusal { _ = try queue.message(id: "nobody") }, refusal { try queue.edit("nobody", body: "x") },
-            refusal { try queue.delete("nobody") },
-            refusal { try queue.retry("nobody") }, refusal { try queue.sendNow("nobody") }, refusal { try queue.mark("nobody", as: .read) },
-            refusal { _ = try queue.attempts("nobody") }, refusal { try queue.complete(.init(rawValue: 1), with: .sent) },
+            refusal { _ = try queue.message(id: "absent") }, refusal { try queue.edit("absent", body: "x") },
+            refusal { try queue.delete("absent") },
+            refusal { try queue.retry("absent") }, refusal { try queue.sendNow("absent") }, refusal { try queue.mark("absent", as: .read) },
+            refusal { _ = try queue.attempts("absent") }, refusal { try queue.complete(.init(rawValue: 1), with: .sent) },
         ] { #expect(refused == .notFound) }
         try queue.syncClose()
     }

@@ -191,7 +191,7 @@ import Testing
         let next = try queue.list(MessageQueue.Filter(after: try #require(list.last).sequence))
         #expect(next.map(\.preview) == ["\u{fffd}a"])
         #expect(try queue.list(MessageQueue.Filter(conversation: "ana", newestFirst: true)).map(\.bodySize) == [3, long.utf8.count])
-        #expect(try queue.list(MessageQueue.Filter(conversation: "nobody")).isEmpty)
+        #expect(try queue.list(MessageQueue.Filter(conversation: "absent")).isEmpty)
         try queue.syncClose()
     }
 }

@@ -79,7 +79,7 @@ import Testing
         for name in ["ana", "ana", "ben"] { try queue.enqueue("hello", conversation: name) }
         #expect(try queue.banner() == "You're offline. 3 messages queued.")
         #expect(try queue.banner(conversation: "ana") == "You're offline. 2 messages queued.")
-        #expect(try queue.banner(conversation: "nobody") == "You're offline.")
+        #expect(try queue.banner(conversation: "absent") == "You're offline.")
         #expect(refusal { _ = try queue.banner(conversation: "a\nb") } == .invalid)
         try queue.syncClose()
     }

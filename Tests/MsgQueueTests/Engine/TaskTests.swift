@@ -114,9 +114,9 @@ import Testing
         let other = Task { try await queue.drain() }
         #expect(await eventually { transport.deliveries.count == 1 })
         waiting.cancel()
-        let told = try await waiting.value
-        #expect(told.stop == .started)
-        #expect(told.remaining == 2)
+        let report = try await waiting.value
+        #expect(report.stop == .started)
+        #expect(report.remaining == 2)
         transport.release()
         #expect(try await other.value == MessageQueue.Report(stop: .empty, sent: 2))
         try await queue.close()

@@ -99,11 +99,11 @@ import Testing
         bench.close()
         do { try PlainDatabase(bench.directory.store).rows("UPDATE message SET body = x'02' WHERE seq = 2") }
         try bench.reopen()
-        var told: [QueueError] = []
-        let rows = try bench.store.page(Filter(), sending: []) { told.append($0) }
+        var errors: [QueueError] = []
+        let rows = try bench.store.page(Filter(), sending: []) { errors.append($0) }
         // Left out, or shown as damaged: never as if it were whole.
         #expect(rows.filter { $0.sequence == 2 }.allSatisfy { $0.damage != nil })
         #expect(rows.map(\.sequence).filter { $0 != 2 } == [1, 3])
-        #expect(told.map(\.code) == [.corrupt])
+        #expect(errors.map(\.code) == [.corrupt])
     }
 }

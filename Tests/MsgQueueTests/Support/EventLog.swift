@@ -3,7 +3,7 @@
 /// Collects the events of a stream.
 final class EventLog: @unchecked Sendable {
     private let mutex = Mutex()
-    private var told: [MessageQueue.Event] = []
+    private var received: [MessageQueue.Event] = []
     private var isOver = false
 
     init(_ stream: AsyncStream<MessageQueue.Event>) {
@@ -13,10 +13,10 @@ final class EventLog: @unchecked Sendable {
         }
     }
 
-    private func append(_ event: MessageQueue.Event) { mutex.withLock { told.append(event) } }
+    private func append(_ event: MessageQueue.Event) { mutex.withLock { received.append(event) } }
     private func end() { mutex.withLock { isOver = true } }
 
-    var events: [MessageQueue.Event] { mutex.withLock { told } }
+    var events: [MessageQueue.Event] { mutex.withLock { received } }
     var hasEnded: Bool { mutex.withLock { isOver } }
 
     /// Returns the changes of status, in order.
