@@ -53,7 +53,7 @@ TEST(D12_side_files_that_others_may_write_or_that_are_linked_are_refused) {
   check_refused(&scene, MSGQ_PERMISSION, "is writable by other users");
   REQUIRE(chmod(tail_of(&scene), 0600) == 0);
   REQUIRE(link(log_of(&scene), scene_file(&scene, "second")) == 0);
-  check_refused(&scene, MSGQ_PERMISSION, "has 2 names");
+  check_refused(&scene, MSGQ_PERMISSION, "has 2 hard links");
   REQUIRE(unlink(log_of(&scene)) == 0 && symlink(scene_file(&scene, "second"), log_of(&scene)) == 0);
   check_refused(&scene, MSGQ_PERMISSION, "symbolic link");
   REQUIRE(rename(scene_file(&scene, "second"), log_of(&scene)) == 0);
@@ -174,7 +174,7 @@ TEST(D12_a_store_with_two_names_is_refused_by_both) {
   begin_crashed(&scene);
   const char *second = scene_file(&scene, "second.db");
   REQUIRE(link(scene.path, second) == 0);
-  check_refused(&scene, MSGQ_PERMISSION, "has 2 names");
+  check_refused(&scene, MSGQ_PERMISSION, "has 2 hard links");
   CHECK_RESULT(MSGQ_PERMISSION, msgq_open(second, &scene.options, &queue));
   CHECK(queue == NULL);
   REQUIRE(unlink(second) == 0);

@@ -95,7 +95,7 @@ enum StorePath {
         for file in sideFiles(of: path) {
             guard let status = try Posix.status(file) else { continue }
             try checkKind(file, status)
-            guard status.st_uid == owner else { throw QueueError(.permission, "\(file) has another owner than \(path)") }
+            guard status.st_uid == owner else { throw QueueError(.permission, "\(file) belongs to another user than \(path)") }
             guard status.st_nlink == 1 else { throw QueueError(.permission, "\(file) has \(status.st_nlink) hard links") }
             guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else { throw QueueError(.permission, "\(file) is writable by other users") }
             // It may be a store with such a name, which would be destroyed.
