@@ -1,4 +1,4 @@
-"""The demo's story; bindings/demo builds the library and starts it."""
+"""The demo program; bindings/demo builds the library and starts it."""
 
 from __future__ import annotations
 
@@ -40,22 +40,20 @@ MESSAGES = [
     ("ana-3", "ana", "Bring an umbrella!"),
     ("cem-3", "cem", "They are home until six."),
 ]
-BROKEN_ONCE = "ben-1"  # gets a 503, then is taken
-UNKNOWN_AT_FIRST = "cem-2"  # gets a 404 until the receiver is put right
-# A message that fails for good steps aside: those behind it go on, and it comes when it is retried.
+SERVER_ERROR_ONCE = "ben-1"  # answered with 503 once, then accepted
+NOT_FOUND_AT_FIRST = "cem-2"  # answered with 404 until the receiver is fixed
+# The order of arrival. A message that failed for good does not block: those behind it are sent first.
 PROMISED = {
     "ana": ["ana-1", "ana-2", "ana-3"],
     "ben": ["ben-1", "ben-2"],
     "cem": ["cem-1", "cem-3", "cem-2"],
 }
-PATIENCE = 20.0  # seconds; everything here takes far less
-LATENCY = (
-    0.04  # seconds that the receiver takes for an answer: as a network would, and so that the story reads in order
-)
+TIMEOUT = 20.0  # seconds; each step takes far less
+LATENCY = 0.04  # seconds before each answer, as of a network; it also keeps the output in order
 
 
 class Screen:
-    """Writes the story; in colour on a terminal, unless NO_COLOR asks for none."""
+    """Writes the output, in colour on a terminal unless NO_COLOR is set."""
 
     COLOURS: ClassVar = {"QUEUED": "33", "SENDING": "36", "SENT": "32", "FAILED": "31", "title": "1", "quiet": "2"}
 
@@ -74,12 +72,12 @@ class Screen:
         self.write(f"  {self.paint('quiet', f'{time.monotonic() - self.start:5.2f} s')}  {text}")
 
     def write(self, text: str) -> None:
-        # In one piece: several threads write.
+        # In one call, because several threads write.
         print(f"{text}\n", end="", flush=True)
 
 
 class Receiver(ThreadingHTTPServer):
-    """A real HTTP server on loopback that keeps what it gets."""
+    """A real HTTP server on loopback that keeps the messages it accepts."""
 
     def __init__(self, screen: Screen) -> None:
         super().__init__(("127.0.0.1", 0), ReceiverHandler)
@@ -89,10 +87,10 @@ class Receiver(ThreadingHTTPServer):
         self.fixed = False
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
-    def judge(self, key: str) -> int:
-        if key == BROKEN_ONCE and self.requests.count(key) == 1:
+    def status_for(self, key: str) -> int:
+        if key == SERVER_ERROR_ONCE and self.requests.count(key) == 1:
             return 503
-        if key == UNKNOWN_AT_FIRST and not self.fixed:
+        if key == NOT_FOUND_AT_FIRST and not self.fixed:
             return 404
         return 200
 
@@ -107,7 +105,7 @@ class ReceiverHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         key, conversation = self.headers["Idempotency-Key"], self.headers["Conversation"]
         self.server.requests.append(key)
-        status = self.server.judge(key)
+        status = self.server.status_for(key)
         time.sleep(LATENCY)
         if status == 200:
             self.server.accepted.append((key, conversation, body))
@@ -117,11 +115,11 @@ class ReceiverHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """The screen tells it already."""
+        """Logs nothing; do_POST writes to the screen."""
 
 
-class Story:
-    """The queue's side: the transport, and what its events say."""
+class Sender:
+    """The transport of the queue, and the handler of its events."""
 
     def __init__(self, screen: Screen, port: int) -> None:
         self.screen = screen
@@ -162,18 +160,18 @@ class Story:
 
     def wait_for(self, message_id: str, status: Status) -> None:
         with self.changed:
-            if not self.changed.wait_for(lambda: self.statuses.get(message_id) is status, PATIENCE):
-                raise SystemExit(f"{message_id} did not become {status.name} within {PATIENCE:g} s")
+            if not self.changed.wait_for(lambda: self.statuses.get(message_id) is status, TIMEOUT):
+                raise SystemExit(f"{message_id} did not become {status.name} within {TIMEOUT:g} s")
 
 
 def compose(path: str) -> None:
-    """The part of the child process: writes everything while offline, and never gets to close the queue."""
+    """Runs in the child process: enqueues every message while offline, and is killed before it closes the queue."""
     queue = MessageQueue(path)
     queue.set_connectivity(Connectivity.OFFLINE, Link.NONE)
     for message_id, conversation, text in MESSAGES:
         queue.enqueue(text, conversation=conversation, id=message_id)
         print(message_id, flush=True)
-    print("all written", flush=True)
+    print("done", flush=True)
     signal.pause()
 
 
@@ -182,101 +180,99 @@ def compose_and_kill(screen: Screen, path: Path) -> None:
     assert child.stdout is not None
     try:
         for line in child.stdout:
-            if line.strip() == "all written":
+            if line.strip() == "done":
                 break
-            screen.line(f"{line.strip()}  written while offline, on disk")
+            screen.line(f"{line.strip()}  enqueued while offline, on disk")
         else:
-            raise SystemExit("the composing process ended by itself")
+            raise SystemExit("the child process ended by itself")
     finally:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
-    screen.line(f"kill -9 {child.pid}: it ended without a goodbye")
+    screen.line(f"kill -9 {child.pid}: the queue was not closed")
 
 
-def send_everything(screen: Screen, story: Story, queue: MessageQueue, receiver: Receiver) -> None:
-    screen.chapter("3. The network is back, and the queue asks before it sends")
+def send_everything(screen: Screen, sender: Sender, queue: MessageQueue, receiver: Receiver) -> None:
+    screen.chapter("3. The connection returns, and the queue asks before it sends")
     queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
-    if not story.prompted.wait(PATIENCE):
-        raise SystemExit("the queue did not ask")
+    if not sender.prompted.wait(TIMEOUT):
+        raise SystemExit("there was no prompt")
     screen.line("Yes.")
     report = queue.drain()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while report.remaining:
         if time.monotonic() > deadline:
-            raise SystemExit(f"{report.remaining} messages are still queued after {PATIENCE:g} s")
+            raise SystemExit(f"{report.remaining} messages are still queued after {TIMEOUT:g} s")
         waiting = [message.next_attempt for message in queue.list(status=Status.QUEUED) if message.next_attempt]
         pause = max(0.0, min(moment.timestamp() for moment in waiting) - time.time()) if waiting else 0.1
-        screen.line(f"{report.remaining} wait behind a retry that is due in {pause:.1f} s")
+        screen.line(f"{report.remaining} queued until a retry that is due in {pause:.1f} s")
         time.sleep(pause + 0.01)
         report = queue.drain()
 
-    screen.chapter("4. One was refused for good: it stays, with its reason, until a person decides")
+    screen.chapter("4. One message was refused for good: it is kept with its reason until a person retries it")
     for message in queue.list(status=Status.FAILED):
         failure = message.failure
         assert failure is not None
         screen.line(f"{message.id}  {screen.paint('FAILED')}: {failure.kind.name}, {failure.text}: {message.preview!r}")
         receiver.fixed = True
-        screen.line("The receiver is put right; retry.")
+        screen.line("The receiver is fixed; retry.")
         queue.retry(message.id)
-        story.wait_for(message.id, Status.SENT)
+        sender.wait_for(message.id, Status.SENT)
 
 
 def broken_promises(receiver: Receiver, queue: MessageQueue) -> list[str]:
-    """What arrived against what was promised."""
+    """Compares what arrived with what was promised."""
     problems = []
     arrivals = Counter(key for key, _, _ in receiver.accepted)
     for message_id, conversation, text in MESSAGES:
         if arrivals[message_id] != 1:
             problems.append(f"{message_id} arrived {arrivals[message_id]} times")
         elif (message_id, conversation, text) not in receiver.accepted:
-            problems.append(f"{message_id} arrived changed")
+            problems.append(f"{message_id} arrived with other content")
     for conversation, promised in PROMISED.items():
         order = [key for key, name, _ in receiver.accepted if name == conversation]
         if order != promised:
             problems.append(f"{conversation}: {' '.join(order)} arrived, {' '.join(promised)} was promised")
     attempts = Counter(receiver.requests)
-    expected = Counter(message_id for message_id, _, _ in MESSAGES) + Counter([BROKEN_ONCE, UNKNOWN_AT_FIRST])
+    expected = Counter(message_id for message_id, _, _ in MESSAGES) + Counter([SERVER_ERROR_ONCE, NOT_FOUND_AT_FIRST])
     if attempts != expected:
         problems.append(f"attempts: {dict(attempts)}, expected {dict(expected)}")
     counts = queue.counts()
     if (counts.queued, counts.sending, counts.failed, counts.sent) != (0, 0, 0, len(MESSAGES)):
-        problems.append(f"the queue ends with {counts}")
+        problems.append(f"final counts: {counts}")
     return problems
 
 
-def tell(directory: Path) -> int:
+def run(directory: Path) -> int:
     screen = Screen()
     store = directory / "outbox.db"
-    screen.chapter(f"1. Offline: another process writes {len(MESSAGES)} messages and is killed")
+    screen.chapter(f"1. Offline: another process enqueues {len(MESSAGES)} messages and is killed")
     compose_and_kill(screen, store)
 
-    screen.chapter("2. Opened again: everything is there")
+    screen.chapter("2. Opened again: every message is there")
     receiver = Receiver(screen)
-    story = Story(screen, receiver.server_address[1])
+    sender = Sender(screen, receiver.server_address[1])
     with MessageQueue(store, mode=Mode.ASK, retry=RetryPolicy(ladder=[0.5, 1]), online_debounce=0.2) as queue:
         queue.set_connectivity(Connectivity.OFFLINE, Link.NONE)
-        queue.set_event_handler(story.on_event)
-        queue.set_transport(story.send)
+        queue.set_event_handler(sender.on_event)
+        queue.set_transport(sender.send)
         for message in queue.list():
             screen.line(f"{message.id}  {screen.paint(message.status.name)}  {message.preview!r}")
         found = [message.id for message in queue.list()]
         if found != [message_id for message_id, _, _ in MESSAGES]:
             print(f"\nNot as promised: found {found} after the kill.")
             return 1
-        send_everything(screen, story, queue, receiver)
+        send_everything(screen, sender, queue, receiver)
         problems = broken_promises(receiver, queue)
     receiver.shutdown()
     receiver.server_close()
 
-    screen.chapter("5. What the receiver got")
+    screen.chapter("5. Messages at the receiver")
     for conversation in PROMISED:
         screen.line(f"{conversation}: " + ", ".join(key for key, name, _ in receiver.accepted if name == conversation))
     if problems:
         print("\nNot as promised:\n" + "\n".join(f"  {problem}" for problem in problems))
         return 1
-    print(
-        f"\nAll {len(MESSAGES)} messages arrived exactly once, and in order but for the one that a person had to retry."
-    )
+    print(f"\nAll {len(MESSAGES)} messages arrived exactly once, and in order, except the one that had to be retried.")
     return 0
 
 
@@ -285,7 +281,7 @@ def main() -> int:
         compose(sys.argv[2])
         return 0
     with tempfile.TemporaryDirectory(prefix="msgq-demo-") as directory:
-        return tell(Path(directory))
+        return run(Path(directory))
 
 
 if __name__ == "__main__":

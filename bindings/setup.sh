@@ -1,9 +1,9 @@
-# What a fresh machine needs to build libmsgqueue, and the build itself. Sourced by bindings/demo and Tests/run, so that
-# both build the same thing with the same flags and neither builds it twice.
+# Installs what a fresh machine needs to build libmsgqueue, and builds it. Sourced by bindings/demo and Tests/run, so that
+# both build with the same flags and share the result.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 library=$root/.build/release/libmsgqueue.so
-# The Python binding takes this one and no other that the system may have.
+# The Python package loads this file, not an installed one.
 export MSGQUEUE_LIBRARY=$library
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -12,8 +12,8 @@ has() { command -v "$1" >/dev/null 2>&1; }
 need_swift() {
   local version
   if ! has swift; then
-    echo "Swift 6.3 or later is needed and there is no 'swift' in the PATH." >&2
-    echo "Install it as https://www.swift.org/install/linux says, then run this again." >&2
+    echo "Swift 6.3 or later is needed, but there is no 'swift' in the PATH." >&2
+    echo "Install it as described at https://www.swift.org/install/linux, then run this again." >&2
     return 1
   fi
   version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\.[0-9]*\).*/\1/p' | head -n 1)
@@ -23,24 +23,24 @@ need_swift() {
   fi
 }
 
-# need_packages PACKAGE…: installs Debian packages when root, otherwise says what to type.
+# need_packages PACKAGE…: installs Debian packages when run as root, otherwise prints the command.
 need_packages() {
   [ $# -gt 0 ] || return 0
   if ! has apt-get; then
-    echo "Missing: $* (the names of Debian's packages; there is no apt-get here to install them with)." >&2
+    echo "Missing: $* (names of Debian packages; apt-get is not available to install them)." >&2
     return 1
   fi
   if [ "$(id -u)" != 0 ]; then
-    echo "Missing: $*. Please type: sudo apt-get install $*" >&2
+    echo "Missing: $*. Please run: sudo apt-get install $*" >&2
     return 1
   fi
   echo "installing $*"
   local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
-  # A fresh machine has no package lists, or old ones.
+  # On a fresh machine the package lists are missing or old.
   "${install[@]}" || { apt-get update && "${install[@]}"; }
 }
 
-# What building needs: a C compiler for the platform's headers and start files, and SQLite's header.
+# The build needs a C compiler with its headers and start files, and SQLite's header.
 need_build_tools() {
   local missing=()
   has gcc || missing+=(gcc libc6-dev)
@@ -49,7 +49,7 @@ need_build_tools() {
   need_swift && need_packages "${missing[@]}"
 }
 
-# The release library: one file that carries the Swift runtime. (--static-swift-stdlib does nothing for a dynamic library.)
+# The release library: one file that contains the Swift runtime. (--static-swift-stdlib has no effect on a dynamic library.)
 build_library() {
   (cd "$root" && swift build -c release -Xswiftc -static-stdlib -Xswiftc -warnings-as-errors --product msgqueue)
 }

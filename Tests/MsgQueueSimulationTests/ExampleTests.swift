@@ -3,7 +3,7 @@ import MsgQueue
 import MsgQueueSimulation
 import Testing
 
-/// The documentation's example, and that it is the one below.
+/// The example in the documentation, and a test that it is the one below.
 @Suite struct ExampleTests {
     @Test func X10_a_host_tests_its_own_retry_policy_and_transport() throws {
         // example
@@ -50,7 +50,7 @@ import Testing
         #expect(program == "import MsgQueue\nimport MsgQueueSimulation\n\n" + lines.joined(separator: "\n"))
     }
 
-    /// A file of the package. Above this one: MsgQueueSimulationTests, Tests, the package.
+    /// Reads a file of the package: three folders above this file.
     private func text(_ path: String) throws -> String {
         var root = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
         for _ in 0..<3 { root.deleteLastPathComponent() }

@@ -10,10 +10,10 @@ import Testing
         return try Fleet(clients: 500, options: options, receiver: .init(capacity: 10, backlog: 20)).recover(seed: seed)
     }
 
-    @Test func X10_clients_that_come_back_together_are_spread_by_jitter_alone() throws {
+    @Test func X10_only_jitter_spreads_clients_that_reconnect_together() throws {
         let together = try recover(jitter: 0)
         #expect(together.peak == 500 && together.attempts == together.sent + together.wasted)
-        #expect(together.sent < 100 && together.failed == 500 - together.sent, "each wave comes at once")
+        #expect(together.sent < 100 && together.failed == 500 - together.sent, "each wave arrives at once")
         #expect(together.drained != nil)
         let spread = try recover(jitter: 0.5)
         #expect(spread.sent > 400 && spread.wasted < together.wasted)
@@ -22,10 +22,10 @@ import Testing
         #expect(try recover(jitter: 0.5, seed: 1_000_000) != spread)
     }
 
-    @Test func X10_a_receiver_that_can_take_them_all_takes_them_at_its_pace() throws {
+    @Test func X10_a_receiver_with_enough_capacity_is_used_at_its_capacity() throws {
         let report = try Fleet(clients: 100, messages: 3, receiver: .init(capacity: 10, backlog: 1_000, latency: .zero)).recover()
         #expect(report.sent == 300 && report.wasted == 0 && report.failed == 0)
-        // The connection has to last for half a second.
+        // The connection has to last for online_debounce, half a second.
         #expect(report.lastSent == .milliseconds(30_500) && report.drained == report.lastSent)
     }
 

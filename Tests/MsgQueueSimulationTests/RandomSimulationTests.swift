@@ -3,7 +3,7 @@ import MsgQueue
 import MsgQueueSimulation
 import Testing
 
-/// Random queues with random networks, receivers and crashes. `MSGQUEUE_SEED=17` repeats one, `MSGQUEUE_SEEDS` makes them more.
+/// Random queues with random networks, receivers and crashes. `MSGQUEUE_SEED=17` repeats one run, `MSGQUEUE_SEEDS` sets their number.
 @Suite struct RandomSimulationTests {
     private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(max(1, number("MSGQUEUE_SEEDS") ?? 500)))
 
@@ -13,18 +13,18 @@ import Testing
     func X10_any_network_receiver_and_crash_loses_nothing_and_keeps_the_order(seed: UInt64) throws {
         let report = try RandomScript(seed: seed).play()
         #expect(report.lost.isEmpty && report.overtaking.isEmpty)
-        #expect(report.counts.queued == 0 && report.counts.sending == 0, "all was well for long enough")
-        // Each was answered in time, whatever the time-out.
+        #expect(report.counts.queued == 0 && report.counts.sending == 0, "the failures ended long enough before")
+        // Every request is answered before any time-out.
         let areAnswered = report.attempts.allSatisfy { attempt in attempt.endedAt.map { $0 - attempt.startedAt < .seconds(2) } ?? false }
         if report.crashes == 0, areAnswered { #expect(report.sentTwice.isEmpty) }
         for (id, status) in report.statuses where status == .sent {
-            #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "\(id) was never taken")
+            #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "\(id) was never accepted")
         }
         if seed % 10 == 0 { #expect(try RandomScript(seed: seed).play() == report, "the same seed gives the same run") }
     }
 }
 
-/// An hour in which anything happens, and a week in which all is well.
+/// An hour of random events, then a week without failures.
 private struct RandomScript {
     let seed: UInt64
 
@@ -91,7 +91,7 @@ private struct RandomScript {
         return simulation.report
     }
 
-    /// As a host does that was cut off in the call: again under the same id.
+    /// Enqueues again under the same id, as a host does that crashed during the call.
     private func enqueue(_ id: String, _ conversation: String, _ simulation: Simulation) throws {
         while simulation.status(of: id) == nil {
             do throws(QueueError) {

@@ -2,7 +2,7 @@ import MsgQueue
 import MsgQueueSimulation
 import Testing
 
-/// The simulation kit by its public interface alone.
+/// The simulation kit through its public interface.
 @Suite struct SimulationTests {
     private let options = MessageQueue.Options(mode: .auto)
 
@@ -13,7 +13,7 @@ import Testing
         try simulation.run(until: .seconds(86_400))
         let report = simulation.report
         #expect(report.time == .seconds(86_400) && simulation.wallTime.secondsSince1970 == 1_700_000_000 + 86_400)
-        // Each delay is counted from the answer before.
+        // Each delay begins at the answer before.
         #expect(report.attempts.map(\.startedAt) == [.zero, .milliseconds(5_100), .milliseconds(35_200), .milliseconds(155_300)])
         #expect(report.attempts.map(\.number) == [1, 2, 3, 4] && report.wastedAttempts == 4)
         #expect(report.statuses == [id: .failed] && report.counts.failed == 1)
@@ -33,7 +33,7 @@ import Testing
         #expect(simulation.report.attempts.map(\.startedAt) == [60_500, 60_510, 60_520].map { .milliseconds($0) })
     }
 
-    @Test func X10_an_answer_that_is_lost_sends_twice_under_the_same_id() throws {
+    @Test func X10_a_lost_answer_sends_twice_under_the_same_id() throws {
         let simulation = try Simulation(options: options) { delivery, _ in
             delivery.attempt == 1 ? .noAnswer(accepted: true) : .answer(.sent)
         }
@@ -55,7 +55,7 @@ import Testing
         #expect(simulation.status(of: id) == .sent && simulation.report.attempts.count == 1)
     }
 
-    @Test func X10_drains_prompts_and_calls_by_hand_are_those_of_the_queue() throws {
+    @Test func X10_drains_prompts_and_calls_on_demand_behave_as_in_the_queue() throws {
         var manual = MessageQueue.Options(mode: .manual)
         manual.direct = false
         let simulation = try Simulation(options: manual) { delivery, _ in delivery.text == "bad" ? .answer(.reject()) : .answer(.sent) }
@@ -88,7 +88,7 @@ import Testing
         #expect(ask.report.drains.map(\.stop) == [.empty] && ask.report.counts.sent == 1)
     }
 
-    @Test func X10_messages_expire_and_wait_for_their_time() throws {
+    @Test func X10_expiry_and_not_before_follow_virtual_time() throws {
         let simulation = try Simulation(options: MessageQueue.Options(mode: .manual)) { _, _ in .answer(.sent) }
         simulation.setConnectivity(.offline)
         let start = simulation.wallTime
@@ -146,7 +146,7 @@ import Testing
             for text in ["a", "b", "c", "d"] {
                 do throws(QueueError) { try simulation.enqueue(text, conversation: "ana", id: text) } catch {
                     #expect(error.code == .unknown)
-                    // It is in the store, or it is not: the same id may be enqueued again.
+                    // Whether it is in the store is not known; the same id may be enqueued again.
                     if simulation.status(of: text) == nil { try simulation.enqueue(text, conversation: "ana", id: text) }
                 }
             }
@@ -167,10 +167,10 @@ import Testing
                 sentTwice += report.sentTwice.count
             }
         }
-        #expect(sentTwice > 0, "an outcome that was not on disk is tried again")
+        #expect(sentTwice > 0, "an attempt whose outcome was not on disk is made again")
     }
 
-    @Test func X10_a_crash_in_mid_attempt_cuts_it() throws {
+    @Test func X10_a_crash_during_an_attempt_interrupts_it() throws {
         let simulation = try Simulation(options: options) { _, _ in .answer(.sent, after: .seconds(2)) }
         let id = try simulation.enqueue("hello")
         simulation.crash(at: .time(.seconds(1)))

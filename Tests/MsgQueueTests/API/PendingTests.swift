@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A transport that answers later, by token.
+/// A transport that completes attempts later, by token.
 @Suite struct PendingTests {
     private let directory = TemporaryDirectory()
 
@@ -42,7 +42,7 @@ import Testing
         #expect(try await queue.close())
     }
 
-    @Test func X8_it_may_be_completed_before_the_transport_returns() async throws {
+    @Test func X8_a_pending_attempt_may_be_completed_before_the_transport_returns() async throws {
         let box = Box()
         let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
             while box.queue == nil { try? await Task.sleep(for: .milliseconds(1)) }
@@ -57,7 +57,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X8_what_is_not_completed_in_time_is_tried_again_and_only_the_latest_attempt_counts() async throws {
+    @Test func X8_a_pending_attempt_that_times_out_is_retried_and_only_the_latest_counts() async throws {
         let tokens = Tokens()
         let queue = try MessageQueue(
             path: directory.store,
@@ -76,7 +76,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X8_closing_waits_for_what_is_pending() async throws {
+    @Test func X8_close_waits_for_pending_attempts() async throws {
         let tokens = Tokens()
         let queue = try MessageQueue(path: directory.store, options: options()) { delivery in
             tokens.add(delivery.token)
@@ -85,7 +85,7 @@ import Testing
         let id = try queue.enqueue("1")
         #expect(await eventually { tokens.all.count == 1 })
         async let isQuiet = queue.close(timeout: nil)
-        // Closing has begun when reading is refused; the attempt still counts.
+        // When reads are refused, close has begun; the attempt still counts.
         #expect(await eventually { refusal { _ = try queue.counts() } == .closed })
         try queue.complete(tokens.all[0], with: .sent)
         #expect(try await isQuiet)

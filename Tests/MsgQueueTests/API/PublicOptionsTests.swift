@@ -37,12 +37,12 @@ import Testing
         #expect((engine.limitMessages, engine.limitBytes, engine.limitBody, engine.limitMetadata) == (12, 13, 14, 15))
     }
 
-    @Test func what_is_out_of_range_is_invalid_and_named() {
+    @Test func a_value_out_of_range_is_invalid_and_named() {
         #expect(refused { $0.attemptTimeout = .zero }?.detail.contains("attempt timeout") == true)
         #expect(refused { $0.attemptTimeout = .seconds(86_401) }?.code == .invalid)
         #expect(refused { $0.attemptTimeout = .seconds(Int64.max) }?.code == .invalid)
         #expect(refused { $0.attemptTimeout = .seconds(Int64.max) * 10 }?.code == .invalid)
-        #expect(refused { $0.attemptTimeout = .microseconds(1) } == nil, "a part of a millisecond counts as a whole one")
+        #expect(refused { $0.attemptTimeout = .microseconds(1) } == nil, "a part of a millisecond is rounded up")
         #expect(refused { $0.onlineDebounce = .zero } == nil)
         #expect(refused { $0.onlineDebounce = .nanoseconds(-1) }?.code == .invalid)
         #expect(refused { $0.keepSentFor = .seconds(-1) }?.code == .invalid)
@@ -50,7 +50,7 @@ import Testing
         #expect(refused { $0.backoff = .exponential(base: .seconds(2), factor: 2, cap: .seconds(1)) }?.code == .invalid)
     }
 
-    @Test func zero_is_not_taken_for_none() {
+    @Test func zero_does_not_mean_no_limit() {
         for error in [
             refused { $0.triggerInterval = .zero }, refused { $0.expiry = .zero }, refused { $0.drainBatch = 0 },
             refused { $0.limitMessages = 0 }, refused { $0.limitBytes = 0 }, refused { $0.limitBytes = -1 },

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// `Delivery.timeout` is the time-out for the transport's own request.
+/// `Delivery.timeout`, the time-out for a request of the transport.
 @Suite struct RequestTimeoutTests {
     private let directory = TemporaryDirectory()
     private let clock = VirtualClock()
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// The attempts of a message whose request is answered when `delivery.timeout` and `more` have passed.
+    /// Returns the attempts of a message whose request is answered `more` after `delivery.timeout`.
     private func attempts(after more: Duration = .zero) async throws -> [MessageQueue.Attempt] {
         var options = MsgQueue.Options()
         (options.polled, options.mode) = (true, .manual)
@@ -43,19 +43,19 @@ import Testing
         return attempts
     }
 
-    @Test func X8_an_answer_after_exactly_the_time_of_the_delivery_counts() async throws {
+    @Test func X8_an_answer_exactly_at_the_timeout_of_the_delivery_counts() async throws {
         let attempts = try await attempts()
         #expect(attempts.map(\.code) == [7])
         #expect(attempts.map(\.duration) == [.seconds(29)])
     }
 
-    @Test func X8_an_answer_after_the_time_of_the_attempt_does_not() async throws {
+    @Test func X8_an_answer_after_the_time_out_of_the_attempt_does_not_count() async throws {
         let attempts = try await attempts(after: .seconds(1))
         #expect(attempts.map(\.kind) == [.timeout])
     }
 
     @Test(arguments: [(1, 1), (2, 1), (10, 9), (50, 45), (3_000, 2_700), (10_000, 9_000), (30_000, 29_000), (86_400_000, 86_399_000)])
-    func it_is_a_tenth_less_and_at_most_a_second(attempt: Int64, request: Int64) {
+    func the_timeout_is_a_tenth_shorter_and_at_most_a_second(attempt: Int64, request: Int64) {
         #expect(RequestTimeout.within(attempt) == request)
     }
 }

@@ -6,7 +6,7 @@ import Testing
 @Suite struct TimestampTests {
     private typealias Timestamp = MessageQueue.Timestamp
 
-    @Test func it_becomes_a_date_and_comes_back() {
+    @Test func a_timestamp_converts_to_a_date_and_back() {
         let moment = Timestamp(millisecondsSince1970: 1_709_969_400_250)
         let date = Date(timeIntervalSince1970: moment.secondsSince1970)
         #expect(Timestamp(secondsSince1970: date.timeIntervalSince1970) == moment)
@@ -15,7 +15,7 @@ import Testing
         #expect(abs(Timestamp.now.secondsSince1970 - Date().timeIntervalSince1970) < 60)
     }
 
-    @Test func no_number_ends_the_process() {
+    @Test func no_number_traps() {
         #expect(Timestamp(secondsSince1970: .nan).millisecondsSince1970 == 0)
         #expect(Timestamp(secondsSince1970: .infinity).millisecondsSince1970 == Int64.max)
         #expect(Timestamp(secondsSince1970: -.infinity).millisecondsSince1970 == Int64.min)
@@ -26,7 +26,7 @@ import Testing
         #expect(last.description.hasPrefix("9999-12-31T23:59:59"))
     }
 
-    @Test func it_counts_with_durations() {
+    @Test func timestamps_and_durations_can_be_added_and_subtracted() {
         let moment = Timestamp(millisecondsSince1970: 10_000)
         #expect(moment + .seconds(5) > moment)
         #expect((moment + .seconds(5)) - moment == .seconds(5))

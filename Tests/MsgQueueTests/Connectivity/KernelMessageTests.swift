@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// H8: what the kernel says is read without trust.
+/// H8: messages of the kernel are parsed without trusting them.
 @Suite struct KernelMessageTests {
     private typealias Bytes = NetlinkBytes
 
@@ -18,7 +18,7 @@ import Testing
         #expect(
             read(Bytes.newLink, Bytes.link(3, "wwan0", hardware: 519, kind: "wwan"))
                 == .link(KernelLink(index: 3, name: "wwan0", hardware: 519, kind: "wwan", isUsable: true)))
-        // Not up; up without a carrier; the loopback.
+        // A link that is down, one without a carrier, the loopback.
         for flags in [UInt32(0x40), 1, 0x49] {
             #expect(
                 read(Bytes.newLink, Bytes.link(2, "eth0", flags: flags))
@@ -32,8 +32,8 @@ import Testing
             return address.isUsable
         }
         #expect(isUsable(Bytes.address(Bytes.ipv4)) == true)
-        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 253)) == false, "good for one link only")
-        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 254)) == false, "good for this host only")
+        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 253)) == false, "valid on one link only")
+        #expect(isUsable(Bytes.address(Bytes.ipv4, scope: 254)) == false, "valid on this host only")
         #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0x40)) == false, "tentative")
         #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0x44)) == true, "tentative, but optimistic")
         #expect(isUsable(Bytes.address(Bytes.ipv6, flags: 0, wideFlags: 0x08)) == false, "a double")
@@ -49,16 +49,16 @@ import Testing
                 == KernelRoute(family: Bytes.ipv4, isDefault: true, metric: 100, links: [2], isDead: false))
         #expect(route(Bytes.route(Bytes.ipv4, length: 24))?.isDefault == false)
         #expect(route(Bytes.route(Bytes.ipv4, type: 7))?.isDefault == false, "unreachable")
-        #expect(route(Bytes.route(Bytes.ipv4, table: 255))?.isDefault == false, "to ourselves")
-        #expect(route(Bytes.route(Bytes.ipv4, table: 252, wideTable: 51_820))?.isDefault == true, "a table of its own, as tunnels have")
-        #expect(route(Bytes.route(Bytes.ipv6, flags: 0x200))?.isDefault == false, "a copy in the cache")
+        #expect(route(Bytes.route(Bytes.ipv4, table: 255))?.isDefault == false, "a local route")
+        #expect(route(Bytes.route(Bytes.ipv4, table: 252, wideTable: 51_820))?.isDefault == true, "another table, as for tunnels")
+        #expect(route(Bytes.route(Bytes.ipv6, flags: 0x200))?.isDefault == false, "a cached route")
         #expect(route(Bytes.route(128))?.isDefault == false, "another protocol")
         #expect(route(Bytes.route(Bytes.ipv4, flags: 16))?.isDead == true, "its link is down")
         let several = route(Bytes.route(Bytes.ipv4, link: nil, hops: [(2, 1), (3, 0), (4, 16)]))
         #expect(several?.links == [3])
         #expect(several?.isDead == false)
         #expect(route(Bytes.route(Bytes.ipv4, link: nil, hops: [(2, 1)]))?.isDead == true)
-        #expect(route(Bytes.route(Bytes.ipv4, link: nil))?.isDead == false, "a way out that is not named")
+        #expect(route(Bytes.route(Bytes.ipv4, link: nil))?.isDead == false, "a route without a link")
     }
 
     @Test func H8_ends_and_refusals() {
@@ -69,7 +69,7 @@ import Testing
         #expect(read(99, []) == .other)
     }
 
-    @Test func H8_an_answer_that_was_interrupted_says_so_where_it_was() {
+    @Test func H8_an_interrupted_answer_is_reported_at_its_place() {
         var bytes = Bytes()
         bytes.add(Bytes.newLink, Bytes.link(2, "a"))
         bytes.add(Bytes.newLink, Bytes.link(3, "b"), flags: 0x10)
@@ -77,7 +77,7 @@ import Testing
         #expect(KernelMessage.read(ByteReader(bytes.bytes[...])).map(\.isInterrupted) == [false, true, false])
     }
 
-    @Test func H8_several_in_one_datagram() {
+    @Test func H8_several_messages_in_one_datagram() {
         var bytes = Bytes()
         bytes.add(Bytes.newLink, Bytes.link(2, "a"), sequence: 1)
         bytes.add(Bytes.newAddress, Bytes.address(Bytes.ipv4), sequence: 2)
@@ -85,7 +85,7 @@ import Testing
         #expect(KernelMessage.read(ByteReader(bytes.bytes[...])).map(\.sequence) == [1, 2, 2])
     }
 
-    @Test func H8_what_is_cut_short_or_mad_is_left_out() {
+    @Test func H8_truncated_or_invalid_messages_are_ignored() {
         var bytes = Bytes()
         bytes.add(Bytes.newLink, Bytes.link(2, "eth0", kind: "veth"))
         bytes.add(Bytes.newRoute, Bytes.route(Bytes.ipv4, metric: 3, hops: [(2, 0), (3, 0)]))
@@ -94,10 +94,10 @@ import Testing
         for length in 0...whole.count { #expect(KernelMessage.read(ByteReader(whole[..<length])).count <= 3) }
         var random = SeededGenerator(8)
         for _ in 0..<20_000 {
-            var mad = whole
-            for _ in 0..<random.int(1...8) { mad[random.int(0...mad.count - 1)] = UInt8(truncatingIfNeeded: random.next()) }
-            // It comes back, with no more messages than there is room for.
-            #expect(KernelMessage.read(ByteReader(mad[...])).count <= mad.count / 16)
+            var damaged = whole
+            for _ in 0..<random.int(1...8) { damaged[random.int(0...damaged.count - 1)] = UInt8(truncatingIfNeeded: random.next()) }
+            // The parser returns, with at most as many messages as the buffer can contain.
+            #expect(KernelMessage.read(ByteReader(damaged[...])).count <= damaged.count / 16)
         }
     }
 }

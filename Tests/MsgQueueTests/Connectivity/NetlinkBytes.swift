@@ -1,4 +1,4 @@
-/// Messages as the kernel writes them, for reading.
+/// Writes messages as the kernel does.
 struct NetlinkBytes {
     static let (newLink, newAddress, newRoute): (UInt16, UInt16, UInt16) = (16, 20, 24)
     static let (ipv4, ipv6): (UInt8, UInt8) = (2, 10)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// H8: what follows from links, addresses and routes.
+/// H8: the connectivity that results from links, addresses and routes.
 @Suite struct NetworkTableTests {
     private static let (ipv4, ipv6): (UInt8, UInt8) = (2, 10)
 
@@ -19,7 +19,7 @@ import Testing
         .route(KernelRoute(family: family, isDefault: true, metric: metric, links: links, isDead: isDead))
     }
 
-    /// Link 2 is an ethernet, 3 a wireless network, 4 a modem.
+    /// Link 2 is an Ethernet link, 3 a wireless one, 4 a modem.
     private func network(_ messages: KernelMessage...) -> Network {
         var table = NetworkTable()
         for message in messages { table.add(message) }
@@ -28,7 +28,7 @@ import Testing
 
     private let offline = Network(connectivity: .offline)
 
-    @Test func H8_all_three_are_needed() {
+    @Test func H8_online_needs_a_link_an_address_and_a_route() {
         #expect(network(Self.link(2), Self.address(), Self.route([2])) == Network(connectivity: .online, link: .ethernet))
         #expect(network() == offline)
         #expect(network(Self.address(), Self.route([2])) == offline)
@@ -43,7 +43,7 @@ import Testing
         #expect(network(Self.link(2), Self.address(Self.ipv6), Self.route([2], Self.ipv6)).connectivity == .online)
     }
 
-    @Test func H8_the_best_route_says_which_link() {
+    @Test func H8_the_best_route_determines_the_link() {
         let both = network(
             Self.link(2), Self.link(3), Self.address(), Self.route([3], metric: 600), Self.route([2], metric: 100))
         #expect(both.link == .ethernet)
@@ -57,7 +57,7 @@ import Testing
         #expect(network(Self.link(4), Self.address(), Self.route([4])) == Network(connectivity: .online, link: .cellular, metered: true))
     }
 
-    @Test func H8_a_tunnel_leads_as_long_as_something_carries_it() {
+    @Test func H8_a_tunnel_counts_while_another_link_carries_it() {
         let tunnel = [Self.link(9, kind: "wireguard"), Self.address(on: 9), Self.route([9])]
         func network(_ others: KernelMessage...) -> Network {
             var table = NetworkTable()
@@ -66,19 +66,19 @@ import Testing
         }
         #expect(network(Self.link(2), Self.address(on: 2)) == Network(connectivity: .online, link: .other))
         #expect(network(Self.link(2, isUsable: false)) == offline, "unplugged; the tunnel stays up")
-        #expect(network(Self.link(2)) == offline, "without an address nothing leaves by it")
+        #expect(network(Self.link(2)) == offline, "without an address it does not count")
         #expect(network().connectivity == .online, "its other end is in another namespace")
         #expect(network(Self.link(5, isUsable: false, kind: "dummy")).connectivity == .online)
         let modem = network(Self.link(4), Self.address(on: 4), Self.route([4], metric: 700))
         #expect(modem == Network(connectivity: .online, link: .other, metered: true), "over a modem it is metered")
     }
 
-    @Test func H8_one_of_several_ways_is_enough() {
+    @Test func H8_one_of_several_routes_is_enough() {
         #expect(network(Self.link(2, isUsable: false), Self.link(3), Self.address(), Self.route([2, 3])).link == .wifi)
         #expect(network(Self.link(2), Self.address(), Self.route([])) == Network(connectivity: .online, link: .other))
     }
 
-    @Test func H8_only_what_can_matter_is_news() {
+    @Test func H8_only_relevant_changes_are_reported() {
         #expect(NetworkTable.isRelevant(Self.link(2)))
         #expect(NetworkTable.isRelevant(Self.address()))
         #expect(NetworkTable.isRelevant(Self.route([2])))
@@ -97,7 +97,7 @@ import Testing
         #expect(LinkKind.of(link, deviceType: deviceType) == expected)
     }
 
-    @Test func H8_the_system_says_what_a_link_is() throws {
+    @Test func H8_the_system_reports_the_kind_of_a_link() throws {
         let directory = TemporaryDirectory()
         func tree(_ name: String, _ lines: String) throws {
             try FileManager.default.createDirectory(atPath: directory.file(name), withIntermediateDirectories: true)
@@ -117,6 +117,6 @@ import Testing
         #expect(type("nothing") == "")
         #expect(type("large") == "")
         #expect(type("") == "")
-        #expect(type("../wlan0") == "", "no way out of the tree")
+        #expect(type("../wlan0") == "", "the name must not leave the directory")
     }
 }

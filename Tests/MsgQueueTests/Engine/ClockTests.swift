@@ -2,14 +2,14 @@ import Testing
 
 @testable import MsgQueue
 
-/// Clocks that people and batteries set, and machines that sleep.
+/// Wall clocks that are set, reboots, and suspend.
 @Suite struct ClockTests {
     private static let tenYears: Int64 = 10 * 365 * Options.day
-    /// Set back and forward.
+    /// Shifts of the wall clock, back and forward.
     static let jumps = [-tenYears, tenYears]
 
     @Test(arguments: jumps)
-    func M4_a_retry_waits_its_own_delay_and_no_longer(jump: Int64) throws {
+    func M4_a_retry_is_due_after_exactly_its_delay(jump: Int64) throws {
         let bench = try EngineBench { $0.backoff = .ladder([5_000]) }
         bench.answer(.retry(.server))
         let id = try bench.enqueue()
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(arguments: jumps)
-    func M4_and_so_it_is_after_a_restart(jump: Int64) throws {
+    func M4_a_retry_is_due_after_exactly_its_delay_also_after_a_restart(jump: Int64) throws {
         let bench = try EngineBench { $0.backoff = .ladder([5_000]) }
         bench.answer(.retry(.server))
         let id = try bench.enqueue()
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: jumps)
-    func Q8_the_order_is_that_of_enqueueing_whatever_the_clock_says(jump: Int64) throws {
+    func Q8_the_order_does_not_depend_on_the_clock(jump: Int64) throws {
         let bench = try EngineBench {
             $0.mode = .manual; $0.direct = false
         }
@@ -50,29 +50,29 @@ import Testing
         #expect(listed.map(\.text) == ["1", "2", "3"])
     }
 
-    @Test func X4_what_says_when_it_expires_goes_by_the_wall_clock() throws {
+    @Test func X4_expiry_follows_the_wall_clock() throws {
         let bench = try EngineBench {
             $0.mode = .manual; $0.direct = false
         }
         let id = try bench.enqueue("kept", expiresAt: bench.clock.wall + 60_000)
         bench.clock.shiftWall(-Self.tenYears)
-        try bench.hearOfClock()
-        #expect(try bench.status(id) == .queued, "by this clock its time has not come")
+        try bench.reportClock()
+        #expect(try bench.status(id) == .queued, "by this clock it has not expired")
         bench.clock.shiftWall(Self.tenYears + 60_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(id) == .failed)
         #expect(try bench.engine.message(id: id).failure?.kind == .expired)
     }
 
     @Test(arguments: jumps)
-    func M6_a_retry_after_is_neither_shortened_nor_lengthened_by_a_clock(jump: Int64) throws {
+    func M6_setting_the_clock_does_not_change_a_retry_after(jump: Int64) throws {
         for restarts in [false, true] {
             let bench = try EngineBench()
             bench.answer(.http(503, retryAfter: "900"))
             let id = try bench.enqueue()
             try bench.poll()
             bench.clock.shiftWall(jump)
-            try bench.hearOfClock()
+            try bench.reportClock()
             if restarts { try bench.reopen() }
             try bench.pass(899_999)
             #expect(bench.deliveries.count == 1)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func M6_after_a_reboot_wall_time_counts_and_when_it_went_back_the_whole_delay_again() throws {
+    @Test func M6_after_a_reboot_the_wall_clock_counts_or_the_whole_delay_if_it_went_back() throws {
         for (off, left) in [(Int64(300_000), Int64(600_000)), (-1, 900_000), (-Self.tenYears, 900_000)] {
             let bench = try EngineBench()
             bench.answer(.http(503, retryAfter: "900"))
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func M6_a_wait_of_the_whole_queue_survives_restarts_and_reboots() throws {
+    @Test func M6_a_delay_of_the_whole_queue_survives_restarts_and_reboots() throws {
         let bench = try EngineBench { $0.backoff = .ladder([1]) }
         var outcome = Outcome.http(503, retryAfter: "900")
         outcome.retryAfterIsForQueue = true
@@ -120,7 +120,7 @@ import Testing
         #expect(try bench.engine.counts(nil).queued == 0)
     }
 
-    @Test func M9_after_a_restart_the_return_of_the_network_still_ends_a_delay() throws {
+    @Test func M9_the_return_of_the_network_ends_a_delay_also_after_a_restart() throws {
         let bench = try EngineBench { $0.backoff = .ladder([3_600_000]) }
         bench.answer(.retry(.network))
         let id = try bench.enqueue()
@@ -135,17 +135,17 @@ import Testing
         #expect(try bench.status(id) == .sent)
     }
 
-    @Test func M4_after_a_night_what_is_due_goes_in_the_morning() throws {
+    @Test func M4_retries_due_during_suspend_run_on_resume() throws {
         let bench = try EngineBench { $0.backoff = .ladder([3_600_000]) }
         bench.answer(.retry(.server))
         let id = try bench.enqueue()
         try bench.poll()
         bench.clock.sleep(8 * 3_600_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(id) == .sent)
     }
 
-    @Test func X8_an_attempt_does_not_time_out_because_the_machine_slept() throws {
+    @Test func X8_an_attempt_does_not_time_out_because_of_a_suspend() throws {
         let bench = try EngineBench { $0.attemptTimeout = 30_000 }
         bench.answer(Outcome(verdict: .pending))
         let id = try bench.enqueue()
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(arguments: jumps)
-    func nothing_unsent_is_lost_to_a_clock(jump: Int64) throws {
+    func no_unsent_message_is_lost_when_a_clock_is_set(jump: Int64) throws {
         let bench = try EngineBench {
             $0.mode = .manual; $0.direct = false; $0.backoff = .ladder([])
         }
@@ -176,7 +176,7 @@ import Testing
         #expect(try bench.status(failed) == .failed)
     }
 
-    @Test func the_alarm_rings_by_the_clock_that_runs_while_the_machine_sleeps() throws {
+    @Test func the_alarm_uses_the_clock_that_includes_suspend() throws {
         let alarm = try Alarm()
         defer { alarm.close() }
         alarm.arm(Ports.system.mono() + 30)
@@ -184,9 +184,9 @@ import Testing
         #expect(alarm.sleep(network: nil) == .deadline)
         #expect(Ports.system.mono() - began >= 29)
         alarm.signal()
-        #expect(alarm.sleep(network: nil) == [], "a word from another thread, and nothing else")
+        #expect(alarm.sleep(network: nil) == [], "only a wake-up by another thread")
         alarm.arm(0)
-        #expect(alarm.sleep(network: nil) == .deadline, "what is past is due at once")
+        #expect(alarm.sleep(network: nil) == .deadline, "a time in the past is due at once")
         alarm.arm(Int64.max)
         alarm.signal()
         #expect(alarm.sleep(network: nil) == [])

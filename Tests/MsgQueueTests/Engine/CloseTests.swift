@@ -11,7 +11,7 @@ import Testing
         return options
     }
 
-    @Test func close_waits_for_what_is_under_way_and_starts_nothing_more() async throws {
+    @Test func close_waits_for_attempts_in_progress_and_starts_no_more() async throws {
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
@@ -19,11 +19,11 @@ import Testing
         let ids = try queue.enqueue([MessageQueue.Draft("1", conversation: "ana"), MessageQueue.Draft("2", conversation: "ana")])
         #expect(await eventually { transport.deliveries.count == 1 })
         async let closed = onThread { try queue.syncClose(timeout: .seconds(60)) }
-        #expect(await eventually { refusal { _ = try queue.counts() } == .closed }, "it takes no calls while it closes")
+        #expect(await eventually { refusal { _ = try queue.counts() } == .closed }, "calls are refused while it closes")
         transport.release()
         #expect(try await closed)
         #expect(await eventually { log.hasEnded })
-        #expect(log.statuses(of: ids[0]) == [.queued, .sending, .sent], "what ended was told before the end")
+        #expect(log.statuses(of: ids[0]) == [.queued, .sending, .sent], "events before the end were delivered")
         let next = try MessageQueue(path: directory.store)
         #expect(try next.message(id: ids[0]).status == .sent)
         #expect(try next.message(id: ids[1]).status == .queued)
@@ -31,7 +31,7 @@ import Testing
         try await next.close()
     }
 
-    @Test func X3_close_does_not_wait_for_ever_and_what_it_left_is_known_as_cut() async throws {
+    @Test func X3_close_times_out_and_the_attempt_counts_as_interrupted() async throws {
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
@@ -54,7 +54,7 @@ import Testing
         try await next.close()
     }
 
-    @Test func X3_held_for_the_person_when_that_is_the_option() async throws {
+    @Test func X3_hold_interrupted_holds_the_message_for_a_person() async throws {
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
@@ -72,7 +72,7 @@ import Testing
         try await next.close()
     }
 
-    @Test func a_drain_under_way_is_told_that_the_queue_closed() async throws {
+    @Test func close_ends_a_drain_in_progress_with_the_stop_closed() async throws {
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
         transport.hold()
@@ -84,7 +84,7 @@ import Testing
         transport.release()
     }
 
-    @Test func two_threads_that_close_are_both_told() async throws {
+    @Test func close_on_two_threads_returns_on_both() async throws {
         for _ in 0..<20 {
             let queue = try MessageQueue(path: directory.store)
             async let first = onThread { refusal { try queue.syncClose() } }
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func a_queue_that_is_let_go_can_be_opened_again() throws {
+    @Test func a_deallocated_queue_can_be_opened_again() throws {
         for round in 0..<5 {
             var queue: MessageQueue? = try MessageQueue(path: directory.store)
             try queue?.enqueue("\(round)")
@@ -106,7 +106,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func a_queue_cannot_be_closed_from_inside_its_own_callback() throws {
+    @Test func a_queue_cannot_be_closed_inside_its_own_callback() throws {
         let bench = try EngineBench()
         nonisolated(unsafe) var answer: QueueError.Code?
         let engine = bench.engine

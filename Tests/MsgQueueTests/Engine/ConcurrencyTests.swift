@@ -32,9 +32,9 @@ import Testing
         #expect(try queue.counts().sent == 8 * Int64(each))
         let texts = transport.texts
         #expect(Set(texts).count == texts.count && texts.count == 8 * each, "each exactly once")
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         #expect(transport.mostAtOnce <= 4)
-        // Of one thread in its order, and of one conversation in the order of the store.
+        // Messages of one thread in its order, messages of one conversation in the order of the store.
         for thread in 0..<8 {
             let own = texts.filter { $0.hasPrefix("\(thread)/") }
             #expect(own == (0..<each).map { "\(thread)/\($0)" })
@@ -46,7 +46,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X6_all_calls_from_all_sides_leave_each_message_with_a_status() async throws {
+    @Test func X6_concurrent_calls_leave_each_message_with_a_status() async throws {
         let transport = RecordingTransport { delivery in
             switch delivery.token.rawValue % 7 {
             case 0: .retry(.server)
@@ -76,7 +76,7 @@ import Testing
         let counts = try queue.counts()
         let left = counts.sent + counts.failed + counts.read + counts.delivered
         #expect(try queue.list(MessageQueue.Filter(statuses: .all, limit: 1000)).count == left)
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         try await queue.close()
         #expect(await eventually { log.hasEnded })
         for change in log.changes() {
@@ -95,13 +95,13 @@ import Testing
             default: _ = try queue.list(MessageQueue.Filter(statuses: .all, limit: 20))
             }
         } catch {
-            // Another was faster: a clear answer.
+            // Another thread was faster: a clear error.
             guard [.busy, .conflict, .notFound].contains(error.code) else { throw error }
         }
     }
 
-    /// In a process of its own: the others' threads and files must not count.
-    @Test func two_hundred_openings_leave_threads_and_descriptors_flat() async {
+    /// In a separate process, so that threads and files of other tests do not count.
+    @Test func two_hundred_openings_leak_no_threads_or_descriptors() async {
         await #expect(processExitsWith: .success) {
             let directory = TemporaryDirectory()
             let transport = RecordingTransport()
@@ -118,7 +118,7 @@ import Testing
             for round in 0..<20 { try await cycle(round) }
             let before = (ProcessTable.threads, ProcessTable.descriptors)
             for round in 20..<220 { try await cycle(round) }
-            // Threads that were told to end take a moment to be gone.
+            // Threads need a moment to end.
             let isFlat = await eventually { ProcessTable.threads <= before.0 && ProcessTable.descriptors <= before.1 }
             guard isFlat else {
                 throw Violation("\(before) became \(ProcessTable.threads) threads, \(ProcessTable.descriptors) descriptors")

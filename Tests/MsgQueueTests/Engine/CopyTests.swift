@@ -5,7 +5,7 @@ import Testing
 @Suite struct CopyTests {
     private let directory = TemporaryDirectory()
 
-    @Test func X12_a_backup_of_a_running_queue_opens_as_a_queue_and_with_plain_SQLite() async throws {
+    @Test func X12_a_backup_of_an_open_queue_opens_as_a_queue_and_in_SQLite() async throws {
         let transport = RecordingTransport()
         var options = MessageQueue.Options(mode: .manual)
         options.attemptTimeout = .seconds(600)
@@ -28,14 +28,14 @@ import Testing
         }
         let copy = try MessageQueue(path: path, options: options)
         #expect(try copy.list().map(\.id) == ["1", "2"])
-        #expect(try copy.attempts("1").map(\.outcome) == [.unknown], "in the copy that attempt never ends")
+        #expect(try copy.attempts("1").map(\.outcome) == [.unknown], "in the copy that attempt has not ended")
         try await copy.close()
         transport.release()
         #expect(await eventually { (try? queue.message(id: "1").status) == .sent })
         try await queue.close()
     }
 
-    @Test func X12_nobody_waits_for_a_long_backup() async throws {
+    @Test func X12_a_long_backup_blocks_no_call() async throws {
         var options = MessageQueue.Options(mode: .manual)
         options.direct = false
         let queue = try MessageQueue(path: directory.store, options: options)
@@ -54,7 +54,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(1))
         }
         try await backup
-        #expect(meanwhile >= 5, "\(meanwhile) messages were taken while 50 MB were copied")
+        #expect(meanwhile >= 5, "\(meanwhile) messages were enqueued while 50 MB were copied")
         let counts = try queue.counts()
         let copy = try MessageQueue(path: path, options: options)
         let copied = try copy.counts()
@@ -64,7 +64,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X12_closing_ends_a_backup_and_leaves_nothing_of_it() async throws {
+    @Test func X12_close_ends_a_backup_and_removes_its_file() async throws {
         let queue = try MessageQueue(path: directory.store)
         let body = [UInt8](repeating: 7, count: 500_000)
         for _ in 0..<40 { try queue.enqueue((0..<5).map { _ in MessageQueue.Draft(body, conversation: "large") }) }
@@ -81,7 +81,7 @@ import Testing
         #expect(directory.names == ["outbox.db"])
     }
 
-    @Test func Q12_a_damaged_message_is_never_sent_and_the_others_go_on() async throws {
+    @Test func Q12_a_damaged_message_is_never_sent_and_the_others_are() async throws {
         var options = MessageQueue.Options(mode: .manual)
         options.direct = false
         var queue = try MessageQueue(path: directory.store, options: options)

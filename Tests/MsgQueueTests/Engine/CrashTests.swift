@@ -3,11 +3,11 @@ import Testing
 
 @testable import MsgQueue
 
-/// A process that dies without a word.
+/// A process that is killed.
 @Suite struct CrashTests {
     private let directory = TemporaryDirectory()
 
-    @Test func Q3_R9_what_enqueue_accepted_survives_a_kill() async throws {
+    @Test func Q3_R9_enqueued_messages_survive_a_kill() async throws {
         let path = directory.store
         await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
             let queue = try MessageQueue(path: path, options: MessageQueue.Options(mode: .manual))
@@ -21,7 +21,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X3_a_kill_in_mid_attempt_is_known_afterwards() async throws {
+    @Test func X3_a_kill_during_an_attempt_is_recorded_at_the_next_open() async throws {
         let path = directory.store
         await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
             let queue = try MessageQueue(path: path, options: MessageQueue.Options(mode: .manual)) { _ in

@@ -3,11 +3,11 @@ import Testing
 
 @testable import MsgQueue
 
-/// Deleted means gone from disk.
+/// Deleted messages are removed from the files.
 @Suite struct ErasureTests {
     private let directory = TemporaryDirectory()
 
-    /// A file that stays open: closing one of a database that this process uses would drop its locks.
+    /// Opens a file and keeps it open, because closing a file of a database that this process uses would release its locks.
     private final class OpenFile {
         private let descriptor: Int32
         init(_ path: String) { descriptor = open(path, O_RDONLY | O_CLOEXEC) }
@@ -25,14 +25,14 @@ import Testing
         }
     }
 
-    private let secret = "the secret that nobody must find again"
+    private let secret = "the secret that must not be found again"
 
     private func isOnDisk(_ files: [OpenFile]) -> Bool { files.contains { $0.contains(Array(secret.utf8)) } }
 
     private enum Way: CaseIterable { case delete, clear, clearAll, editAndDelete }
 
     @Test(arguments: [1, 200])
-    func R4_a_deleted_message_is_in_no_file_any_more(copies: Int) async throws {
+    func R4_no_file_contains_a_deleted_message(copies: Int) async throws {
         for way in Way.allCases {
             let path = directory.file("\(way)-\(copies).db")
             let transport = RecordingTransport { $0.conversation == "ana" ? .reject(text: self.secret) : .sent }
@@ -42,7 +42,7 @@ import Testing
             let id = try queue.enqueue(text, conversation: "ana", metadata: ["secret": secret], id: secret)
             #expect(await eventually { (try? queue.message(id: id).status) == .failed })
             let files = [OpenFile(path), OpenFile(path + "-wal")]
-            #expect(isOnDisk(files), "it was there")
+            #expect(isOnDisk(files), "the text is in the file before")
             switch way {
             case .delete: try queue.delete(id)
             case .clear: try queue.clear(conversation: "ana")

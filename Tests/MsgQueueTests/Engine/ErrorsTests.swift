@@ -2,11 +2,11 @@ import Testing
 
 @testable import MsgQueue
 
-/// Each refusal has its code, and changes nothing.
+/// Each refused call has its error code and changes nothing.
 @Suite struct ErrorsTests {
     private let directory = TemporaryDirectory()
 
-    @Test func X11_limits_refuse_clearly_and_change_nothing() throws {
+    @Test func X11_limits_refuse_with_a_clear_error_and_change_nothing() throws {
         var options = MessageQueue.Options(mode: .manual)
         options.limitMessages = 3
         options.limitBytes = 100
@@ -29,7 +29,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func R11_wrong_moments_are_clear_errors() async throws {
+    @Test func R11_calls_at_the_wrong_moment_are_clear_errors() async throws {
         let transport = RecordingTransport { $0.text == "bad" ? .reject() : .sent }
         var options = MessageQueue.Options(mode: .manual)
         options.direct = false
@@ -53,7 +53,7 @@ import Testing
         #expect(refusal { try queue.sendNow(ids[1]) } == .conflict, "it failed")
         #expect(try queue.message(id: ids[0]).text == "a")
         #expect(transport.texts == ["a", "bad"])
-        // X6: a failed one may be changed, retried, deleted.
+        // X6: a failed message may be edited, retried and deleted.
         try queue.edit(ids[1], body: "better")
         try queue.retry(ids[1])
         #expect(await eventually { (try? queue.message(id: ids[1]).status) == .sent })
@@ -61,18 +61,18 @@ import Testing
         try await queue.close()
     }
 
-    @Test func what_is_not_there_is_not_found() throws {
+    @Test func an_absent_message_is_not_found() throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         for refused in [
-            refusal { _ = try queue.message(id: "nobody") }, refusal { try queue.edit("nobody", body: "x") },
-            refusal { try queue.delete("nobody") },
-            refusal { try queue.retry("nobody") }, refusal { try queue.sendNow("nobody") }, refusal { try queue.mark("nobody", as: .read) },
-            refusal { _ = try queue.attempts("nobody") }, refusal { try queue.complete(.init(rawValue: 1), with: .sent) },
+            refusal { _ = try queue.message(id: "absent") }, refusal { try queue.edit("absent", body: "x") },
+            refusal { try queue.delete("absent") },
+            refusal { try queue.retry("absent") }, refusal { try queue.sendNow("absent") }, refusal { try queue.mark("absent", as: .read) },
+            refusal { _ = try queue.attempts("absent") }, refusal { try queue.complete(.init(rawValue: 1), with: .sent) },
         ] { #expect(refused == .notFound) }
         try queue.syncClose()
     }
 
-    @Test func what_cannot_be_is_invalid() throws {
+    @Test func impossible_values_are_invalid() throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         #expect(refusal { try queue.enqueue("x", conversation: "a\u{0}b") } == .invalid)
         #expect(refusal { try queue.enqueue("x", id: "") } == .invalid)
@@ -106,7 +106,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func after_close_everything_says_closed() async throws {
+    @Test func after_close_every_call_answers_closed() async throws {
         let queue = try MessageQueue(path: directory.store) { _ in .sent }
         try await queue.close()
         for refused in [

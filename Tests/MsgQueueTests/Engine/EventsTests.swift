@@ -5,7 +5,7 @@ import Testing
 @Suite struct EventsTests {
     private let directory = TemporaryDirectory()
 
-    @Test func R13_ten_messages_tell_their_whole_way_in_order_to_each_reader() async throws {
+    @Test func R13_each_reader_receives_every_status_of_ten_messages_in_order() async throws {
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store) { await transport.send($0) }
         let logs = [EventLog(queue.events), EventLog(queue.events)]
@@ -40,7 +40,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func A_drain_tells_its_start_and_its_end() async throws {
+    @Test func A_drain_reports_its_start_and_its_end() async throws {
         let transport = RecordingTransport()
         let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual)) { await transport.send($0) }
         try queue.setConnectivity(.offline)
@@ -48,7 +48,7 @@ import Testing
         try queue.setConnectivity(.online)
         let log = EventLog(queue.events)
         let report = try await queue.drain()
-        // When it returns, its events were told.
+        // When the drain returns, its events have been delivered.
         try await queue.close()
         #expect(await eventually { log.hasEnded })
         #expect(log.reports == [report])
@@ -59,7 +59,7 @@ import Testing
         #expect(try #require(started) < (try #require(firstSent)))
     }
 
-    @Test func Q6_what_is_deleted_and_cleared_is_told() async throws {
+    @Test func Q6_delete_and_clear_are_reported_by_events() async throws {
         let queue = try MessageQueue(path: directory.store)
         let log = EventLog(queue.events)
         let id = try queue.enqueue("a", conversation: "ana")
@@ -73,7 +73,7 @@ import Testing
         #expect(log.events.contains(.cleared(conversation: nil)))
     }
 
-    @Test func a_reader_of_a_closed_queue_gets_an_end_and_no_wait() async throws {
+    @Test func a_reader_of_a_closed_queue_ends_at_once() async throws {
         let queue = try MessageQueue(path: directory.store)
         try await queue.close()
         let log = EventLog(queue.events)

@@ -1,7 +1,7 @@
 import MsgQueue
 import Testing
 
-/// The figures that the replaced systems promised, each as the best of a few rounds: other programs run here, too.
+/// The figures that the replaced systems promised, each as the best of a few rounds, because other programs run here.
 @Suite struct FigureTests {
     private let rounds = 5
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// History in virtual time: what stays, and the times of receipts.
+/// History in virtual time: pruning, and the times of receipts.
 @Suite struct HistoryTests {
     private func record(_ id: String, in bench: EngineBench) throws {
         let body = Array("hello".utf8)
@@ -18,13 +18,13 @@ import Testing
         try bench.engine.list(Filter(statuses: .all, limit: 1000)).map(\.id)
     }
 
-    /// So much later the history was looked at, to its end.
+    /// Advances the clock and prunes the whole history.
     private func prune(_ bench: EngineBench, after milliseconds: Int64 = 60_000) throws {
         bench.clock.advance(milliseconds)
-        for _ in 0..<3 { try bench.hearOfClock() }
+        for _ in 0..<3 { try bench.reportClock() }
     }
 
-    @Test func H9_without_limits_history_is_never_pruned() throws {
+    @Test func H9_unlimited_history_is_never_pruned() throws {
         let bench = try EngineBench {
             $0.keepSent = nil
             $0.keepSentFor = nil
@@ -40,7 +40,7 @@ import Testing
         #expect(try bench.engine.counts(nil).sent == 120)
     }
 
-    @Test func H9_each_limit_holds_without_the_other() throws {
+    @Test func H9_each_limit_works_without_the_other() throws {
         let byCount = try EngineBench {
             $0.keepSent = 3
             $0.keepSentFor = nil
@@ -63,7 +63,7 @@ import Testing
         #expect(try ids(byAge) == ["new"])
     }
 
-    @Test func H9_unread_messages_stay_at_any_age_and_age_from_when_they_are_read() throws {
+    @Test func H9_unread_messages_are_kept_and_age_from_when_they_are_read() throws {
         let bench = try EngineBench { $0.keepSentFor = Options.day }
         try record("r1", in: bench)
         try record("r2", in: bench)
@@ -71,7 +71,7 @@ import Testing
         #expect(try ids(bench) == ["r1", "r2"])
         try bench.engine.mark("r1", as: .read)
         try prune(bench)
-        #expect(try ids(bench) == ["r1", "r2"], "a person who reads it now can read it again")
+        #expect(try ids(bench) == ["r1", "r2"], "the time begins when it is marked as read")
         try prune(bench, after: Options.day)
         #expect(try ids(bench) == ["r2"])
         #expect(try bench.engine.counts(nil).unread == 1)
@@ -83,20 +83,20 @@ import Testing
         try bench.poll()
         let sentAt = try bench.engine.message(id: id).sentAt
         #expect(try bench.engine.message(id: id).deliveredAt == 0)
-        // Somebody sets the clock back before each receipt.
+        // The clock is set back before each receipt.
         bench.clock.shiftWall(-3_600_000)
         try bench.engine.mark(id, as: .delivered)
         #expect(try bench.engine.message(id: id).deliveredAt == sentAt)
         bench.clock.shiftWall(7_200_000)
         try bench.engine.mark(id, as: .delivered)
-        #expect(try bench.engine.message(id: id).deliveredAt == sentAt, "a receipt that comes twice changes nothing")
+        #expect(try bench.engine.message(id: id).deliveredAt == sentAt, "a second receipt changes nothing")
         bench.clock.shiftWall(-7_200_000)
         try bench.engine.mark(id, as: .read)
         let message = try bench.engine.message(id: id)
         #expect((message.sentAt, message.deliveredAt, message.readAt) == (sentAt, sentAt, sentAt))
     }
 
-    @Test func H9_receipts_of_every_order_leave_their_times() throws {
+    @Test func H9_receipts_in_every_order_have_their_times() throws {
         for order: [MessageStatus] in [[.delivered, .read], [.read, .delivered], [.delivered, .delivered, .read, .read, .delivered]] {
             let bench = try EngineBench()
             let id = try bench.enqueue()
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func H9_the_public_api_tells_times_and_retries() async throws {
+    @Test func H9_the_public_api_has_the_times_and_the_retries() async throws {
         let directory = TemporaryDirectory()
         var options = MessageQueue.Options(mode: .manual, backoff: .ladder([.seconds(600)]))
         options.direct = false

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A handler of events that does not come back.
+/// An event handler that does not return.
 @Suite struct HungHandlerTests {
     private final class Gate: @unchecked Sendable {
         private let mutex = Mutex()
@@ -40,7 +40,7 @@ import Testing
         try engine.drain(batch: 0, timeout: nil) { result in
             if case .success(let report) = result { gate.note(report) }
         }
-        #expect(try await eventually { try engine.counts(nil).sent == 1 }, "nobody waits for the handler")
+        #expect(try await eventually { try engine.counts(nil).sent == 1 }, "no call waits for the handler")
         let isQuiet = try await onThread { try engine.close(timeout: 50) == .complete }
         #expect(!isQuiet)
         #expect(gate.told == [Report(stop: .empty, sent: 1)])

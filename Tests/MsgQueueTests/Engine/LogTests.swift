@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Where log lines go: one process, one log, so one test at a time.
+/// Log sinks. The process has one log, so one test runs at a time.
 @Suite(.serialized) struct LogTests {
     private final class Lines: @unchecked Sendable {
         private let mutex = Mutex()
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func D13_every_level_has_its_name() async {
+    @Test func D13_every_level_has_a_name() async {
         let lines = Lines()
         MessageQueue.setLog { lines.take($0, $1) }
         defer { MessageQueue.setLog(nil) }
@@ -66,7 +66,7 @@ import Testing
         #expect(lines.texts == ["a", "b", "c"])
     }
 
-    @Test func D13_a_sink_that_hangs_holds_up_nobody_and_lost_lines_are_counted() async throws {
+    @Test func D13_a_sink_that_hangs_blocks_no_call_and_lost_lines_are_counted() async throws {
         let directory = TemporaryDirectory()
         let (lines, gate) = (Lines(), Gate())
         MessageQueue.setLog { level, text in
@@ -76,7 +76,7 @@ import Testing
         defer { MessageQueue.setLog(nil) }
         Log.info("first")
         #expect(await eventually { gate.calls == 1 })
-        // 256 wait, and so is a part of these lost.
+        // 256 lines are buffered, so a part of these is lost.
         for number in 0..<300 { Log.info("\(number)") }
         _ = try await discard(["hello"], in: directory)
         gate.open()
@@ -88,7 +88,7 @@ import Testing
         #expect(await eventually { lines.texts.last == "after" })
     }
 
-    @Test func D13_a_sink_does_not_hear_itself() async {
+    @Test func D13_a_sink_does_not_receive_its_own_lines() async {
         let lines = Lines()
         MessageQueue.setLog { level, text in
             lines.take(level, text)
@@ -102,13 +102,13 @@ import Testing
         #expect(lines.texts == ["0", "1", "2", "end"])
     }
 
-    /// What a sink holds may log when it goes: a queue that is closed by its deinit, for example.
+    /// An object that a sink owns may log in its deinit: a queue, for example, which closes there.
     private final class Farewell: Sendable {
         func touch() {}
         deinit { Log.info("farewell") }
     }
 
-    @Test func D13_what_a_sink_holds_may_log_when_it_goes() async {
+    @Test func D13_objects_of_a_sink_may_log_in_their_deinit() async {
         let (lines, gate) = (Lines(), Gate())
         func hold(in gate: Gate?) {
             let farewell = Farewell()
@@ -118,11 +118,11 @@ import Testing
             }
         }
         defer { MessageQueue.setLog(nil) }
-        // In setLog itself.
+        // Inside setLog.
         hold(in: nil)
         MessageQueue.setLog { lines.take($0, $1) }
         #expect(await eventually { lines.texts == ["farewell"] })
-        // After the last call, on the library's thread, where it is no line for the next sink.
+        // After the last call, on the thread of the library; the line does not go to the next sink.
         hold(in: gate)
         Log.info("hold")
         #expect(await eventually { gate.calls == 1 })
@@ -132,23 +132,23 @@ import Testing
         #expect(await eventually { lines.texts.last == "after" })
     }
 
-    @Test func D13_a_sink_may_take_another_s_place_while_lines_come() async {
+    @Test func D13_a_sink_may_be_replaced_while_lines_arrive() async {
         let lines = Lines()
         for number in 0..<200 {
             MessageQueue.setLog { lines.take($0, $1) }
             Log.info("\(number)")
         }
-        #expect(await eventually { lines.texts.count == 200 }, "none is lost, none comes twice")
+        #expect(await eventually { lines.texts.count == 200 }, "no line is lost or repeated")
         #expect(Set(lines.texts).count == 200)
         MessageQueue.setLog(nil)
     }
 
-    @Test func D13_the_buffer_counts_what_it_loses_where_it_was_lost() {
+    @Test func D13_the_buffer_reports_lost_lines_in_their_place() {
         var buffer = LogBuffer()
         #expect(buffer.isEmpty && buffer.first == nil && buffer.popFirst() == nil)
         for number in 0..<(LogBuffer.capacity + 1) { buffer.append(LogLine(level: .info, text: "\(number)")) }
         #expect(buffer.popFirst()?.text == "0")
-        // There is room for one, but not for it and the note before it.
+        // There is space for one line, but not for one and the note before it.
         buffer.append(LogLine(level: .info, text: "lost"))
         #expect(buffer.popFirst()?.text == "1")
         buffer.append(LogLine(level: .error, text: "kept"))

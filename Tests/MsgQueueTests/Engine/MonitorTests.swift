@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// H8 on this machine as it is. (Networks that change are made in namespaces by the C tests.)
+/// H8 on the network of this machine. (The C tests change networks, in namespaces.)
 @Suite struct MonitorTests {
     private let directory = TemporaryDirectory()
 
@@ -10,12 +10,12 @@ import Testing
         log.events.lazy.compactMap { if case .connectivity(let network) = $0 { network } else { nil } }.last
     }
 
-    @Test func H8_the_kernel_says_how_it_is_at_once_and_the_host_no_more() async throws {
+    @Test func H8_the_monitor_reports_the_current_state_and_set_connectivity_is_refused() async throws {
         let queue = try MessageQueue(path: directory.store)
         let log = EventLog(queue.events)
         try queue.startMonitor()
         try queue.startMonitor()
-        #expect(await eventually { summary(log)?.connectivity ?? .unknown != .unknown }, "it is known, one way or the other")
+        #expect(await eventually { summary(log)?.connectivity ?? .unknown != .unknown }, "it is known: online or offline")
         #expect(refusal { try queue.setConnectivity(.online) } == .conflict)
         let last = summary(log)
         try queue.stopMonitor()
@@ -29,7 +29,7 @@ import Testing
         #expect(refusal { try queue.stopMonitor() } == .closed)
     }
 
-    @Test func H8_a_closed_monitor_leaves_nothing_behind() async throws {
+    @Test func H8_a_closed_monitor_leaks_nothing() async throws {
         await #expect(processExitsWith: .success) {
             let directory = TemporaryDirectory()
             func cycle() async throws {

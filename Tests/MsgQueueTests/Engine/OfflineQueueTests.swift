@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The rows of the offline queue through the Swift API, with a receiver in the process.
+/// The offline queue through the Swift API, with a receiver in the process.
 @Suite struct OfflineQueueTests {
     private let directory = TemporaryDirectory()
 
@@ -12,7 +12,7 @@ import Testing
         return try MessageQueue(path: directory.store, options: options) { await transport.send($0) }
     }
 
-    @Test func Q1_a_message_enqueued_while_offline_is_queued_and_an_event_says_so() async throws {
+    @Test func Q1_a_message_enqueued_while_offline_is_queued_and_reported_by_an_event() async throws {
         let queue = try open(RecordingTransport())
         let log = EventLog(queue.events)
         try queue.setConnectivity(.offline)
@@ -42,7 +42,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q3_Q12_what_was_accepted_is_there_after_a_restart() async throws {
+    @Test func Q3_Q12_enqueued_messages_survive_a_restart() async throws {
         let transport = RecordingTransport()
         var queue = try open(transport)
         try queue.setConnectivity(.offline)
@@ -59,7 +59,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q10_Q18_send_all_while_one_fails_for_good() async throws {
+    @Test func Q10_Q18_a_drain_with_one_final_failure_sends_the_rest() async throws {
         let transport = RecordingTransport { $0.text == "bad" ? .http(400, text: "no such thing") : .http(200) }
         let queue = try open(transport) { $0.direct = false }
         let ids = try ["one", "bad", "two", "three"].map { try queue.enqueue($0, conversation: $0 == "three" ? "ben" : "ana") }
@@ -91,7 +91,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q14_an_id_is_taken_once_and_a_duplicate_changes_nothing() async throws {
+    @Test func Q14_a_duplicate_id_is_refused_and_changes_nothing() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport) { $0.direct = false }
         #expect(try queue.enqueue("first", id: "mine") == "mine")
@@ -103,7 +103,7 @@ import Testing
         try await queue.drain()
         #expect(refusal { try queue.enqueue("again", id: "mine") } == .duplicate, "it was sent")
         #expect(try queue.counts().sent == 1)
-        // Ids that only look equal are two.
+        // Ids that look equal but have other bytes are different.
         try queue.enqueue("composed", id: "caf\u{e9}")
         try queue.enqueue("decomposed", id: "cafe\u{301}")
         #expect(try queue.message(id: "caf\u{e9}").text == "composed")
@@ -111,7 +111,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q16_Q13_when_online_a_message_goes_at_once() async throws {
+    @Test func Q16_Q13_a_message_enqueued_online_is_sent_at_once() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport)
         let log = EventLog(queue.events)
@@ -123,7 +123,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q17_deleting_a_conversation_drops_its_unsent_messages() async throws {
+    @Test func Q17_clear_removes_the_unsent_messages_of_a_conversation() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport) { $0.direct = false }
         try queue.enqueue((0..<6).map { MessageQueue.Draft("\($0)", conversation: $0 % 2 == 0 ? "ana" : "ben") })
@@ -139,7 +139,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q8_A10_never_two_of_one_conversation_at_a_time() async throws {
+    @Test func Q8_A10_two_messages_of_one_conversation_are_never_sent_at_a_time() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport) {
             $0.direct = false
@@ -151,7 +151,7 @@ import Testing
         #expect(await eventually { transport.deliveries.count == 4 })
         transport.release()
         #expect(try await report.sent == 80)
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         #expect(transport.mostAtOnce == 4)
         for lane in 0..<5 {
             let texts = transport.deliveries.filter { $0.conversation == "c\(lane)" }.map(\.text)
@@ -160,7 +160,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func A6_two_drains_at_a_time_are_one() async throws {
+    @Test func A6_concurrent_drains_are_one() async throws {
         let transport = RecordingTransport()
         let queue = try open(transport) { $0.direct = false }
         try queue.enqueue((0..<4).map { MessageQueue.Draft("\($0)", conversation: "ana") })
@@ -191,7 +191,7 @@ import Testing
         let next = try queue.list(MessageQueue.Filter(after: try #require(list.last).sequence))
         #expect(next.map(\.preview) == ["\u{fffd}a"])
         #expect(try queue.list(MessageQueue.Filter(conversation: "ana", newestFirst: true)).map(\.bodySize) == [3, long.utf8.count])
-        #expect(try queue.list(MessageQueue.Filter(conversation: "nobody")).isEmpty)
+        #expect(try queue.list(MessageQueue.Filter(conversation: "absent")).isEmpty)
         try queue.syncClose()
     }
 }

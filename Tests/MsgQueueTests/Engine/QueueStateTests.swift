@@ -6,7 +6,7 @@ import Testing
 @Suite struct QueueStateTests {
     private let directory = TemporaryDirectory()
 
-    @Test func Q20_the_state_is_what_was_told() throws {
+    @Test func Q20_the_state_agrees_with_the_events() throws {
         let queue = try MessageQueue(path: directory.store, options: MessageQueue.Options(mode: .manual))
         #expect(try queue.state().reason == .noTransport)
         try queue.setTransport { _ in .sent }
@@ -46,8 +46,8 @@ import Testing
         try await queue.close()
     }
 
-    /// The clock has passed the prompt's time, and no timer has run since.
-    @Test func Q20_a_prompt_that_expired_stands_no_more_before_any_timer() throws {
+    /// The prompt has expired, but no timer has run since.
+    @Test func Q20_an_expired_prompt_is_not_in_the_state_also_before_the_timer_runs() throws {
         let bench = try EngineBench { ($0.mode, $0.onlineDebounce) = (.ask, 0) }
         try bench.engine.setNetwork(Network(connectivity: .offline))
         try bench.enqueue()
@@ -63,7 +63,7 @@ import Testing
         #expect(bench.events.contains(.promptWithdrawn))
     }
 
-    @Test func Q20_storage_findings_are_told() throws {
+    @Test func Q20_storage_findings_are_in_the_state() throws {
         let bench = try EngineBench { $0.mode = .manual }
         bench.engine.context.lock.withLock { bench.engine.events.emit(.storage(QueueError(.corrupt, "a message is damaged"))) }
         #expect(try bench.engine.state().storage == .corrupt)
@@ -79,7 +79,7 @@ import Testing
         for name in ["ana", "ana", "ben"] { try queue.enqueue("hello", conversation: name) }
         #expect(try queue.banner() == "You're offline. 3 messages queued.")
         #expect(try queue.banner(conversation: "ana") == "You're offline. 2 messages queued.")
-        #expect(try queue.banner(conversation: "nobody") == "You're offline.")
+        #expect(try queue.banner(conversation: "absent") == "You're offline.")
         #expect(refusal { _ = try queue.banner(conversation: "a\nb") } == .invalid)
         try queue.syncClose()
     }

@@ -2,11 +2,11 @@ import Testing
 
 @testable import MsgQueue
 
-/// Reading never writes: what only looks at the queue performs no step, although one is due, and commits nothing.
+/// Reads never write: they perform no due step and commit nothing.
 @Suite struct ReadingTests {
     private static let day = Options.day
 
-    /// The bytes of the store and of the files beside it.
+    /// Returns the content of the store and of its side files.
     private func files(of bench: EngineBench) throws -> [[UInt8]] {
         try ["", "-wal"].map { try FileBytes.read(bench.directory.store + $0) }
     }
@@ -33,7 +33,7 @@ import Testing
         let expiring = try bench.enqueue("later", "ana", expiresAt: bench.clock.wall + 10_000)
         try bench.poll()
         #expect(try bench.status(id) == .sending)
-        // The attempt is overdue, and a message has expired; nobody but the reader calls.
+        // The attempt is overdue, and a message has expired; only reads are made.
         bench.clock.advance(Self.day)
         let (before, waiting) = (try files(of: bench), bench.engine.events.waiting)
         for _ in 0..<3 { try readAll(bench, id) }
@@ -41,14 +41,14 @@ import Testing
         #expect(bench.engine.events.waiting == waiting)
         #expect(try bench.status(id) == .sending)
         #expect(try bench.engine.state().inFlight == 1)
-        // The next step ends both.
+        // The next step ends the attempt and the message.
         try bench.poll()
         #expect(bench.changes(of: id).contains { $0.failure?.kind == .timeout })
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(expiring) == .failed)
     }
 
-    @Test func Q20_reading_in_a_call_of_the_host_starts_no_attempt() throws {
+    @Test func Q20_reading_inside_a_callback_starts_no_attempt() throws {
         let bench = try EngineBench { $0.jitter = 0 }
         bench.answer(.retry(.network))
         let first = try bench.enqueue("1", "ana")
@@ -58,7 +58,7 @@ import Testing
         let isWritten = Mutexed(true)
         bench.answer(by: { [unowned bench] delivery in
             guard delivery.text == "2" else { return .sent }
-            // The retry of the first message is due; a step would find it.
+            // The retry of the first message is due; a step would start it.
             bench.clock.advance(Self.day)
             do {
                 let before = try files(of: bench)
@@ -78,8 +78,8 @@ import Testing
         #expect(try bench.engine.counts(nil).sent == 2)
     }
 
-    /// Damage that a reader finds is told, although no step is performed.
-    @Test func Q20_an_event_of_a_reader_makes_a_polled_queue_ready() throws {
+    /// Damage that a read finds is reported, although no step is performed.
+    @Test func Q20_an_event_caused_by_a_read_makes_a_polled_queue_readable() throws {
         let bench = try EngineBench()
         try bench.poll()
         try bench.engine.reading { () throws(QueueError) in bench.engine.events.emit(.storage(QueueError(.corrupt, "damage"))) }
@@ -88,7 +88,7 @@ import Testing
         #expect(bench.events.contains(.storage(QueueError(.corrupt, "damage"))))
     }
 
-    /// A value that the transport's thread sets.
+    /// A value that the thread of the transport sets.
     private final class Mutexed: @unchecked Sendable {
         private let mutex = Mutex()
         private var current: Bool

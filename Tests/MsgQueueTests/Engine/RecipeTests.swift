@@ -2,12 +2,12 @@ import Testing
 
 @testable import MsgQueue
 
-/// The README's recipes with the options that its programs give, over a real file in virtual time.
+/// The README's recipes with the options of its programs, over a real file in virtual time.
 @Suite struct RecipeTests {
     private func goOffline(_ bench: EngineBench) throws { try bench.engine.setNetwork(Network(connectivity: .offline)) }
     private func goOnline(_ bench: EngineBench) throws { try bench.engine.setNetwork(Network(connectivity: .online)) }
 
-    /// An hour, minute by minute.
+    /// Advances by an hour, in steps of a minute.
     private func passAnHour(_ bench: EngineBench) throws {
         for _ in 0..<60 { try bench.pass(60_000) }
     }
@@ -21,9 +21,9 @@ import Testing
         for recipe in Recipe.allCases { try recipe.options().validate() }
     }
 
-    // MARK: Sent by hand
+    // MARK: Manual
 
-    @Test func A12_manual_nothing_written_offline_is_sent_before_send_all() throws {
+    @Test func A12_manual_messages_enqueued_offline_are_sent_only_by_a_drain() throws {
         let bench = try EngineBench(.manual)
         try goOffline(bench)
         let ids = try (0..<5).map { try bench.enqueue("\($0)") }
@@ -36,10 +36,10 @@ import Testing
         #expect(bench.texts == ["0", "1", "2", "3", "4"])
         #expect(try ids.map(bench.status) == [.sent, .failed, .sent, .failed, .sent])
         try passAnHour(bench)
-        #expect(bench.deliveries.count == 5, "no retry by itself")
+        #expect(bench.deliveries.count == 5, "no automatic retry")
     }
 
-    @Test func A12_ask_the_prompt_stands_for_ten_seconds() throws {
+    @Test func A12_ask_the_prompt_is_valid_for_ten_seconds() throws {
         let bench = try EngineBench(.ask)
         try goOffline(bench)
         for number in 0..<5 { try bench.enqueue("\(number)") }
@@ -67,7 +67,7 @@ import Testing
         try bench.poll()
         #expect(try bench.status(id) == .failed)
         try passAnHour(bench)
-        #expect(bench.deliveries.count == 1, "no retry by itself")
+        #expect(bench.deliveries.count == 1, "no automatic retry")
         try bench.engine.retry(id)
         try bench.poll()
         try bench.pass(2_999)
@@ -81,7 +81,7 @@ import Testing
         #expect(bench.deliveries.map(\.id) == [id, id, id])
     }
 
-    /// `offline` as a kind of failure, not as a verdict.
+    /// With `offline` as a kind of failure, not as a verdict.
     @Test func A12_R10_a_retryable_failure_of_kind_offline_is_failed() throws {
         let bench = try EngineBench(.retry)
         bench.answer(by: { _ in .retry(.offline) })
@@ -113,12 +113,12 @@ import Testing
 
     // MARK: History
 
-    @Test func A12_history_is_whole_after_a_hundred_years() throws {
+    @Test func A12_history_is_complete_after_a_hundred_years() throws {
         let bench = try EngineBench(.history)
         let ids = try (0..<200).map { try bench.enqueue("\($0)") }
         try bench.poll()
         bench.clock.advance(100 * 365 * Options.day)
-        for _ in 0..<3 { try bench.hearOfClock() }
+        for _ in 0..<3 { try bench.reportClock() }
         try bench.reopen()
         try goOffline(bench)
         #expect(try bench.engine.list(Filter(statuses: .all, limit: 1000)).map(\.id) == ids)
@@ -126,8 +126,8 @@ import Testing
 
     // MARK: In the background
 
-    /// Twelve messages with the background recipe, and a receiver with that rule: when each was attempted, by its text, in milliseconds
-    /// since the opening.
+    /// Runs twelve messages with the background recipe and a receiver with that rule. Returns the times of the attempts by text, in
+    /// milliseconds since the opening.
     private func runTwelve(
         writtenOffline: Bool, inOneConversation: Bool, onlineAt: Int64 = 0, _ rule: @escaping @Sendable (Delivery) -> Outcome
     ) throws -> (bench: EngineBench, times: [String: [Int64]]) {
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func A12_background_one_poisoned_message_delays_no_other(inOneConversation: Bool) throws {
+    func A12_background_a_message_that_always_fails_delays_no_other(inOneConversation: Bool) throws {
         for writtenOffline in [true, false] {
             func run(poison: String) throws -> [String: [Int64]] {
                 try runTwelve(writtenOffline: writtenOffline, inOneConversation: inOneConversation) {
@@ -181,12 +181,12 @@ import Testing
             for poison in ["0", "3", "11"] {
                 let times = try run(poison: poison)
                 #expect(times[poison]?.count == 4)
-                for text in healthy.keys where text != poison { #expect(times[text] == healthy[text], "\(text) beside \(poison)") }
+                for text in healthy.keys where text != poison { #expect(times[text] == healthy[text], "\(text) with \(poison)") }
             }
         }
     }
 
-    @Test func A12_background_nothing_is_kept_and_401_is_discarded() throws {
+    @Test func A12_background_no_history_is_kept_and_401_is_discarded() throws {
         let bench = try EngineBench(.background)
         bench.answer(.sent, .http(401), .sent)
         let ids = try (0..<3).map { try bench.enqueue("\($0)") }
@@ -194,14 +194,14 @@ import Testing
         try bench.pass(60_000)
         #expect(failures(bench).map(\.code) == [401])
         #expect(failures(bench).map(\.kind) == [.unauthorized])
-        for _ in 0..<3 { try bench.hearOfClock() }
+        for _ in 0..<3 { try bench.reportClock() }
         #expect(try bench.engine.list(Filter(statuses: .all)).isEmpty)
         #expect(refusal { try bench.enqueue("again", id: ids[0]) } == .duplicate)
     }
 
-    // MARK: By itself
+    // MARK: Automatic
 
-    @Test func A12_automatic_fails_after_five_retries_and_holds_its_own_conversation_alone() throws {
+    @Test func A12_automatic_fails_after_five_retries_and_blocks_only_its_own_conversation() throws {
         let bench = try EngineBench(.automatic)
         bench.answer(by: { $0.text == "bad" ? .http(503) : .sent })
         try goOffline(bench)
@@ -223,7 +223,7 @@ import Testing
     }
 }
 
-/// When the messages of a test were sent, by their texts.
+/// The times at which messages were sent, by their texts.
 private final class Times: @unchecked Sendable {
     private let mutex = Mutex()
     private var noted: [String: [Int64]] = [:]

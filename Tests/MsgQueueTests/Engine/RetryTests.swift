@@ -14,7 +14,7 @@ import Testing
             #expect(try bench.status(id) == .queued)
             #expect(try bench.engine.message(id: id).nextAttemptAt == bench.clock.wall + delay)
             let count = bench.deliveries.count
-            // The engine looks again each minute at least; one step short of the delay nothing has begun.
+            // The engine checks at least once a minute. One millisecond before the end of the delay nothing has started.
             var left = delay - 1
             while left > 0 {
                 try bench.pass(min(left, 60_000))
@@ -33,7 +33,7 @@ import Testing
         #expect(changes == [.queued, .sending, .queued, .sending, .queued, .sending, .queued, .sending, .failed])
     }
 
-    @Test func X2_the_ledger_tells_each_attempt_and_survives_a_restart() throws {
+    @Test func X2_the_ledger_has_every_attempt_and_survives_a_restart() throws {
         let bench = try EngineBench { $0.backoff = .ladder([10, 10]) }
         bench.answer(.http(503, text: "busy"), Outcome(verdict: .offline, text: "no route"), .http(429, retryAfter: "1"), .http(201))
         let id = try bench.enqueue()
@@ -54,7 +54,7 @@ import Testing
         #expect(try bench.status(id) == .sent)
     }
 
-    @Test func M11_what_never_left_uses_up_no_retry() throws {
+    @Test func M11_a_message_that_was_not_sent_uses_up_no_retry() throws {
         let bench = try EngineBench { $0.backoff = .ladder([]) }
         let id = try bench.enqueue()
         bench.answer(.offline, .offline, .offline, .offline, .offline, .offline, .offline)
@@ -68,7 +68,7 @@ import Testing
         #expect(try bench.engine.message(id: id).attempts == 1)
     }
 
-    @Test func M5_what_is_exhausted_is_kept_or_discarded_with_an_event() throws {
+    @Test func M5_an_exhausted_message_is_kept_or_discarded_with_an_event() throws {
         for discards in [false, true] {
             let bench = try EngineBench {
                 $0.backoff = .ladder([10])
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func M13_what_is_refused_for_good_is_kept_or_discarded_with_an_event() throws {
+    @Test func M13_a_refused_message_is_kept_or_discarded_with_an_event() throws {
         for discards in [false, true] {
             let bench = try EngineBench { $0.refused = discards ? .discard : .keep }
             bench.answer(.http(404), .sent)
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func M13_what_expires_or_is_held_after_a_crash_is_kept() throws {
+    @Test func M13_expired_and_held_messages_are_never_discarded() throws {
         let bench = try EngineBench {
             $0.refused = .discard
             $0.holdInterrupted = true
@@ -118,7 +118,7 @@ import Testing
         }
         let expired = try bench.enqueue("expires", expiresAt: bench.clock.wall + 1_000)
         try bench.pass(1_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(try bench.status(expired) == .failed)
         bench.answer(.pending)
         let held = try bench.enqueue("held", "ben")
@@ -130,7 +130,7 @@ import Testing
         #expect(try bench.engine.counts(nil).failed == 2)
     }
 
-    @Test func A2_a_message_that_waits_holds_its_own_conversation_through_a_restart() throws {
+    @Test func A2_a_message_queued_for_a_retry_blocks_its_conversation_also_after_a_restart() throws {
         let bench = try EngineBench()
         bench.answer(.http(503))
         try bench.enqueue("a1", "ana")
@@ -184,7 +184,7 @@ import Testing
         #expect(try bench.status(id) == .sending)
         try bench.pass(1)
         #expect(try bench.status(id) == .failed)
-        // The first attempt's answer comes too late, the second's is a success of the latest.
+        // The answer of the first attempt is too late; the second is a success of the latest attempt.
         #expect(refusal { try bench.engine.complete(bench.deliveries[0].token, .sent) } == .conflict)
         try bench.engine.complete(bench.deliveries[1].token, .sent)
         #expect(try bench.status(id) == .sent)
@@ -209,7 +209,7 @@ import Testing
         #expect(try bench.engine.message(id: other).failure?.kind == .rejected)
     }
 
-    @Test func D14_a_late_conflict_counts_as_sent_only_where_the_host_says_so() throws {
+    @Test func D14_a_late_409_counts_as_sent_only_with_conflict_is_sent() throws {
         for conflictIsSent in [false, true] {
             let bench = try EngineBench { $0.conflictIsSent = conflictIsSent }
             bench.answer(.pending)
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    @Test func M6_retry_after_and_there_already() throws {
+    @Test func M6_retry_after_delays_and_409_counts_as_sent() throws {
         let bench = try EngineBench { $0.conflictIsSent = true }
         bench.answer(.http(503, retryAfter: "20"), .http(409))
         let id = try bench.enqueue()
@@ -231,8 +231,8 @@ import Testing
         try bench.pass(19_999)
         #expect(bench.deliveries.count == 1)
         try bench.pass(1)
-        #expect(try bench.status(id) == .sent, "503 perhaps arrived, and the host says that 409 then means that it did")
-        // A first 409 proves nothing.
+        #expect(try bench.status(id) == .sent, "the attempt with 503 may have arrived, and with conflictIsSent 409 then means that it did")
+        // A 409 on the first attempt is final.
         bench.answer(.http(409))
         let other = try bench.enqueue()
         try bench.poll()
@@ -254,7 +254,7 @@ import Testing
         #expect(try bench.status(id) == .sent)
     }
 
-    @Test func R6_A9_every_change_is_one_that_is_allowed_and_receipts_only_lead_forward() throws {
+    @Test func R6_A9_only_allowed_changes_happen_and_receipts_only_move_forward() throws {
         let bench = try EngineBench { $0.backoff = .ladder([10, 10]) }
         bench.answer(.http(500), .offline, .http(404), .http(200))
         let ids = try (0..<3).map { try bench.enqueue("\($0)", Name("c\($0)")) }
@@ -280,7 +280,7 @@ import Testing
         }
     }
 
-    @Test func Q4_the_prompt_carries_its_digest_and_yes_is_a_drain() throws {
+    @Test func Q4_the_prompt_has_a_digest_and_a_drain_answers_it() throws {
         let bench = try EngineBench { $0.mode = .ask }
         try bench.engine.setNetwork(Network(connectivity: .offline))
         let first = bench.clock.wall

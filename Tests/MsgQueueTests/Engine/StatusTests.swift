@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The changes of status that are allowed, each of them seen as an event, in virtual time.
+/// Each allowed change of status, observed as an event, in virtual time.
 @Suite struct StatusTests {
     private struct Move: Hashable, CustomStringConvertible {
         let from: MessageStatus
@@ -17,7 +17,7 @@ import Testing
         bench.changes(of: id).compactMap { change in change.from.map { Move($0, change.to) } }
     }
 
-    @Test func R6_every_move_that_is_allowed_happens_and_no_other() throws {
+    @Test func R6_every_allowed_change_of_status_happens_and_no_other() throws {
         let bench = try EngineBench { ($0.backoff, $0.onlineDebounce) = (.ladder([600_000]), 0) }
         try receipts(bench)
         try retries(bench)
@@ -55,7 +55,7 @@ import Testing
         #expect(moves(bench, of: busy) == [.init(.queued, .sending), .init(.sending, .queued)])
     }
 
-    /// The answer comes after the attempt has timed out.
+    /// The answer arrives after the attempt has timed out.
     private func lateSuccesses(_ bench: EngineBench) throws {
         bench.answer(.pending)
         let waiting = try bench.enqueue("late", "late")
@@ -80,7 +80,7 @@ import Testing
         try bench.engine.setNetwork(Network(connectivity: .offline))
         let id = try bench.enqueue("expires", "expires", expiresAt: bench.clock.wall + 1_000)
         try bench.pass(1_000)
-        try bench.hearOfClock()
+        try bench.reportClock()
         #expect(moves(bench, of: id) == [.init(.queued, .failed)])
     }
 }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A host that lives in tasks.
+/// A host that uses tasks: many attempts, cancellation, event readers.
 @Suite struct TaskTests {
     private let directory = TemporaryDirectory()
 
@@ -13,7 +13,7 @@ import Testing
         return options
     }
 
-    /// Counts what is told of tasks.
+    /// Collects lines from several tasks.
     private final class Notes: @unchecked Sendable {
         private let mutex = Mutex()
         private var lines: [String] = []
@@ -21,7 +21,7 @@ import Testing
         var all: [String] { mutex.withLock { lines } }
     }
 
-    @Test func A10_X8_sixty_four_side_by_side_need_few_threads() async throws {
+    @Test func A10_X8_sixty_four_parallel_attempts_need_few_threads() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(path: directory.store, options: options { $0.maxInFlight = 64 }) { await transport.send($0) }
@@ -29,11 +29,11 @@ import Testing
         let drafts = (0..<192).map { MessageQueue.Draft("\($0 / 64)", conversation: "to \($0 % 64)") }
         try queue.enqueue(drafts)
         #expect(await eventually { transport.mostAtOnce == 64 })
-        // One caller, and as many as its tasks have.
+        // One thread for the caller, and those of the tasks.
         #expect(ProcessTable.threads <= before + 4, "\(ProcessTable.threads) threads, \(before) before")
         transport.release()
         #expect(try await eventually { try queue.counts().sent == 192 })
-        #expect(transport.doubles == 0)
+        #expect(transport.overlaps == 0)
         for conversation in 0..<64 {
             let texts = transport.deliveries.filter { $0.conversation == "to \(conversation)" }.map(\.text)
             #expect(texts == ["0", "1", "2"])
@@ -41,7 +41,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func R14_Q19_all_that_failed_is_sent_again_and_one_conversation_is_drained() async throws {
+    @Test func R14_Q19_retry_all_sends_failed_messages_and_a_drain_one_conversation() async throws {
         let notes = Notes()
         let queue = try MessageQueue(
             path: directory.store,
@@ -85,7 +85,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X8_closing_cancels_what_it_did_not_wait_for() async throws {
+    @Test func X8_close_cancels_the_tasks_that_it_did_not_wait_for() async throws {
         let notes = Notes()
         let queue = try MessageQueue(path: directory.store, options: options()) { _ in
             notes.add("began")
@@ -98,7 +98,7 @@ import Testing
         #expect(await eventually { notes.all == ["began", "cancelled"] })
     }
 
-    @Test func Q5_a_waiter_that_is_cancelled_leaves_the_drain_to_the_others() async throws {
+    @Test func Q5_cancelling_a_waiter_does_not_stop_the_drain() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(
@@ -114,15 +114,15 @@ import Testing
         let other = Task { try await queue.drain() }
         #expect(await eventually { transport.deliveries.count == 1 })
         waiting.cancel()
-        let told = try await waiting.value
-        #expect(told.stop == .started)
-        #expect(told.remaining == 2)
+        let report = try await waiting.value
+        #expect(report.stop == .started)
+        #expect(report.remaining == 2)
         transport.release()
         #expect(try await other.value == MessageQueue.Report(stop: .empty, sent: 2))
         try await queue.close()
     }
 
-    @Test func A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time() async throws {
+    @Test func A6_a_drain_that_joins_another_has_its_own_timeout() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(
@@ -142,7 +142,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func Q5_a_task_that_is_cancelled_before_it_waits_is_told_at_once() async throws {
+    @Test func Q5_a_task_cancelled_before_it_waits_returns_at_once() async throws {
         let transport = RecordingTransport()
         transport.hold()
         let queue = try MessageQueue(path: directory.store, options: options()) { await transport.send($0) }
@@ -158,7 +158,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func callbacks_a_transport_may_call_everything_but_close() async throws {
+    @Test func a_transport_may_call_everything_but_close() async throws {
         let notes = Notes()
         let box = QueueBox()
         let queue = try MessageQueue(
@@ -187,7 +187,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func R13_a_reader_that_stops_reading_costs_the_others_nothing() async throws {
+    @Test func R13_a_reader_that_stops_reading_does_not_affect_others() async throws {
         let queue = try MessageQueue(
             path: directory.store,
             options: options {
@@ -211,7 +211,7 @@ import Testing
         #expect(await eventually { log.hasEnded })
     }
 
-    @Test func R13_a_reader_that_lags_loses_the_oldest_and_is_told() async throws {
+    @Test func R13_a_slow_reader_loses_the_oldest_events_and_gets_a_resync() async throws {
         let queue = try MessageQueue(
             path: directory.store,
             options: options {
@@ -228,7 +228,7 @@ import Testing
         #expect(read.contains(.resync))
     }
 
-    @Test func R13_each_time_that_a_reader_lags_it_is_told() async {
+    @Test func R13_a_slow_reader_gets_a_resync_for_each_gap() async {
         let broadcaster = Broadcaster()
         let stream = broadcaster.subscribe().0.stream { $0 }
         var reader = stream.makeAsyncIterator()
@@ -243,14 +243,14 @@ import Testing
             }
         }
         for number in 0..<10_000 { broadcaster.publish(.deleted(id: "\(number)", conversation: "")) }
-        #expect(await reader.next() == .deleted(id: "0", conversation: ""), "nothing was lost, and nothing is said")
+        #expect(await reader.next() == .deleted(id: "0", conversation: ""), "nothing was lost, so there is no resync")
         broadcaster.finish()
         var left = 0
         while await reader.next() != nil { left += 1 }
-        #expect(left == 9_999, "what waits at the end is still read")
+        #expect(left == 9_999, "buffered events are read after the end")
     }
 
-    @Test func R13_a_reader_that_nobody_holds_is_gone() async throws {
+    @Test func R13_an_unreferenced_reader_is_removed() async throws {
         let broadcaster = Broadcaster()
         weak var gone: EventReader?
         do {
@@ -267,7 +267,7 @@ import Testing
         #expect(await waiting.value)
     }
 
-    @Test func callbacks_a_task_that_a_transport_left_behind_may_close() async throws {
+    @Test func a_task_started_by_a_transport_may_close_after_it_returned() async throws {
         let box = QueueBox()
         let notes = Notes()
         let queue = try MessageQueue(path: directory.store, options: options()) { _ in
@@ -285,7 +285,7 @@ import Testing
     }
 }
 
-/// A queue that its own transport knows.
+/// A queue to which its own transport refers.
 private final class QueueBox: @unchecked Sendable {
     private let mutex = Mutex()
     private var held: MessageQueue?

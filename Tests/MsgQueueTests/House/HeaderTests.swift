@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The C header as a text.
+/// Checks the text of the C header.
 @Suite struct HeaderTests {
     private let root: URL = {
         var root = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Dependencies between the layers run one way.
+/// Dependencies between the layers have one direction.
 @Suite struct LayerTests {
     /// Above this file: House, MsgQueueTests, Tests, the package.
     private let sources: URL = {
@@ -14,7 +14,7 @@ import Testing
         let name: String
         let lines: [Substring]
 
-        /// What it imports: the module's name, whatever attributes and kinds stand before it.
+        /// The imported modules, without attributes and kinds of imports.
         var imports: [String] {
             lines.compactMap { line in
                 let words = line.split(separator: " ").filter {
@@ -27,10 +27,10 @@ import Testing
             }
         }
 
-        /// Without lines that are comments.
+        /// The lines without comments.
         var code: [Substring] { lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") } }
 
-        /// Without comments and string literals.
+        /// The text without comments and string literals.
         var text: String {
             code.map { line in
                 line.replacing(/"(?:\\.|[^"\\])*"/, with: "").replacing(/\/\/.*/, with: "")
@@ -57,7 +57,7 @@ import Testing
             ("MsgQueue/Platform", ["CPlatform", "Glibc"]), ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
             ("MsgQueue/Engine", ["CPlatform", "Glibc"]), ("MsgQueue/Connectivity", ["CPlatform", "Glibc"]),
         ] as [(String, Set<String>)])
-    func each_layer_imports_only_what_it_may(layer: String, allowed: Set<String>) throws {
+    func each_layer_imports_only_allowed_modules(layer: String, allowed: Set<String>) throws {
         for file in try files(layer) {
             for module in file.imports { #expect(allowed.contains(module), "\(file.name) imports \(module)") }
         }
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func only_the_store_knows_SQLite() throws {
+    @Test func only_the_store_uses_SQLite() throws {
         for file in try files("MsgQueue") where !file.name.isEmpty {
             guard file.imports.contains("CSQLite") else { continue }
             let storage = try files("MsgQueue/Storage").map(\.name.lastWord)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func only_the_store_speaks_SQL() throws {
+    @Test func only_the_store_contains_SQL() throws {
         let words = [
             "SELECT ", "INSERT ", "UPDATE ", "DELETE FROM", "CREATE TABLE", "CREATE INDEX", "PRAGMA ", "BEGIN IMMEDIATE", "sqlite3_",
         ]
@@ -101,7 +101,7 @@ import Testing
             for file in try files(layer) {
                 for line in file.code {
                     for word in words where line.contains(word) {
-                        // A computed property holds nothing.
+                        // A computed property stores nothing.
                         guard !(word == "static var " && line.contains("{")) else { continue }
                         Issue.record("\(file.name): \(line)")
                     }
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    /// Which layers each layer may use. The Swift API is the folder API and what lies in no folder.
+    /// The layers that each layer may use. The Swift API is the folder API and the files in no folder.
     private static let allowed: [String: Set<String>] = [
         "Model": [], "Rules": ["Model"], "Scheduling": ["Model", "Rules"], "Platform": ["Model", "Rules"],
         "Storage": ["Model", "Rules", "Scheduling", "Platform"], "Connectivity": ["Model", "Rules", "Platform"],
@@ -122,7 +122,7 @@ import Testing
         var code: [(layer: String, name: String, text: String)] = []
         for layer in Self.allowed.keys.sorted() {
             for file in try files("MsgQueue/\(layer)") {
-                // The public enumerations of the model are declared in MessageQueue, which is only their namespace there.
+                // The public enumerations of the model are declared in MessageQueue, which is only a namespace for them.
                 let text = layer == "Model" ? file.text.replacing("MessageQueue", with: "") : file.text
                 code.append((layer, file.name, text))
             }
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    /// Types that are declared outside of any other.
+    /// Types that are not nested in another one.
     private static func declaredTypes(_ text: String) -> [Substring] {
         let pattern =
             /^(?:(?:@\w+(?:\([^)]*\))?|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|actor|typealias) (\w+)/
@@ -170,7 +170,7 @@ import Testing
         }
     }
 
-    /// The engine is made of parts: none of them is so large that nobody can keep it in mind.
+    /// Limits the size of types, in all their extensions together.
     @Test func no_type_of_the_engine_has_more_than_600_lines() throws {
         var lines: [Substring: Int] = [:]
         for file in try files("MsgQueue/Engine") {
@@ -185,19 +185,19 @@ import Testing
         for (type, count) in lines { #expect(count <= 600, "\(type) has \(count) lines") }
     }
 
-    /// The type that is declared, or extended, by a line that begins a file's part.
+    /// Returns the type that a line at the beginning of a declaration declares or extends.
     private static func type(begunBy line: Substring) -> Substring? {
         line.firstMatch(
             of: /^(?:(?:@\w+|public|package|private|fileprivate|final|indirect) )*(?:struct|class|enum|protocol|extension) (\w+)/)?.1
     }
 
-    @Test func this_test_can_see_a_type() {
+    @Test func this_test_finds_types() {
         let text = "final class Hidden {\n    let store: Store\n    let place = .Member\n    enum Inner {}\n}"
         #expect(Self.declaredTypes(text) == ["Hidden"])
         #expect(Self.usedTypes(text) == ["Hidden", "Store", "Inner"])
     }
 
-    @Test func this_test_can_see_an_import() {
+    @Test func this_test_finds_imports() {
         let source = Source(
             name: "x",
             lines: [
@@ -209,6 +209,6 @@ import Testing
 }
 
 extension String {
-    /// Behind the last slash.
+    /// The part after the last slash.
     fileprivate var lastWord: Substring { split(separator: "/").last ?? "" }
 }

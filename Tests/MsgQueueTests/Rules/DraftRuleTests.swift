@@ -20,7 +20,7 @@ import Testing
 
     private let controls = (Array(0x00...0x1f) + Array(0x7f...0x9f)).compactMap { UnicodeScalar($0) }
 
-    @Test func M1_an_ordinary_draft_passes() {
+    @Test func M1_an_ordinary_draft_is_valid() {
         #expect(check() == nil)
         #expect(check(id: "a", conversation: "ana", bodySize: 10, metadata: [("k", "v"), ("l", "")]) == nil)
         #expect(check(id: "ключ ✓ 👩‍👩‍👧 \u{200b}", conversation: "café") == nil)
@@ -29,7 +29,7 @@ import Testing
     @Test(arguments: [
         ("", QueueError.Code?.some(.invalid)), ("x", nil), (String(repeating: "x", count: 255), nil),
         (String(repeating: "x", count: 256), .invalid),
-        // Bytes, not characters.
+        // The limit counts bytes, not characters.
         (String(repeating: "é", count: 127), nil), (String(repeating: "é", count: 128), .invalid),
         (String(repeating: "👍", count: 63) + "xyz", nil), (String(repeating: "👍", count: 64), .invalid),
     ])
@@ -45,14 +45,14 @@ import Testing
         #expect(check(conversation: String(repeating: "c", count: 256)) == .invalid)
     }
 
-    @Test func X11_no_control_character_is_in_a_name() {
+    @Test func X11_a_name_with_a_control_character_is_refused() {
         for scalar in controls {
             for name in ["\(scalar)", "a\(scalar)", "\(scalar)a", "a\(scalar)b"] {
                 #expect(check(id: name) == .invalid, "U+\(String(scalar.value, radix: 16)) in an id")
                 #expect(check(conversation: name) == .invalid, "U+\(String(scalar.value, radix: 16)) in a conversation")
             }
         }
-        // Right beside them.
+        // The neighbouring characters are allowed.
         for scalar in ["\u{20}", "\u{7e}", "\u{a0}"] { #expect(check(id: "a\(scalar)b", conversation: scalar) == nil) }
     }
 
@@ -61,7 +61,7 @@ import Testing
         #expect(check(bodySize: size) { $0.limitBody = limit } == (fits ? nil : .tooLarge))
     }
 
-    @Test func X4_X5_times_make_sense() {
+    @Test func X4_X5_expiry_must_be_after_not_before() {
         #expect(check(notBefore: 5, expiresAt: 6) == nil)
         #expect(check(notBefore: 5) == nil)
         #expect(check(expiresAt: 1) == nil)
@@ -96,7 +96,7 @@ import Testing
         #expect(check(metadata: [("a\"b\\\n\t", "\u{1}\u{7f}")]) == nil)
     }
 
-    // MARK: Room
+    // MARK: Limits of the queue
 
     private func room(messages: Int64, bytes: Int64, has: (Int64, Int64), limit: (Int64, Int64)) -> QueueError.Code? {
         var options = Options()
@@ -118,7 +118,7 @@ import Testing
     @Test func X11_bytes_beyond_the_limit_are_full() {
         #expect(room(messages: 1, bytes: 4, has: (1, 96), limit: (0, 100)) == nil)
         #expect(room(messages: 1, bytes: 5, has: (1, 96), limit: (0, 100)) == .full)
-        // An edit: no more messages, other bytes; one that shrinks is always welcome.
+        // An edit adds bytes but no message. One that makes the body smaller is always accepted.
         #expect(room(messages: 0, bytes: 5, has: (1, 96), limit: (1, 100)) == .full)
         #expect(room(messages: 0, bytes: -5, has: (1, 200), limit: (1, 100)) == nil)
         #expect(room(messages: 1, bytes: 0, has: (1, 200), limit: (0, 100)) == nil)

@@ -10,7 +10,7 @@ import Testing
         due.end(Opening(boot: boot, moment: Moment(wall: wall, mono: mono)))
     }
 
-    @Test func M6_within_one_boot_it_is_exact_whatever_the_wall_clock_says() {
+    @Test func M6_within_one_boot_the_delay_does_not_depend_on_the_wall_clock() {
         let due = Due(after: 60_000, begin, boot: 1)
         #expect(due.at == begin.wall + 60_000)
         for shift in [-year, -120_000, 0, 120_000, year] {
@@ -28,11 +28,11 @@ import Testing
     @Test func M6_after_a_reboot_with_a_clock_that_went_back_the_whole_delay_begins_again() {
         let due = Due(after: 60_000, begin, boot: 1)
         for shift in [Int64(-1), -60_000, -year] { #expect(end(due, boot: 2, wall: begin.wall + shift, mono: 3_000) == 63_000) }
-        // So it is where no boot is known.
+        // The same where the boot is not known.
         #expect(end(Due(at: due.at, delay: 60_000), boot: 2, wall: begin.wall - year, mono: 3_000) == 63_000)
     }
 
-    @Test func no_number_from_a_file_is_too_large() {
+    @Test func no_stored_number_traps() {
         #expect(end(Due(at: .max, delay: .max, boot: 1, uptime: .max), boot: 2, wall: -5, mono: 3_000) == .max)
         #expect(end(Due(at: .max, delay: .min, boot: 1, uptime: .min), boot: 1, wall: .min, mono: 3_000) == 3_000)
     }

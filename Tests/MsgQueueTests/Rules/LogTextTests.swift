@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// What of a text reaches a log.
+/// Escaping and cutting of log lines.
 @Suite struct LogTextTests {
     @Test(
         arguments: [
@@ -16,16 +16,16 @@ import Testing
         #expect(Array(LogText.line(text).utf8) == Array(expected.utf8))
     }
 
-    @Test func D13_a_line_is_cut_at_its_limit_and_never_inside_a_character() {
+    @Test func D13_a_long_line_is_cut_at_the_limit_between_characters() {
         #expect(LogText.line(String(repeating: "a", count: 2047)).utf8.count == 2047)
         let cut = LogText.line(String(repeating: "a", count: 2048))
         #expect(cut.utf8.count == 2047 && cut.hasSuffix("aaa…"))
-        // 25 bytes each: 81 of them and the ellipsis have 2028.
+        // 25 bytes each: 81 of them and the ellipsis are 2028 bytes.
         let family = LogText.line(String(repeating: "👩‍👩‍👧‍👦", count: 100))
         #expect(family == String(repeating: "👩‍👩‍👧‍👦", count: 81) + "…")
         let escaped = LogText.line(String(repeating: "\u{1b}", count: 1_000_000))
         #expect(escaped == String(repeating: "\\x1b", count: 511) + "…")
-        // One character without end.
+        // One character of unlimited length.
         #expect(LogText.line("a" + String(repeating: "\u{301}", count: 100_000)) == "…")
     }
 

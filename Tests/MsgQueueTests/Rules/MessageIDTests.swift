@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct MessageIDTests {
-    @Test func Q14_an_id_carries_its_sequence_and_gives_it_back() {
+    @Test func Q14_the_sequence_can_be_read_from_an_id() {
         var random = SeededGenerator(14)
         var sequences: [Int64] = [0, 1, 2, 255, 1 << 22, 1 << 32, MessageID.sequenceCeiling - 1, MessageID.sequenceCeiling]
         for _ in 0..<500 { sequences.append(random.int64(0...MessageID.sequenceCeiling)) }
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func Q14_a_clock_before_1970_makes_an_id_all_the_same() {
+    @Test func Q14_a_clock_before_1970_makes_a_valid_id() {
         let id = MessageID.make(sequence: 3, now: -5, random: 1)
         #expect(id.hasPrefix("00000000-0000-7"))
         #expect(MessageID.sequence(in: id) == 3)
@@ -48,13 +48,13 @@ import Testing
 
     @Test func Q14_ids_are_unique() {
         var random = SeededGenerator(21)
-        // Of one store: the sequence alone tells them apart.
+        // In one store the sequence alone makes them unique.
         #expect(Set((1...2_000).map { MessageID.make(sequence: $0, now: 0, random: 0) }).count == 2_000)
-        // Of many stores in the same millisecond with the same sequence: 34 random bits.
+        // In many stores in the same millisecond with the same sequence: 34 random bits.
         #expect(Set((1...2_000).map { _ in MessageID.make(sequence: 1, now: 0, random: random.next()) }).count == 2_000)
     }
 
-    @Test func Q14_every_random_bit_that_is_used_shows() {
+    @Test func Q14_every_random_bit_appears_in_the_id() {
         let plain = MessageID.make(sequence: 1, now: 1, random: 0)
         for bit in 0..<34 {
             let id = MessageID.make(sequence: 1, now: 1, random: 1 << UInt64(bit))
@@ -68,16 +68,16 @@ import Testing
         "018f3c7a-1234-4000-8000-000000000000",  // version 4
         "018f3c7a-1234-7000-c000-000000000000",  // another variant
         "018f3c7a-1234-7000-0000-000000000000",
-        "018F3C7A-1234-7000-8000-00000000000A",  // upper case is not ours
+        "018F3C7A-1234-7000-8000-00000000000A",  // upper case
         "018f3c7a-1234-7000-8000-00000000000A", "018f3c7a01234-7000-8000-000000000000", "018f3c7a-1234-7000-8000-00000000000g",
         "{18f3c7a-1234-7000-8000-000000000000", "018f3c7a-1234-7000-8000-0000000000é", "018f3c7a12347000800000000000000012345",
         "------------------------------------", "018f3c7a-1234-7000-8000--00000000000",
     ])
-    func Q14_what_make_could_not_have_made_carries_no_sequence(id: String) {
+    func Q14_an_id_of_another_form_has_no_sequence(id: String) {
         #expect(MessageID.sequence(in: id) == nil)
     }
 
-    @Test func Q14_no_text_does_harm() {
+    @Test func Q14_any_text_is_accepted() {
         var random = SeededGenerator(23)
         let alphabet = Array("0123456789abcdefABCDEFg-7 é\u{0}")
         for _ in 0..<3_000 {

@@ -21,7 +21,7 @@ import Testing
         #expect(options.limitBody == 1 << 20 && options.limitMetadata == 64 << 10)
     }
 
-    @Test func every_field_is_refused_just_outside_its_range_and_taken_at_its_ends() {
+    @Test func every_field_is_accepted_at_the_ends_of_its_range_and_refused_outside() {
         #expect(check { $0.maxInFlight = 0 } == .invalid)
         #expect(check { $0.maxInFlight = 1 } == nil)
         #expect(check { $0.maxInFlight = 64 } == nil)
@@ -56,7 +56,7 @@ import Testing
         #expect(check { $0.backoff = .ladder([5, Options.week + 1]) } == .invalid)
     }
 
-    @Test func M4_exponential_backoff_is_within_its_bounds() {
+    @Test func M4_exponential_backoff_has_bounds() {
         #expect(check { $0.backoff = .exponential(base: 1, factor: 1, cap: 1) } == nil)
         #expect(check { $0.backoff = .exponential(base: Options.week, factor: 100, cap: Options.week) } == nil)
         #expect(check { $0.backoff = .exponential(base: 0, factor: 2, cap: 10) } == .invalid)

@@ -27,9 +27,9 @@ import Testing
 
     private func server(_ after: Int64? = nil) -> Judgement { .retry(.server, code: 503, text: "busy", after: after) }
 
-    // MARK: Ends of an ordinary attempt
+    // MARK: Outcomes of an ordinary attempt
 
-    @Test func Q9_success_is_sent_with_its_times_and_no_line_of_its_own() {
+    @Test func Q9_a_success_is_sent_with_its_times_and_without_a_ledger_row() {
         let end = resolve(.sent(code: 202), trial(3))
         #expect(end.fate == .sent)
         #expect(end.progress.status == .sent)
@@ -42,7 +42,7 @@ import Testing
         #expect(!end.isOffline)
     }
 
-    @Test func M4_a_retryable_failure_waits_in_its_place_for_the_next_step_of_the_ladder() {
+    @Test func M4_a_retryable_failure_is_queued_in_its_place_until_the_next_step() {
         var progress = Progress()
         for (step, delay) in [Int64(5_000), 30_000, 120_000].enumerated() {
             let end = resolve(server(), trial(UInt32(step) + 1), of: progress)
@@ -62,24 +62,24 @@ import Testing
         #expect(last.failure?.attempts == 4)
     }
 
-    @Test func M4_the_delay_is_kept_by_both_clocks() {
+    @Test func M4_the_delay_is_stored_for_both_clocks() {
         let end = resolve(server(), trial())
         #expect(end.progress.due == Due(at: now + 5_000, delay: 5_000, boot: 3, uptime: 12_000))
         #expect(!end.progress.waitsForNetwork)
     }
 
-    @Test func M9_what_failed_for_want_of_a_network_waits_for_it() {
+    @Test func M9_a_network_failure_is_retried_when_the_network_returns() {
         func failed(_ kind: FailureKind, _ wish: Int64? = nil, returnedAt: Int64 = .min) -> Progress {
             resolve(.retry(kind, code: 0, text: "", after: wish), trial(), returnedAt: returnedAt).progress
         }
         #expect(failed(.network).waitsForNetwork && failed(.offline).waitsForNetwork)
         #expect(!failed(.timeout).waitsForNetwork && !failed(.rateLimit).waitsForNetwork)
-        #expect(!failed(.network, 1_000).waitsForNetwork, "what a receiver asked for stays")
+        #expect(!failed(.network, 1_000).waitsForNetwork, "a delay of a receiver is kept")
         #expect(!failed(.network, returnedAt: 7_000).waitsForNetwork, "one return ends one delay")
         #expect(!resolve(.sent(code: 0), trial(2), of: failed(.network)).progress.waitsForNetwork)
     }
 
-    @Test func M5_what_is_exhausted_is_kept_as_failed_or_discarded() {
+    @Test func M5_an_exhausted_message_is_failed_or_discarded() {
         let none = options { $0.maxRetries = 0 }
         #expect(resolve(server(), trial(), none).fate == .failed)
         let discarding = options {
@@ -91,13 +91,13 @@ import Testing
         #expect(end.failure?.kind == .server)
     }
 
-    @Test func M5_only_exhaustion_discards_never_a_failure_for_good() {
+    @Test func M5_the_option_exhausted_does_not_discard_final_failures() {
         let discarding = options { $0.exhausted = .discard }
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(), discarding).fate == .failed)
         #expect(resolve(server(), trial(), discarding).fate == .queued)
     }
 
-    @Test func M13_only_a_refusal_for_good_is_discarded_by_its_option() {
+    @Test func M13_the_option_refused_discards_only_refused_messages() {
         let discarding = options { $0.refused = .discard }
         let end = resolve(.reject(.notFound, code: 404, text: ""), trial(3), discarding)
         #expect(end.fate == .discarded)
@@ -106,14 +106,14 @@ import Testing
             $0.refused = .discard
             $0.maxRetries = 0
         }
-        #expect(resolve(server(), trial(), none).fate == .failed, "its retries are used up: another option")
+        #expect(resolve(server(), trial(), none).fate == .failed, "its retries are used up, for which there is another option")
         #expect(resolve(.offline(text: ""), trial(), discarding).fate == .queued)
         #expect(resolve(.sent(code: 0), trial(), discarding).fate == .sent)
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(by: .sendNow), discarding).fate == .discarded)
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(by: .retry), discarding).fate == .failed)
     }
 
-    @Test func M13_M7_a_pause_for_unauthorized_wins_over_discarding() {
+    @Test func M13_M7_pause_on_unauthorized_takes_precedence_over_discarding() {
         let both = options {
             $0.refused = .discard
             $0.pauseOnUnauthorized = true
@@ -124,7 +124,7 @@ import Testing
         #expect(resolve(.reject(.notFound, code: 404, text: ""), trial(), both).fate == .discarded)
     }
 
-    @Test func M13_a_message_cleared_in_mid_attempt_is_deleted_not_discarded() {
+    @Test func M13_a_message_cleared_during_its_attempt_is_deleted_not_discarded() {
         var before = Progress()
         before.doomed = true
         let discarding = options { $0.refused = .discard }
@@ -139,7 +139,7 @@ import Testing
         #expect(line("slow down", attempts: 6) == "message a is discarded after 6 attempts (rate_limit, code 429): slow down")
     }
 
-    @Test func Q10_a_failure_for_good_is_failed_at_once_with_its_reason() {
+    @Test func Q10_a_final_failure_is_failed_at_once_with_its_reason() {
         let end = resolve(.reject(.notFound, code: 404, text: "who?"), trial(2))
         #expect(end.fate == .failed)
         #expect(end.progress.attempts == 2)
@@ -152,16 +152,16 @@ import Testing
         #expect(end.failure == Failure(kind: .server, code: 503, text: "busy", at: now, retryable: true, attempts: 7))
     }
 
-    @Test func M6_a_receivers_wish_makes_the_delay_longer_and_is_the_delay_that_counts() {
+    @Test func M6_a_longer_retry_after_replaces_the_delay() {
         let end = resolve(server(60_000), trial())
         #expect(end.progress.dueAt == now + 60_000)
         #expect(end.progress.dueDelay == 60_000)
         #expect(resolve(server(Int64.max), trial()).progress.dueAt == now + Options.week)
     }
 
-    // MARK: What never left
+    // MARK: Offline
 
-    @Test func M11_offline_uses_up_no_retry_and_no_attempt() {
+    @Test func M11_offline_uses_up_no_retry_and_counts_no_attempt() {
         var before = Progress()
         before.attempts = 2
         before.retriesUsed = 2
@@ -175,7 +175,7 @@ import Testing
         #expect(end.progress.attempts == 2)
         #expect(end.progress.retriesUsed == 2)
         #expect(end.progress.lastAttemptAt == 123)
-        #expect(end.progress.dueAt == 0, "it goes as soon as there is a way out")
+        #expect(end.progress.dueAt == 0, "it is sent as soon as it is connected")
     }
 
     @Test func M11_a_hundred_offline_answers_change_nothing() {
@@ -184,9 +184,9 @@ import Testing
         #expect(progress == Progress())
     }
 
-    // MARK: By hand
+    // MARK: On demand
 
-    @Test func R8_a_retry_by_hand_ends_as_sent_or_failed_and_never_waits() {
+    @Test func R8_a_retry_on_demand_ends_as_sent_or_failed() {
         let long = options { $0.backoff = .ladder([1, 2, 3]) }
         #expect(resolve(.sent(code: 200), trial(2, by: .retry), long).fate == .sent)
         for judgement in [server(), server(9), .retry(.timeout, code: 0, text: "", after: nil)] {
@@ -198,7 +198,7 @@ import Testing
         #expect(resolve(.reject(.rejected, code: 400, text: ""), trial(2, by: .retry), long).fate == .failed)
     }
 
-    @Test func R8_a_retry_by_hand_that_finds_no_connection_is_failed_and_told_why() {
+    @Test func R8_a_retry_on_demand_without_a_connection_is_failed_with_the_reason() {
         var before = Progress()
         before.attempts = 3
         let end = resolve(.offline(text: "airplane"), trial(4, by: .retry), of: before)
@@ -206,11 +206,11 @@ import Testing
         #expect(end.isOffline)
         #expect(end.failure?.kind == .offline)
         #expect(end.failure?.retryable == true)
-        #expect(end.progress.attempts == 3, "it never left")
+        #expect(end.progress.attempts == 3, "it was not sent")
         #expect(end.attempt?.arrival == .no)
     }
 
-    @Test func R8_a_failed_retry_by_hand_is_never_discarded() {
+    @Test func R8_a_failed_retry_on_demand_is_never_discarded() {
         let discarding = options {
             $0.exhausted = .discard
             $0.maxRetries = 0
@@ -225,9 +225,9 @@ import Testing
         #expect(resolve(.offline(text: ""), trial(by: .sendNow)).fate == .queued)
     }
 
-    // MARK: What is known of the arrival
+    // MARK: Arrival
 
-    @Test func D14_perhaps_arrived_is_remembered_for_a_later_conflict() {
+    @Test func D14_a_possible_arrival_is_remembered_for_a_later_409() {
         let timeout = resolve(.retry(.timeout, code: 0, text: "", after: nil), trial())
         #expect(timeout.progress.perhapsArrived)
         #expect(timeout.attempt?.arrival == .perhaps)
@@ -238,7 +238,7 @@ import Testing
         }
     }
 
-    @Test func X2_what_surely_did_not_arrive_leaves_no_doubt() {
+    @Test func X2_an_attempt_that_was_certainly_not_sent_is_no_possible_arrival() {
         for judgement in [
             Judgement.retry(.rateLimit, code: 429, text: "", after: nil),
             .retry(.network, code: 0, text: "refused", after: nil, isNotSent: true), .reject(.rejected, code: 400, text: ""),
@@ -246,9 +246,9 @@ import Testing
         ] { #expect(!resolve(judgement, trial()).progress.perhapsArrived, "\(judgement)") }
     }
 
-    // MARK: Cleared in mid-attempt
+    // MARK: Cleared during the attempt
 
-    @Test func Q17_what_was_cleared_while_it_was_sent_is_removed_unless_it_was_sent() {
+    @Test func Q17_a_message_cleared_during_its_attempt_is_removed_unless_it_succeeds() {
         var doomed = Progress()
         doomed.doomed = true
         #expect(resolve(.sent(code: 200), trial(), of: doomed).fate == .sent)
@@ -262,7 +262,7 @@ import Testing
 
     // MARK: After a crash
 
-    @Test func X3_a_cut_attempt_is_unknown_and_its_message_is_sent_again_or_held() {
+    @Test func X3_an_interrupted_attempt_is_unknown_and_its_message_is_sent_again_or_held() {
         var before = Progress()
         before.dueAt = 9
         before.dueDelay = 9
@@ -285,7 +285,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2, 5, 1000])
-    func X3_a_message_that_kills_the_process_cannot_loop_for_ever(maxRetries: Int) {
+    func X3_a_message_that_crashes_the_process_is_not_retried_without_end(maxRetries: Int) {
         var progress = Progress()
         var runs = 0
         while progress.status == .queued, runs < 2_000 {
@@ -299,7 +299,7 @@ import Testing
         #expect(progress.attempts == UInt32(runs))
     }
 
-    @Test func X3_a_crash_between_failures_counts_together_with_them() {
+    @Test func X3_crashes_and_failures_use_up_retries_together() {
         var progress = Progress()
         var attempts = 0
         while progress.status == .queued, attempts < 100 {
@@ -316,19 +316,19 @@ import Testing
 
     // MARK: Expiry
 
-    @Test func X4_an_expired_message_is_failed_and_can_be_retried_by_hand() {
+    @Test func X4_an_expired_message_is_failed_and_can_be_retried_on_demand() {
         var before = Progress()
         before.attempts = 1
         before.dueAt = 9
         before.dueDelay = 9
         let (progress, line) = OutcomeRule.expire(before, expiresAt: now - 1, now: now)
         #expect(progress.status == .failed)
-        #expect(progress.attempts == 1, "nothing left")
+        #expect(progress.attempts == 1, "no attempt was made")
         #expect(progress.dueAt == 0)
         #expect(line.kind == .expired)
         #expect(line.arrival == .no)
         #expect(Failure(line, attempts: 1).retryable)
-        #expect(line.number == 2, "its line does not replace the one of the first attempt")
+        #expect(line.number == 2, "it does not replace the row of the first attempt")
     }
 
     // MARK: Late answers
@@ -357,21 +357,21 @@ import Testing
         }
     }
 
-    @Test func X8_nothing_else_counts() {
+    @Test func X8_no_other_late_answer_counts() {
         for outcome in [Outcome.retry(.server), .reject(), .offline, .pending, .http(500), .http(404)] {
             #expect(late(outcome) == nil, "\(outcome)")
         }
         #expect(late(.sent, number: 1) == nil, "a later attempt was made")
-        #expect(late(.sent, isSending: true) == nil, "a later attempt is under way")
+        #expect(late(.sent, isSending: true) == nil, "a later attempt is in progress")
         for status in [MessageStatus.sent, .delivered, .read, .sending] {
             #expect(late(.sent, status: status) == nil, "it is \(status) already")
         }
     }
 
-    // MARK: All of it at once
+    // MARK: Random sequences
 
-    /// Whatever answers come in whatever order, a message ends, and every step of it is one that R6 allows.
-    @Test func A4_any_sequence_of_answers_ends_within_the_limit() {
+    /// For any sequence of answers a message ends, and every change of its status is allowed by R6.
+    @Test func A4_any_sequence_of_answers_ends_within_the_limit_of_retries() {
         var random = SeededGenerator(44)
         for _ in 0..<500 {
             let options = options {

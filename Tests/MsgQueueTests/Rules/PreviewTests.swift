@@ -7,7 +7,7 @@ import Testing
 
     private func times(_ text: String, _ count: Int) -> String { String(repeating: text, count: count) }
 
-    @Test func Q5_a_short_body_is_shown_whole() {
+    @Test func Q5_a_short_body_is_its_own_preview() {
         for text in ["", "a", "hello\nworld\r\n", times("x", 99), times("x", 100), "tab\tand \u{1b}[31m"] {
             #expect(preview(text) == text)
         }
@@ -28,9 +28,9 @@ import Testing
         }
     }
 
-    /// Kisses with two skin tones have 35 bytes each, flags of the nations of the United Kingdom 28.
+    /// Emoji of 35 bytes (kiss with two skin tones) and 28 bytes (flags of nations of the United Kingdom).
     @Test(arguments: ["👩🏽‍❤️‍💋‍👨🏿", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "👩🏻‍🤝‍👩🏿"])
-    func Q5_also_the_longest_emoji_there_are_are_shown_a_hundred_times(emoji: String) {
+    func Q5_a_hundred_of_the_longest_emoji_fit(emoji: String) {
         for count in [100, 200] {
             let shown = preview(times(emoji, count))
             let isWhole = shown == times(emoji, 100)
@@ -38,12 +38,12 @@ import Testing
         }
     }
 
-    /// The characters of a preview are the first characters of the text.
+    /// Checks that the characters of a preview are the first characters of the text.
     private func isStart(_ preview: String, of text: String) -> Bool {
         Array(text).starts(with: Array(preview)) && preview.count <= 100
     }
 
-    /// Said in few words: such texts are long.
+    /// A short description, because the texts are long.
     private func expectStart(_ preview: String, of text: String, _ what: String) {
         let isStart = isStart(preview, of: text)
         #expect(isStart, "\(what): \(preview.count) characters, \(preview.utf8.count) bytes of \(text.utf8.count)")
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// The hundredth character lies across the border of what is read of a body.
+    /// The hundredth character crosses the end of the part of a body that is read.
     @Test func Q5_a_preview_never_ends_inside_its_hundredth_character() {
         for filler in 20...34 {
             for length in [40, 200, 3_000] {
@@ -70,26 +70,26 @@ import Testing
         }
     }
 
-    @Test func Q5_a_character_without_end_does_not_make_a_preview_without_end() {
+    @Test func Q5_a_character_of_unlimited_length_is_cut() {
         let hostile = "ab" + times("\u{300}", 100_000)
         let preview = preview(hostile)
         #expect(preview.utf8.count < 10_000)
         expectStart(preview, of: hostile, "hostile")
     }
 
-    @Test func Q5_bytes_that_are_no_text_show_as_replacement_characters() {
+    @Test func Q5_invalid_utf8_becomes_replacement_characters() {
         #expect(Preview.make([0x61, 0xff, 0x62] as [UInt8]) == "a\u{fffd}b")
         #expect(Preview.make([UInt8](repeating: 0xff, count: 300)) == times("\u{fffd}", 100))
         #expect(Preview.make([0xc3] as [UInt8]) == "\u{fffd}")
         #expect(Preview.make([0xed, 0xa0, 0x80] as [UInt8]).unicodeScalars.allSatisfy { $0 == "\u{fffd}" })
     }
 
-    @Test func Q5_no_NUL_is_left_for_a_C_string_to_end_at() {
+    @Test func Q5_a_preview_contains_no_NUL() {
         #expect(Preview.make([0x61, 0, 0x62, 0] as [UInt8]) == "ab")
         #expect(Preview.make([UInt8](repeating: 0, count: 5_000)).isEmpty)
     }
 
-    @Test func Q5_no_bytes_do_harm() {
+    @Test func Q5_any_bytes_are_accepted() {
         var random = SeededGenerator(55)
         for _ in 0..<300 {
             let body = random.bytes(random.int(0...5_000))

@@ -12,12 +12,12 @@ import Testing
         arguments: [
             ("0", 0), ("1", 1_000), ("120", 120_000), (" 5", 5_000), ("5\t ", 5_000), ("0007", 7_000), ("604800", 604_800_000),
         ] as [(String, Int64)])
-    func M6_seconds(header: String, expected: Int64) {
+    func M6_retry_after_in_seconds(header: String, expected: Int64) {
         #expect(RetryAfter.parse(header, now: 1_700_000_000_000) == expected)
     }
 
     @Test(arguments: ["604801", "9223372036854775807", "9223372036854775808", "99999999999999999999999999999999999999"])
-    func M6_more_seconds_than_fit_are_very_long_and_the_policy_caps_them(header: String) throws {
+    func M6_more_seconds_than_fit_are_capped_by_the_policy(header: String) throws {
         let wish = try #require(RetryAfter.parse(header, now: 0))
         #expect(wish >= Options.week)
         #expect(RetryPolicy(Options()).delay(afterRetries: 0, requested: wish, random: 0.5) == Options.week)
@@ -28,7 +28,7 @@ import Testing
         " Sun, 06 Nov 1994 08:49:37 GMT ",
     ])
     func M6_the_three_forms_of_a_date(header: String) {
-        // 784,111,777 s after 1970, the moment that the HTTP specification writes in all three.
+        // 784,111,777 s after 1970, the example of the HTTP specification in all three forms.
         #expect(RetryAfter.parse(header, now: 784_111_000_000) == 777_000)
     }
 
@@ -39,7 +39,7 @@ import Testing
             ("Sun, 28 Feb 2100 00:00:00 GMT", 4_107_456_000_000), ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
             ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800_000),
         ] as [(String, Int64)])
-    func M6_leap_days_and_other_borders(header: String, expected: Int64) {
+    func M6_leap_days_and_other_boundaries(header: String, expected: Int64) {
         #expect(RetryAfter.parse(header, now: 0) == expected)
     }
 
@@ -58,15 +58,15 @@ import Testing
         "Sun Nov  6 08:49:37 1994 GMT+1",
         "Sun, 06 Nov 1994 08:49:37 GMT; and so on without any end at all, for ever",
     ])
-    func M6_what_is_neither_says_nothing(header: String) {
+    func M6_an_invalid_header_is_ignored(header: String) {
         #expect(RetryAfter.parse(header, now: 1_000_000) == nil)
     }
 
-    /// The system's own calendar is the judge.
+    /// Compares with the calendar of the system.
     @Test func M6_every_form_agrees_with_the_calendar() throws {
         var random = SeededGenerator(11)
         for round in 0..<600 {
-            // Two digits of a year say 1970 to 2069.
+            // A year of two digits means 1970 to 2069.
             let isShort = round % 2 == 0
             var seconds = time_t(random.int64(0...(isShort ? 3_155_759_999 : 253_402_300_799)))
             if round % 5 == 0 { seconds = seconds / 86_400 * 86_400 }
@@ -93,7 +93,7 @@ import Testing
 
     private func four(_ number: Int) -> String { String(repeating: "0", count: max(0, 4 - "\(number)".count)) + "\(number)" }
 
-    @Test func M6_no_header_whatever_it_says_does_harm() {
+    @Test func M6_any_header_is_accepted() {
         var random = SeededGenerator(13)
         let words = ["Sun,", "06", "Nov", "1994", "08:49:37", "GMT", "-", ":", ",", " ", "9", "99999999999999999999", "é", "\u{0}", "-1"]
         for _ in 0..<3_000 {

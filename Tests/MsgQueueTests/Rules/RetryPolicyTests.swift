@@ -9,7 +9,7 @@ import Testing
         return RetryPolicy(options)
     }
 
-    /// The delays until there is none left.
+    /// Returns the delays until no retry is left.
     private func delays(_ policy: RetryPolicy, requested: Int64? = nil, random: Double = 0.5) -> [Int64] {
         var delays: [Int64] = []
         while let delay = policy.delay(afterRetries: delays.count, requested: requested, random: random) {
@@ -37,7 +37,7 @@ import Testing
         #expect(delays(given) == [7, 8])
     }
 
-    @Test func M4_an_own_ladder_is_walked_step_by_step_and_an_empty_one_has_none() {
+    @Test func M4_a_given_ladder_is_used_step_by_step_and_an_empty_one_means_no_retry() {
         #expect(delays(policy { $0.backoff = .ladder([1, 0, 30]) }) == [1, 0, 30])
         #expect(delays(policy { $0.backoff = .ladder([]) }).isEmpty)
     }
@@ -120,7 +120,7 @@ import Testing
         #expect(week.delay(afterRetries: 0, requested: nil, random: 0.999_999) == Options.week)
     }
 
-    @Test func M6_a_receivers_wish_counts_when_it_is_longer() {
+    @Test func M6_retry_after_counts_when_it_is_longer() {
         let ladder = policy()
         #expect(ladder.delay(afterRetries: 0, requested: 4_999, random: 0.5) == 5_000)
         #expect(ladder.delay(afterRetries: 0, requested: 5_001, random: 0.5) == 5_001)
@@ -129,19 +129,19 @@ import Testing
         #expect(ladder.delay(afterRetries: 0, requested: Int64.min, random: 0.5) == 5_000)
     }
 
-    @Test func M6_a_receivers_wish_is_never_longer_than_seven_days() {
+    @Test func M6_retry_after_is_at_most_seven_days() {
         let ladder = policy()
         for wish in [Options.week, Options.week + 1, Int64.max] {
             #expect(ladder.delay(afterRetries: 1, requested: wish, random: 0.5) == Options.week)
         }
     }
 
-    @Test func M6_jitter_never_shortens_what_a_receiver_asked_for() {
+    @Test func M6_jitter_never_shortens_retry_after() {
         let full = policy { $0.jitter = 1 }
         #expect(full.delay(afterRetries: 0, requested: 9_000, random: 0) == 9_000)
     }
 
-    @Test func M6_a_wish_gives_no_retry_beyond_the_last() {
+    @Test func M6_retry_after_gives_no_retry_beyond_the_last() {
         #expect(policy().delay(afterRetries: 3, requested: 1_000, random: 0.5) == nil)
         #expect(policy().delay(afterRetries: Int.max, requested: nil, random: 0.5) == nil)
         #expect(policy().delay(afterRetries: -1, requested: nil, random: 0.5) == nil)

@@ -8,13 +8,13 @@ import Testing
         let to: MessageStatus
     }
 
-    @Test func R6_only_these_moves_are_allowed() {
+    @Test func R6_only_these_changes_are_allowed() {
         let allowed: [(MessageStatus, MessageStatus)] = [
-            // An attempt begins; what waits expires or is refused.
+            // An attempt begins; a queued message expires or is refused.
             (.queued, .sending), (.queued, .failed),
-            // It ends: done, for good, or back in its place.
+            // An attempt ends: sent, failed, or queued again.
             (.sending, .sent), (.sending, .failed), (.sending, .queued),
-            // A person's retry, at once or when there is a connection.
+            // A retry on demand, at once or when connected.
             (.failed, .sending), (.failed, .queued),
             // X8: a late success of the latest attempt.
             (.queued, .sent), (.failed, .sent),
@@ -38,7 +38,7 @@ import Testing
         #expect(order.joined().count == MessageStatus.allCases.count)
     }
 
-    @Test func R6_what_is_sent_never_returns() {
+    @Test func R6_a_sent_message_is_never_queued_again() {
         for from in MessageStatus.allCases where StatusRule.rank(from) >= StatusRule.rank(.sent) {
             for to in MessageStatus.allCases where StatusRule.rank(to) <= StatusRule.rank(from) {
                 #expect(!StatusRule.allows(from, to), "\(from) to \(to)")
@@ -58,7 +58,7 @@ import Testing
         #expect(try StatusRule.receipt(receipt, on: status) == result)
     }
 
-    @Test func R6_a_receipt_for_what_was_not_sent_is_a_conflict() {
+    @Test func R6_a_receipt_for_an_unsent_message_is_a_conflict() {
         for receipt in [MessageStatus.delivered, .read] {
             for status in [MessageStatus.queued, .sending, .failed] {
                 #expect(refusal { _ = try StatusRule.receipt(receipt, on: status) } == .conflict, "\(receipt) on \(status)")
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    /// What a person may do, by status: nil is yes.
+    /// The error of each action by status; nil: it is allowed.
     @Test func R11_each_action_has_its_statuses_and_a_clear_error_for_the_others() {
         let table: [(UserAction, [MessageStatus: QueueError.Code])] = [
             (.retry, [.queued: .conflict, .sending: .busy, .sent: .conflict, .delivered: .conflict, .read: .conflict]),
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func statuses_keep_the_numbers_of_the_contract() {
+    @Test func statuses_have_the_numbers_of_the_header() {
         let numbers: [MessageStatus: Int32] = [.queued: 0, .sending: 1, .sent: 2, .delivered: 3, .read: 4, .failed: 5]
         for status in MessageStatus.allCases { #expect(status.rawValue == numbers[status]) }
         for status in MessageStatus.allCases {

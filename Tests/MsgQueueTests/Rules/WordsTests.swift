@@ -63,7 +63,7 @@ import Testing
         #expect(Words.banner(facts) == row.text)
     }
 
-    /// No text promises what only mode auto does.
+    /// No text of other modes promises what only mode auto does.
     @Test func H7_only_mode_auto_sends_when_connected() {
         for mode in [Mode.ask, .manual] {
             for queued in [0, 1, 5] as [Int64] {
@@ -87,7 +87,7 @@ import Testing
         return Words.explanation(wait, connected: connected, now: 1_000, isAsking: isAsking)
     }
 
-    @Test func X1_explanations_say_what_follows() {
+    @Test func X1_explanations_say_what_happens_next() {
         #expect(said(.retrying) == "The last attempt failed. It is tried again in 30 s.")
         #expect(said(.retrying, after: .person) == "The last attempt failed. It will be ready to send again in 30 s.")
         let trigger = "It will be sent the next time the queue runs, in 30 s at the earliest."
@@ -141,14 +141,14 @@ import Testing
     ])
     func R10_exact_times_have_units(milliseconds: Int64, text: String) { #expect(TimeText.exact(milliseconds) == text) }
 
-    /// A number is said only of messages that it is known to be true of.
+    /// A text has a number only when all counted messages are known.
     @Test(arguments: [
         (Explanation.Reason.person, Int64?.some(2), "Waiting for you to send 2 messages."),
         (.person, 0, "5 messages queued."), (.person, nil, "5 messages queued. Waiting for you to start sending."),
         (.trigger, 2, "2 messages will be sent the next time the queue runs."),
         (.trigger, nil, "5 messages queued. Sending resumes the next time the queue runs."),
     ])
-    func Q20_the_state_counts_what_it_is_true_of(reason: Explanation.Reason, count: Int64?, text: String) {
+    func Q20_the_state_gives_only_numbers_that_are_known(reason: Explanation.Reason, count: Int64?, text: String) {
         var facts = BannerFacts()
         facts.queued = 5
         var wait = Wait(reason: reason)
@@ -156,7 +156,7 @@ import Testing
         #expect(Words.queue(wait, facts, now: 0) == text)
     }
 
-    @Test func X1_offline_explanations_say_what_connecting_does() {
+    @Test func X1_offline_explanations_say_what_happens_when_connected() {
         #expect(said(.offline, connected: Wait(reason: .next)) == "You're offline. It will be sent when connected.")
         #expect(said(.offline, connected: Wait(reason: .person)) == "You're offline. Waiting for you to send it.")
         #expect(said(.offline, connected: Wait(reason: .paused)) == "You're offline. Sending is paused.")
@@ -188,7 +188,7 @@ import Testing
         }
     }
 
-    @Test func A7_connectivity_has_its_words() {
+    @Test func A7_connectivity_has_labels() {
         #expect(Connectivity.allCases.map(\.label) == ["Unknown", "Offline", "Online"])
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct DirectTests {
     @Test(arguments: [Mode.auto, .ask, .manual])
-    func M2_Q16_a_message_enqueued_while_online_goes_at_once_in_every_mode(mode: Mode) throws {
+    func M2_Q16_a_message_enqueued_while_online_is_sent_at_once_in_every_mode(mode: Mode) throws {
         let simulation = Simulation(mode)
         try simulation.settle()
         simulation.enqueue("a")
@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(arguments: [Mode.ask, .manual])
-    func M2_without_the_option_only_drains_send(mode: Mode) throws {
+    func M2_without_direct_only_drains_send(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false)
         simulation.enqueue("a")
         try simulation.settle()
@@ -23,7 +23,7 @@ import Testing
         #expect(simulation.starts == [1])
     }
 
-    @Test func M2_messages_of_one_conversation_enqueued_quickly_go_one_after_the_other() throws {
+    @Test func M2_messages_enqueued_quickly_in_one_conversation_are_sent_one_at_a_time() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
@@ -35,7 +35,7 @@ import Testing
         #expect(simulation.starts == [1, 2, 3, 4, 5])
     }
 
-    @Test func M2_also_when_they_are_more_than_the_window_holds() throws {
+    @Test func M2_also_when_they_exceed_the_window() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
@@ -45,7 +45,7 @@ import Testing
         #expect(simulation.starts == Array(1...121))
     }
 
-    @Test func M2_a_batch_enqueued_while_online_goes_whole() throws {
+    @Test func M2_a_batch_enqueued_while_online_is_sent_completely() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue(["a", "b", "a", "b", "a"])
         try simulation.run()
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [Mode.ask, .manual])
-    func M2_a_backlog_before_it_holds_it_back(mode: Mode) throws {
+    func M2_a_message_behind_a_backlog_is_not_sent_at_once(mode: Mode) throws {
         let simulation = Simulation(mode)
         simulation.preload(["a", "b"])
         simulation.enqueue(["a", "c"])
@@ -61,7 +61,7 @@ import Testing
         #expect(simulation.starts == [4], "only c has no backlog")
     }
 
-    @Test func M2_in_manual_mode_a_failure_is_told_at_once_and_the_next_one_goes() throws {
+    @Test func M2_in_manual_mode_a_failure_is_final_at_once_and_the_next_message_is_sent() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
@@ -71,7 +71,7 @@ import Testing
         #expect(simulation.status(1) == .failed)
     }
 
-    @Test func M2_a_retryable_failure_leaves_it_queued_and_holds_those_behind_it() throws {
+    @Test func M2_a_retryable_failure_leaves_the_message_queued_and_blocks_those_behind_it() throws {
         let simulation = Simulation(.manual, backoff: .ladder([100]))
         simulation.enqueue("a")
         try simulation.settle()
@@ -79,14 +79,14 @@ import Testing
         try simulation.run { _ in .retry() }
         simulation.advance(1_000)
         try simulation.settle()
-        #expect(simulation.starts == [1], "it has had its chance; the next drain takes it")
+        #expect(simulation.starts == [1], "it was attempted once; the next drain sends it")
         #expect(simulation.status(1) == .queued)
         simulation.drain()
         try simulation.run()
         #expect(simulation.starts == [1, 1, 2])
     }
 
-    @Test func M2_what_was_to_go_at_once_is_backlog_after_the_link_went() throws {
+    @Test func M2_direct_messages_become_backlog_when_the_link_is_lost() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
@@ -101,7 +101,7 @@ import Testing
         #expect(simulation.status(2) == .queued)
     }
 
-    @Test func M2_offline_is_no_time_to_go_at_once() throws {
+    @Test func M2_a_message_enqueued_offline_is_not_sent_at_once() throws {
         let simulation = Simulation(.manual)
         simulation.goOffline()
         simulation.enqueue("a")
@@ -112,7 +112,7 @@ import Testing
         #expect(simulation.starts.isEmpty)
     }
 
-    @Test func M2_what_goes_by_hand_does_not_take_the_leave_of_those_before_it() throws {
+    @Test func M2_a_message_sent_on_demand_does_not_use_the_permission_of_earlier_ones() throws {
         let simulation = Simulation(.manual, backoff: .ladder([100]))
         simulation.enqueue("a")
         try simulation.settle()
@@ -123,10 +123,10 @@ import Testing
         #expect(simulation.inFlight == [3])
         try simulation.answer(3, .retry())
         try simulation.settle()
-        #expect(simulation.inFlight == [2], "it was enqueued online, behind nothing but what went at once")
+        #expect(simulation.inFlight == [2], "it was enqueued online, behind only a message that was sent at once")
     }
 
-    @Test func M2_what_goes_at_once_does_not_take_along_what_needs_leave() throws {
+    @Test func M2_a_direct_message_does_not_start_the_backlog() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a")
         try simulation.settle()
@@ -136,11 +136,11 @@ import Testing
         simulation.setTransport(true)
         simulation.enqueue("a")
         try simulation.run()
-        #expect(simulation.starts == [1, 2], "3 was not enqueued to go at once, and stands before 4")
+        #expect(simulation.starts == [1, 2], "3 was not enqueued as a direct message, and is before 4")
         #expect(simulation.status(4) == .queued)
     }
 
-    @Test func M2_a_message_goes_at_once_although_a_drain_has_not_read_so_far() throws {
+    @Test func M2_a_direct_message_is_sent_although_a_drain_has_not_read_its_row() throws {
         let simulation = Simulation(.manual)
         simulation.preload((0..<600).map { Name("c\($0 % 7)") })
         simulation.drain()

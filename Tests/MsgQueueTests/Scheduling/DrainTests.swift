@@ -3,11 +3,11 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct DrainTests {
-    @Test func Q7_send_all_sends_everything_and_reports() throws {
+    @Test func Q7_a_drain_sends_everything_and_reports() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.preload(Array(repeating: "a", count: 3) + Array(repeating: "b", count: 3))
         try simulation.settle()
-        #expect(simulation.starts.isEmpty, "in manual mode nothing goes by itself")
+        #expect(simulation.starts.isEmpty, "in manual mode nothing is sent automatically")
         simulation.drain()
         try simulation.run()
         #expect(simulation.starts == Array(1...6))
@@ -30,10 +30,10 @@ import Testing
         #expect(!simulation.drain(batch: 1))
         try simulation.run()
         #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
-        #expect(simulation.drain(), "after its end another one begins")
+        #expect(simulation.drain(), "after its end another drain begins")
     }
 
-    @Test func M8_a_batch_ends_the_drain_and_the_next_goes_on_from_there() throws {
+    @Test func M8_a_batch_ends_the_drain_and_the_next_continues() throws {
         let simulation = Simulation(.manual)
         simulation.preload((0..<12).map { $0 % 2 == 0 ? "a" : "b" })
         for expected in [5, 5, 2] {
@@ -54,7 +54,7 @@ import Testing
         #expect(simulation.reports == [Report(stop: .batch, sent: 1, failed: 1, remaining: 1, remainingFailed: 1)])
     }
 
-    @Test func M8_the_option_is_the_batch_of_a_drain_that_names_none() throws {
+    @Test func M8_a_drain_without_a_batch_uses_the_option() throws {
         let simulation = Simulation(.manual) { $0.drainBatch = 2 }
         simulation.preload(["a", "a", "a"])
         simulation.drain()
@@ -62,13 +62,13 @@ import Testing
         #expect(simulation.reports == [Report(stop: .batch, sent: 2, remaining: 1)])
     }
 
-    @Test func Q18_a_message_that_waits_for_its_retry_ends_the_drain_as_waiting() throws {
+    @Test func Q18_a_message_queued_for_a_retry_ends_the_drain_as_waiting() throws {
         let simulation = Simulation(.manual, backoff: .ladder([1_000]))
         simulation.preload(["a", "a", "b"])
         simulation.drain()
         try simulation.run { $0 == 1 ? .retry() : .sent }
         #expect(simulation.reports == [Report(stop: .waiting, sent: 1, remaining: 2)])
-        // In manual mode the next drain takes it, when it is due.
+        // In manual mode the next drain sends it when it is due.
         simulation.advance(1_000)
         try simulation.settle()
         #expect(simulation.starts == [1, 3])
@@ -77,14 +77,14 @@ import Testing
         #expect(simulation.starts == [1, 3, 1, 2])
     }
 
-    @Test func M11_an_attempt_that_never_left_stops_the_drain_and_uses_up_nothing() throws {
+    @Test func M11_an_offline_outcome_stops_the_drain_and_uses_up_no_retry() throws {
         let simulation = Simulation(.manual, maxInFlight: 2)
         simulation.preload(["a", "b", "c"])
         simulation.drain()
         try simulation.settle()
         try simulation.answer(1, .offline)
         try simulation.settle()
-        #expect(simulation.reports.isEmpty, "what is under way belongs to the drain")
+        #expect(simulation.reports.isEmpty, "an attempt in progress belongs to the drain")
         #expect(simulation.inFlight == [2])
         try simulation.answer(2, .sent)
         try simulation.settle()
@@ -103,14 +103,14 @@ import Testing
         #expect(simulation.reports == [Report(stop: .offline, remaining: 1)])
     }
 
-    @Test func M11_a_link_that_goes_ends_the_drain_and_what_is_under_way_may_still_succeed() throws {
+    @Test func M11_losing_the_link_ends_the_drain_and_attempts_in_progress_may_succeed() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])
         simulation.drain()
         try simulation.settle()
         simulation.goOffline()
         try simulation.settle()
-        #expect(simulation.reports.isEmpty, "what is under way belongs to the drain")
+        #expect(simulation.reports.isEmpty, "an attempt in progress belongs to the drain")
         try simulation.answer(1, .sent)
         try simulation.settle()
         #expect(simulation.reports == [Report(stop: .offline, sent: 1, remaining: 1)])
@@ -120,7 +120,7 @@ import Testing
         #expect(simulation.status(1) == .sent)
     }
 
-    @Test func Q19_a_drain_of_what_only_paused_conversations_hold_says_paused() throws {
+    @Test func Q19_a_drain_of_only_paused_conversations_stops_as_paused() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 20)
         simulation.pause("a")
@@ -131,7 +131,7 @@ import Testing
         try simulation.run()
         #expect(
             simulation.reports == [Report(stop: .paused, remaining: 20), Report(stop: .paused, sent: 1, remaining: 20)])
-        // What waits for a time of its own is another reason.
+        // A message with a later not_before is another reason.
         simulation.enqueue("c") { $0.notBefore = simulation.now.wall + 60_000 }
         simulation.drain()
         try simulation.run()
@@ -159,7 +159,7 @@ import Testing
         #expect(simulation.store.queued.count == 20)
     }
 
-    @Test func Q19_a_drain_of_another_scope_begins_after_the_one_under_way() throws {
+    @Test func Q19_a_drain_of_another_scope_begins_after_the_current_one() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.preload(["a", "b", "c", "a", "b"])
         #expect(simulation.drain("b"))
@@ -167,7 +167,7 @@ import Testing
         #expect(!simulation.drain("b"), "it joins")
         #expect(simulation.drain("c"))
         #expect(simulation.drain())
-        #expect(!simulation.drain("a"), "the drain of all does that")
+        #expect(!simulation.drain("a"), "the drain of all conversations includes it")
         try simulation.run()
         #expect(simulation.starts == [2, 5, 3, 1, 4])
         #expect(simulation.reports.map(\.sent) == [2, 1, 2])
@@ -187,7 +187,7 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 1)])
     }
 
-    @Test func Q19_a_drain_of_one_conversation_takes_what_is_enqueued_meanwhile() throws {
+    @Test func Q19_a_drain_of_one_conversation_includes_messages_enqueued_meanwhile() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.preload(["a", "b"])
         simulation.drain("a")
@@ -198,7 +198,7 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
     }
 
-    @Test func Q19_a_drain_of_a_paused_conversation_says_so_and_of_one_that_waits_too() throws {
+    @Test func Q19_a_drain_of_one_conversation_stops_as_paused_or_waiting() throws {
         let simulation = Simulation(.manual, direct: false, backoff: .ladder([1_000]))
         simulation.preload(["a", "b"])
         simulation.pause("a")
@@ -213,7 +213,7 @@ import Testing
         #expect(simulation.reports.map(\.remaining) == [1, 1, 1])
     }
 
-    @Test func Q19_a_prompt_outlives_a_drain_of_one_conversation() throws {
+    @Test func Q19_a_drain_of_one_conversation_does_not_answer_the_prompt() throws {
         let simulation = Simulation(.ask, direct: false)
         simulation.preload(["a", "b"])
         try simulation.settle()
@@ -229,7 +229,7 @@ import Testing
 
     // MARK: Retries and batches
 
-    @Test func M12_due_retries_go_on_by_timer_without_a_trigger_and_do_not_count() throws {
+    @Test func M12_due_retries_need_no_trigger_and_do_not_count_against_the_batch() throws {
         let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 5 }
         simulation.enqueue(["a", "b", "c", "d"])
         try simulation.run { _ in .retry(.server) }
@@ -241,7 +241,7 @@ import Testing
         #expect(simulation.starts.count == 16, "four attempts of each")
         simulation.enqueue("e")
         try simulation.run()
-        #expect(simulation.starts.last == 5, "of the batch one is left")
+        #expect(simulation.starts.last == 5, "one attempt of the batch is left")
     }
 
     @Test func M12_a_drains_batch_does_not_count_due_retries() throws {
@@ -256,7 +256,7 @@ import Testing
         #expect(simulation.reports.last == Report(stop: .batch, sent: 4, remaining: 2))
     }
 
-    @Test func M12_in_mode_ask_a_failure_ends_at_once_and_the_others_go_on() throws {
+    @Test func M12_in_mode_ask_a_failure_is_final_at_once_and_the_others_are_sent() throws {
         let simulation = Simulation(.ask, direct: false)
         simulation.preload(Array(repeating: "a", count: 5))
         simulation.drain()
@@ -265,7 +265,7 @@ import Testing
     }
 
     @Test(arguments: [true, false], ["drain", "send now", "retry all"])
-    func M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(isStrict: Bool, way: String) throws {
+    func M12_a_ladder_in_mode_ask_runs_by_itself_however_the_attempt_began(isStrict: Bool, way: String) throws {
         let simulation = Simulation(.ask, direct: false, backoff: .ladder([300, 300])) { $0.strictOrder = isStrict }
         simulation.preload(["a"])
         if way == "retry all" {
@@ -287,7 +287,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "a"] as [Name?])
-    func M12_in_mode_ask_what_a_drain_leaves_behind_a_retry_follows_it(scope: Name?) throws {
+    func M12_in_mode_ask_messages_behind_a_retry_follow_it(scope: Name?) throws {
         let simulation = Simulation(.ask, direct: false, backoff: .ladder([200]))
         simulation.preload(Array(repeating: "a", count: 40))
         simulation.drain(scope)
@@ -297,10 +297,10 @@ import Testing
         simulation.advance(200)
         try simulation.run()
         #expect(simulation.starts == [1] + Array(1...40))
-        #expect(simulation.store.queued == [41], "it came after the drain")
+        #expect(simulation.store.queued == [41], "it was enqueued after the drain")
     }
 
-    @Test func Q7_a_drain_ends_at_its_timeout_with_what_it_did() throws {
+    @Test func Q7_a_drain_ends_at_its_timeout_with_its_report_so_far() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])
         simulation.drain(timeout: 1_000)
@@ -310,19 +310,19 @@ import Testing
         try simulation.settle()
         #expect(simulation.reports == [Report(stop: .timeout, remaining: 2)])
         try simulation.run()
-        #expect(simulation.starts == [1], "afterwards nothing goes by itself")
+        #expect(simulation.starts == [1], "afterwards nothing is sent automatically")
     }
 
-    @Test func Q7_the_longest_timeout_is_no_trouble() throws {
+    @Test func Q7_the_longest_timeout_works() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a"])
-        simulation.judge.session = nil
+        simulation.checker.session = nil
         let drain = simulation.scheduler.drain(batch: 0, timeout: .max, simulation.now)
         #expect(drain.begins)
         #expect(simulation.scheduler.session?.deadline == .max)
     }
 
-    @Test func Q18_the_report_counts_what_a_person_did_meanwhile_too() throws {
+    @Test func Q18_the_report_includes_calls_on_demand_during_the_drain() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a"])
         simulation.drain()
@@ -332,7 +332,7 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 2)])
     }
 
-    @Test func closing_ends_the_drain_and_nothing_more_is_started() throws {
+    @Test func close_ends_the_drain_and_starts_nothing_more() throws {
         let simulation = Simulation(.auto)
         simulation.preload(["a", "a"])
         simulation.drain()
@@ -345,7 +345,7 @@ import Testing
         #expect(simulation.starts == [1])
     }
 
-    @Test func Q12_a_store_in_trouble_ends_the_drain_and_nothing_starts_before_its_time() throws {
+    @Test func Q12_a_store_that_refuses_writes_ends_the_drain_and_delays_further_attempts() throws {
         let simulation = Simulation(.auto)
         simulation.preload(["a", "a"])
         simulation.drain()
@@ -362,7 +362,7 @@ import Testing
         #expect(simulation.starts == [1, 2])
     }
 
-    @Test func Q12_a_store_in_trouble_never_makes_the_scheduler_spin() throws {
+    @Test func Q12_the_scheduler_does_not_spin_while_the_store_refuses_writes() throws {
         let simulation = Simulation(.auto, backoff: .ladder([100]))
         simulation.preload(["a", "b"])
         try simulation.settle()
@@ -370,7 +370,7 @@ import Testing
         try simulation.settle()
         simulation.breakStore()
         try simulation.answer(2, .sent)
-        // Message 1 comes due while the store is in trouble.
+        // Message 1 falls due while the store refuses writes.
         simulation.advance(150)
         try simulation.settle()
         #expect(simulation.deadline == simulation.storageUntil)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// X1: what `explain` says is what the scheduler does next.
+/// X1: `explain` agrees with what the scheduler does next.
 @Suite struct ExplainTests {
     @Test(arguments: 1...150 as ClosedRange<UInt64>)
     func X1_explain_agrees_with_what_happens_next(seed: UInt64) throws {
@@ -17,7 +17,7 @@ import Testing
         options.unmeteredOnly = random.chance(10)
         options.onlineDebounce = random.pick([0, 500])
         let simulation = Simulation(options)
-        simulation.judge.isAsleep = true
+        simulation.checker.isDisabled = true
         for _ in 0..<random.int(0...60) { simulation.preload([random.pick(Self.conversations)]) }
         for step in 0..<120 {
             try act(simulation, &random)
@@ -27,7 +27,7 @@ import Testing
 
     private static let conversations: [Name] = ["ana", "ben", "cem"]
 
-    /// Starts one attempt after the other, and asks about each before it starts, and about all that wait when none does.
+    /// Starts one attempt at a time. Checks the explanation of each before it starts, and of all queued ones when none starts.
     private func check(_ simulation: Simulation, _ place: String) throws {
         for _ in 0..<200 {
             try simulation.settle(starts: 0)
@@ -50,7 +50,7 @@ import Testing
         checkQueue(simulation, place)
     }
 
-    /// Nothing starts: the reason of the queue as a whole is one that its messages have, and ends when the first of theirs does.
+    /// Checks, when nothing starts, that the reason of the queue is one of its messages' and ends with the first of theirs.
     private func checkQueue(_ simulation: Simulation, _ place: String) {
         guard simulation.scheduler.flights.isEmpty else { return }
         let queued = simulation.store.queued
@@ -61,7 +61,7 @@ import Testing
         let look = QueueSample(rows)
         if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, look, simulation.now) }
         guard !queued.isEmpty, simulation.scheduler.receiverHoldUntil <= simulation.now.mono else { return }
-        // What keeps the engine comes before what keeps its messages; and of a long backlog not all is known.
+        // A reason of the engine comes before those of messages, and not all of a long backlog is known.
         guard look.isComplete, wait.reason != .metered || !simulation.options.unmeteredOnly else { return }
         let explanations = queued.compactMap { simulation.wait(of: $0) }
         if wait.reason == .person, let count = wait.count {

@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct HeapTests {
-    @Test func the_smallest_comes_first_whatever_went_in() {
+    @Test func the_smallest_element_comes_first() {
         var random = SeededGenerator(3)
         for _ in 0..<100 {
             var heap = Heap<Int>()

@@ -10,7 +10,7 @@ import Testing
         return simulation
     }
 
-    @Test func X8_a_call_that_hangs_ends_as_a_timeout_and_holds_only_its_own_conversation() throws {
+    @Test func X8_a_call_that_hangs_times_out_and_blocks_only_its_own_conversation() throws {
         let simulation = try hanging(2)
         simulation.preload(["c0"])
         try simulation.settle()
@@ -21,15 +21,15 @@ import Testing
         try simulation.answer(2, .sent)
         simulation.advance(60_000)
         try simulation.settle()
-        #expect(simulation.starts == [1, 2], "the call for c0 has not come back")
+        #expect(simulation.starts == [1, 2], "the call for c0 has not returned")
         #expect(simulation.text(of: 1) == "Waiting for the last attempt to end.")
         #expect(simulation.text(of: 3) == "Another message of this conversation goes first.")
-        simulation.comeBack(try #require(simulation.hanging.first).token, nil)
+        simulation.returnCall(try #require(simulation.hanging.first).token, nil)
         try simulation.run()
         #expect(simulation.starts == [1, 2, 1, 3])
     }
 
-    @Test func X8_those_that_hang_take_no_slot_up_to_a_ceiling_of_threads() throws {
+    @Test func X8_hung_calls_use_no_slot_up_to_a_limit() throws {
         let simulation = try hanging(40)
         for _ in 0..<40 {
             try simulation.settle()
@@ -38,12 +38,12 @@ import Testing
         try simulation.settle()
         #expect(simulation.starts.count == Scheduler.hungCeiling + 1)
         #expect(simulation.deadline == nil)
-        simulation.comeBack(try #require(simulation.hanging.first).token, nil)
+        simulation.returnCall(try #require(simulation.hanging.first).token, nil)
         try simulation.settle()
         #expect(simulation.starts.count == Scheduler.hungCeiling + 2)
     }
 
-    @Test func X8_an_asynchronous_attempt_that_times_out_leaves_nothing_behind() throws {
+    @Test func X8_a_pending_attempt_that_times_out_leaves_no_state() throws {
         let simulation = Simulation(.auto, backoff: .ladder([1_000]))
         simulation.preload(["a"])
         try simulation.settle()
@@ -55,7 +55,7 @@ import Testing
         #expect(simulation.inFlight == [1])
     }
 
-    @Test func X8_a_late_success_of_the_latest_attempt_takes_the_message_out() throws {
+    @Test func X8_a_late_success_of_the_latest_attempt_removes_the_message_from_the_queue() throws {
         let simulation = Simulation(.auto, backoff: .ladder([1_000]))
         simulation.preload(["a", "a"])
         try simulation.settle()
@@ -67,7 +67,7 @@ import Testing
         #expect(simulation.inFlight == [2])
     }
 
-    @Test func X8_a_late_answer_after_another_attempt_began_is_nothing() throws {
+    @Test func X8_a_late_answer_after_another_attempt_began_is_ignored() throws {
         let simulation = Simulation(.auto, backoff: .ladder([1_000]))
         simulation.preload(["a"])
         try simulation.settle()
@@ -79,7 +79,7 @@ import Testing
         #expect(simulation.status(1) == .sending)
     }
 
-    @Test func A6_a_drain_does_not_wait_for_a_call_that_hangs_beyond_its_time() throws {
+    @Test func A6_a_drain_does_not_wait_for_a_call_after_its_time_out() throws {
         let simulation = Simulation(.manual)
         simulation.answersInCall = true
         simulation.preload(["a"])

@@ -3,14 +3,14 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct OrderTests {
-    @Test func M3_Q7_everything_goes_oldest_first() throws {
+    @Test func M3_Q7_messages_are_sent_oldest_first() throws {
         let simulation = Simulation(.auto)
         simulation.preload((0..<12).map { ["a", "b", "c"][$0 % 3] })
         try simulation.run()
         #expect(simulation.starts == Array(1...12))
     }
 
-    @Test func Q8_one_after_the_other_by_default() throws {
+    @Test func Q8_messages_are_sent_one_at_a_time_by_default() throws {
         let simulation = Simulation(.auto)
         simulation.preload(["a", "b", "c"])
         try simulation.settle()
@@ -20,20 +20,20 @@ import Testing
         #expect(simulation.inFlight == [2])
     }
 
-    @Test func A10_several_conversations_side_by_side_and_each_in_its_order() throws {
+    @Test func A10_several_conversations_are_sent_in_parallel_each_in_order() throws {
         let simulation = Simulation(.auto, maxInFlight: 2)
         simulation.preload(["a", "a", "b", "b", "c"])
         try simulation.settle()
         #expect(simulation.inFlight == [1, 3])
         try simulation.answer(3, .sent)
         try simulation.settle()
-        #expect(simulation.inFlight == [1, 4], "two of one conversation are never under way")
+        #expect(simulation.inFlight == [1, 4], "two messages of one conversation are never being sent")
         try simulation.answer(1, .sent)
         try simulation.settle()
         #expect(simulation.inFlight == [4, 2])
     }
 
-    @Test func A2_a_message_that_waits_for_its_retry_holds_its_own_conversation_and_no_other() throws {
+    @Test func A2_a_message_queued_for_a_retry_blocks_only_its_own_conversation() throws {
         let simulation = Simulation(.auto)
         simulation.preload(["a", "a", "b"])
         try simulation.settle()
@@ -49,7 +49,7 @@ import Testing
         #expect(simulation.starts == [1, 3, 1, 2])
     }
 
-    @Test func Q10_Q18_a_message_that_fails_for_good_steps_aside() throws {
+    @Test func Q10_Q18_a_message_that_failed_for_good_does_not_block() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "a", "b"])
         simulation.drain()
@@ -59,7 +59,7 @@ import Testing
         #expect(simulation.reports == [Report(stop: .empty, sent: 2, failed: 1, remainingFailed: 1)])
     }
 
-    @Test func A3_successes_and_failures_mixed_end_where_they_belong() throws {
+    @Test func A3_each_message_of_a_mixed_queue_ends_in_its_status() throws {
         let simulation = Simulation(.auto) { $0.maxRetries = 1 }
         simulation.preload(["a", "b", "c", "d"])
         let answers: [Int64: [Outcome]] = [1: [.sent], 2: [.reject(.notFound)], 3: [.retry(), .sent], 4: [.retry(), .retry()]]
@@ -75,7 +75,7 @@ import Testing
         #expect(used == [1: 1, 2: 1, 3: 2, 4: 2])
     }
 
-    @Test func A4_after_at_most_five_retries_it_is_failed() throws {
+    @Test func A4_a_message_is_failed_after_at_most_five_retries() throws {
         let simulation = Simulation(.auto, backoff: .ladder(Array(repeating: 10, count: 60)))
         simulation.preload(["a"])
         for _ in 0..<20 {
@@ -94,14 +94,14 @@ import Testing
         try simulation.settle()
         simulation.restart()
         try simulation.settle()
-        // 3 was cut and goes again; 1 waits for its time and holds 2 and 4.
+        // 3 was interrupted and is sent again; 1 is queued for a retry and blocks 2 and 4.
         #expect(simulation.inFlight == [3])
         simulation.advance(5_000)
         try simulation.run()
         #expect(simulation.starts == [1, 3, 3, 1, 2, 4])
     }
 
-    @Test func A5_flapping_makes_no_storm_and_no_second_attempt() throws {
+    @Test func A5_flapping_causes_no_burst_and_no_second_attempt() throws {
         let simulation = Simulation(.auto)
         simulation.goOffline()
         simulation.enqueue(["a", "b"])
@@ -113,7 +113,7 @@ import Testing
             try simulation.settle()
             simulation.advance(5)
         }
-        #expect(simulation.starts.isEmpty, "the link never stayed for 500 ms")
+        #expect(simulation.starts.isEmpty, "the link never lasted 500 ms")
         simulation.goOnline()
         try simulation.settle()
         simulation.advance(499)
@@ -124,7 +124,7 @@ import Testing
         #expect(simulation.starts == [1, 2])
     }
 
-    @Test func A1_M9_what_is_there_at_the_start_goes_out_by_itself_as_soon_as_there_is_a_transport() throws {
+    @Test func A1_M9_a_backlog_at_the_start_is_sent_when_a_transport_is_set() throws {
         let simulation = Simulation(Options(), hasTransport: false)
         simulation.preload(["a"])
         try simulation.settle()
@@ -134,7 +134,7 @@ import Testing
         #expect(simulation.inFlight == [1])
     }
 
-    @Test func Q17_what_was_cleared_is_not_sent() throws {
+    @Test func Q17_a_cleared_message_is_not_sent() throws {
         let simulation = Simulation(.auto)
         simulation.preload(["a", "a", "b", "b"])
         try simulation.settle()

@@ -12,7 +12,7 @@ import Testing
     func X1_what_an_explanation_promises_happens_then_and_not_before(seed: UInt64) throws {
         var random = SeededGenerator(seed &+ 52_000)
         let simulation = Simulation(options(&random))
-        simulation.judge.isAsleep = true
+        simulation.checker.isDisabled = true
         simulation.answersInCall = random.chance(20)
         for _ in 0..<random.int(0...6) { simulation.preload([random.pick(Self.conversations)]) }
         for step in 0..<80 {
@@ -94,7 +94,7 @@ import Testing
         case 90..<94: for scope in [nil, "ana"] as [Name?] { simulation.resume(scope) }
         case 94..<96: simulation.setBackground(true)
         case 96..<98: simulation.setBackground(false)
-        case 98: if let hung = simulation.hanging.first { simulation.comeBack(hung.token, random.pick([nil, .sent])) }
+        case 98: if let hung = simulation.hanging.first { simulation.returnCall(hung.token, random.pick([nil, .sent])) }
         default: simulation.scheduler.hold(until: simulation.now.mono + random.int64(1...3_000), simulation.now)
         }
     }

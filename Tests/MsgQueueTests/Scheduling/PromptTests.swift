@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct PromptTests {
-    /// Offline with something queued, then online and settled.
+    /// Goes offline with queued messages, then online until the end of online_debounce.
     private func asked(_ count: Int = 3, backoff: Backoff = .automatic) throws -> Simulation {
         let simulation = Simulation(.ask, backoff: backoff)
         simulation.goOffline()
@@ -11,23 +11,23 @@ import Testing
         try simulation.settle()
         simulation.goOnline()
         try simulation.settle()
-        #expect(simulation.count(.prompt) == 0, "the link must stay first")
+        #expect(simulation.count(.prompt) == 0, "online_debounce has not ended")
         simulation.advance(500)
         try simulation.settle()
         return simulation
     }
 
-    @Test func Q4_coming_online_with_something_queued_asks_once() throws {
+    @Test func Q4_coming_online_with_queued_messages_prompts_once() throws {
         let simulation = try asked()
         #expect(simulation.count(.prompt) == 1)
         simulation.advance(5_000)
         try simulation.settle()
         #expect(simulation.count(.prompt) == 1)
         #expect(simulation.count(.promptWithdrawn) == 0)
-        #expect(simulation.starts.isEmpty, "nothing goes without the yes")
+        #expect(simulation.starts.isEmpty, "nothing is sent before a drain")
     }
 
-    @Test func Q4_yes_is_a_drain_and_the_question_is_gone() throws {
+    @Test func Q4_a_drain_answers_the_prompt() throws {
         let simulation = try asked()
         simulation.drain()
         try simulation.run()
@@ -36,7 +36,7 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
-    @Test func Q4_it_expires_after_its_time_and_is_not_repeated() throws {
+    @Test func Q4_a_prompt_expires_and_is_not_repeated() throws {
         let simulation = try asked()
         #expect(simulation.deadline == simulation.now.mono + 10_000)
         simulation.advance(9_999)
@@ -50,7 +50,7 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
-    @Test func Q4_it_is_withdrawn_when_the_link_goes_and_asked_again_when_it_is_back() throws {
+    @Test func Q4_a_prompt_is_withdrawn_when_the_link_is_lost_and_raised_again_when_it_returns() throws {
         let simulation = try asked()
         simulation.goOffline()
         try simulation.settle()
@@ -61,7 +61,7 @@ import Testing
         #expect(simulation.count(.prompt) == 2)
     }
 
-    @Test func Q4_it_is_withdrawn_when_the_queue_empties() throws {
+    @Test func Q4_a_prompt_is_withdrawn_when_the_queue_is_empty() throws {
         let simulation = try asked(2)
         simulation.delete(1)
         try simulation.settle()
@@ -74,7 +74,7 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
-    @Test func Q4_flapping_does_not_repeat_it() throws {
+    @Test func Q4_flapping_does_not_repeat_a_prompt() throws {
         let simulation = Simulation(.ask)
         simulation.goOffline()
         simulation.enqueue("a")
@@ -93,7 +93,7 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
-    @Test func Q4_nothing_queued_is_nothing_to_ask() throws {
+    @Test func Q4_an_empty_queue_raises_no_prompt() throws {
         let simulation = Simulation(.ask)
         simulation.goOffline()
         try simulation.settle()
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: [Mode.auto, .manual])
-    func Q4_the_other_modes_do_not_ask(mode: Mode) throws {
+    func Q4_the_other_modes_raise_no_prompt(mode: Mode) throws {
         let simulation = Simulation(mode)
         simulation.goOffline()
         simulation.enqueue("a")
@@ -114,14 +114,14 @@ import Testing
         #expect(simulation.count(.prompt) == 0)
     }
 
-    @Test func Q4_a_backlog_at_the_start_is_asked_about_as_soon_as_there_is_a_transport() throws {
+    @Test func Q4_a_backlog_at_the_start_raises_a_prompt_when_a_transport_is_set() throws {
         let simulation = Simulation(.ask)
         simulation.preload(["a"])
         try simulation.settle()
         #expect(simulation.count(.prompt) == 1)
     }
 
-    @Test func Q4_a_message_that_was_allowed_comes_back_by_its_timer_without_another_question() throws {
+    @Test func Q4_a_retry_of_a_drained_message_needs_no_second_prompt() throws {
         let simulation = try asked(2, backoff: .ladder([5_000]))
         simulation.drain()
         try simulation.run { _ in .retry() }

@@ -2,7 +2,7 @@ import MsgQueueSimulation
 
 @testable import MsgQueue
 
-/// Does to a simulation whatever a host and the world could do, at random but repeatable.
+/// Applies random but repeatable inputs of a host and its environment to a simulation.
 struct RandomHost {
     let seed: UInt64
     let steps: Int
@@ -38,13 +38,13 @@ struct RandomHost {
         options.triggerInterval = random.pick([0, 0, 0, 60_000])
         simulation = Simulation(options)
         isRough = random.chance(50)
-        // Few long conversations, many short ones, or something between; beyond the window of a lane and the chunk of a scan.
+        // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.
         let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
         conversations = (0..<lanes).map { Name("c\($0)") }
         for _ in 0..<backlog { simulation.preload([random.pick(conversations)]) }
     }
 
-    /// nil: every promise was kept.
+    /// Runs all steps. Returns the broken promise; nil: none.
     mutating func run() -> Violation? {
         do {
             try simulation.settle()
@@ -55,10 +55,12 @@ struct RandomHost {
                 let deadline = simulation.deadline
                 let wasWaiting = !simulation.hasStart
                 try simulation.settle(starts: starts)
-                // Before the time that it waits for, nothing happens by itself.
+                // Before the time for which the scheduler waits, it does nothing.
                 if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
-                    let happened = simulation.journal[before...].filter { if case .waiting = $0.what { false } else { true } }
-                    if let first = happened.first { throw Violation("it waited until \(deadline ?? -1), but then: \(first.what)") }
+                    let happened = simulation.journal[before...].filter { if case .waiting = $0.entry { false } else { true } }
+                    if let first = happened.first {
+                        throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.entry)")
+                    }
                 }
             }
             try finish()
@@ -70,20 +72,20 @@ struct RandomHost {
         }
     }
 
-    /// The end of what happened.
-    func story(_ lines: Int) -> String { simulation.tail(lines) }
+    /// Returns the last entries of the journal.
+    func tail(_ lines: Int) -> String { simulation.tail(lines) }
 
     var setting: String {
         let options = simulation.options
         return """
             \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
-            settle \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations
+            debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations
             """
     }
 
-    // MARK: Acts
+    // MARK: Inputs
 
-    /// True when nothing but time passed.
+    /// Returns true when only time has passed.
     private mutating func act() throws -> Bool {
         switch random.int(0...99) {
         case 0..<14: enqueue()
@@ -121,7 +123,7 @@ struct RandomHost {
 
     private mutating func answer() throws {
         if random.chance(20), let hung = simulation.hanging.first {
-            simulation.comeBack(hung.token, random.pick([nil, .sent, .retry()]))
+            simulation.returnCall(hung.token, random.pick([nil, .sent, .retry()]))
             return
         }
         if random.chance(5), let token = simulation.late.sorted().first {
@@ -147,7 +149,7 @@ struct RandomHost {
         try simulation.answer(flight.sequence, outcome, early: random.chance(15))
     }
 
-    /// Time passes: a little, until something is due, or long.
+    /// Advances a little, until something is due, or for long.
     private mutating func pass() -> Bool {
         switch random.int(0...9) {
         case 0..<4: simulation.advance(random.int64(1...400))
@@ -178,7 +180,7 @@ struct RandomHost {
         case 3 where isRough: simulation.breakStore()
         case 4, 5: simulation.mendStore()
         case 6 where isRough && random.chance(30):
-            simulation.jumpWallClock(random.pick([-3_600_000, -1_000, 1_000, 3_600_000]), isTold: random.chance(50))
+            simulation.jumpWallClock(random.pick([-3_600_000, -1_000, 1_000, 3_600_000]), isReported: random.chance(50))
         case 7: simulation.answersInCall.toggle()
         case 8: random.chance(60) ? simulation.pause(scope()) : simulation.setBackground(true)
         case 9: random.chance(60) ? simulation.resume(scope()) : simulation.setBackground(false)
@@ -195,10 +197,10 @@ struct RandomHost {
 
     // MARK: The end
 
-    /// Nothing goes by itself for long.
+    /// Whether nothing, or only a batch, is sent automatically.
     private var isDrained: Bool { simulation.options.mode != .auto || simulation.options.drainBatch != 0 }
 
-    /// All is well from now on: everything queued goes out, or expires.
+    /// Removes all obstacles; then every queued message must be sent or expire.
     private mutating func finish() throws {
         simulation.mendStore()
         simulation.setTransport(true)
@@ -211,7 +213,7 @@ struct RandomHost {
             if let flight = simulation.flights.first {
                 try simulation.answer(flight.sequence, .sent)
             } else if let hung = simulation.hanging.first {
-                simulation.comeBack(hung.token, nil)
+                simulation.returnCall(hung.token, nil)
             } else if simulation.store.queued.isEmpty {
                 return try rest()
             } else if isDrained, random.chance(60) {
@@ -219,11 +221,11 @@ struct RandomHost {
             } else if let deadline = simulation.deadline {
                 simulation.advance(max(1, deadline - simulation.now.mono))
             } else if simulation.options.finalFailure == .block, simulation.store.all.contains(where: { $0.progress.status == .failed }) {
-                // What expired just now holds those behind it, until it is removed.
+                // A message that has just expired blocks those behind it until it is removed.
                 continue
             } else {
-                guard isDrained else { throw Violation("\(left) queued, and nothing happens") }
-                // By hand: when it is due.
+                guard isDrained else { throw Violation("\(left) queued, but none is sent") }
+                // A drain when it is due.
                 simulation.advance(30_000)
                 simulation.drain()
             }
@@ -233,17 +235,17 @@ struct RandomHost {
 
     private var left: String { "\(simulation.store.queued.count) messages from \(simulation.store.queued.first ?? 0) on are" }
 
-    /// They would hold those behind them for ever.
+    /// Removes failed messages, which would block those behind them for good.
     private func removeFailed() {
         let failed = simulation.store.all.filter { $0.progress.status == .failed }.map(\.sequence)
         for sequence in failed.sorted() { simulation.delete(sequence) }
     }
 
-    /// The queue is empty: nothing hangs about, and every drain was reported.
+    /// Checks the empty queue: no attempt is left, and every drain was reported.
     private func rest() throws {
-        let asked = simulation.journal.count { if case .drainStarted = $0.what { true } else { false } }
-        guard simulation.scheduler.session == nil, asked - simulation.reports.count == simulation.lostDrains else {
-            throw Violation("\(asked) drains, \(simulation.reports.count) reports")
+        let drains = simulation.journal.count { if case .drainStarted = $0.entry { true } else { false } }
+        guard simulation.scheduler.session == nil, drains - simulation.reports.count == simulation.lostDrains else {
+            throw Violation("\(drains) drains, \(simulation.reports.count) reports")
         }
         for message in simulation.store.all {
             guard message.interrupted == nil, message.progress.status != .sending else {

@@ -3,11 +3,11 @@ import Testing
 
 @testable import MsgQueue
 
-/// The scheduler under a random host. A seed repeats its run, and shows as many of its last lines as asked for:
+/// The scheduler with a random host. A seed repeats its run and shows the given number of its last lines:
 ///
 ///     MSGQUEUE_SEED=17 MSGQUEUE_LINES=100 swift test --filter SchedulerRandomTests
 ///
-/// `MSGQUEUE_SEEDS` and `MSGQUEUE_STEPS` make it longer.
+/// `MSGQUEUE_SEEDS` and `MSGQUEUE_STEPS` set the numbers of runs and of steps.
 @Suite struct SchedulerRandomTests {
     private static let seeds = number("MSGQUEUE_SEED").map { [UInt64($0)] } ?? Array(1...UInt64(number("MSGQUEUE_SEEDS") ?? 200))
     private static let steps = number("MSGQUEUE_STEPS") ?? 300
@@ -16,9 +16,9 @@ import Testing
     private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
     @Test(arguments: seeds)
-    func A2_A6_Q8_any_sequence_of_events_keeps_every_promise(seed: UInt64) {
+    func A2_A6_Q8_every_promise_holds_for_any_sequence_of_events(seed: UInt64) {
         var host = RandomHost(seed: seed, steps: Self.steps)
         guard let violation = host.run() else { return }
-        Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.story(Self.lines))")
+        Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.tail(Self.lines))")
     }
 }

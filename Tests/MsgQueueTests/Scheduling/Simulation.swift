@@ -2,23 +2,23 @@ import MsgQueueSimulation
 
 @testable import MsgQueue
 
-/// The simulation kit's engine with a judge that looks at each step, and a journal. (The kit's public `Simulation` has its own tests.)
+/// The simulation kit's engine with a checker of each step, and a journal. (The kit's public `Simulation` has its own tests.)
 final class Simulation: SimulationObserver {
     let options: Options
     let engine: SimulatedEngine
-    var judge: Judge
-    var journal: [(at: Int64, what: Happening)] = []
-    /// Drains that a restart ended without a report.
+    var checker: PromiseChecker
+    var journal: [(at: Int64, entry: JournalEntry)] = []
+    /// The number of drains that a restart ended without a report.
     var lostDrains = 0
 
     init(_ options: Options = Options(), hasTransport: Bool = true) {
         self.options = options
         engine = SimulatedEngine(options, at: Moment(wall: 1_700_000_000_000, mono: 5_000_000))
-        judge = Judge(options)
+        checker = PromiseChecker(options)
         engine.observer = self
         if hasTransport {
             scheduler.transportChanged(present: true, now)
-            judge.hasTransport = true
+            checker.hasTransport = true
         }
     }
 
@@ -31,9 +31,9 @@ final class Simulation: SimulationObserver {
         self.init(options)
     }
 
-    func note(_ what: Happening) { journal.append((now.mono, what)) }
+    func note(_ entry: JournalEntry) { journal.append((now.mono, entry)) }
 
-    // MARK: The engine's
+    // MARK: Access to the engine
 
     var store: SimulatedStore {
         get { engine.store }
@@ -68,22 +68,22 @@ final class Simulation: SimulationObserver {
     var flights: [Flight] { engine.flights }
     var sendingSequences: Set<Int64> { engine.sendingSequences }
 
-    /// Performs steps until there is nothing to do, or more than `starts` attempts to start. How many were started.
+    /// Performs steps until nothing is due, or more than `starts` attempts would start. Returns the number of starts.
     @discardableResult
     func settle(starts most: Int = .max) throws -> Int { try engine.runDueSteps(starts: most) }
 
-    // MARK: Looking
+    // MARK: Results
 
-    /// Sequences, in the order in which their attempts were started.
+    /// The sequences in the order in which their attempts were started.
     var starts: [Int64] {
-        journal.compactMap { if case .started(let sequence, _, _) = $0.what { sequence } else { nil } }
+        journal.compactMap { if case .started(let sequence, _, _) = $0.entry { sequence } else { nil } }
     }
 
     var reports: [Report] {
-        journal.compactMap { if case .drainFinished(let report) = $0.what { report } else { nil } }
+        journal.compactMap { if case .drainFinished(let report) = $0.entry { report } else { nil } }
     }
 
-    func count(_ what: Happening) -> Int { journal.count { $0.what == what } }
+    func count(_ entry: JournalEntry) -> Int { journal.count { $0.entry == entry } }
 
     var inFlight: [Int64] { flights.map(\.sequence) }
 
@@ -105,17 +105,17 @@ final class Simulation: SimulationObserver {
         return store[sequence]?.progress.status
     }
 
-    /// The last lines of the journal, for a person.
+    /// Returns the last entries of the journal as text.
     func tail(_ lines: Int = 40) -> String {
-        journal.suffix(lines).map { "  \($0.at) \($0.what)" }.joined(separator: "\n")
+        journal.suffix(lines).map { "  \($0.at) \($0.entry)" }.joined(separator: "\n")
     }
 
-    // MARK: What the engine shows
+    // MARK: SimulationObserver
 
-    func willStep() { judge.look(now) }
+    func willStep() { checker.look(now) }
 
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws {
-        try judge.starts(message, conversation, hand, self)
+        try checker.starts(message, conversation, hand, self)
         note(.started(message.sequence, conversation, hand))
     }
 
@@ -123,51 +123,51 @@ final class Simulation: SimulationObserver {
 
     func ends(_ message: SimulatedMessage, _ resolution: Resolution) {
         note(.ended(message.sequence, resolution.fate))
-        judge.ended(message, resolution, self)
+        checker.ended(message, resolution, self)
     }
 
     func expires(_ message: SimulatedMessage) throws {
-        try judge.expires(message, self)
+        try checker.expires(message, self)
         note(.expired(message.sequence))
     }
 
     func endsUnreachable(_ sequence: Int64, _ hand: Hand) throws {
         let conversation = store[sequence]?.conversation
         let isPaused = scheduler.isPaused || conversation.map(scheduler.pausedConversations.contains) ?? false
-        guard judge.forced[sequence] == hand, !judge.isOnline || isPaused else {
+        guard checker.forced[sequence] == hand, !checker.isOnline || isPaused else {
             throw Violation("the request for message \(sequence) ended, by \(hand)")
         }
-        judge.forced[sequence] = nil
+        checker.forced[sequence] = nil
     }
 
     func endedUnreachable(_ sequence: Int64, _ resolution: Resolution) {
         note(.unreachable(sequence, resolution.progress.status))
-        judge.forced[sequence] = nil
-        judge.retries[sequence] = nil
+        checker.forced[sequence] = nil
+        checker.retries[sequence] = nil
     }
 
     func finishes(_ report: Report) throws {
-        try judge.finishes(report, self)
+        try checker.finishes(report, self)
         note(.drainFinished(report))
     }
 
-    func beginsNextDrain() { judge.nextDrainStarted(self) }
+    func beginsNextDrain() { checker.nextDrainStarted(self) }
 
     func raisesPrompt() throws {
-        try judge.raisesPrompt(self)
+        try checker.raisesPrompt(self)
         note(.prompt)
     }
 
     func withdrawsPrompt() throws {
-        try judge.withdrawsPrompt(self)
+        try checker.withdrawsPrompt(self)
         note(.promptWithdrawn)
     }
 
     func reads(_ conversation: Name?, after sequence: Int64, rows: Int) { note(.read(conversation, after: sequence, rows: rows)) }
 
     func waits(until: Int64?) throws {
-        if case .waiting = journal.last?.what {} else { note(.waiting(until: until)) }
-        try judge.waits(until: until, self)
+        if case .waiting = journal.last?.entry {} else { note(.waiting(until: until)) }
+        try checker.waits(until: until, self)
     }
 
     func storeRecovered() { note(.storageWell) }

@@ -2,17 +2,17 @@ import MsgQueueSimulation
 
 @testable import MsgQueue
 
-/// What a host, a receiver and the world do to a simulation; each is told to the judge, too.
+/// The inputs of a host, a receiver and the environment, which the checker gets, too.
 extension Simulation {
-    // MARK: Messages in
+    // MARK: Adding messages
 
-    /// Enqueues in one commit; their sequences.
+    /// Enqueues in one commit. Returns the sequences.
     @discardableResult
     func enqueue(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) -> [Int64] {
         let enqueued = withoutActuallyEscaping(change) { engine.enqueue(conversations, $0) } ?? []
         for (message, isDirect) in enqueued {
             note(.enqueued(message.sequence, message.conversation, direct: isDirect))
-            judge.enqueued(message, isDirect: isDirect, self)
+            checker.enqueued(message, isDirect: isDirect, self)
         }
         return enqueued.map(\.message.sequence)
     }
@@ -22,31 +22,31 @@ extension Simulation {
         enqueue(Array(repeating: conversation, count: count), change)
     }
 
-    /// Puts messages on disk that the scheduler has not heard of: as before a start.
+    /// Adds messages to the store before the scheduler starts.
     func preload(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         for conversation in conversations { engine.preload(conversation, change) }
     }
 
     // MARK: One message
 
-    /// nil: it was taken.
+    /// Returns the error; nil: the request was accepted.
     @discardableResult
     func force(_ sequence: Int64, _ action: UserAction, _ hand: Hand) -> QueueError.Code? {
         do throws(QueueError) {
             guard let wish = try engine.force(sequence, action, hand) else { return .storage }
             note(.forced(sequence, hand))
-            if case .accepted = wish { judge.forced[sequence] = hand }
+            if case .accepted = wish { checker.forced[sequence] = hand }
             return nil
         } catch { return error.code }
     }
 
-    /// Puts what failed back, of one conversation or of all; how many.
+    /// Puts failed messages back, of one conversation or of all. Returns their number.
     @discardableResult
     func retryAll(_ conversation: Name? = nil) -> Int {
         let sequences = engine.retryAll(conversation)
         for sequence in sequences {
             note(.putBack(sequence))
-            if judge.isOnline { judge.putBack.insert(sequence) }
+            if checker.isOnline { checker.putBack.insert(sequence) }
         }
         return sequences.count
     }
@@ -63,19 +63,19 @@ extension Simulation {
             guard try engine.delete(sequence) else { return .storage }
         } catch { return error.code }
         note(.deleted(sequence))
-        judge.forced[sequence] = nil
+        checker.forced[sequence] = nil
         return nil
     }
 
     func clear(_ conversation: Name? = nil) {
         guard let removed = engine.clear(conversation) else { return }
         note(.cleared(conversation))
-        for sequence in removed { judge.forced[sequence] = nil }
+        for sequence in removed { checker.forced[sequence] = nil }
     }
 
     // MARK: Answers
 
-    /// The transport's answer to the attempt of this message: by its call's return or, `early`, by token while the call still runs.
+    /// Answers the attempt of this message when the call returns or, with `early`, by token while the call still runs.
     func answer(_ sequence: Int64, _ outcome: Outcome, early: Bool = false) throws {
         guard let flight = flights.first(where: { $0.sequence == sequence }) else {
             throw Violation("message \(sequence) is not being sent")
@@ -87,43 +87,43 @@ extension Simulation {
         try engine.end(flight, outcome)
     }
 
-    /// A transport's call that hung comes back, with an answer or none.
-    func comeBack(_ token: UInt64, _ outcome: Outcome?) {
+    /// Returns a hung call of the transport, with or without an answer.
+    func returnCall(_ token: UInt64, _ outcome: Outcome?) {
         guard let flight = scheduler.flights[token], flight.isEnded, flight.isRunning else { return }
         note(.returned(flight.sequence))
         scheduler.callReturned(token, now)
         if let outcome { answerLate(token, outcome) }
     }
 
-    /// An answer after the time-out.
+    /// Answers after the time-out.
     func answerLate(_ token: UInt64, _ outcome: Outcome) {
         guard let flight = core.lateFlight(token), engine.answerLate(token, outcome) else { return }
         note(.late(flight.sequence))
-        judge.forced[flight.sequence] = nil
+        checker.forced[flight.sequence] = nil
     }
 
-    /// Attempts that are over and whose calls have not come back.
+    /// Attempts that have ended but whose calls have not returned.
     var hanging: [Flight] {
         scheduler.flights.values.filter { $0.isEnded && $0.isRunning }.sorted { $0.token < $1.token }
     }
 
-    /// Settles and answers until nothing is under way.
+    /// Performs steps and answers until no attempt is in progress.
     func run(_ answer: (Int64) -> Outcome = { _ in .sent }) throws {
         for _ in 0..<100_000 {
             try settle()
             guard let flight = flights.first else { return }
             try self.answer(flight.sequence, answer(flight.sequence))
         }
-        throw Violation("it never comes to rest")
+        throw Violation("the simulation does not end")
     }
 
-    // MARK: The world
+    // MARK: Environment
 
     func setNetwork(_ connectivity: Connectivity, metered: Bool = false) {
         let network = Network(connectivity: connectivity, link: .other, metered: metered)
         guard network != scheduler.network else { return }
         note(.network(network))
-        judge.networkChanged(network, self)
+        checker.networkChanged(network, self)
         scheduler.networkChanged(network, now)
     }
 
@@ -132,7 +132,7 @@ extension Simulation {
 
     func setTransport(_ present: Bool) {
         note(.transport(present))
-        judge.hasTransport = present
+        checker.hasTransport = present
         scheduler.transportChanged(present: present, now)
     }
 
@@ -148,14 +148,14 @@ extension Simulation {
 
     func setBackground(_ isInBackground: Bool) {
         note(.background(isInBackground))
-        if scheduler.isInBackground, !isInBackground { judge.broughtToForeground() }
+        if scheduler.isInBackground, !isInBackground { checker.broughtToForeground() }
         scheduler.lifecycleChanged(isInBackground: isInBackground, now)
     }
 
-    /// False: it joined the one under way, or there is no transport.
+    /// Returns false when it joined the current drain, or there is no transport.
     @discardableResult
     func drain(_ conversation: Name? = nil, batch: Int = 0, timeout: Int64? = nil) -> Bool {
-        guard judge.hasTransport else { return false }
+        guard checker.hasTransport else { return false }
         let drains = scheduler.drains
         let (number, begins) = scheduler.drain(conversation, batch: batch, timeout: timeout, now)
         guard number > drains else {
@@ -163,9 +163,9 @@ extension Simulation {
             return false
         }
         note(.drainStarted(batch: batch, timeout: timeout))
-        let session = Judge.Session(
+        let session = PromiseChecker.Session(
             conversation: conversation, batch: batch == 0 ? options.drainBatch : batch, deadline: timeout.map { now.mono + $0 })
-        if begins { judge.drainStarted(session, self) } else { judge.pending.append(session) }
+        if begins { checker.drainStarted(session, self) } else { checker.pending.append(session) }
         return true
     }
 
@@ -174,15 +174,15 @@ extension Simulation {
         now.wall += milliseconds
     }
 
-    /// The kernel may tell of it, or not (another machine's clock, in a virtual one).
-    func jumpWallClock(_ milliseconds: Int64, isTold: Bool = false) {
+    /// Sets the wall clock. The kernel may report that or not (the clock of a host, in a virtual machine).
+    func jumpWallClock(_ milliseconds: Int64, isReported: Bool = false) {
         note(.jumped(milliseconds))
         now.wall += milliseconds
-        judge.wallJumpedAt = now.mono
-        if isTold { scheduler.clockSet(now) }
+        checker.wallJumpedAt = now.mono
+        if isReported { scheduler.clockSet(now) }
     }
 
-    /// The machine is switched off for so long by the wall clock, which may have been set meanwhile.
+    /// Reboots the machine. `milliseconds` is the difference of the wall clock, which may have been set meanwhile.
     func reboot(after milliseconds: Int64) {
         note(.rebooted(milliseconds))
         engine.commit()
@@ -199,21 +199,21 @@ extension Simulation {
 
     func close() {
         note(.closing)
-        judge.isClosing = true
+        checker.isClosing = true
         scheduler.closing()
     }
 
-    /// The process ends without a word, and another one opens the store.
+    /// Ends the process without a close, and opens the store in another one.
     func restart(hasTransport: Bool = true) {
         note(.restarted)
         lostDrains += (scheduler.session == nil ? 0 : 1) + scheduler.pending.count
         engine.commit()
         engine.restart()
-        judge = Judge(options)
-        judge.opened(self)
+        checker = PromiseChecker(options)
+        checker.opened(self)
         if hasTransport {
             scheduler.transportChanged(present: true, now)
-            judge.hasTransport = true
+            checker.hasTransport = true
         }
     }
 }

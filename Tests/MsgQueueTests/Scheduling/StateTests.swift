@@ -2,13 +2,13 @@ import Testing
 
 @testable import MsgQueue
 
-/// Q20: the queue's own reason agrees with what happens, and with what its messages say.
+/// Q20: the reason of the queue agrees with what happens, and with the reasons of its messages.
 @Suite struct StateTests {
     private func wait(_ simulation: Simulation) -> Wait {
         simulation.scheduler.wait(queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
     }
 
-    @Test func Q20_the_first_that_is_due_however_far_away() throws {
+    @Test func Q20_the_first_due_time_is_reported_however_far_away() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
         simulation.enqueue("b") { $0.notBefore = simulation.now.wall + 2 * Options.day }
@@ -24,7 +24,7 @@ import Testing
         #expect(wait(simulation).until > due)
     }
 
-    @Test func Q20_tickets_that_are_stale_do_not_pile_up() throws {
+    @Test func Q20_stale_timer_entries_do_not_accumulate() throws {
         let simulation = Simulation(.auto, backoff: .ladder([3_600_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5 * Options.day }
         for _ in 0..<500 {
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [(Mode.auto, Explanation.Reason.next), (.ask, .person), (.manual, .person)])
-    func Q20_a_wait_is_followed_by_what_the_mode_allows(mode: Mode, after: Explanation.Reason) throws {
+    func Q20_after_a_delay_the_mode_decides_the_reason(mode: Mode, after: Explanation.Reason) throws {
         let simulation = Simulation(mode, direct: false)
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 1_000 }
         try simulation.settle()
@@ -50,7 +50,7 @@ import Testing
         #expect(simulation.wait(of: 1)?.after == (mode == .auto ? .trigger : after))
     }
 
-    @Test func Q20_a_prompt_that_expired_stands_no_more_before_the_timer_says_so() throws {
+    @Test func Q20_an_expired_prompt_is_not_in_the_state_before_the_timer_runs() throws {
         let simulation = Simulation(.ask)
         simulation.goOffline()
         simulation.enqueue("a", count: 3)
@@ -64,18 +64,18 @@ import Testing
         #expect(!simulation.scheduler.isAsking(simulation.now))
     }
 
-    /// What is said to follow a connection follows it.
-    @Test func X1_what_is_promised_for_a_connection_happens() throws {
+    /// What the texts promise for a connection happens.
+    @Test func X1_promises_about_connecting_are_kept() throws {
         var reasons: [Explanation.Reason: Int] = [:]
         for seed in 1...150 as ClosedRange<UInt64> {
             for wait in try promises(seed) { reasons[wait.reason, default: 0] += 1 }
         }
         for reason in [Explanation.Reason.next, .person, .paused, .scheduled, .retrying, .trigger, .metered] {
-            #expect(reasons[reason] ?? 0 > 0, "\(reason) was never said")
+            #expect(reasons[reason] ?? 0 > 0, "\(reason) never occurred")
         }
     }
 
-    /// Goes offline and online again at random, and compares what was said of the first message of each conversation with what came.
+    /// Goes offline and online at random, and compares the explanation of the first message of each conversation with what happens.
     private func promises(_ seed: UInt64) throws -> [Wait] {
         var random = SeededGenerator(seed &+ 91_000)
         var options = Options()
@@ -85,7 +85,7 @@ import Testing
         options.direct = random.chance(50)
         options.drainBatch = random.pick([0, 0, 3])
         let simulation = Simulation(options)
-        simulation.judge.isAsleep = true
+        simulation.checker.isDisabled = true
         for _ in 0..<random.int(1...12) {
             let delay = random.int64(1...5_000)
             let kind = random.int(0...3)
@@ -109,7 +109,7 @@ import Testing
         simulation.advance(random.int64(0...3_000))
         try simulation.settle()
         let queued = simulation.store.queued
-        // The first of each conversation: what is said of the others depends on how it ends.
+        // Only the first of each conversation, because the others depend on its outcome.
         var first: [Name: Int64] = [:]
         for sequence in queued {
             guard let message = simulation.store[sequence], first[message.conversation] == nil else { continue }

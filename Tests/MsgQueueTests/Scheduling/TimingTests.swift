@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct TimingTests {
-    @Test func M4_the_waits_are_5_30_and_120_seconds_and_then_it_is_failed() throws {
+    @Test func M4_the_delays_are_5_30_and_120_seconds_and_then_the_message_is_failed() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         var waits: [Int64] = []
@@ -23,7 +23,7 @@ import Testing
         #expect(simulation.status(1) == .failed)
     }
 
-    @Test func M6_retry_after_is_waited_for() throws {
+    @Test func M6_retry_after_delays_the_retry() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
@@ -39,7 +39,7 @@ import Testing
         #expect(simulation.starts.count == 2)
     }
 
-    @Test func X5_not_before_its_time_and_others_pass_it() throws {
+    @Test func X5_a_message_is_not_sent_before_not_before_and_others_overtake_it() throws {
         let simulation = Simulation(.auto)
         let at = simulation.now.wall + 90_000
         simulation.enqueue("a") { $0.notBefore = at }
@@ -56,7 +56,7 @@ import Testing
         #expect(simulation.inFlight == [1])
     }
 
-    @Test func X5_unmetered_only_waits_for_such_a_link_and_others_pass_it() throws {
+    @Test func X5_unmetered_only_needs_an_unmetered_link_and_others_overtake_it() throws {
         let simulation = Simulation(.auto)
         simulation.goOnline(metered: true)
         simulation.advance(500)
@@ -69,7 +69,7 @@ import Testing
         #expect(simulation.inFlight == [1])
     }
 
-    @Test func X4_past_its_expiry_it_is_failed_and_never_sent() throws {
+    @Test func X4_an_expired_message_is_failed_and_never_sent() throws {
         let simulation = Simulation(.auto)
         simulation.goOffline()
         let wall = simulation.now.wall
@@ -81,13 +81,13 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [2])
         #expect(simulation.status(1) == .failed)
-        // By hand it can still be sent.
+        // It can still be sent on demand.
         #expect(simulation.retry(1) == nil)
         try simulation.run()
         #expect(simulation.status(1) == .sent)
     }
 
-    @Test func X4_until_its_expiry_it_is_sent() throws {
+    @Test func X4_a_message_is_sent_until_its_expiry() throws {
         let simulation = Simulation(.auto)
         let wall = simulation.now.wall
         simulation.enqueue("a") { $0.expiresAt = wall + 1 }
@@ -95,7 +95,7 @@ import Testing
         #expect(simulation.status(1) == .sent)
     }
 
-    @Test func X4_a_drain_reports_what_expired_as_failed() throws {
+    @Test func X4_a_drain_reports_expired_messages_as_failed() throws {
         let simulation = Simulation(.manual, direct: false)
         let wall = simulation.now.wall
         simulation.enqueue("a", count: 2) { $0.expiresAt = wall + 10 }
@@ -108,7 +108,7 @@ import Testing
 
     // MARK: In the background
 
-    @Test func A11_a_drain_in_the_background_comes_back_to_what_is_due_while_it_lasts() throws {
+    @Test func A11_a_drain_in_the_background_sends_retries_that_fall_due_during_it() throws {
         let simulation = Simulation(.manual, direct: false, backoff: .ladder([10]), maxInFlight: 2)
         simulation.setBackground(true)
         simulation.enqueue("a")
@@ -123,7 +123,7 @@ import Testing
         #expect(simulation.starts == [1, 2, 1])
     }
 
-    @Test func A11_Q4_the_prompt_is_raised_in_the_background_when_the_link_has_settled() throws {
+    @Test func A11_Q4_the_prompt_is_raised_in_the_background_after_online_debounce() throws {
         let simulation = Simulation(.ask, direct: false)
         simulation.setBackground(true)
         simulation.goOffline()
@@ -136,9 +136,9 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
-    // MARK: Clocks that jump
+    // MARK: Wall clocks that are set
 
-    /// A failed message with a delay of 5 s, and a wall clock that jumps half a second later.
+    /// Returns a failed message with a delay of 5 s, after the wall clock was set half a second later.
     private func waiting(_ jump: Int64) throws -> Simulation {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
@@ -152,20 +152,20 @@ import Testing
     }
 
     @Test(arguments: [Int64(-2_000), -60_000, -3_600_000, -315_360_000_000])
-    func M4_a_wall_clock_that_jumps_back_makes_no_message_wait_longer_than_its_own_delay(jump: Int64) throws {
+    func M4_a_wall_clock_set_back_does_not_lengthen_a_delay(jump: Int64) throws {
         let simulation = try waiting(jump)
         simulation.advance(4_500)
         try simulation.settle()
         #expect(simulation.starts.count == 2)
     }
 
-    @Test func M6_a_wall_clock_that_jumps_forward_does_not_end_a_retry_after() throws {
+    @Test func M6_a_wall_clock_set_forward_does_not_end_a_retry_after() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
         try simulation.answer(1, .http(503, retryAfter: "900"))
         try simulation.settle()
-        simulation.jumpWallClock(315_360_000_000, isTold: true)
+        simulation.jumpWallClock(315_360_000_000, isReported: true)
         simulation.advance(899_999)
         try simulation.settle()
         #expect(simulation.starts.count == 1)
@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test(arguments: [Int64(-3_600_000), 3_600_000])
-    func M6_a_retry_after_is_exact_over_a_restart_whatever_the_clock_says(jump: Int64) throws {
+    func M6_a_retry_after_is_exact_across_a_restart_whatever_the_wall_clock(jump: Int64) throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
@@ -191,9 +191,9 @@ import Testing
         #expect(simulation.starts.count == 2)
     }
 
-    /// Milliseconds after a reboot, and what is left then of 900 seconds of which 100 were over.
+    /// The shift of the wall clock by a reboot, and the rest of a delay of 900 s of which 100 s had passed.
     @Test(arguments: [(Int64(50_000), Int64(750_000)), (-200_000, 900_000), (3_600_000, 0)])
-    func M6_after_a_reboot_wall_time_counts_and_one_that_went_back_begins_anew(off: Int64, left: Int64) throws {
+    func M6_after_a_reboot_the_wall_clock_counts_and_the_delay_restarts_if_it_went_back(off: Int64, left: Int64) throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
@@ -211,7 +211,7 @@ import Testing
     }
 
     @Test(arguments: [Int64(-3_600_000), 3_600_000])
-    func M6_a_wait_of_the_whole_queue_survives_a_restart(jump: Int64) throws {
+    func M6_a_delay_of_the_whole_queue_survives_a_restart(jump: Int64) throws {
         let simulation = Simulation(.auto, backoff: .ladder([1]))
         simulation.enqueue("a")
         simulation.enqueue("b")
@@ -232,7 +232,7 @@ import Testing
 
     // MARK: The network returns
 
-    @Test func M9_the_return_of_the_network_ends_the_delay_of_what_failed_for_want_of_it() throws {
+    @Test func M9_the_return_of_the_network_ends_the_delay_of_network_failures() throws {
         let simulation = Simulation(.auto, backoff: .ladder([3_600_000, 3_600_000]), maxInFlight: 4)
         simulation.enqueue(["a", "b", "c", "d"])
         try simulation.settle()
@@ -258,7 +258,7 @@ import Testing
         #expect(simulation.starts.count == 6)
     }
 
-    @Test func M9_a_return_that_does_not_last_ends_nothing() throws {
+    @Test func M9_a_return_that_does_not_last_ends_no_delay() throws {
         let simulation = Simulation(.auto, backoff: .ladder([3_600_000]))
         simulation.enqueue("a")
         try simulation.settle()
@@ -275,7 +275,7 @@ import Testing
         #expect(simulation.starts.count == 1)
     }
 
-    @Test func M9_what_waits_for_a_network_is_known_after_a_restart_and_beyond_the_window() throws {
+    @Test func M9_messages_that_wait_for_the_network_are_known_after_a_restart_and_beyond_the_window() throws {
         let simulation = Simulation(.auto, direct: false, backoff: .ladder([3_600_000]))
         simulation.goOffline()
         simulation.preload(["a"]) { message in
@@ -291,7 +291,7 @@ import Testing
         #expect(simulation.inFlight == [1])
     }
 
-    @Test func M9_in_manual_mode_the_next_drain_takes_it() throws {
+    @Test func M9_in_manual_mode_the_next_drain_sends_it() throws {
         let simulation = Simulation(.manual, direct: false, backoff: .ladder([3_600_000]))
         simulation.enqueue("a")
         simulation.drain()
@@ -311,7 +311,7 @@ import Testing
         #expect(simulation.starts.count == 2)
     }
 
-    @Test func X8_an_attempt_does_not_time_out_because_the_machine_slept() throws {
+    @Test func X8_an_attempt_does_not_time_out_because_of_a_suspend() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
@@ -325,7 +325,7 @@ import Testing
     }
 
     @Test(arguments: [Int64(-3_600_000), 3_600_000])
-    func M4_a_clock_that_jumped_while_it_was_closed_is_no_trouble_either(jump: Int64) throws {
+    func M4_a_clock_set_while_the_queue_was_closed_does_not_change_a_delay(jump: Int64) throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.settle()
@@ -340,7 +340,7 @@ import Testing
 
     // MARK: Automatic sending after "offline"
 
-    @Test func M11_after_offline_automatic_sending_pauses_and_comes_back() throws {
+    @Test func M11_automatic_sending_pauses_after_offline_and_resumes() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue(["a", "b"])
         try simulation.settle()
@@ -359,7 +359,7 @@ import Testing
         #expect(simulation.status(2) == .sent)
     }
 
-    @Test func M9_every_wait_is_looked_at_again_when_the_network_returns() throws {
+    @Test func M9_every_delay_is_checked_again_when_the_network_returns() throws {
         let simulation = Simulation(.auto)
         simulation.preload(["a"])
         try simulation.settle()
@@ -370,6 +370,6 @@ import Testing
         simulation.goOnline()
         simulation.advance(500)
         try simulation.settle()
-        #expect(simulation.inFlight == [1], "it does not wait for the rest of the pause")
+        #expect(simulation.inFlight == [1], "it does not wait for the end of the pause")
     }
 }

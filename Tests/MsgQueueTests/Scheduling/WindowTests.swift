@@ -2,12 +2,12 @@ import Testing
 
 @testable import MsgQueue
 
-/// Queues longer than what the scheduler keeps in memory: 16 messages of a conversation, 256 of a scan.
+/// Queues longer than the part that the scheduler keeps in memory: 16 messages of a conversation, 256 of a scan.
 @Suite struct WindowTests {
     private func spread(_ count: Int, over lanes: Int) -> [Name] { (0..<count).map { Name("c\($0 % lanes)") } }
 
     @Test(arguments: [15, 16, 17, 33, 100])
-    func M3_a_conversation_longer_than_the_window_goes_in_order(count: Int) throws {
+    func M3_a_conversation_longer_than_the_window_is_sent_in_order(count: Int) throws {
         let simulation = Simulation(.auto)
         simulation.preload(spread(count, over: 1))
         try simulation.run()
@@ -15,18 +15,18 @@ import Testing
     }
 
     @Test(arguments: [255, 256, 257, 512, 700])
-    func Q13_a_store_longer_than_a_scan_goes_in_order(count: Int) throws {
+    func Q13_a_backlog_longer_than_a_scan_is_sent_in_order(count: Int) throws {
         let simulation = Simulation(.auto)
         simulation.preload(spread(count, over: 30))
         try simulation.run()
         #expect(simulation.starts == Array(1...Int64(count)))
     }
 
-    @Test func Q13_memory_follows_the_leave_to_send() throws {
+    @Test func Q13_memory_grows_only_with_messages_that_may_be_sent() throws {
         let simulation = Simulation(.manual)
         simulation.preload(spread(1_000, over: 1_000))
         try simulation.settle()
-        #expect(simulation.scheduler.lanes.isEmpty, "without leave nothing is read")
+        #expect(simulation.scheduler.lanes.isEmpty, "nothing is read that may not be sent")
         simulation.drain()
         try simulation.settle()
         #expect(simulation.scheduler.lanes.count <= Scheduler.scanChunk)
@@ -34,9 +34,9 @@ import Testing
         #expect(simulation.scheduler.lanes.isEmpty)
     }
 
-    /// Of 300 messages, 256 are read; the conversation of the new one has others that are not.
+    /// 256 of 300 messages are read. The conversation of the new message has others that are not.
     @Test(arguments: [Mode.auto, .manual])
-    func A2_a_message_enqueued_while_a_long_queue_drains_stays_behind_its_conversation(mode: Mode) throws {
+    func A2_a_message_enqueued_during_a_long_drain_stays_behind_its_conversation(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false)
         simulation.preload(spread(300, over: 30))
         if mode == .manual { simulation.drain() }
@@ -47,9 +47,9 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
-    /// The last message of c0 that was read is being sent; others of it were not read.
+    /// The last message of c0 that was read is being sent; later ones of c0 were not read.
     @Test(arguments: [Mode.auto, .ask, .manual])
-    func A2_M2_none_goes_at_once_past_those_that_were_not_read_yet(mode: Mode) throws {
+    func A2_M2_a_direct_message_does_not_overtake_unread_rows(mode: Mode) throws {
         let simulation = Simulation(mode, maxInFlight: 64)
         simulation.preload(["c0"] + (0..<255).map { Name("d\($0)") } + ["c0"])
         if mode != .auto { simulation.drain() }
@@ -63,11 +63,11 @@ import Testing
         #expect(lane == [1, 257, 258])
     }
 
-    @Test func A2_Q6_a_message_sent_by_hand_that_returns_skips_none_that_were_not_read_yet() throws {
+    @Test func A2_Q6_a_message_that_returns_after_send_now_skips_no_unread_rows() throws {
         let simulation = Simulation(.auto, backoff: .ladder([1]))
         simulation.preload(spread(300, over: 30))
         try simulation.settle()
-        // 300 is of c29 and was not read yet; 270 and 290 stand before it there.
+        // 300 belongs to c29 and was not read yet; 270 and 290 are before it there.
         simulation.sendNow(300)
         try simulation.answer(1, .sent)
         try simulation.settle()
@@ -77,7 +77,7 @@ import Testing
         #expect(simulation.starts == [1, 300] + Array(2...300))
     }
 
-    @Test func A2_a_retry_in_a_long_conversation_keeps_its_place() throws {
+    @Test func A2_a_retry_keeps_its_place_in_a_long_conversation() throws {
         let simulation = Simulation(.auto, backoff: .ladder([10]))
         simulation.preload(spread(50, over: 1))
         var failed: Set<Int64> = []
@@ -88,7 +88,7 @@ import Testing
         #expect(simulation.starts == (1...50).flatMap { [Int64($0), Int64($0)] })
     }
 
-    @Test func X5_more_kept_messages_than_the_window_holds_do_not_stop_those_behind_them() throws {
+    @Test func X5_more_scheduled_messages_than_the_window_do_not_block_those_behind() throws {
         let simulation = Simulation(.auto)
         let at = simulation.now.wall + 1_000_000
         for _ in 0..<100 { simulation.preload(["a"]) { $0.notBefore = at } }
@@ -102,7 +102,7 @@ import Testing
         #expect(simulation.starts == [101, 102] + Array(1...100))
     }
 
-    @Test func A2_names_that_only_look_equal_are_two_conversations() throws {
+    @Test func A2_names_that_look_equal_are_two_conversations() throws {
         let simulation = Simulation(.auto, maxInFlight: 2)
         simulation.preload(["caf\u{e9}", "cafe\u{301}"])
         for _ in 0..<40 { simulation.preload(["caf\u{e9}", "cafe\u{301}"]) }
@@ -112,10 +112,10 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
-    /// An index of the store did not know message 2 when the backlog was read.
-    @Test func D10_what_was_missed_behind_a_message_in_flight_goes_in_its_place() throws {
+    /// An index of the store lacked message 2 when the backlog was read.
+    @Test func D10_a_message_missed_behind_one_in_flight_is_sent_in_its_place() throws {
         let simulation = Simulation(.auto)
-        simulation.judge.isAsleep = true
+        simulation.checker.isDisabled = true
         simulation.preload(["a", "a", "a"])
         simulation.store.update(2) { $0.progress.status = .sent }
         try simulation.settle()

@@ -13,7 +13,7 @@ import Testing
         return bench
     }
 
-    @Test func X12_a_copy_of_a_store_in_use_is_an_ordinary_file() throws {
+    @Test func X12_a_copy_of_an_open_store_is_an_ordinary_file() throws {
         let bench = try filled()
         let copy = bench.directory.file("copy.db")
         try bench.copy(to: copy)
@@ -25,7 +25,7 @@ import Testing
         #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-tail", "outbox.db-wal"])
     }
 
-    @Test func X12_a_copy_opens_as_a_store_and_both_go_on() throws {
+    @Test func X12_a_copy_opens_as_a_store_and_both_stay_usable() throws {
         let bench = try filled()
         let path = bench.directory.file("copy.db")
         try bench.copy(to: path)
@@ -51,7 +51,7 @@ import Testing
         #expect(bench.directory.names == ["copy.db", "outbox.db", "outbox.db-tail", "outbox.db-wal"])
     }
 
-    @Test func X12_what_changes_between_two_steps_is_in_the_copy() throws {
+    @Test func X12_changes_between_two_steps_are_in_the_copy() throws {
         let bench = try StoreBench()
         for number in 0..<40 { try bench.add("ana", [UInt8](repeating: UInt8(number), count: 200_000)) }
         let path = bench.directory.file("copy.db")
@@ -73,7 +73,7 @@ import Testing
         for sequence in 1...41 { _ = try #require(try opened.row(at: Int64(sequence), .whole), "\(sequence)") }
     }
 
-    @Test func X12_a_copy_that_is_given_up_leaves_nothing() throws {
+    @Test func X12_an_aborted_copy_leaves_no_file() throws {
         let bench = try StoreBench()
         for _ in 0..<20 { try bench.add("ana", [UInt8](repeating: 1, count: 200_000)) }
         let copy = try bench.store.copy(to: bench.directory.file("copy.db"))

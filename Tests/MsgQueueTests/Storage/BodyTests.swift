@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Bodies of up to 1 KiB lie in their row, larger ones in a table of their own.
+/// Bodies of up to 1 KiB are stored in their row, larger ones in another table.
 @Suite struct BodyTests {
     private func bytes(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) } }
 
@@ -23,7 +23,7 @@ import Testing
         #expect(try bench.rows("SELECT count(*) FROM large_body") == [[size > 1_024 ? "1" : "0"]])
     }
 
-    @Test func Q6_an_edit_across_the_border_leaves_nothing_behind_and_keeps_the_place() throws {
+    @Test func Q6_an_edit_across_the_size_limit_leaves_no_row_and_keeps_the_place() throws {
         let bench = try StoreBench()
         try bench.add("ana", bytes(10))
         try bench.add("ana", bytes(20))
@@ -43,7 +43,7 @@ import Testing
         #expect(bench.store.totals.unsentBytes == 21)
     }
 
-    @Test func R4_a_deleted_message_leaves_no_row_anywhere() throws {
+    @Test func R4_a_deleted_message_leaves_no_row() throws {
         let bench = try StoreBench()
         let row = try bench.add("ana", bytes(5_000), id: "mine")
         try bench.transaction { store in

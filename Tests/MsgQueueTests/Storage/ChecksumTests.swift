@@ -2,17 +2,17 @@ import Testing
 
 @testable import MsgQueue
 
-/// XXH64 against the vectors of its specification and of its reference implementation's self-test.
+/// XXH64 compared with the vectors of its specification and of the self-test of its reference implementation.
 @Suite struct ChecksumTests {
     private func hash(_ bytes: [UInt8], seed: UInt64 = 0) -> UInt64 { bytes.withUnsafeBytes { Checksum.hash($0, seed: seed) } }
 
-    @Test func the_published_words() {
+    @Test func the_published_test_strings() {
         #expect(hash([]) == 0xef46_db37_51d8_e999)
         #expect(hash(Array("a".utf8)) == 0xd24e_c4f1_a98c_6e5b)
         #expect(hash(Array("abc".utf8)) == 0x44bc_2cf5_ad77_0999)
     }
 
-    /// The self-test's buffer.
+    /// The buffer of the self-test.
     private let sample: [UInt8] = {
         var generator: UInt64 = 2_654_435_761
         return (0..<222).map { _ in
@@ -31,11 +31,11 @@ import Testing
             (4, 2_654_435_761, 0xcaab_286b_d8e9_fdb5), (14, 2_654_435_761, 0xc3bd_6bf6_3deb_6df0),
             (32, 2_654_435_761, 0xb3f3_3bdf_93ad_e409), (222, 2_654_435_761, 0x20cb_8ab7_ae10_c14a),
         ] as [(Int, UInt64, UInt64)])
-    func the_vectors_of_the_reference(length: Int, seed: UInt64, expected: UInt64) {
+    func the_vectors_of_the_reference_implementation(length: Int, seed: UInt64, expected: UInt64) {
         #expect(hash(Array(sample.prefix(length)), seed: seed) == expected)
     }
 
-    @Test func bytes_that_are_not_aligned_count_the_same() {
+    @Test func unaligned_bytes_have_the_same_hash() {
         for offset in 1..<8 {
             let shifted = [UInt8](repeating: 0, count: offset) + sample
             shifted.withUnsafeBytes { bytes in
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func every_flipped_bit_shows() {
+    @Test func every_flipped_bit_changes_the_hash() {
         let whole = hash(sample)
         for index in sample.indices {
             for bit in 0..<8 {
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func values_do_not_run_into_each_other() {
+    @Test func adjacent_values_are_separated() {
         func sum(_ texts: String...) -> Int64 {
             var checksum = Checksum()
             for text in texts { checksum.add(text) }

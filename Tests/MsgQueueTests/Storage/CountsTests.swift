@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The counts that are kept with every change, against a recount.
+/// The counts that every change updates, compared with a recount.
 @Suite struct CountsTests {
     private func recount(_ bench: StoreBench) throws -> [String: Counts] {
         var counts: [String: Counts] = [:]
@@ -31,10 +31,10 @@ import Testing
     private struct ChangedMind: Error {}
 
     @Test(arguments: 1...12)
-    func Q2_counts_equal_a_recount_whatever_happens(seed: UInt64) throws {
+    func Q2_counts_equal_a_recount_after_random_changes(seed: UInt64) throws {
         var random = SeededGenerator(seed)
         let bench = try StoreBench()
-        // Two of them only look the same.
+        // Two of them look the same but have other bytes.
         let names: [Name] = ["", "ana", "ben", "caf\u{e9}", "cafe\u{301}"]
         for step in 0..<60 {
             let isKept = random.chance(75)
@@ -96,7 +96,7 @@ import Testing
         try check(bench, ["ana"], "after a crash")
     }
 
-    @Test func Q17_names_that_only_look_equal_are_counted_and_cleared_apart() throws {
+    @Test func Q17_names_that_look_equal_are_counted_and_cleared_separately() throws {
         let bench = try StoreBench()
         let (composed, decomposed): (Name, Name) = ("caf\u{e9}", "cafe\u{301}")
         try bench.add(composed, [1])
@@ -108,7 +108,7 @@ import Testing
         #expect(try bench.store.queued(after: 0, limit: 9).map(\.conversation) == [decomposed])
     }
 
-    @Test func Q17_clearing_leaves_what_is_being_sent_and_what_was_sent() throws {
+    @Test func Q17_clear_keeps_sent_messages_and_those_being_sent() throws {
         let bench = try StoreBench()
         for _ in 0..<600 { try bench.add("ana") }
         try bench.transaction { store in

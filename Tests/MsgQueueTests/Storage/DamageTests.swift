@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// A flipped bit must not become a message.
+/// Damaged rows are detected by their checksums.
 @Suite struct DamageTests {
     private func damaged(_ sql: String, size: Int = 100) throws -> StoreBench {
         let bench = try StoreBench()
@@ -37,7 +37,7 @@ import Testing
         "UPDATE message SET attempts = 1 << 40 WHERE seq = 2", "UPDATE message SET sent_code = 1 << 40 WHERE seq = 2",
         "UPDATE message SET state_hash = state_hash + 1 WHERE seq = 2", "UPDATE message SET content_hash = content_hash + 1 WHERE seq = 2",
     ])
-    func Q12_a_changed_row_is_found_and_the_others_are_read(sql: String) throws {
+    func Q12_a_changed_row_is_detected_and_the_others_are_read(sql: String) throws {
         let bench = try damaged(sql)
         #expect(refusal { _ = try bench.row(2) } == .corrupt)
         for sequence in [Int64(1), 3] { #expect(try bench.row(sequence)?.body.count == 100) }
@@ -47,7 +47,7 @@ import Testing
         "UPDATE large_body SET body = CAST(substr(body, 1, 2500) || x'61' || substr(body, 2502) AS BLOB) WHERE seq = 2",
         "DELETE FROM large_body WHERE seq = 2", "UPDATE large_body SET body = CAST(body || x'61' AS BLOB) WHERE seq = 2",
     ])
-    func Q12_so_is_a_large_body(sql: String) throws {
+    func Q12_a_changed_large_body_is_detected(sql: String) throws {
         let bench = try damaged(sql, size: 5_000)
         #expect(refusal { _ = try bench.row(2) } == .corrupt)
         for sequence in [Int64(1), 3] { #expect(try bench.row(sequence)?.body.count == 5_000) }
@@ -65,7 +65,7 @@ import Testing
         #expect(try bench.row(2) == nil)
     }
 
-    @Test func Q12_a_bit_that_flips_in_the_file_is_found() throws {
+    @Test func Q12_a_flipped_bit_in_the_file_is_detected() throws {
         let bench = try StoreBench()
         let marker = Array("the body that is about to be damaged".utf8)
         try bench.add("ana", Array("another".utf8))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The promises about the disk, through the Swift API. (Their details are tested from C.)
+/// The promises about the disk, through the Swift API. (The C tests have the details.)
 @Suite struct DiskTests {
     private let directory = TemporaryDirectory()
     private let manual = MessageQueue.Options(mode: .manual)
@@ -14,17 +14,17 @@ import Testing
         return files
     }
 
-    /// A closed store with the messages m1 to m3.
+    /// Makes a closed store with the messages m1 to m3.
     private func make(_ path: String? = nil) throws {
         let queue = try MessageQueue(path: path ?? directory.store, options: manual)
         for number in 1...3 { try queue.enqueue("body \(number)", conversation: "ana", id: "m\(number)") }
         try queue.syncClose()
     }
 
-    /// Files as a crash leaves them: copied from an open queue.
+    /// Copies the files of an open queue, as a crash would leave them.
     private func crash(to target: TemporaryDirectory) throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
-        // With the first change of a session the log is copied; the second is in the log alone.
+        // With the first change of a session the log is checkpointed; the second change is only in the log.
         for id in ["m4", "m5"] { try queue.enqueue("after the opening", conversation: "ben", id: id) }
         for (name, bytes) in try files() { try place(bytes, at: target.file(name)) }
         try queue.syncClose()
@@ -44,7 +44,7 @@ import Testing
         } catch { return error as? QueueError }
     }
 
-    @Test func D1_a_second_owner_is_refused_and_reading_the_file_keeps_the_lock() throws {
+    @Test func D1_a_second_owner_is_refused_and_reading_the_file_does_not_release_the_lock() throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         try queue.enqueue("x", id: "m1")
         _ = try files()
@@ -64,7 +64,7 @@ import Testing
         #expect(try files() == before)
     }
 
-    @Test func D3_a_log_of_another_store_is_refused_and_told_how_to_go_on() throws {
+    @Test func D3_a_log_of_another_store_is_refused_with_instructions() throws {
         try make()
         let other = TemporaryDirectory()
         try crash(to: other)
@@ -79,7 +79,7 @@ import Testing
         #expect(try FileBytes.read(mine.file("outbox.db-wal")) == log)
     }
 
-    @Test func D4_a_store_of_a_later_version_is_refused_untouched() throws {
+    @Test func D4_a_store_of_a_later_version_is_refused_unchanged() throws {
         try make()
         do { try PlainDatabase(directory.store).rows("PRAGMA user_version = 3") }
         let before = try files()
@@ -87,7 +87,7 @@ import Testing
         #expect(try files() == before)
     }
 
-    @Test func D5_D6_what_was_acknowledged_before_a_crash_is_there() throws {
+    @Test func D5_D6_confirmed_changes_survive_a_crash() throws {
         try make()
         let copy = TemporaryDirectory()
         try crash(to: copy)
@@ -96,7 +96,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func D7_a_lost_log_is_told_and_can_be_refused() throws {
+    @Test func D7_a_lost_log_is_reported_and_can_be_refused() throws {
         try make()
         let copy = TemporaryDirectory()
         try crash(to: copy)
@@ -111,7 +111,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func D8_a_store_that_cannot_be_reached_for_a_while_is_unharmed() throws {
+    @Test func D8_a_store_is_unharmed_when_its_directory_is_temporarily_missing() throws {
         try make()
         let hidden = directory.path + "-hidden"
         #expect(rename(directory.path, hidden) == 0)
@@ -122,7 +122,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func D9_where_files_may_not_grow_enqueue_refuses_and_deleting_works_afterwards() throws {
+    @Test func D9_with_a_file_size_limit_enqueue_is_refused_and_delete_works() throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         try queue.enqueue("kept", id: "m1")
         signal(SIGXFSZ, SIG_IGN)
@@ -142,7 +142,7 @@ import Testing
         try again.syncClose()
     }
 
-    @Test func D10_a_damaged_message_is_shown_as_failed_and_the_others_are_whole() throws {
+    @Test func D10_a_damaged_message_is_listed_as_failed_and_the_others_are_whole() throws {
         try make()
         do { try PlainDatabase(directory.store).rows("UPDATE message SET body = x'00' WHERE id = 'm2'") }
         let queue = try MessageQueue(path: directory.store, options: manual)
@@ -156,7 +156,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func D11_clear_clears_the_queue_and_the_files() throws {
+    @Test func D11_clear_removes_the_messages_from_the_queue_and_the_files() throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         try queue.enqueue("a secret text", conversation: "ana")
         try queue.clear()
@@ -166,7 +166,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func D12_links_and_other_kinds_of_files_are_refused_with_the_reason() throws {
+    @Test func D12_links_and_special_files_are_refused_with_the_reason() throws {
         try make()
         let before = try files()
         let symbolic = directory.file("symbolic.db")
@@ -182,7 +182,7 @@ import Testing
         #expect(try files() == before)
     }
 
-    @Test func D17_a_backup_is_restored_in_the_place_of_the_store() throws {
+    @Test func D17_a_backup_can_replace_the_store() throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         try queue.enqueue("kept", id: "m1")
         let backup = directory.file("backup.db")

@@ -9,7 +9,7 @@ import Testing
             code: -5, text: text, arrival: .perhaps)
     }
 
-    @Test func X2_lines_are_kept_in_order_and_over_a_reopen() throws {
+    @Test func X2_attempts_are_kept_in_order_across_a_reopen() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         try bench.transaction { store in for number in 1...5 { try store.write(line(UInt32(number)), of: 1) } }
@@ -18,7 +18,7 @@ import Testing
         #expect(try bench.store.lastAttempt(of: 1) == line(5))
     }
 
-    @Test func X2_a_success_is_the_last_line() throws {
+    @Test func X2_a_success_is_the_last_attempt() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         var progress = row.progress
@@ -39,14 +39,14 @@ import Testing
                 == Attempt(number: 2, startedAt: 50, duration: 9, result: .sent, kind: .none, code: 201, text: "", arrival: .yes))
     }
 
-    @Test func X2_the_oldest_of_more_than_a_thousand_lines_give_way() throws {
+    @Test func X2_beyond_a_thousand_attempts_the_oldest_are_removed() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         try bench.transaction { store in for number in 1...1_010 { try store.write(line(UInt32(number)), of: 1) } }
         #expect(try bench.store.attempts(of: row).map(\.number) == Array(11...1_010))
     }
 
-    @Test func X2_a_text_without_end_is_cut() throws {
+    @Test func X2_a_long_text_is_cut() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         try bench.transaction { try $0.write(line(1, String(repeating: "x", count: 100_000)), of: 1) }

@@ -3,7 +3,7 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct PageTests {
-    /// A store of some hundred messages in all statuses, some of them being sent, the newest not folded yet.
+    /// Makes a store of some hundred messages in all statuses, some being sent, the newest not folded yet.
     private func filled(_ random: inout SeededGenerator, _ names: [Name]) throws -> (bench: StoreBench, sending: Set<Int64>) {
         let bench = try StoreBench()
         var sending = Set<Int64>()
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: 1...4)
-    func Q5_H3_pages_in_both_directions_are_the_whole_list(seed: UInt64) throws {
+    func Q5_H3_pages_in_both_directions_cover_the_whole_list(seed: UInt64) throws {
         var random = SeededGenerator(seed)
         let names: [Name] = ["ana", "ben", "cem"]
         let (bench, sending) = try filled(&random, names)
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func Q5_a_page_without_bodies_has_the_start_of_each() throws {
+    @Test func Q5_a_page_without_bodies_has_previews() throws {
         let bench = try StoreBench()
         let long = (0..<10_000).map { UInt8(truncatingIfNeeded: $0) }
         try bench.add("ana", long)
@@ -74,7 +74,7 @@ import Testing
         #expect(try page(bench, Filter(), []).map(\.body.count) == [10_000, 3])
     }
 
-    @Test func H3_a_cursor_holds_while_messages_come_and_go() throws {
+    @Test func H3_a_cursor_stays_valid_while_messages_change() throws {
         let bench = try StoreBench()
         for _ in 0..<30 { try bench.add("ana") }
         var seen: [Int64] = []
@@ -84,7 +84,7 @@ import Testing
             seen += rows.map(\.sequence)
             guard let last = rows.last else { break }
             filter.after = last.sequence
-            // What was seen goes, another comes.
+            // A message of an earlier page is removed, another is added.
             let row = try #require(try bench.row(last.sequence, .none))
             try bench.transaction { try $0.delete(row) }
             if round < 3 { try bench.add("ana") }
@@ -93,17 +93,17 @@ import Testing
         #expect(seen == Array(1...33))
     }
 
-    @Test func Q5_a_damaged_message_is_left_out_and_told() throws {
+    @Test func Q5_a_damaged_message_is_left_out_and_reported() throws {
         let bench = try StoreBench()
         for _ in 0..<3 { try bench.add("ana", [1]) }
         bench.close()
         do { try PlainDatabase(bench.directory.store).rows("UPDATE message SET body = x'02' WHERE seq = 2") }
         try bench.reopen()
-        var told: [QueueError] = []
-        let rows = try bench.store.page(Filter(), sending: []) { told.append($0) }
-        // Left out, or shown as what it is: never as if it were whole.
+        var errors: [QueueError] = []
+        let rows = try bench.store.page(Filter(), sending: []) { errors.append($0) }
+        // Left out, or shown as damaged: never as if it were whole.
         #expect(rows.filter { $0.sequence == 2 }.allSatisfy { $0.damage != nil })
         #expect(rows.map(\.sequence).filter { $0 != 2 } == [1, 3])
-        #expect(told.map(\.code) == [.corrupt])
+        #expect(errors.map(\.code) == [.corrupt])
     }
 }

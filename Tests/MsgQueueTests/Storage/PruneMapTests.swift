@@ -4,9 +4,9 @@ import Testing
 @testable import MsgQueue
 
 @Suite struct PruneMapTests {
-    /// Against a plain list of times, in random order: whatever is due is found, and in the end nothing is.
+    /// Compares with a plain list of times in random order: every due message is found, and none is left at the end.
     @Test(arguments: 1...50)
-    func H2_what_is_due_is_found_whatever_came_before(seed: UInt64) {
+    func H2_every_due_message_is_found(seed: UInt64) {
         var random = SeededGenerator(seed)
         var map = PruneMap()
         var times: [Int64: Int64] = [:]
@@ -42,8 +42,8 @@ import Testing
         }
     }
 
-    /// A damaged store may hold any sequence.
-    @Test func H2_sequences_at_the_end_of_the_range_do_no_harm() {
+    /// A damaged store may contain any sequence.
+    @Test func H2_sequences_at_the_end_of_the_range_do_not_overflow() {
         var map = PruneMap()
         map.skip(to: Int64.max - 1)
         let first = map.next(hasExcess: false, keepSince: 10, newest: Int64.max)
@@ -57,8 +57,8 @@ import Testing
         times.filter { $0.key > scan.after && $0.key <= scan.through }.values.min()
     }
 
-    /// The history is read once in a session, not whenever the timer looks.
-    @Test func H2_a_history_in_which_nothing_is_due_is_not_read_again() throws {
+    /// The history is read once in a session, not each time that the timer runs.
+    @Test func H2_a_history_without_due_messages_is_read_once() throws {
         let bench = try StoreBench()
         let store = bench.store
         try bench.transaction { _ in
@@ -69,14 +69,14 @@ import Testing
                 try bench.move(row, to: progress)
             }
         }
-        #expect(try pagesOfPruning(store, keepSince: 500) > 100, "the first time all of it is read")
+        #expect(try pagesOfPruning(store, keepSince: 500) > 100, "the first time the whole history is read")
         #expect(try pagesOfPruning(store, keepSince: 501) < 20)
         #expect(store.totals.sent == 10_000)
         #expect(try pagesOfPruning(store, keepSince: 1_001) > 100)
         #expect(store.totals.sent == 0)
     }
 
-    /// Pages that a whole pruning touches.
+    /// Prunes the whole history. Returns the number of page accesses.
     private func pagesOfPruning(_ store: Store, keepSince: Int64) throws -> Int {
         let before = pages(store)
         for _ in 0..<10_000 {

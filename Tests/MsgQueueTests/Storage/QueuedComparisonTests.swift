@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The indexes of queued messages are compared in steps, while messages come and go.
+/// The indexes of queued messages are compared in steps, while messages are added and removed.
 @Suite struct QueuedComparisonTests {
     private func filled(_ count: Int) throws -> StoreBench {
         let bench = try StoreBench()
@@ -14,7 +14,7 @@ import Testing
         return bench
     }
 
-    /// Steps to the end, with `change` between them; false: the indexes do not fit.
+    /// Runs all steps, with `change` between them; false: the indexes differ.
     private func compare(_ store: Store, _ change: () throws -> Void = {}) throws -> (fits: Bool, steps: Int) {
         var steps = 0
         while !store.isQueuedCompared {
@@ -25,16 +25,16 @@ import Testing
         return (true, steps)
     }
 
-    @Test func D10_indexes_that_fit_are_compared_once_in_short_steps() throws {
+    @Test func D10_consistent_indexes_are_compared_once_in_short_steps() throws {
         let bench = try filled(9_000)
         let result = try compare(bench.store)
         #expect(result.fits)
         #expect(result.steps == 10, "two indexes, 2,000 entries at a time")
-        #expect(bench.store.compareQueuedIndexes(), "there is nothing left to compare")
+        #expect(bench.store.compareQueuedIndexes(), "nothing is left to compare")
     }
 
     @Test(arguments: 1...8)
-    func D10_changes_between_the_steps_are_no_damage(seed: UInt64) throws {
+    func D10_changes_between_the_steps_are_not_reported_as_damage(seed: UInt64) throws {
         let bench = try filled(9_000)
         var random = SeededGenerator(seed)
         let result = try compare(bench.store) {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: ["message_queued", "message_waiting"])
-    func D10_a_message_that_one_index_lost_is_found(index: String) throws {
+    func D10_a_message_missing_in_one_index_is_detected(index: String) throws {
         let bench = try filled(9_000)
         bench.close()
         do {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// Queues that are opened for reading only.
+/// Queues that are opened with `readOnly`.
 @Suite struct ReadOnlyTests {
     private var readOnly: MessageQueue.Options {
         var options = MessageQueue.Options(mode: .manual)
@@ -54,7 +54,7 @@ import Testing
         try copy.syncClose()
     }
 
-    @Test func D16_a_drain_is_refused_and_so_is_a_transport_at_opening() async throws {
+    @Test func D16_a_drain_and_a_transport_are_refused() async throws {
         let bench = try StoreBench()
         try bench.add()
         bench.close()
@@ -64,7 +64,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func D16_where_there_is_nothing_nothing_is_made() throws {
+    @Test func D16_a_missing_file_is_not_created() throws {
         let directory = TemporaryDirectory()
         #expect(refusal { _ = try MessageQueue(path: directory.store, options: readOnly) } == .invalid)
         #expect(directory.names.isEmpty)

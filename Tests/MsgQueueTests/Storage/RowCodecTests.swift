@@ -2,9 +2,9 @@ import Testing
 
 @testable import MsgQueue
 
-/// The lists of columns against the tables: every column survives a write and a read.
+/// Compares the lists of columns with the tables: every column survives a write and a read.
 @Suite struct RowCodecTests {
-    /// A different value in every column, as the sqlite3 shell shows it.
+    /// A different value for every column, as the sqlite3 shell shows it.
     private static let values: [MessageColumn: String] = [
         .seq: "1", .status: "5", .id: "the id", .named: "1", .conversation: "the conversation", .createdAt: "101", .editedAt: "102",
         .metadata: #"{"k":"v"}"#, .notBefore: "103", .expiresAt: "104", .unmeteredOnly: "1", .attempts: "105", .retriesUsed: "106",
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// What the tables hold, column by column.
+    /// Returns the rows of the tables, column by column.
     private func stored(_ bench: StoreBench) throws -> [MessageColumn: String] {
         var found: [MessageColumn: String] = [:]
         for column in MessageColumn.allCases {
@@ -180,7 +180,7 @@ import Testing
         #expect(try bench.store.sumOfConversations() == expected)
     }
 
-    @Test func every_flag_has_a_bit_of_its_own() {
+    @Test func every_flag_has_its_own_bit() {
         let flags: [(WritableKeyPath<Progress, Bool>, Int64)] = [
             (\.doomed, 1), (\.perhapsArrived, 2), (\.waitsForNetwork, 4), (\.isDamaged, 8), (\.ignoresExpiry, 16), (\.isRetriedByHand, 32),
         ]
@@ -211,7 +211,7 @@ import Testing
     }
 
     @Test(arguments: [MessageStatus.queued, .sent, .delivered, .read, .failed])
-    func a_status_that_may_not_follow_is_an_internal_error_and_changes_nothing(from: MessageStatus) throws {
+    func a_forbidden_change_of_status_is_an_internal_error_and_changes_nothing(from: MessageStatus) throws {
         for to in MessageStatus.allCases {
             let bench = try StoreBench()
             let row = try bench.add()
@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    @Test func an_attempt_of_a_message_that_was_sent_is_an_internal_error() throws {
+    @Test func an_attempt_of_a_sent_message_is_an_internal_error() throws {
         let bench = try StoreBench()
         let row = try bench.add()
         var sent = row.progress
@@ -242,8 +242,8 @@ import Testing
         #expect(try bench.row(1)?.progress == sent)
     }
 
-    /// The mark of an attempt under way carries no checksum.
-    @Test func a_damaged_mark_does_not_send_a_message_again() throws {
+    /// The row of an attempt in progress has no checksum.
+    @Test func a_damaged_in_flight_row_does_not_send_a_message_again() throws {
         let bench = try EngineBench()
         let id = try bench.enqueue()
         try bench.poll()
@@ -256,7 +256,7 @@ import Testing
         #expect(bench.texts.count == 1)
     }
 
-    @Test func a_message_is_found_by_its_id_in_every_part() throws {
+    @Test func a_message_is_found_by_its_id_in_every_projection() throws {
         let bench = try StoreBench()
         let named = try bench.add("ana", [1, 2], id: "mine")
         let own = try bench.add("ana", [3])

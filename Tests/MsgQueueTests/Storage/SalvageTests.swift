@@ -3,12 +3,12 @@ import Testing
 
 @testable import MsgQueue
 
-/// Checking and salvaging stores, whatever is wrong with them.
+/// Checking and salvaging sound and damaged stores.
 @Suite struct SalvageTests {
-    /// A store with messages of every kind, closed in order or as a crash leaves it.
+    /// A store with messages of every kind, closed or as a crash leaves it.
     private final class Scene {
         let bench: StoreBench
-        /// What every message must be, by its id.
+        /// The expected messages, by id.
         var expected: [String: Row] = [:]
         var path: String { bench.directory.store }
         var target: String { bench.directory.file("salvaged.db") }
@@ -52,7 +52,7 @@ import Testing
             bench.close(clean: clean)
         }
 
-        /// The files of the store and their bytes.
+        /// Returns the files of the store with their content.
         func files() throws -> [String: [UInt8]] {
             var files: [String: [UInt8]] = [:]
             for name in bench.directory.names { files[name] = try FileBytes.read(bench.directory.file(name)) }
@@ -65,7 +65,7 @@ import Testing
             try FileBytes.write(bytes, to: bench.directory.file(name))
         }
 
-        /// What the salvaged store holds; every message must be what was written.
+        /// Returns the messages of the salvaged store, each of which must be as it was written.
         func salvaged(ledgerToo: Bool = true) throws -> (ids: Set<String>, report: MessageQueue.CheckReport) {
             let before = try files()
             let report = try MessageQueue.salvage(from: path, to: target)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    /// What of a row a user sees.
+    /// The fields of a row that a user can see.
     private struct Same: Equatable {
         let sequence: Int64
         let id: String
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: [(true, true), (false, true), (false, false)])
-    func D15_a_sound_store_is_reported_sound_and_copied_whole(clean: Bool, folded: Bool) throws {
+    func D15_a_sound_store_is_reported_as_sound_and_copied_completely(clean: Bool, folded: Bool) throws {
         let scene = try Scene(120, clean: clean, folded: folded)
         let before = try scene.files()
         let report = try MessageQueue.check(path: scene.path)
@@ -123,7 +123,7 @@ import Testing
         #expect(salvage == report)
     }
 
-    /// What can be read by id from a store that nobody checked before.
+    /// Returns the messages that can be read by id from a store that was not checked before.
     private func readable(_ path: String, _ ids: some Sequence<String>) -> Set<String> {
         guard let store = try? InspectedStore(path) else { return [] }
         defer { store.close() }
@@ -137,7 +137,7 @@ import Testing
         return found
     }
 
-    @Test func D15_random_damage_costs_only_the_messages_that_it_hit() throws {
+    @Test func D15_random_damage_loses_only_the_damaged_messages() throws {
         let seed = UInt64(ProcessInfo.processInfo.environment["MSGQ_SEED"] ?? "") ?? 20_261_122
         let rounds = ProcessInfo.processInfo.environment["MSGQ_SOAK"] != nil ? 2_000 : 60
         print("seed \(seed)")
@@ -183,7 +183,7 @@ import Testing
 
     /// Stores of version 0.1 have pages of 4096 bytes.
     @Test(arguments: StoreCreation.pageSizes)
-    func D15_a_damaged_header_or_schema_is_replaced_by_the_usual_one(pageSize: Int64) throws {
+    func D15_a_damaged_header_or_schema_is_replaced_by_the_standard_one(pageSize: Int64) throws {
         let scene = try Scene(60, pageSize: pageSize)
         for range in [0..<100, 0..<4096] {
             try scene.change { bytes in for index in range { bytes[index] = 0xa5 } }
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test func D15_a_log_of_another_database_is_left_out_and_the_report_says_so() throws {
+    @Test func D15_a_log_of_another_database_is_ignored_and_reported() throws {
         let scene = try Scene(30)
         let other = try StoreBench()
         for _ in 0..<9 { try other.add("x", [1, 2, 3]) }
@@ -206,7 +206,7 @@ import Testing
         #expect(report.text.contains("does not belong"))
     }
 
-    @Test func D15_what_a_lost_log_held_is_told_and_its_sequences_are_not_used_again() throws {
+    @Test func D15_the_content_of_a_lost_log_is_reported_and_its_sequences_are_not_used_again() throws {
         let running = TemporaryDirectory()
         let crashed = TemporaryDirectory()
         let queue = try MessageQueue(path: running.store, options: MessageQueue.Options(mode: .manual))
@@ -227,7 +227,7 @@ import Testing
         let id = try salvaged.enqueue("later")
         #expect(try salvaged.message(id: id).sequence > 20)
         try salvaged.syncClose()
-        // Without the log nobody knows how many there were.
+        // Without the log their number is not known.
         unlink(log)
         unlink(crashed.file("outbox.db-tail"))
         let blind = try MessageQueue.check(path: crashed.store)
@@ -235,7 +235,7 @@ import Testing
         #expect(!blind.isSound)
     }
 
-    @Test func D15_what_was_being_sent_is_unknown_in_the_new_store_and_gone_ids_are_remembered() throws {
+    @Test func D15_interrupted_attempts_are_unknown_and_removed_ids_are_remembered() throws {
         let scene = try Scene(10)
         try scene.bench.reopen()
         try scene.bench.transaction { store in
@@ -252,7 +252,7 @@ import Testing
         #expect(refusal { _ = try queue.enqueue("x", id: "gone") } == .duplicate)
     }
 
-    @Test func D15_what_is_no_store_is_refused_and_nothing_is_made() throws {
+    @Test func D15_a_file_that_is_not_a_store_is_refused_and_no_file_is_created() throws {
         let directory = TemporaryDirectory()
         let names = ["empty", "text", "noise", "other"]
         _ = FileManager.default.createFile(atPath: directory.file("empty"), contents: Data())

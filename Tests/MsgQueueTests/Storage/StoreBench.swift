@@ -1,6 +1,6 @@
 @testable import MsgQueue
 
-/// A store in a directory of its own, for tests that go below the engine.
+/// A store in a temporary directory, for tests below the engine.
 final class StoreBench {
     let directory = TemporaryDirectory()
     private(set) var store: Store
@@ -34,14 +34,14 @@ final class StoreBench {
         }
     }
 
-    /// Closes in order, or as if the process had ended, and opens again.
+    /// Closes the store, or leaves it as a crash does, and opens it again.
     func reopen(clean: Bool = true) throws {
         close(clean: clean)
         store = try Store(path: directory.store, options: Options())
         isOpen = true
     }
 
-    /// In one transaction; nothing of it stays when `body` throws.
+    /// Runs `body` in one transaction, which is rolled back when it throws.
     @discardableResult
     func transaction<T>(_ body: (Store) throws -> T) throws -> T {
         try store.begin()
@@ -55,13 +55,13 @@ final class StoreBench {
         }
     }
 
-    /// Inside a transaction.
+    /// Inserts a message. The caller has begun a transaction.
     func insert(
         _ conversation: Name = "a", _ body: [UInt8] = [], id: String? = nil, metadata: [(key: String, value: String)] = [],
         notBefore: Int64 = 0, expiresAt: Int64 = 0, unmeteredOnly: Bool = false
     ) throws -> Row {
         let number = random.next()
-        // The store lends the bytes only while it inserts.
+        // The store uses the bytes only during the insert.
         return try body.withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
                 id: id, conversation: conversation, body: bytes, metadata: metadata, notBefore: notBefore, expiresAt: expiresAt,
@@ -70,7 +70,7 @@ final class StoreBench {
         }
     }
 
-    /// One message in a transaction of its own.
+    /// Inserts one message in its own transaction.
     @discardableResult
     func add(_ conversation: Name = "a", _ body: [UInt8] = [], id: String? = nil, metadata: [(key: String, value: String)] = []) throws
         -> Row
@@ -80,7 +80,7 @@ final class StoreBench {
 
     func row(_ sequence: Int64, _ part: Store.Part = .whole) throws -> Row? { try store.row(at: sequence, part) }
 
-    /// Inside a transaction: writes `progress`, with a receipt only after the message was sent.
+    /// Writes `progress`, with a receipt only after the message was sent. The caller has begun a transaction.
     func move(_ row: Row, to progress: Progress) throws {
         var row = row
         if row.progress.status.isUnsent, progress.status == .delivered || progress.status == .read {
@@ -92,6 +92,6 @@ final class StoreBench {
         try store.update(row, to: progress)
     }
 
-    /// Over the store's own connection: nobody else gets one while it is open.
+    /// Runs a query over the store's connection, the only one while the store is open.
     func rows(_ sql: String) throws -> [[String?]] { try PlainDatabase.rows(sql, store.database.handle) }
 }

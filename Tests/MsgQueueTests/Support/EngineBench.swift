@@ -1,6 +1,6 @@
 @testable import MsgQueue
 
-/// An engine over a real file that does what it does on the test's own thread, in virtual time.
+/// A polled engine over a real file, in virtual time; its callbacks run on the thread of the test.
 final class EngineBench: @unchecked Sendable {
     let directory: TemporaryDirectory
     let clock: VirtualClock
@@ -9,8 +9,8 @@ final class EngineBench: @unchecked Sendable {
     private let mutex = Mutex()
     private var answers: [Outcome] = []
     private var rule: @Sendable (Delivery) -> Outcome = { _ in .sent }
-    private var got: [Delivery] = []
-    private var told: [Event] = []
+    private var received: [Delivery] = []
+    private var reported: [Event] = []
     private var isOpen = true
 
     init(_ change: (inout Options) -> Void = { _ in }) throws {
@@ -29,20 +29,20 @@ final class EngineBench: @unchecked Sendable {
         try engine.setTransport(Registration({ [weak self] delivery in self?.take(delivery) ?? .offline }))
     }
 
-    private func note(_ event: Event) { mutex.withLock { told.append(event) } }
+    private func note(_ event: Event) { mutex.withLock { reported.append(event) } }
 
     private func take(_ delivery: Delivery) -> Outcome {
         mutex.withLock {
-            got.append(delivery)
+            received.append(delivery)
             return answers.isEmpty ? rule(delivery) : answers.removeFirst()
         }
     }
 
-    var deliveries: [Delivery] { mutex.withLock { got } }
+    var deliveries: [Delivery] { mutex.withLock { received } }
     var texts: [String] { deliveries.map(\.text) }
-    var events: [Event] { mutex.withLock { told } }
+    var events: [Event] { mutex.withLock { reported } }
 
-    /// What the transport answers next; afterwards it sends, or answers by the rule.
+    /// Sets the next answers of the transport; later ones are `.sent`, or as the rule says.
     func answer(_ outcomes: Outcome...) { mutex.withLock { answers += outcomes } }
     func answer(by rule: @escaping @Sendable (Delivery) -> Outcome) { mutex.withLock { self.rule = rule } }
 
@@ -52,7 +52,7 @@ final class EngineBench: @unchecked Sendable {
         }
     }
 
-    // MARK: Acts
+    // MARK: Actions
 
     @discardableResult
     func enqueue(_ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, expiresAt: Int64 = 0) throws -> String {
@@ -64,17 +64,17 @@ final class EngineBench: @unchecked Sendable {
         }
     }
 
-    /// Runs all that waits now.
+    /// Runs all callbacks that are due.
     func poll() throws { while try engine.runCallbacks(timeout: 0) > 0 {} }
 
-    /// Lets time pass, and all that it brings.
+    /// Advances the clocks and runs what falls due.
     func pass(_ milliseconds: Int64) throws {
         clock.advance(milliseconds)
         try poll()
     }
 
-    /// What the timer thread does when it hears that the wall clock was set, or that the machine slept.
-    func hearOfClock() throws {
+    /// Does what the timer thread does when the wall clock was set or the machine resumed.
+    func reportClock() throws {
         engine.context.lock.withLock {
             engine.context.core.scheduler.clockSet(clock.ports.moment)
             engine.maintenance.run(engine.writes, engine.transactions)

@@ -1,9 +1,9 @@
 @testable import MsgQueue
 
-/// All that a stream of events tells.
+/// Collects the events of a stream.
 final class EventLog: @unchecked Sendable {
     private let mutex = Mutex()
-    private var told: [MessageQueue.Event] = []
+    private var received: [MessageQueue.Event] = []
     private var isOver = false
 
     init(_ stream: AsyncStream<MessageQueue.Event>) {
@@ -13,13 +13,13 @@ final class EventLog: @unchecked Sendable {
         }
     }
 
-    private func append(_ event: MessageQueue.Event) { mutex.withLock { told.append(event) } }
+    private func append(_ event: MessageQueue.Event) { mutex.withLock { received.append(event) } }
     private func end() { mutex.withLock { isOver = true } }
 
-    var events: [MessageQueue.Event] { mutex.withLock { told } }
+    var events: [MessageQueue.Event] { mutex.withLock { received } }
     var hasEnded: Bool { mutex.withLock { isOver } }
 
-    /// Where the messages went, in order.
+    /// Returns the changes of status, in order.
     func changes(of id: String? = nil) -> [MessageQueue.StatusChange] { Self.changes(events, of: id) }
 
     static func changes(_ events: [MessageQueue.Event], of id: String?) -> [MessageQueue.StatusChange] {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Whole files as bytes.
+/// The content of a file as bytes.
 enum FileBytes {
     static func read(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }
 
@@ -12,7 +12,7 @@ enum FileBytes {
         try handle.close()
     }
 
-    /// Where `part` begins.
+    /// Returns the offset of `part`.
     static func find(_ part: [UInt8], in whole: [UInt8]) -> Int? {
         Data(whole).range(of: Data(part))?.lowerBound
     }

@@ -1,6 +1,6 @@
 import CSQLite
 
-/// SQLite without the store around it: what anyone with the sqlite3 shell sees and does.
+/// Plain access by SQLite, as with the sqlite3 shell.
 final class PlainDatabase {
     struct Failure: Error { let message: String }
 
@@ -17,7 +17,7 @@ final class PlainDatabase {
 
     deinit { sqlite3_close(handle) }
 
-    /// All rows, their values as text; NULL is nil.
+    /// Returns all rows with their values as text; NULL is nil.
     @discardableResult
     func rows(_ sql: String) throws -> [[String?]] { try Self.rows(sql, handle) }
 
@@ -28,7 +28,7 @@ final class PlainDatabase {
         return number
     }
 
-    /// The same over a connection that is open already.
+    /// Returns the same over an open connection.
     static func rows(_ sql: String, _ handle: OpaquePointer) throws -> [[String?]] {
         var statement: OpaquePointer?
         guard sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK else {

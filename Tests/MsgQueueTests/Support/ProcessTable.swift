@@ -1,6 +1,6 @@
 import Foundation
 
-/// What this process holds of the system.
+/// The threads and descriptors of this process.
 enum ProcessTable {
     static var threads: Int { count("/proc/self/task") }
     static var descriptors: Int { count("/proc/self/fd") }

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import MsgQueue
 
-/// The options of the README's recipes. `bindings/python/tests/recipes.py` takes them from the README's programs, and a test there
+/// The options of the README's recipes. `bindings/python/tests/recipes.py` reads them from the README's programs, and a test there
 /// compares them.
 enum Recipe: String, CaseIterable {
     case manual, ask, retry, history, background, automatic
@@ -34,7 +34,7 @@ enum Recipe: String, CaseIterable {
         return fields
     }
 
-    /// The fields of msgq_options that recipes set; any other one is an error.
+    /// Sets the fields of msgq_options that recipes use; any other one is an error.
     private static func set(_ name: String, _ value: Any, in options: inout Options) throws {
         func number() throws -> Int64 {
             guard let number = value as? Int64 else { throw Unreadable(field: name) }

@@ -1,24 +1,24 @@
 @testable import MsgQueue
 
-/// A receiver in the process: counts and orders what it gets. (Over real HTTP the same rows are tested from C and Python.)
+/// A receiver in the process that records deliveries. (C and Python test the same rows over real HTTP.)
 final class RecordingTransport: @unchecked Sendable {
     private let mutex = Mutex()
     private let answer: @Sendable (MessageQueue.Delivery) -> MessageQueue.Outcome
-    private var got: [MessageQueue.Delivery] = []
-    private var underWay: [Name: Int] = [:]
+    private var received: [MessageQueue.Delivery] = []
+    private var inProgress: [Name: Int] = [:]
     private var isHeld = false
-    private var overlaps = 0
-    private var most = 0
+    private var overlapCount = 0
+    private var maximum = 0
 
     init(_ answer: @escaping @Sendable (MessageQueue.Delivery) -> MessageQueue.Outcome = { _ in .sent }) { self.answer = answer }
 
-    var deliveries: [MessageQueue.Delivery] { mutex.withLock { got } }
+    var deliveries: [MessageQueue.Delivery] { mutex.withLock { received } }
     var texts: [String] { deliveries.map(\.text) }
-    /// Times that two messages of one conversation were under way.
-    var doubles: Int { mutex.withLock { overlaps } }
-    var mostAtOnce: Int { mutex.withLock { most } }
+    /// The number of times that two messages of one conversation were being sent at once.
+    var overlaps: Int { mutex.withLock { overlapCount } }
+    var mostAtOnce: Int { mutex.withLock { maximum } }
 
-    /// Answers wait until `release`.
+    /// Delays answers until `release`.
     func hold() { mutex.withLock { isHeld = true } }
     func release() { mutex.withLock { isHeld = false } }
 
@@ -32,13 +32,13 @@ final class RecordingTransport: @unchecked Sendable {
 
     private func enter(_ delivery: MessageQueue.Delivery) {
         mutex.withLock {
-            got.append(delivery)
+            received.append(delivery)
             let name = Name(delivery.conversation)
-            if underWay[name, default: 0] > 0 { overlaps += 1 }
-            underWay[name, default: 0] += 1
-            most = max(most, underWay.values.reduce(0, +))
+            if inProgress[name, default: 0] > 0 { overlapCount += 1 }
+            inProgress[name, default: 0] += 1
+            maximum = max(maximum, inProgress.values.reduce(0, +))
         }
     }
 
-    private func leave(_ delivery: MessageQueue.Delivery) { mutex.withLock { underWay[Name(delivery.conversation), default: 0] -= 1 } }
+    private func leave(_ delivery: MessageQueue.Delivery) { mutex.withLock { inProgress[Name(delivery.conversation), default: 0] -= 1 } }
 }

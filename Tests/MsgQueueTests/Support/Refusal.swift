@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The code of the `QueueError` that `body` throws; nil: it throws none.
+/// Returns the code of the `QueueError` that `body` throws; nil: it throws none.
 func refusal(_ body: () throws -> Void) -> QueueError.Code? {
     do {
         try body()
@@ -15,7 +15,7 @@ func refusal(_ body: () throws -> Void) -> QueueError.Code? {
     }
 }
 
-/// The same for what waits.
+/// Returns the same for an async call.
 func refusal(_ body: () async throws -> Void) async -> QueueError.Code? {
     do {
         try await body()

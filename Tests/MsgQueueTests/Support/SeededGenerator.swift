@@ -9,7 +9,7 @@ extension SeededGenerator {
 
     mutating func int64(_ range: ClosedRange<Int64>) -> Int64 { Int64.random(in: range, using: &self) }
 
-    /// True in so many of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     mutating func chance(_ percent: Int) -> Bool { int(0...99) < percent }
 
     mutating func pick<T>(_ choices: [T]) -> T { choices[int(0...choices.count - 1)] }

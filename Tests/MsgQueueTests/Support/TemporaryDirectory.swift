@@ -1,6 +1,6 @@
 import Foundation
 
-/// A directory of a test's own, gone with all that is in it when nobody holds it any more.
+/// A temporary directory, removed with its content when the object is deallocated.
 final class TemporaryDirectory: Sendable {
     let path: String
 
@@ -13,11 +13,11 @@ final class TemporaryDirectory: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    /// Where a test's store lies.
+    /// The path of the store of a test.
     var store: String { file("outbox.db") }
 
     func file(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// The names of what is in it.
+    /// The names of its entries.
     var names: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
 }

@@ -2,7 +2,7 @@ import Glibc
 
 @testable import MsgQueue
 
-/// The clocks of an engine, moved by hand.
+/// The clocks of an engine, set by the test.
 final class VirtualClock: @unchecked Sendable {
     private let mutex = Mutex()
     private var moment: Moment
@@ -14,7 +14,7 @@ final class VirtualClock: @unchecked Sendable {
     init() {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)
-        // Far ahead of the system's own, by which the engine's threads sleep: what is due here never wakes them.
+        // Far ahead of the system's clock, which the engine's threads use to sleep, so that they never wake up.
         firstMono = Int64(time.tv_sec) * 1000 + 100 * Options.day
         moment = Moment(wall: 1_700_000_000_000, mono: firstMono)
     }
@@ -28,16 +28,16 @@ final class VirtualClock: @unchecked Sendable {
         }
     }
 
-    /// Somebody sets the wall clock.
+    /// Shifts the wall clock.
     func shiftWall(_ milliseconds: Int64) { mutex.withLock { moment.wall += milliseconds } }
 
-    /// The machine sleeps.
+    /// Suspends the machine.
     func sleep(_ milliseconds: Int64) {
         advance(milliseconds)
         mutex.withLock { asleep += milliseconds }
     }
 
-    /// The machine was switched off for so long by the wall clock, which may have been set meanwhile.
+    /// Reboots the machine. `milliseconds` is the difference of the wall clock, which may have been set meanwhile.
     func reboot(after milliseconds: Int64) {
         mutex.withLock {
             moment.wall += milliseconds

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from msgqueue import Delivery, FailureKind, Outcome
-from support import PATIENCE
+from support import TIMEOUT
 
 T = TypeVar("T")
 
 
 class AsyncHttpTransport:
-    """Posts each message over a connection of its own to a port of 127.0.0.1."""
+    """Posts each message over a new connection to a port of 127.0.0.1."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -51,19 +51,19 @@ def _request(delivery: Delivery) -> bytes:
     return "\r\n".join(lines).encode() + delivery.body
 
 
-async def until(condition: Callable[[], object], *, patience: float = PATIENCE) -> None:
-    """Returns once the condition, plain or a coroutine function, is true; a failure when it is not in time."""
-    deadline = time.monotonic() + patience
+async def until(condition: Callable[[], object], *, timeout: float = TIMEOUT) -> None:
+    """Waits until the condition, a plain or a coroutine function, is true; fails when it is not in time."""
+    deadline = time.monotonic() + timeout
     while True:
         said = condition()
         if await said if isinstance(said, Awaitable) else said:
             return
-        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
+        assert time.monotonic() < deadline, f"not within {timeout} s: {condition}"
         await asyncio.sleep(0.005)
 
 
 def in_loop(test: Coroutine[Any, Any, T]) -> T:
-    """Runs a test in a loop that says what takes too long or is forgotten."""
+    """Runs a test in a loop in debug mode, which reports slow callbacks and tasks that are never awaited."""
 
     async def bounded() -> T:
         return await asyncio.wait_for(test, 60)
@@ -72,7 +72,7 @@ def in_loop(test: Coroutine[Any, Any, T]) -> T:
 
 
 class Complaints:
-    """What a loop's exception handler is told."""
+    """Collects what a loop's exception handler receives."""
 
     def __init__(self) -> None:
         self.contexts: list[dict[str, Any]] = []

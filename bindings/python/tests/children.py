@@ -14,12 +14,12 @@ from sender import HttpTransport
 
 MESSAGES = 5
 
-# The parent's, for children that were forked.
+# The queue of the parent, for forked children.
 inherited: list[MessageQueue] = []
 
 
 def send_own(store: str, port: int, said: Any) -> None:
-    """Opens a store of its own and sends from it."""
+    """Opens a new store and sends from it."""
     with MessageQueue(store, HttpTransport(port), mode=Mode.MANUAL, direct=False) as queue:
         for number in range(MESSAGES):
             queue.enqueue(str(number), conversation=store)
@@ -27,7 +27,7 @@ def send_own(store: str, port: int, said: Any) -> None:
 
 
 def send_own_by_asyncio(store: str, port: int, said: Any) -> None:
-    """The same in a loop of its own."""
+    """Does the same with asyncio, in a new loop."""
 
     async def main() -> None:
         http = HttpTransport(port)
@@ -44,7 +44,7 @@ def send_own_by_asyncio(store: str, port: int, said: Any) -> None:
 
 
 def use_inherited(_: str, __: int, said: Any) -> None:
-    """Uses the queue of the parent, which is refused."""
+    """Uses the queue of the parent; every call is refused."""
     (queue,) = inherited
     answers = []
     for call in (lambda: queue.enqueue("child"), queue.counts, queue.drain, queue.poll, queue.close):
@@ -56,7 +56,7 @@ def use_inherited(_: str, __: int, said: Any) -> None:
 
 
 def open_files() -> list[str]:
-    """What the descriptors of this process lead to, but for the one that looks."""
+    """Returns the targets of the descriptors of this process, except the one used to list them."""
     folder = "/proc/self/fd"
     found = []
     for name in os.listdir(folder):  # noqa: PTH208 - the names, before they are gone
@@ -66,7 +66,7 @@ def open_files() -> list[str]:
 
 
 class Busy:
-    """Enqueues in the background, so that children are born in the middle of something."""
+    """Enqueues in the background, so that forks happen during calls of the library."""
 
     def __init__(self, queue: MessageQueue) -> None:
         self.ids: list[str] = []

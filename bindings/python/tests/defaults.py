@@ -1,6 +1,6 @@
-"""The README's table of defaults, made from what the library does and says.
+"""Generates the README's table of defaults from the behaviour and the defaults of the library.
 
-python tests/defaults.py    writes it into the README; MSGQUEUE_LIBRARY names the library
+python tests/defaults.py    writes the table into the README; MSGQUEUE_LIBRARY names the library
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ README = TESTS.parents[2] / "README.md"
 if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src")]
 
-from msgqueue import (  # noqa: E402 - where it is, was just told
+from msgqueue import (  # noqa: E402 - needs the path from above
     Connectivity,
     Delivery,
     Event,
@@ -36,12 +36,12 @@ _UNITS = ((86_400_000, "days"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 
 class _Bench:
-    """A queue with the defaults of a mode, which does everything on this thread."""
+    """A polled queue with the defaults of a mode; callbacks run on this thread."""
 
     def __init__(self, directory: str, mode: Mode) -> None:
         self.answer = Outcome.sent()
         self.events: list[Event] = []
-        # What is shown here does not wait for the connection to prove itself.
+        # Without a delay, so that the table does not depend on time.
         self.queue = MessageQueue(
             Path(directory) / f"{mode.name}.db",
             self._send,
@@ -54,37 +54,37 @@ class _Bench:
     def _send(self, _: Delivery) -> Outcome:
         return self.answer
 
-    def settle(self) -> None:
-        """Everything that is to happen now has happened."""
+    def run_callbacks(self) -> None:
+        """Runs every callback that is due."""
         while self.queue.poll(0):
             pass
 
-    def starts(self) -> str:
-        """Who sends what was written offline."""
+    def who_starts(self) -> str:
+        """Returns who starts sending a backlog."""
         self.queue.set_connectivity(Connectivity.OFFLINE)
         id = self.queue.enqueue("hello", conversation="backlog")
         self.queue.set_connectivity(Connectivity.ONLINE)
-        self.settle()
+        self.run_callbacks()
         if self.queue.get(id).status is Status.SENT:
             return "the engine"
         assert self.queue.explain(id).code is Reason.PERSON
         asked = any(event.kind is EventKind.PROMPT for event in self.events)
         return "the person, after a prompt" if asked else "the person, by `drain` or `send_now`"
 
-    def goes_direct(self) -> str:
-        """Whether what is enqueued online, with nothing before it, is sent at once."""
+    def sends_direct(self) -> str:
+        """Returns whether a message enqueued while online, with none before it, is sent at once."""
         id = self.queue.enqueue("hello", conversation="direct")
-        self.settle()
+        self.run_callbacks()
         return "yes" if self.queue.get(id).status is Status.SENT else "no"
 
     def ladder(self) -> list[int]:
-        """The delays after failures that may pass, in milliseconds, cut to seconds."""
+        """Returns the delays before retries in milliseconds, cut to seconds."""
         self.answer = Outcome.retry(FailureKind.SERVER, code=503)
         id = self.queue.enqueue("hello", conversation="ladder")
         self.queue.send_now(id)
         delays: list[int] = []
         while True:
-            self.settle()
+            self.run_callbacks()
             message = self.queue.get(id)
             if message.status is Status.FAILED:
                 assert message.retries_used == len(delays) == message.attempts - 1
@@ -105,7 +105,7 @@ def _limit(number: int) -> str:
 
 
 def _value(value: object) -> str:
-    """A default of the options table; options in seconds are floats."""
+    """Formats a default of the options table; options in seconds are floats."""
     if value is None:
         return "none"
     if isinstance(value, float):
@@ -115,8 +115,8 @@ def _value(value: object) -> str:
     return _limit(int(str(value)))
 
 
-# The options of the table that the README tells, which are the same in every mode.
-_TOLD = [
+# Options in the README's table whose default is the same in every mode.
+_LISTED = [
     "max_in_flight",
     "attempt_timeout",
     "on_demand_timeout",
@@ -131,15 +131,15 @@ _TOLD = [
 ]
 
 
-def _same() -> list[tuple[str, str]]:
-    """The defaults that are the same in every mode, as the library has them."""
+def _common_rows() -> list[tuple[str, str]]:
+    """Returns names and defaults of the options whose default is the same in every mode."""
     options, values = _options.library_defaults(), _options.defaults()
     assert options.limit_bytes == options.limit_messages
     names = {"limit_messages": "`limit_messages`, `limit_bytes`"}
-    rows = [(names.get(name, f"`{name}`"), _value(values[name])) for name in _TOLD]
+    rows = [(names.get(name, f"`{name}`"), _value(values[name])) for name in _LISTED]
     rows[rows.index(("`drain_batch`", "none"))] = ("`drain_batch`", "all")
     return [
-        ("`max_retries`, for delays of your own", str(options.max_retries)),
+        ("`max_retries`, with delays of your own", str(options.max_retries)),
         *rows,
         ("`exhausted`", _value(Exhausted(options.exhausted))),
         *((f"`{name}`", _value(values[name])) for name in ("refused", "final_failure")),
@@ -147,30 +147,30 @@ def _same() -> list[tuple[str, str]]:
 
 
 def table() -> str:
-    """The table in Markdown."""
+    """Returns the table in Markdown."""
     columns: list[list[str]] = []
     for mode in Mode:
         with tempfile.TemporaryDirectory() as directory:
             bench = _Bench(directory, mode)
-            starts, direct, ladder = bench.starts(), bench.goes_direct(), bench.ladder()
+            starts, direct, ladder = bench.who_starts(), bench.sends_direct(), bench.ladder()
             bench.queue.close()
         delays = ", ".join(_duration(delay) for delay in ladder) or "none"
         columns.append([f"`{mode.name}`", starts, direct, delays, f"{len(ladder) + 1}"])
     names = [
         "",
-        "starts sending what was written offline",
-        "a message enqueued online goes out at once (`direct`)",
-        "delays after failures that may pass",
-        "attempts, then `failed`",
+        "who starts sending a backlog",
+        "a message enqueued while online is sent at once (`direct`)",
+        "delays before retries",
+        "attempts until `failed`",
     ]
     rows = [list(row) for row in zip(names, *columns)]
     rows.insert(1, ["---"] * (len(columns) + 1))
-    rows += [[name, *[value] * len(columns)] for name, value in _same()]
+    rows += [[name, *[value] * len(columns)] for name, value in _common_rows()]
     return "".join("| " + " | ".join(row) + " |\n" for row in rows).replace("| --- ", "|---").replace("--- |", "---|")
 
 
 def written() -> str:
-    """The table as it stands in the README."""
+    """Returns the table in the README."""
     _, _, rest = README.read_text().partition(BEGIN)
     found, _, _ = rest.partition(END)
     return found

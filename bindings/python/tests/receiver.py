@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Received:
     metadata: dict[str, str]
     attempt: int
     at: float
-    """By the monotonic clock."""
+    """Time of the monotonic clock."""
 
     @property
     def text(self) -> str:
@@ -35,7 +35,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request is answered with."""
+    """The answer to a request."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Answer:
 
 
 class Gate:
-    """Requests wait in front of it until it is opened."""
+    """Blocks requests until it is opened."""
 
     def __init__(self, which: Callable[[Received], bool]) -> None:
         self._which = which
@@ -53,16 +53,16 @@ class Gate:
         self._opened.set()
 
     def pass_through(self, request: Received) -> None:
-        """Returns when the request may be answered."""
+        """Waits until the request may be answered."""
         if self._which(request):
-            self._opened.wait(_PATIENCE)
+            self._opened.wait(_TIMEOUT)
 
 
 class Receiver:
-    """Listens on a free port of 127.0.0.1 as long as it is not stopped."""
+    """An HTTP server on a free port of 127.0.0.1."""
 
     def __init__(self, *, listening: bool = True) -> None:
-        """Without `listening` the port is taken but connections are refused, until `listen`."""
+        """Binds a port. Without `listening` connections are refused until `listen`."""
         self.received: list[Received] = []
         self.most_at_once = 0
         self.most_of_one_conversation_at_once = 0
@@ -97,7 +97,7 @@ class Receiver:
         self._thread.start()
 
     def stop(self) -> None:
-        """Connections are refused from here on."""
+        """Stops; connections are refused from here on."""
         self.open_gates()
         if self._thread is not None:
             self._server.shutdown()
@@ -106,12 +106,12 @@ class Receiver:
         self._server.server_close()
 
     def answer_next(self, *answers: int | Answer) -> None:
-        """The next requests get these, in this order; those behind them what the rule says."""
+        """Sets the answers to the next requests, in this order; later ones are answered by the rule."""
         with self._lock:
             self._script += [Answer(answer) if isinstance(answer, int) else answer for answer in answers]
 
     def answer_by(self, rule: Callable[[Received], int | Answer]) -> None:
-        """What requests without a scripted answer get; 200 until this is called. Runs beside other requests."""
+        """Sets the rule for requests without a scripted answer; it runs on their threads. Default: 200."""
 
         def answer(request: Received) -> Answer:
             said = rule(request)
@@ -121,7 +121,7 @@ class Receiver:
 
     @contextmanager
     def holding(self, which: Callable[[Received], bool] = lambda _: True) -> Iterator[Gate]:
-        """Such requests are received, and answered once the gate is open: at the latest at the block's end."""
+        """Holds matching requests back until the gate is opened, at the latest at the end of the block."""
         gate = Gate(which)
         with self._lock:
             self._gates.append(gate)
@@ -164,11 +164,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, receiver: Receiver) -> None:
         super().__init__(("127.0.0.1", 0), _Handler, bind_and_activate=False)
         self.receiver = receiver
-        # Bound but not listening: the port is ours, and connections are refused.
+        # Bound but not listening: connections are refused, and no other program can take the port.
         self.server_bind()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A sender that was killed or gave up is no error of the receiver's."""
+        """Ignores connections that a killed or cancelled sender broke."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -193,4 +193,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer.text.encode())
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """The tests look at what was received instead."""
+        """Logs nothing; the tests check the received requests."""

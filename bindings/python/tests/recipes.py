@@ -1,6 +1,6 @@
 """The README's recipes: each program, and the options with which it opens its queue.
 
-python tests/recipes.py    writes these options to Tests/fixtures/recipes.json, from which the Swift tests take them;
+python tests/recipes.py    writes these options to Tests/fixtures/recipes.json, from which the Swift tests read them;
                            MSGQUEUE_LIBRARY names the library
 """
 
@@ -24,7 +24,7 @@ FIXTURE = PROJECT / "Tests" / "fixtures" / "recipes.json"
 if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src")]
 
-import msgqueue  # noqa: E402 - where it is, was just told
+import msgqueue  # noqa: E402 - needs the path from above
 from msgqueue import MessageQueue, _abi, _options  # noqa: E402 - as above
 
 NAMES = ("manual", "ask", "retry", "history", "background", "automatic")
@@ -35,14 +35,14 @@ _NO_OPTIONS = ("struct_size", "callbacks", "ladder_ms", "ladder_count")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A program of the README."""
+    """A program of the README with its output."""
 
     name: str
     code: str
     expected: str
 
     def run(self, directory: Path) -> tuple[str, dict[str, Any]]:
-        """What it prints, and the options that it gives to its queue, which is in that directory."""
+        """Runs the program in that directory. Returns its output and the options of its queue."""
         options: list[dict[str, Any]] = []
 
         class Recorder(MessageQueue):
@@ -59,17 +59,17 @@ class Recipe:
 
 
 def recipes() -> dict[str, Recipe]:
-    """By name, in the order of the README."""
+    """Returns the recipes by name, in the order of the README."""
     _, _, rest = (PROJECT / "README.md").read_text().partition("\n## Recipes\n")
     section, _, _ = rest.partition("\n## ")
     found = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     if len(found) != len(NAMES) or section.count("```python") != len(NAMES):
-        raise AssertionError(f"the README has {len(found)} recipes with what they print, not {len(NAMES)}")
+        raise AssertionError(f"the README has {len(found)} recipes with output, not {len(NAMES)}")
     return {name: Recipe(name, code, expected) for name, (code, expected) in zip(NAMES, found)}
 
 
 def in_c(given: dict[str, Any]) -> dict[str, Any]:
-    """The fields of msgq_options that these options set to something else than the default."""
+    """Returns the fields of msgq_options that these options change from their defaults."""
     options = _options.build(given)
     defaults = _options.library_defaults()
     fields = [name for name, *_ in _abi.Options._fields_ if name not in _NO_OPTIONS]
@@ -80,7 +80,7 @@ def in_c(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def written() -> str:
-    """The fixture, made from the README."""
+    """Returns the fixture, generated from the README."""
     found = {}
     for name, recipe in recipes().items():
         with tempfile.TemporaryDirectory() as directory:

@@ -11,14 +11,14 @@ from msgqueue import Delivery, FailureKind, Outcome
 
 
 class HttpTransport:
-    """Posts each message; `patience` seconds instead of the delivery's own make it hang longer than it may."""
+    """Posts each message. A `timeout` in seconds replaces the timeout of the delivery, to exceed it."""
 
-    def __init__(self, port: int, *, patience: float | None = None) -> None:
+    def __init__(self, port: int, *, timeout: float | None = None) -> None:
         self._port = port
-        self._patience = patience
+        self._timeout = timeout
 
     def __call__(self, delivery: Delivery) -> Outcome:
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=self._patience or delivery.timeout)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=self._timeout or delivery.timeout)
         try:
             connection.request("POST", "/messages", delivery.body, _headers(delivery))
             response = connection.getresponse()

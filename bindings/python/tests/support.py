@@ -21,22 +21,22 @@ PROJECT = BINDING.parent.parent
 HEADER = PROJECT / "Include" / "msgqueue.h"
 
 T = TypeVar("T")
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
-def wait_until(condition: Callable[[], T], *, patience: float = PATIENCE) -> T:
-    """What the condition answers once that is true; a failure when it is not in time."""
-    deadline = time.monotonic() + patience
+def wait_until(condition: Callable[[], T], *, timeout: float = TIMEOUT) -> T:
+    """Waits until the condition is true and returns its value; fails when it is not in time."""
+    deadline = time.monotonic() + timeout
     while True:
         answer = condition()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
+        assert time.monotonic() < deadline, f"not within {timeout} s: {condition}"
         time.sleep(0.005)
 
 
 class Events:
-    """An event handler that remembers."""
+    """An event handler that keeps the events."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -51,11 +51,11 @@ class Events:
             return [event for event in self._events if kind is None or event.kind is kind]
 
     def statuses(self, id: str) -> list[Status | None]:
-        """Where the message has been, as told."""
+        """Returns the statuses of a message, as reported by events."""
         return [event.to_status for event in self.all(EventKind.STATUS) if event.id == id]
 
     def wait_for(self, kind: EventKind, found: Callable[[Event], bool] = lambda _: True) -> Event:
-        """The first event of that kind for which `found` holds."""
+        """Waits for the first event of that kind for which `found` is true."""
         return wait_until(lambda: next((event for event in self.all(kind) if found(event)), None))  # type: ignore[return-value]
 
     def wait_for_status(self, id: str, status: Status) -> Event:
@@ -63,7 +63,7 @@ class Events:
 
 
 class Program:
-    """A Python process that runs a few lines; they may import what tests import."""
+    """A Python process that runs some code, which may import the modules of the tests."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -75,7 +75,7 @@ class Program:
         return self._process.pid
 
     def line(self) -> str:
-        """The next line that it prints; a failure when it ends before."""
+        """Returns the next line of its output; fails when it ends before."""
         line = self._output.readline()
         assert line, f"the program ended with {self._process.wait()}"
         return line.rstrip("\n")
@@ -84,13 +84,13 @@ class Program:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """Its exit status; negative: ended by that signal."""
+        """Waits for its exit status; negative: ended by that signal."""
         return self._process.wait()
 
 
 @contextmanager
 def program(code: str, *arguments: object) -> Iterator[Program]:
-    """Runs it; it is killed at the block's end, or when it hangs."""
+    """Runs a process, which is killed at the end of the block, or when it hangs."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -110,7 +110,7 @@ def program(code: str, *arguments: object) -> Iterator[Program]:
 
 
 def run(code: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end, which must come by itself."""
+    """Runs a process to its end."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,
@@ -122,5 +122,5 @@ def run(code: str, *arguments: object, **variables: str) -> subprocess.Completed
 
 
 def environment() -> dict[str, str]:
-    """The variables of a process that may import what tests import."""
+    """Returns the environment of a process that may import the modules of the tests."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(BINDING / "src"), str(TESTS)])}

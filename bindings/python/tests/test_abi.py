@@ -1,4 +1,4 @@
-"""The ctypes mirror of the header is compared with the header itself, by a C compiler and by its text."""
+"""Compares the ctypes mirror of the header with the header, by a C compiler and by its text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msgqueue._library import library
 from msgqueue.statistics import LATENCY_BOUNDS
 from support import BINDING, HEADER
 
-# The prefix of each enumeration's names in the header.
+# The prefix of the names of each enumeration in the header.
 PREFIXES: dict[str, type[IntEnum]] = {
     "MSGQ_": enums.Result,
     "MSGQ_STATUS_": enums.Status,
@@ -47,7 +47,7 @@ def without_comments() -> str:
 
 
 def prototypes() -> dict[str, str]:
-    """The name and the parameters of every function."""
+    """Returns the name and the parameters of every function."""
     found = re.findall(
         r"^(?!typedef)[a-z][\w ]*?[ *](msgq_\w+)\((.*?)\);", without_comments(), re.DOTALL | re.MULTILINE
     )
@@ -55,7 +55,7 @@ def prototypes() -> dict[str, str]:
 
 
 def structures() -> dict[str, list[str]]:
-    """The fields of every transparent structure, in order."""
+    """Returns the fields of every transparent structure, in order."""
     text = without_comments()
     bodies = dict(re.findall(r"^typedef struct (\w+) \{([^}]*)\} \w+;", text, re.MULTILINE))
     bodies.update(
@@ -65,7 +65,7 @@ def structures() -> dict[str, list[str]]:
 
 
 def enumerations() -> dict[str, list[str]]:
-    """The enumerators of every enumeration, in order."""
+    """Returns the enumerators of every enumeration, in order."""
     return {
         name: re.findall(r"\bMSGQ_\w+", re.sub(r"=[^,}]*", "", body))
         for name, body in re.findall(r"typedef enum (\w+) \{([^}]*)\} \w+;", without_comments())
@@ -73,7 +73,7 @@ def enumerations() -> dict[str, list[str]]:
 
 
 def run_c(tmp_path: Path, lines: list[str]) -> list[str]:
-    """What a C program with the header and these lines prints."""
+    """Compiles and runs a C program with the header and these lines. Returns its output."""
     source, binary = tmp_path / "check.c", tmp_path / "check"
     body = "\n".join(lines)
     source.write_text(f'#include <stdio.h>\n#include "msgqueue.h"\nint main(void) {{\n{body}\nreturn 0;\n}}\n')
@@ -88,7 +88,7 @@ def test_every_function_of_the_header_has_a_prototype() -> None:
 
 @pytest.mark.parametrize("name", sorted(_abi.FUNCTIONS))
 def test_prototypes_take_as_many_arguments_as_the_header_says(name: str) -> None:
-    # A function pointer among the parameters has but one of its own, so that every comma separates two of ours.
+    # A function pointer among the parameters has only one parameter, so every comma separates two of the function.
     parameters = prototypes()[name].strip()
     count = 0 if parameters == "void" else parameters.count(",") + 1
     assert len(_abi.FUNCTIONS[name][1]) == count
@@ -103,7 +103,7 @@ def test_structures_have_the_fields_of_the_header_in_its_order() -> None:
     assert {name: [field[0] for field in kind._fields_] for name, kind in _abi.STRUCTURES.items()} == structures()
 
 
-def test_statistics_have_room_for_later_kinds_and_classes() -> None:
+def test_statistics_arrays_have_spare_room() -> None:
     assert len(_abi.Statistics().failures) == 32 > len(enums.FailureKind)
     assert len(_abi.Statistics().latencies) == 16 > len(LATENCY_BOUNDS)
 
@@ -152,7 +152,7 @@ def test_versions_agree() -> None:
 
 
 def signature() -> dict[str, inspect.Parameter]:
-    """The options among the parameters of MessageQueue."""
+    """Returns the parameters of MessageQueue that are options."""
     parameters = inspect.signature(MessageQueue).parameters
     return {name: each for name, each in parameters.items() if name not in ("path", "transport", "on_event", "polled")}
 
@@ -175,12 +175,12 @@ def test_every_option_of_the_header_is_in_the_table() -> None:
 
 
 def options_by_default() -> _abi.Options:
-    """What MessageQueue without options gives to the library."""
+    """Returns the options that MessageQueue passes to the library by default."""
     return _options.build({name: each.default for name, each in signature().items() if name != "retry"})
 
 
 def policy_by_default() -> _abi.Options:
-    """The same with the binding's own default policy."""
+    """Returns the same with the default RetryPolicy."""
     return _options.build({"retry": RetryPolicy()})
 
 
@@ -189,7 +189,7 @@ def test_the_defaults_are_those_of_the_header(tmp_path: Path) -> None:
     lines = ["msgq_options options = MSGQ_OPTIONS_INIT;"]
     lines += [f'printf("{name} %g\\n", (double)options.{name});' for name in names]
     given = options_by_default()
-    # The binding's one difference: its own threads poll.
+    # The one difference: callbacks run in msgq_poll.
     assert given.callbacks == enums.Callbacks.POLL
     given.callbacks = enums.Callbacks.THREAD
     assert run_c(tmp_path, lines) == [f"{name} {float(getattr(given, name)):g}" for name in names]

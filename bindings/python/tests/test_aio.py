@@ -1,4 +1,4 @@
-"""The queue for asyncio: sending, draining, and what transports may do."""
+"""The queue for asyncio: sending, drains, and transports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from receiver import Received, Receiver
 from support import environment
 
 
-def test_X7_A10_conversations_are_sent_side_by_side_each_in_its_order(store: Path, receiver: Receiver) -> None:
+def test_X7_A10_conversations_are_sent_in_parallel_each_in_order(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(store, transport, max_in_flight=3, mode=Mode.MANUAL, direct=False) as queue:
@@ -54,7 +54,7 @@ def test_X7_A10_conversations_are_sent_side_by_side_each_in_its_order(store: Pat
                 draining = asyncio.create_task(queue.drain())
                 await until(lambda: len(receiver.received) == 3)
                 await asyncio.sleep(0.1)
-                # Three at a time and no fourth, of three conversations.
+                # Three at a time, of three conversations.
                 assert sorted(receiver.texts) == ["a0", "b0", "c0"]
                 gate.open()
                 report = await draining
@@ -68,7 +68,7 @@ def test_X7_A10_conversations_are_sent_side_by_side_each_in_its_order(store: Pat
     assert receiver.most_of_one_conversation_at_once == 1
 
 
-def test_X7_every_callback_runs_on_the_loop_s_thread(store: Path, receiver: Receiver) -> None:
+def test_X7_every_callback_runs_on_the_thread_of_the_loop(store: Path, receiver: Receiver) -> None:
     threads: set[int] = set()
 
     async def test() -> None:
@@ -84,7 +84,7 @@ def test_X7_every_callback_runs_on_the_loop_s_thread(store: Path, receiver: Rece
         async with aio.MessageQueue(store, transport, on_event=handler, max_in_flight=4) as queue:
             await queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(20))
             assert (await queue.drain()).remaining == 0
-            # Events that closing tells come home, too.
+            # Events during close are delivered on the loop, too.
             await queue.set_connectivity(Connectivity.OFFLINE)
 
     in_loop(test())
@@ -92,19 +92,19 @@ def test_X7_every_callback_runs_on_the_loop_s_thread(store: Path, receiver: Rece
     assert len(receiver.received) == 20
 
 
-def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
+def test_X7_the_loop_sleeps_while_the_queue_is_idle(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
             polls = 0
-            behind = queue._calls.opened.queue
-            poll = behind.poll
+            polled_queue = queue._calls.opened.queue
+            poll = polled_queue.poll
 
             def counted(timeout: float | None = None) -> int:
                 nonlocal polls
                 polls += 1
                 return poll(timeout)
 
-            behind.poll = counted  # type: ignore[method-assign]
+            polled_queue.poll = counted  # type: ignore[method-assign]
             await queue.enqueue("hello")
             assert (await queue.drain()).remaining == 0
             await asyncio.sleep(0.1)
@@ -112,15 +112,15 @@ def test_X7_the_loop_sleeps_when_there_is_nothing_to_do(store: Path) -> None:
             idle = polls
             await asyncio.sleep(0.3)
             assert polls == idle
-            del behind.poll
+            del polled_queue.poll
 
     in_loop(test())
 
 
-def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
+def test_the_loop_is_not_blocked_by_calls_that_wait_for_the_disk(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
-            behind = queue._calls.opened.queue
+            polled_queue = queue._calls.opened.queue
             began = threading.Event()
 
             def slow(conversation: str | None = None) -> Any:
@@ -128,7 +128,7 @@ def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
                 time.sleep(0.5)
                 return conversation
 
-            behind.counts = slow  # type: ignore[method-assign]
+            polled_queue.counts = slow  # type: ignore[method-assign]
             start = time.monotonic()
             counting = asyncio.create_task(queue.counts("ana"))
             await until(began.is_set)
@@ -137,19 +137,19 @@ def test_the_loop_goes_on_while_calls_wait_for_the_disk(store: Path) -> None:
             assert (await queue.get(id)).text == "hello"
             said: object = await counting
             assert said == "ana"
-            del behind.counts
+            del polled_queue.counts
 
     in_loop(test())
 
 
-def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Path, tmp_path: Path) -> None:
+def test_the_loop_is_not_blocked_by_a_long_call_of_the_queue(store: Path, tmp_path: Path) -> None:
     async def test() -> None:
-        told: list[Event] = []
-        async with aio.MessageQueue(store, on_event=told.append) as queue:
-            behind = queue._calls.opened.queue
+        received: list[Event] = []
+        async with aio.MessageQueue(store, on_event=received.append) as queue:
+            polled_queue = queue._calls.opened.queue
             began, go_on = threading.Event(), threading.Event()
             polls: list[int] = []
-            poll = behind.poll
+            poll = polled_queue.poll
 
             def slow(path: str | os.PathLike[str]) -> None:
                 began.set()
@@ -159,22 +159,22 @@ def test_the_loop_does_not_wait_behind_a_long_call_of_the_queue_s_own(store: Pat
                 polls.append(poll(timeout))
                 return polls[-1]
 
-            behind.backup, behind.poll = slow, counted  # type: ignore[method-assign]
+            polled_queue.backup, polled_queue.poll = slow, counted  # type: ignore[method-assign]
             backup = asyncio.create_task(queue.backup(tmp_path / "copy.db"))
             await until(began.is_set)
-            # There is something to tell, and a poll for it would wait for the lock that a backup holds.
+            # An event is due, and a poll would wait for the lock that a backup holds.
             await queue.set_connectivity(Connectivity.OFFLINE)
             await asyncio.sleep(0.1)
-            assert (polls, told) == ([], [])
+            assert (polls, received) == ([], [])
             go_on.set()
             await backup
-            await until(lambda: told)
-            del behind.backup, behind.poll
+            await until(lambda: received)
+            del polled_queue.backup, polled_queue.poll
 
     in_loop(test())
 
 
-def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store: Path, receiver: Receiver) -> None:
+def test_Q14_R11_every_method_of_the_plain_queue_works(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         queue = await aio.MessageQueue(store, AsyncHttpTransport(receiver.port), online_debounce=0.0).open()
         await queue.set_connectivity(Connectivity.OFFLINE)
@@ -183,7 +183,7 @@ def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store:
         with pytest.raises(DuplicateError):
             await queue.enqueue("again", id="the-id")
         with pytest.raises(NotFoundError):
-            await queue.get("nobody")
+            await queue.get("absent")
         with pytest.raises(TypeError):
             await queue.enqueue(3)  # type: ignore[arg-type]
         with pytest.raises(InvalidError):
@@ -234,13 +234,13 @@ def test_Q14_R11_every_word_of_the_plain_queue_is_there_and_does_the_same(store:
     in_loop(test())
 
 
-def test_the_words_are_those_of_the_plain_queue() -> None:
-    def words(kind: type) -> set[str]:
+def test_the_methods_are_those_of_the_plain_queue() -> None:
+    def methods(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    assert words(msgqueue.MessageQueue) - words(aio.MessageQueue) == {"poll", "fileno"}
-    assert words(aio.MessageQueue) - words(msgqueue.MessageQueue) == {"open", "events"}
-    for name in words(msgqueue.MessageQueue) & words(aio.MessageQueue) - {"path", "closed"}:
+    assert methods(msgqueue.MessageQueue) - methods(aio.MessageQueue) == {"poll", "fileno"}
+    assert methods(aio.MessageQueue) - methods(msgqueue.MessageQueue) == {"open", "events"}
+    for name in methods(msgqueue.MessageQueue) & methods(aio.MessageQueue) - {"path", "closed"}:
         plain, coroutine = getattr(msgqueue.MessageQueue, name), getattr(aio.MessageQueue, name)
         assert inspect.iscoroutinefunction(coroutine), name
         assert inspect.signature(plain) == inspect.signature(coroutine), name
@@ -260,7 +260,7 @@ def test_importing_the_package_does_not_import_asyncio() -> None:
     assert ended.stdout.split() == ["False", "True"]
 
 
-def test_what_was_asked_for_first_is_stored_first(store: Path, receiver: Receiver) -> None:
+def test_enqueues_are_stored_in_the_order_of_the_calls(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, AsyncHttpTransport(receiver.port)) as queue:
             await asyncio.gather(*[queue.enqueue(str(number)) for number in range(30)])
@@ -297,7 +297,7 @@ async def is_status(queue: aio.MessageQueue, id: str, status: Status) -> bool:
     return (await queue.get(id)).status is status
 
 
-def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
+def test_an_exception_is_a_failure_and_is_reported_to_the_log_and_the_loop(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     problem = ValueError("boom")
@@ -328,7 +328,7 @@ def test_an_exception_is_a_failure_that_the_log_and_the_loop_learn_of(
     assert line.endswith("failed (UNKNOWN): the transport raised ValueError: boom")
 
 
-def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path) -> None:
+def test_an_outcome_is_passed_on_when_no_thread_can_be_started(store: Path) -> None:
     async def test() -> None:
         def none_left(job: Callable[[], object]) -> None:
             raise RuntimeError("can't start new thread")
@@ -342,7 +342,7 @@ def test_an_answer_for_which_no_thread_is_left_is_told_all_the_same(store: Path)
 
 
 @pytest.mark.parametrize("answer", [None, True, 200, "sent"])
-def test_an_answer_that_is_no_outcome_is_a_failure(store: Path, answer: Any) -> None:
+def test_a_return_value_that_is_not_an_outcome_is_a_failure(store: Path, answer: Any) -> None:
     async def test() -> None:
         async def transport(_: Delivery) -> Any:
             return answer
@@ -359,7 +359,7 @@ def test_an_answer_that_is_no_outcome_is_a_failure(store: Path, answer: Any) -> 
 
 
 @pytest.mark.parametrize("when", ["before it began", "under way"])
-def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, when: str) -> None:
+def test_a_cancelled_task_is_a_failure_that_is_retried(store: Path, when: str) -> None:
     async def test() -> None:
         calls: list[int] = []
 
@@ -396,7 +396,7 @@ def test_a_task_that_is_cancelled_is_a_failure_that_is_tried_again(store: Path, 
     in_loop(test())
 
 
-def test_X8_a_success_that_comes_late_counts(store: Path) -> None:
+def test_X8_a_late_success_counts(store: Path) -> None:
     async def test() -> None:
         answer = asyncio.Event()
 
@@ -425,7 +425,7 @@ def test_X8_only_the_latest_attempt_counts_and_older_tasks_are_cancelled(store: 
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     cancelled.append(1)
-                    # What it says now is of an attempt that is over.
+                    # This outcome is of an attempt that has ended.
                     return Outcome.sent()
             await second.wait()
             return Outcome.reject(text="second")
@@ -462,7 +462,7 @@ def test_a_receiver_that_hangs_is_a_time_out_and_the_message_is_sent_later(store
     assert receiver.texts == ["hello", "hello"]
 
 
-def test_transports_that_are_set_side_by_side_take_effect_in_the_order_of_the_calls(store: Path) -> None:
+def test_concurrent_changes_of_the_transport_take_effect_in_the_order_of_the_calls(store: Path) -> None:
     async def test() -> None:
         async def send(_: Delivery) -> Outcome:
             return Outcome.sent()
@@ -476,7 +476,7 @@ def test_transports_that_are_set_side_by_side_take_effect_in_the_order_of_the_ca
     in_loop(test())
 
 
-def test_a_cancelled_change_of_the_transport_leaves_the_queue_whole(store: Path) -> None:
+def test_a_cancelled_change_of_the_transport_leaves_the_queue_consistent(store: Path) -> None:
     async def test() -> None:
         async def send(_: Delivery) -> Outcome:
             return Outcome.sent()
@@ -489,7 +489,7 @@ def test_a_cancelled_change_of_the_transport_leaves_the_queue_whole(store: Path)
                     await asyncio.sleep(0)
                 changes[1].cancel()
                 await asyncio.gather(*changes, return_exceptions=True)
-                # It was set or not, but never half: no attempt finds that there is no transport.
+                # The change was made completely or not at all: no attempt is without a transport.
                 with contextlib.suppress(NoTransportError):
                     await queue.drain()
                     assert (await queue.get(str(number))).status is Status.SENT
@@ -499,7 +499,7 @@ def test_a_cancelled_change_of_the_transport_leaves_the_queue_whole(store: Path)
     in_loop(test())
 
 
-def test_a_transport_can_be_set_later_replaced_and_taken_away(store: Path) -> None:
+def test_a_transport_can_be_set_later_replaced_and_removed(store: Path) -> None:
     async def test() -> None:
         used: list[str] = []
 
@@ -543,7 +543,7 @@ def test_A6_several_drains_join_and_get_one_report(store: Path, receiver: Receiv
             with receiver.holding() as gate:
                 waiters = [asyncio.create_task(queue.drain()) for _ in range(5)]
                 await until(lambda: receiver.received)
-                # Who does not want to wait any more takes nothing from the others.
+                # Cancelling one waiter does not affect the others.
                 waiters[0].cancel()
                 await asyncio.sleep(0.05)
                 assert waiters[0].cancelled()
@@ -556,7 +556,7 @@ def test_A6_several_drains_join_and_get_one_report(store: Path, receiver: Receiv
     assert receiver.texts == ["0", "1", "2"]
 
 
-def test_a_drain_that_nobody_waits_for_goes_on(store: Path, receiver: Receiver) -> None:
+def test_a_drain_whose_waiter_is_cancelled_continues(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
@@ -589,7 +589,7 @@ def test_M8_a_drain_has_a_batch_and_a_timeout(store: Path, receiver: Receiver) -
     in_loop(test())
 
 
-def test_A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time(store: Path, receiver: Receiver) -> None:
+def test_A6_a_drain_that_joins_another_has_its_own_timeout(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
@@ -605,14 +605,14 @@ def test_A6_a_drain_that_joins_another_waits_no_longer_than_its_own_time(store: 
     in_loop(test())
 
 
-def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
+def test_a_drain_inside_an_attempt_only_starts(store: Path) -> None:
     async def test() -> None:
         reports: list[Report] = []
         left: list[asyncio.Task[Report]] = []
 
         async def transport(delivery: Delivery) -> Outcome:
             reports.append(await queue.drain())
-            # Also in a task that the attempt waits for.
+            # Also in a task that the attempt awaits.
             reports.append(await asyncio.wait_for(queue.drain(), 10))
             if delivery.text == "last":
                 left.append(asyncio.create_task(later()))
@@ -620,7 +620,7 @@ def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
 
         async def later() -> Report:
             await asyncio.sleep(0.1)
-            # The attempt that began this is over: here it may wait.
+            # The attempt that created this task has ended: here drain may wait.
             return await queue.drain()
 
         async with aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False) as queue:
@@ -633,20 +633,20 @@ def test_a_drain_from_inside_an_attempt_only_starts(store: Path) -> None:
     in_loop(test())
 
 
-def test_the_events_of_a_drain_are_told_before_its_report(store: Path) -> None:
+def test_the_events_of_a_drain_are_delivered_before_its_report(store: Path) -> None:
     async def test() -> None:
-        told: list[EventKind] = []
-        queue = aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda event: told.append(event.kind))
+        received: list[EventKind] = []
+        queue = aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda event: received.append(event.kind))
         async with queue:
             await queue.enqueue("hello")
             await queue.drain()
-            assert EventKind.DRAIN_FINISHED in told
+            assert EventKind.DRAIN_FINISHED in received
 
     in_loop(test())
 
 
 @pytest.mark.parametrize("cancelled_at_once", [True, False])
-def test_an_enqueue_that_is_cancelled_leaves_the_queue_right(store: Path, cancelled_at_once: bool) -> None:
+def test_a_cancelled_enqueue_leaves_the_queue_consistent(store: Path, cancelled_at_once: bool) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
             home = queue._calls.opened
@@ -668,7 +668,7 @@ def test_an_enqueue_that_is_cancelled_leaves_the_queue_right(store: Path, cancel
                 await waiting
             await queue.enqueue("next", id="next")
             ids = [message.id for message in await queue.list()]
-            # Cancelled before its turn it never was; else it is there, and in its place.
+            # Cancelled before the call began, nothing is stored; otherwise the message is stored in its place.
             assert ids == (["next"] if cancelled_at_once else ["cancelled", "next"])
 
     in_loop(test())

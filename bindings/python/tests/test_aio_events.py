@@ -12,7 +12,7 @@ import pytest
 
 from async_sender import Complaints, in_loop, until
 from msgqueue import ClosedError, Connectivity, Event, EventKind, Outcome, Status, aio
-from msgqueue.aio._events import MOST_WAITING
+from msgqueue.aio._events import MAX_BUFFERED
 
 
 def statuses(events: list[Event]) -> list[tuple[str | None, Status | None]]:
@@ -22,7 +22,7 @@ def statuses(events: list[Event]) -> list[tuple[str | None, Status | None]]:
 def test_each_reader_gets_every_event_from_its_call_on(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
-            # From the call on: before anybody waits for the first.
+            # From the call on, also before the first event is awaited.
             early = queue.events()
             await queue.enqueue("one", id="1")
             await queue.drain()
@@ -36,13 +36,13 @@ def test_each_reader_gets_every_event_from_its_call_on(store: Path) -> None:
             assert statuses([event async for event in late]) == second
             first = [("1", Status.QUEUED), ("1", Status.SENDING), ("1", Status.SENT)]
             assert statuses([event async for event in early]) == first + second
-            # It has ended, and stays so.
+            # An ended reader stays ended.
             assert [event async for event in early] == []
 
     in_loop(test())
 
 
-def test_a_reader_that_waits_ends_when_the_queue_is_closed(store: Path) -> None:
+def test_a_waiting_reader_ends_when_the_queue_is_closed(store: Path) -> None:
     async def test() -> None:
         queue = await aio.MessageQueue(store).open()
 
@@ -54,9 +54,9 @@ def test_a_reader_that_waits_ends_when_the_queue_is_closed(store: Path) -> None:
         await queue.set_connectivity(Connectivity.OFFLINE)
         await queue.enqueue("last", id="last")
         await queue.close()
-        for told in await asyncio.gather(*reading):
-            # What happened just before the close was told, too.
-            assert statuses(told) == [("last", Status.QUEUED)]
+        for events in await asyncio.gather(*reading):
+            # Events just before the close were delivered, too.
+            assert statuses(events) == [("last", Status.QUEUED)]
 
     in_loop(test())
 
@@ -89,7 +89,7 @@ async def read_one(reader: aio.EventReader) -> Event | None:
     return None
 
 
-def test_a_reader_whose_task_is_cancelled_takes_nothing_from_others_and_may_go_on(store: Path) -> None:
+def test_a_reader_whose_task_is_cancelled_can_be_used_again_and_others_lose_nothing(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
             await queue.set_connectivity(Connectivity.OFFLINE)
@@ -112,30 +112,30 @@ async def read_until_status(reader: aio.EventReader) -> Event:
     raise AssertionError("it ended")
 
 
-def test_a_slow_reader_keeps_the_newest_and_is_told_that_some_are_missing(store: Path) -> None:
+def test_a_slow_reader_keeps_the_newest_events_and_gets_a_resync(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
             await queue.set_connectivity(Connectivity.OFFLINE)
             slow = queue.events()
-            told: list[Event] = []
-            await queue.set_event_handler(told.append)
-            many = MOST_WAITING // 2 + 500
+            received: list[Event] = []
+            await queue.set_event_handler(received.append)
+            many = MAX_BUFFERED // 2 + 500
             for _ in range(2):
                 ids = await queue.enqueue_batch({"body": ""} for _ in range(many))
-                # Taken in turns: the library, too, keeps so many for a host and no more.
-                await until(lambda last=ids[-1]: any(event.id == last for event in told))  # type: ignore[misc]
-            assert EventKind.RESYNC not in {event.kind for event in told}
-            assert len(told) > MOST_WAITING
+                # In steps, because the library also buffers at most that many events.
+                await until(lambda last=ids[-1]: any(event.id == last for event in received))  # type: ignore[misc]
+            assert EventKind.RESYNC not in {event.kind for event in received}
+            assert len(received) > MAX_BUFFERED
             await queue.close()
             got = [event async for event in slow]
-            assert len(got) == MOST_WAITING + 1
+            assert len(got) == MAX_BUFFERED + 1
             assert got[0].kind is EventKind.RESYNC
-            assert got[1:] == told[-MOST_WAITING:]
+            assert got[1:] == received[-MAX_BUFFERED:]
 
     in_loop(test())
 
 
-def test_a_handler_that_raises_is_logged_told_to_the_loop_and_called_again(
+def test_a_handler_that_raises_is_reported_to_the_log_and_the_loop_and_called_again(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     problem = ValueError("boom")
@@ -154,7 +154,7 @@ def test_a_handler_that_raises_is_logged_told_to_the_loop_and_called_again(
             await queue.enqueue("two")
             await until(lambda: len(complaints.problems) == 2)
             assert complaints.problems == [problem, problem]
-            # A reader beside it misses nothing.
+            # A reader gets every event.
             assert (await read_until_status(reader)).to_status is Status.QUEUED
 
     in_loop(test())
@@ -162,7 +162,7 @@ def test_a_handler_that_raises_is_logged_told_to_the_loop_and_called_again(
     assert [(record.name, record.levelno) for record in logged] == [("msgqueue", logging.ERROR)] * 2
 
 
-def test_a_handler_can_be_set_and_taken_away_and_is_a_plain_function(store: Path) -> None:
+def test_a_handler_is_a_plain_function_and_can_be_set_and_removed(store: Path) -> None:
     async def handler(_: Event) -> None:
         raise AssertionError
 
@@ -187,12 +187,12 @@ def test_a_handler_can_be_set_and_taken_away_and_is_a_plain_function(store: Path
         aio.MessageQueue(store, on_event=handler)
 
 
-def test_events_that_closing_tells_come_in_order_and_on_the_loop_s_thread(store: Path) -> None:
-    told: list[Event] = []
+def test_events_during_close_arrive_in_order_on_the_thread_of_the_loop(store: Path) -> None:
+    received: list[Event] = []
     threads: set[int] = set()
 
     def handler(event: Event) -> None:
-        told.append(event)
+        received.append(event)
         threads.add(threading.get_ident())
 
     async def test() -> None:
@@ -204,5 +204,5 @@ def test_events_that_closing_tells_come_in_order_and_on_the_loop_s_thread(store:
         await asyncio.gather(*writes)
 
     in_loop(test())
-    assert [id for id, _ in statuses(told)] == [str(number) for number in range(200)]
+    assert [id for id, _ in statuses(received)] == [str(number) for number in range(200)]
     assert threads == {threading.get_ident()}

@@ -1,4 +1,4 @@
-"""The queue for asyncio: opening, closing, loops that end, and queues that nobody holds."""
+"""The queue for asyncio: opening, closing, loops that end, and unreferenced queues."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_block_opens_and_closes(store: Path) -> None:
     wait_until(lambda: ours() == [])
 
 
-def test_opening_fails_clearly_and_may_be_tried_again(store: Path, opened: Opener) -> None:
+def test_opening_fails_with_a_clear_error_and_can_be_repeated(store: Path, opened: Opener) -> None:
     owner = opened()
 
     async def test() -> None:
@@ -83,7 +83,7 @@ def test_opening_fails_clearly_and_may_be_tried_again(store: Path, opened: Opene
     wait_until(lambda: ours() == [])
 
 
-def test_opening_that_is_cancelled_leaves_nothing_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_an_open_leaves_nothing_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         for delay in (0, 0.0005, 0.002, 0.01):
             opening = asyncio.create_task(aio.MessageQueue(store, lambda _: Outcome.sent()).open())
@@ -105,7 +105,7 @@ def is_free(store: Path) -> bool:
     return True
 
 
-def test_a_closed_queue_says_so(store: Path) -> None:
+def test_a_closed_queue_raises_closed_error(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store) as queue:
             pass
@@ -124,7 +124,7 @@ def test_a_closed_queue_says_so(store: Path) -> None:
     in_loop(test())
 
 
-def test_close_lets_attempts_finish_while_the_loop_goes_on(store: Path, receiver: Receiver, opened: Opener) -> None:
+def test_close_waits_for_attempts_without_blocking_the_loop(store: Path, receiver: Receiver, opened: Opener) -> None:
     async def test() -> str:
         transport = AsyncHttpTransport(receiver.port)
         queue = await aio.MessageQueue(store, transport, max_in_flight=3).open()
@@ -148,7 +148,7 @@ def test_close_lets_attempts_finish_while_the_loop_goes_on(store: Path, receiver
     assert queue.counts().sent == 3
 
 
-def test_close_gives_up_in_time_cancels_the_tasks_and_the_outcome_is_unknown(store: Path, opened: Opener) -> None:
+def test_close_times_out_cancels_the_tasks_and_the_outcome_is_unknown(store: Path, opened: Opener) -> None:
     async def test() -> str:
         cancelled = False
 
@@ -206,7 +206,7 @@ async def is_sending(queue: aio.MessageQueue, id: str) -> bool:
     return (await queue.get(id)).status is Status.SENDING
 
 
-def test_close_that_is_cancelled_still_closes(store: Path, receiver: Receiver) -> None:
+def test_a_cancelled_close_still_closes(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         queue = await aio.MessageQueue(store, AsyncHttpTransport(receiver.port)).open()
         with receiver.holding() as gate:
@@ -247,7 +247,7 @@ def test_close_inside_an_attempt_is_a_conflict(store: Path) -> None:
     in_loop(test())
 
 
-def test_closing_answers_a_drain_that_waits(store: Path, receiver: Receiver) -> None:
+def test_closing_ends_a_waiting_drain(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
         transport = AsyncHttpTransport(receiver.port)
         queue = await aio.MessageQueue(store, transport, mode=Mode.MANUAL, direct=False).open()
@@ -265,14 +265,14 @@ def test_closing_answers_a_drain_that_waits(store: Path, receiver: Receiver) -> 
     assert receiver.texts == ["0"]
 
 
-def test_what_goes_wrong_in_the_block_is_what_the_caller_sees(store: Path) -> None:
+def test_an_exception_in_the_block_is_not_replaced_by_one_of_close(store: Path) -> None:
     async def test() -> None:
         async def transport(_: Delivery) -> Outcome:
             await asyncio.sleep(60)
             return Outcome.sent()
 
         queue = aio.MessageQueue(store, transport)
-        # So that closing fails, too, and soon.
+        # So that close fails, too, without a long wait.
         queue.close = lambda timeout=0.05: aio.MessageQueue.close(queue, timeout)  # type: ignore[method-assign]
 
         async def block() -> None:
@@ -305,7 +305,7 @@ def test_the_queue_belongs_to_its_loop(store: Path) -> None:
                 asyncio.run(elsewhere())
 
             await asyncio.to_thread(from_a_thread)
-            # As asyncio itself says it is done:
+            # The way that the documentation of asyncio gives:
             loop = asyncio.get_running_loop()
             await asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(queue.enqueue("hello"), loop).result(20))
             assert (await queue.counts()).queued == 1
@@ -313,7 +313,7 @@ def test_the_queue_belongs_to_its_loop(store: Path) -> None:
     in_loop(test())
 
 
-def test_a_queue_that_nobody_holds_is_closed(store: Path) -> None:
+def test_an_unreferenced_queue_is_closed(store: Path) -> None:
     async def test() -> None:
         async def use_and_forget() -> aio.EventReader:
             queue = await aio.MessageQueue(store, lambda _: Outcome.sent(), on_event=lambda _: None).open()
@@ -321,10 +321,10 @@ def test_a_queue_that_nobody_holds_is_closed(store: Path) -> None:
             await queue.enqueue("hello")
             return queue.events()
 
-        # Who still waits for its events learns that there are none any more.
+        # A reader that still waits for events ends.
         async for _ in await use_and_forget():
             pass
-        # The thread that made the last call may hold the queue a moment longer than we do.
+        # The thread that made the last call may keep its reference a moment longer.
         await until(lambda: is_free(store))
 
     with pytest.warns(ResourceWarning, match="unclosed queue"):
@@ -350,7 +350,7 @@ def test_a_loop_may_end_before_the_queue_is_closed(store: Path, receiver: Receiv
     def forget() -> None:
         queues.clear()
         gc.collect()
-        # The thread that made the last call may hold the queue a moment longer than we do.
+        # The thread that made the last call may keep its reference a moment longer.
         wait_until(lambda: is_free(store))
 
     with pytest.warns(ResourceWarning, match="unclosed queue"):
@@ -383,7 +383,7 @@ ENDS = """
 
 
 @pytest.mark.parametrize(("how", "code"), [("quick", 0), ("slow", 0), ("raises", 7), ("dropped", 0)])
-def test_the_interpreter_ends_well_without_close(opened: Opener, store: Path, how: str, code: int) -> None:
+def test_the_interpreter_exits_cleanly_without_close(opened: Opener, store: Path, how: str, code: int) -> None:
     start = time.monotonic()
     ended = run(ENDS, store, how)
     assert ended.returncode == code, ended.stderr
@@ -416,7 +416,7 @@ INTERRUPTED = """
 """
 
 
-def test_ctrl_c_closes_the_queue_on_the_way_out(opened: Opener, store: Path) -> None:
+def test_ctrl_c_closes_the_queue(opened: Opener, store: Path) -> None:
     with program(INTERRUPTED, store) as child:
         assert child.line() == "sending"
         start = time.monotonic()
@@ -424,7 +424,7 @@ def test_ctrl_c_closes_the_queue_on_the_way_out(opened: Opener, store: Path) -> 
         assert child.line() == "interrupted"
         assert child.wait() == 0
         assert time.monotonic() - start < 10
-    # From Python 3.11 on the block is left first, and the attempt may end; before, everything is cancelled at once.
+    # From Python 3.11 on the block ends first, and the attempt may end; before, all tasks are cancelled at once.
     assert opened().get("the-id").status is (Status.SENT if sys.version_info >= (3, 11) else Status.QUEUED)
 
 

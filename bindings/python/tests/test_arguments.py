@@ -1,4 +1,4 @@
-"""Bad input is refused before it reaches C, and nothing of it is stored."""
+"""Wrong arguments are refused before they reach C, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAIVE = datetime(2030, 1, 1)
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Iterator[Any]:
-    """Untyped, so that wrong types can be passed; afterwards nothing may have been stored."""
+    """An untyped queue, so that wrong types can be passed. At the end nothing may have been stored."""
     with MessageQueue(tmp_path / "outbox.db") as queue:
         yield queue
         assert queue.list(status=Status) == []
@@ -169,7 +169,7 @@ def test_an_async_transport_is_refused(queue: Any) -> None:
 
 
 def test_an_error_in_a_batch_names_the_draft(queue: Any) -> None:
-    with pytest.raises(InvalidError, match="draft 1: id holds a NUL"):
+    with pytest.raises(InvalidError, match="draft 1: id contains a NUL"):
         queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])
     with pytest.raises(TypeError, match="draft 2: body must be str or bytes"):
         queue.enqueue_batch([{"body": "x"}, Draft("y"), {"body": 3}])
@@ -245,14 +245,14 @@ def test_a_path_of_a_wrong_type_is_a_type_error(path: Any) -> None:
         MessageQueue(path)
 
 
-def test_a_ladder_and_a_base_contradict_each_other() -> None:
+def test_a_ladder_with_a_base_is_refused() -> None:
     with pytest.raises(InvalidError):
         RetryPolicy(ladder=[1], base=1)
     with pytest.raises(TypeError):
         RetryPolicy(ladder="5")  # type: ignore[arg-type]
 
 
-def test_a_policy_keeps_a_ladder_of_its_own() -> None:
+def test_a_policy_copies_its_ladder() -> None:
     delays = [1.0, 2.0]
     policy = RetryPolicy(ladder=delays, exhausted=Exhausted.DISCARD)
     delays.append(3.0)
@@ -261,7 +261,7 @@ def test_a_policy_keeps_a_ladder_of_its_own() -> None:
 
 
 def test_names_are_compared_byte_by_byte(tmp_path: Path) -> None:
-    """Two spellings of one accented letter are two names: an id that is an idempotency key is bytes to the receiver."""
+    """Two spellings of one accented letter are two names, because a receiver compares idempotency keys as bytes."""
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     with MessageQueue(tmp_path / "outbox.db") as queue:
         queue.enqueue("1", id=composed, conversation=composed, metadata={composed: "1", decomposed: "2"})

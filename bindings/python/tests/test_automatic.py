@@ -14,7 +14,7 @@ from sender import HttpTransport
 from support import Events, wait_until
 
 
-def test_A1_queued_messages_go_out_by_themselves_when_online(
+def test_A1_queued_messages_are_sent_automatically_when_online(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, online_debounce=0.05)
@@ -25,7 +25,7 @@ def test_A1_queued_messages_go_out_by_themselves_when_online(
     assert receiver.ids == ids
 
 
-def test_A1_queued_messages_go_out_by_themselves_after_a_restart(
+def test_A1_queued_messages_are_sent_automatically_after_a_restart(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened()
@@ -36,7 +36,7 @@ def test_A1_queued_messages_go_out_by_themselves_after_a_restart(
     assert receiver.ids == ids
 
 
-def test_A2_a_message_that_waits_holds_its_own_conversation_and_no_other(
+def test_A2_a_message_queued_for_a_retry_blocks_only_its_own_conversation(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[0.3]))
@@ -49,7 +49,7 @@ def test_A2_a_message_that_waits_holds_its_own_conversation_and_no_other(
     assert receiver.texts == ["a1", "b1", "b2", "a1", "a2"]
 
 
-def test_A2_without_strict_order_others_pass_a_message_that_waits(
+def test_A2_without_strict_order_others_overtake_a_message_queued_for_a_retry(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     policy = RetryPolicy(ladder=[600])
@@ -91,7 +91,7 @@ def test_A2_order_holds_through_a_restart(opened: Opener, store: Path, http: Htt
     assert receiver.texts == ["a1", "b1", "b2", "a1", "a2"]
 
 
-def test_A3_a_mixed_queue_ends_with_each_message_where_it_belongs(
+def test_A3_each_message_of_a_mixed_queue_ends_in_its_status(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[600]))
@@ -132,7 +132,7 @@ def test_A6_a_second_drain_joins_the_first(opened: Opener, http: HttpTransport, 
 
 
 def is_draining(thread: threading.Thread) -> bool:
-    """Whether the thread's innermost Python function is the one that calls the library."""
+    """Returns whether the innermost Python function of the thread is the one that calls the library."""
     frame = sys._current_frames().get(thread.ident or 0)
     return frame is not None and frame.f_code is call_guarded.__code__
 
@@ -152,7 +152,7 @@ def test_A9_receipts_move_a_sent_message_to_delivered_and_read(opened: Opener, h
     assert (counts.sent, counts.delivered, counts.read) == (0, 0, 1)
 
 
-def test_A9_a_read_receipt_that_comes_first_counts(opened: Opener, http: HttpTransport) -> None:
+def test_A9_a_read_receipt_that_arrives_first_counts(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     id = queue.enqueue("hello")
     wait_until(lambda: queue.get(id).status is Status.SENT)

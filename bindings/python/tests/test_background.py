@@ -1,4 +1,4 @@
-"""M: background sync with robust error handling."""
+"""M: synchronising in the background."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from receiver import Answer, Receiver
 from sender import HttpTransport
 from support import Events, wait_until
 
-# Long enough that no retry comes by itself during a test.
+# Long enough that no retry falls due during a test.
 LATER = RetryPolicy(ladder=[600])
 
 
@@ -61,26 +61,26 @@ def test_M2_direct_a_retryable_failure_leaves_the_message_queued(
     queue = opened(transport=http, retry=LATER, on_event=events)
     receiver.answer_next(503)
     id = queue.enqueue("hello")
-    told = events.wait_for(EventKind.STATUS, lambda event: event.from_status is Status.SENDING)
-    assert (told.id, told.to_status, told.attempt) == (id, Status.QUEUED, 1)
-    assert told.failure is not None
-    assert told.failure.kind is FailureKind.SERVER
+    event = events.wait_for(EventKind.STATUS, lambda event: event.from_status is Status.SENDING)
+    assert (event.id, event.to_status, event.attempt) == (id, Status.QUEUED, 1)
+    assert event.failure is not None
+    assert event.failure.kind is FailureKind.SERVER
     message = queue.get(id)
     assert message.status is Status.QUEUED
     assert message.next_attempt is not None
     assert receiver.ids == [id]
 
 
-def test_M2_direct_a_failure_for_good_is_reported_as_such(
+def test_M2_direct_a_final_failure_is_reported_as_final(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
     queue = opened(transport=http, retry=LATER, on_event=events)
     receiver.answer_next(400)
     id = queue.enqueue("hello")
-    told = events.wait_for_status(id, Status.FAILED)
-    assert told.failure is not None
-    assert (told.failure.kind, told.failure.retryable) == (FailureKind.REJECTED, False)
+    event = events.wait_for_status(id, Status.FAILED)
+    assert event.failure is not None
+    assert (event.failure.kind, event.failure.retryable) == (FailureKind.REJECTED, False)
 
 
 def test_M2_without_direct_only_drains_send(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
@@ -93,7 +93,9 @@ def test_M2_without_direct_only_drains_send(opened: Opener, http: HttpTransport,
     assert receiver.ids == [id]
 
 
-def test_M3_messages_go_out_in_the_order_of_enqueueing(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M3_messages_are_sent_in_the_order_of_enqueueing(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     ids = [queue.enqueue(str(number), conversation="ana") for number in range(12)]
     ids += queue.enqueue_batch({"body": str(number), "conversation": "ana"} for number in range(12, 24))
@@ -103,12 +105,12 @@ def test_M3_messages_go_out_in_the_order_of_enqueueing(opened: Opener, http: Htt
 
 
 def gaps(receiver: Receiver) -> list[float]:
-    """Seconds between one request and the next."""
+    """Returns the seconds between each request and the next."""
     times = [request.at for request in receiver.received]
     return [later - earlier for earlier, later in zip(times, times[1:])]
 
 
-# What two clocks, read in two processes' threads and rounded to milliseconds, may disagree by.
+# The possible difference of two clocks that are read on two threads and rounded to milliseconds.
 TOLERANCE = 0.01
 
 
@@ -160,14 +162,14 @@ def test_M4_jitter_varies_the_delay(opened: Opener, http: HttpTransport, receive
 
 
 def delay(queue: MessageQueue, message: Message) -> float:
-    """Seconds from the end of the last attempt to the next."""
+    """Returns the seconds from the end of the last attempt to the next."""
     attempt = queue.attempts(message.id)[-1]
     assert attempt.duration is not None
     assert message.next_attempt is not None
     return (message.next_attempt - attempt.started).total_seconds() - attempt.duration
 
 
-def test_M5_what_is_exhausted_is_discarded_when_asked_for(
+def test_M5_an_exhausted_message_is_discarded_when_the_option_is_set(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -175,10 +177,10 @@ def test_M5_what_is_exhausted_is_discarded_when_asked_for(
     queue = opened(transport=http, retry=policy, on_event=events)
     receiver.answer_by(lambda _: 503)
     id = queue.enqueue("hello", conversation="ana")
-    told = events.wait_for(EventKind.DISCARDED)
-    assert (told.id, told.conversation) == (id, "ana")
-    assert told.failure is not None
-    assert (told.failure.kind, told.failure.attempts) == (FailureKind.SERVER, 2)
+    event = events.wait_for(EventKind.DISCARDED)
+    assert (event.id, event.conversation) == (id, "ana")
+    assert event.failure is not None
+    assert (event.failure.kind, event.failure.attempts) == (FailureKind.SERVER, 2)
     with pytest.raises(NotFoundError):
         queue.get(id)
 
@@ -204,7 +206,7 @@ FINAL = {
 }
 
 
-def test_M6_an_http_status_decides(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M6_the_http_status_decides_about_a_retry(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=LATER)
     receiver.answer_by(lambda request: int(request.text))
     accepted = {200: None, 201: None, 204: None}
@@ -224,13 +226,13 @@ def test_M6_an_http_status_decides(opened: Opener, http: HttpTransport, receiver
 
 
 @pytest.mark.parametrize("conflict_is_sent", [False, True])
-def test_D14_a_conflict_is_sent_only_where_the_host_says_so(
+def test_D14_http_409_counts_as_sent_only_with_conflict_is_sent(
     opened: Opener, http: HttpTransport, receiver: Receiver, conflict_is_sent: bool
 ) -> None:
     events = Events()
     policy = RetryPolicy(ladder=[0.05, 0.05])
     queue = opened(transport=http, retry=policy, on_event=events, conflict_is_sent=conflict_is_sent)
-    # The first answer leaves open whether the message arrived.
+    # After the first answer it is not known whether the message arrived.
     receiver.answer_next(504, 409)
     id = queue.enqueue("hello")
     events.wait_for_status(id, Status.SENT)
@@ -240,7 +242,7 @@ def test_D14_a_conflict_is_sent_only_where_the_host_says_so(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.NONE])
-def test_M6_the_host_may_decide(opened: Opener, kind: FailureKind) -> None:
+def test_M6_the_transport_may_decide_about_a_retry(opened: Opener, kind: FailureKind) -> None:
     answers = {"retry": Outcome.retry(kind, code=7, text="odd"), "reject": Outcome.reject(kind, code=8, text="no")}
     queue = opened(transport=lambda delivery: answers[delivery.text], mode=Mode.MANUAL, direct=False, retry=LATER)
     retried = queue.enqueue("retry", conversation="a")
@@ -254,7 +256,7 @@ def test_M6_the_host_may_decide(opened: Opener, kind: FailureKind) -> None:
 
 
 @pytest.mark.parametrize("name", ["Retry-After", "retry-after", "RETRY-AFTER"])
-def test_M6_retry_after_in_seconds_is_honoured(
+def test_M6_retry_after_in_seconds_delays_the_retry(
     opened: Opener, http: HttpTransport, receiver: Receiver, name: str
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[1]))
@@ -264,7 +266,7 @@ def test_M6_retry_after_in_seconds_is_honoured(
     assert delay(queue, queue.get(id)) == pytest.approx(120, abs=1)
 
 
-def test_M6_retry_after_as_a_date_is_honoured(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M6_retry_after_as_a_date_delays_the_retry(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[1]))
     date = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(minutes=5)
     receiver.answer_next(Answer(429, {"Retry-After": format_datetime(date, usegmt=True)}))
@@ -275,7 +277,7 @@ def test_M6_retry_after_as_a_date_is_honoured(opened: Opener, http: HttpTranspor
     assert abs(next_attempt - date) < timedelta(seconds=1)
 
 
-def test_M6_a_retry_after_of_the_host_is_honoured(opened: Opener) -> None:
+def test_M6_retry_after_of_the_transport_delays_the_retry(opened: Opener) -> None:
     outcome = Outcome.retry(FailureKind.RATE_LIMIT, retry_after=90.5)
     queue = opened(transport=lambda _: outcome, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[1]))
     id = queue.enqueue("hello")
@@ -283,7 +285,7 @@ def test_M6_a_retry_after_of_the_host_is_honoured(opened: Opener) -> None:
     assert delay(queue, queue.get(id)) == pytest.approx(90.5, abs=0.5)
 
 
-def test_M6_a_retry_after_for_the_queue_holds_everything(
+def test_M6_retry_after_for_the_queue_delays_all_messages(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     outcome = Outcome.retry(FailureKind.RATE_LIMIT, retry_after=600, retry_after_queue=True)
@@ -298,7 +300,7 @@ def test_M6_a_retry_after_for_the_queue_holds_everything(
     assert receiver.received == []
 
 
-def test_M7_an_unauthorized_answer_pauses_the_queue_until_it_is_resumed(
+def test_M7_an_unauthorized_answer_pauses_the_queue_until_resume(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -308,16 +310,16 @@ def test_M7_an_unauthorized_answer_pauses_the_queue_until_it_is_resumed(
     report = queue.drain()
     assert (report.stop, report.failed, report.remaining) == (Stop.PAUSED, 0, 3)
     assert receiver.ids == ids[:1]
-    told = events.wait_for(EventKind.PAUSED)
-    assert (told.paused, told.conversation, told.failure_kind) == (True, None, FailureKind.UNAUTHORIZED)
+    event = events.wait_for(EventKind.PAUSED)
+    assert (event.paused, event.conversation, event.failure_kind) == (True, None, FailureKind.UNAUTHORIZED)
     queue.resume()
-    told = events.wait_for(EventKind.PAUSED, lambda event: event.paused is False)
-    assert told.failure_kind is None
+    event = events.wait_for(EventKind.PAUSED, lambda event: event.paused is False)
+    assert event.failure_kind is None
     assert queue.drain().sent == 3
     assert queue.counts().failed == 0
 
 
-def test_M7_a_storm_of_401_pauses_and_resuming_goes_on_in_order(
+def test_M7_many_401_pause_the_queue_and_resume_sends_in_order(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -332,7 +334,7 @@ def test_M7_a_storm_of_401_pauses_and_resuming_goes_on_in_order(
     queue.set_connectivity(Connectivity.ONLINE)
     for storm in (1, 2, 3):
         wait_until(lambda: pauses() == storm)  # noqa: B023 - waited for in this very round
-        # What is enqueued now, online, is an occasion to send that a paused queue must not take.
+        # An enqueue while online would start sending if the queue were not paused.
         ids.append(queue.enqueue(f"later {storm}", conversation="d"))
         assert queue.drain().stop is Stop.PAUSED
         assert receiver.ids == ids[:1] * storm
@@ -349,7 +351,7 @@ def test_M7_a_storm_of_401_pauses_and_resuming_goes_on_in_order(
     assert queue.stats().failures[FailureKind.UNAUTHORIZED] == 3
 
 
-def test_M7_the_first_of_several_at_a_time_pauses_and_none_fails(
+def test_M7_the_first_401_of_parallel_attempts_pauses_and_none_fails(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, pause_on_unauthorized=True, max_in_flight=4)
@@ -358,7 +360,7 @@ def test_M7_the_first_of_several_at_a_time_pauses_and_none_fails(
         queue.enqueue(str(number), conversation=str(number % 5))
     report = queue.drain()
     assert (report.stop, report.failed, report.remaining) == (Stop.PAUSED, 0, 20)
-    # A pause ends the drain at once; what it had under way still comes back, and would pause again.
+    # The pause ends the drain at once. Its attempts in progress end later, and would pause the queue again.
     wait_until(lambda: queue.counts().sending == 0)
     assert len(receiver.received) <= 4
     receiver.received.clear()
@@ -380,7 +382,7 @@ def test_M8_a_drain_may_be_limited_to_a_batch(opened: Opener, http: HttpTranspor
     assert receiver.ids == ids
 
 
-def test_M10_the_pending_count_is_told_and_the_queue_can_be_cleared(opened: Opener) -> None:
+def test_M10_the_pending_count_is_reported_and_the_queue_can_be_cleared(opened: Opener) -> None:
     events = Events()
     queue = opened(on_event=events)
     queue.set_connectivity(Connectivity.OFFLINE)
@@ -402,7 +404,9 @@ def test_M10_the_pending_count_is_told_and_the_queue_can_be_cleared(opened: Open
     events.wait_for(EventKind.DELETED, lambda event: (event.id, event.conversation) == (None, None))
 
 
-def test_M11_what_never_left_uses_up_no_retry(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M11_a_message_that_was_not_sent_uses_up_no_retry(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=lambda _: Outcome.offline(), mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[]))
     id = queue.enqueue("hello")
     for _ in range(5):
@@ -416,7 +420,7 @@ def test_M11_what_never_left_uses_up_no_retry(opened: Opener, http: HttpTranspor
     assert receiver.ids == [id]
 
 
-def test_a_paused_conversation_waits_and_the_others_go(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_a_paused_conversation_does_not_delay_others(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     for text in ("a", "b"):
         queue.enqueue(text, conversation=text)
@@ -431,13 +435,15 @@ def test_a_paused_conversation_waits_and_the_others_go(opened: Opener, http: Htt
     assert receiver.texts == ["b", "a"]
 
 
-def test_M9_in_the_background_nothing_goes_by_itself(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M9_in_the_background_nothing_is_sent_automatically(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, online_debounce=0)
     queue.set_lifecycle(Lifecycle.BACKGROUND)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("composed in the background", conversation="a")
     queue.set_connectivity(Connectivity.ONLINE)
-    # What is enqueued online goes at once, even so: when it is there, the other had its chance.
+    # A message enqueued online is sent at once. When it has arrived, the other had time to be sent, too.
     queue.enqueue("enqueued online", conversation="b")
     wait_until(lambda: receiver.received)
     assert receiver.texts == ["enqueued online"]
@@ -445,7 +451,9 @@ def test_M9_in_the_background_nothing_goes_by_itself(opened: Opener, http: HttpT
     wait_until(lambda: len(receiver.received) == 2)
 
 
-def test_X5_a_queue_may_wait_for_an_unmetered_link(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X5_a_queue_with_unmetered_only_sends_nothing_over_a_metered_link(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, unmetered_only=True)
     queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
     queue.enqueue("hello")
@@ -455,7 +463,7 @@ def test_X5_a_queue_may_wait_for_an_unmetered_link(opened: Opener, http: HttpTra
     assert queue.drain().sent == 1
 
 
-def test_X4_messages_that_say_nothing_expire_with_the_queue_s_expiry(opened: Opener) -> None:
+def test_X4_messages_without_an_expiry_expire_by_the_option(opened: Opener) -> None:
     queue = opened(expiry=3600)
     queue.set_connectivity(Connectivity.OFFLINE)
     message = queue.get(queue.enqueue("hello"))
@@ -474,7 +482,9 @@ def test_a_drain_stops_at_its_timeout(opened: Opener, http: HttpTransport, recei
         assert report.remaining == 3
 
 
-def test_X5_a_message_waits_for_its_moment(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X5_a_message_is_not_sent_before_its_not_before(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     moment = datetime.now(timezone.utc).replace(microsecond=123000) + timedelta(hours=1)
     later = queue.enqueue("later", not_before=moment, expires_at=moment.timestamp() + 60)
@@ -486,12 +496,14 @@ def test_X5_a_message_waits_for_its_moment(opened: Opener, http: HttpTransport, 
     assert message.expires_at == moment + timedelta(minutes=1)
 
 
-def test_X5_a_message_waits_for_an_unmetered_link(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X5_a_message_with_unmetered_only_is_not_sent_over_a_metered_link(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     events = Events()
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, on_event=events)
     queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
-    told = events.wait_for(EventKind.CONNECTIVITY)
-    assert (told.connectivity, told.link, told.metered) == (Connectivity.ONLINE, Link.CELLULAR, True)
+    event = events.wait_for(EventKind.CONNECTIVITY)
+    assert (event.connectivity, event.link, event.metered) == (Connectivity.ONLINE, Link.CELLULAR, True)
     id = queue.enqueue("large", unmetered_only=True)
     assert queue.get(id).unmetered_only
     assert queue.drain().stop is Stop.WAITING

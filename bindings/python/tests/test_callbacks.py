@@ -1,4 +1,4 @@
-"""What transports and event handlers may do, and what becomes of the message when they misbehave."""
+"""Transports and event handlers: what they may do, and what happens to the message when they fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_RETRY = RetryPolicy(ladder=[])
 
 
 class UnspeakableError(Exception):
-    """An exception that cannot even say what it is."""
+    """An exception whose text raises another one."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -59,7 +59,7 @@ def raising(problem: BaseException) -> Callable[[Delivery], Outcome]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_an_exception_in_a_transport_is_a_failure_and_not_a_success(
+def test_an_exception_in_a_transport_is_a_failure(
     opened: Opener, caplog: pytest.LogCaptureFixture, problem: BaseException, text: str
 ) -> None:
     events = Events()
@@ -76,7 +76,7 @@ def test_an_exception_in_a_transport_is_a_failure_and_not_a_success(
     assert "\n" not in line
 
 
-def test_after_an_exception_the_message_is_tried_again(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_after_an_exception_the_message_is_retried(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     calls: list[int] = []
 
     def transport(delivery: Delivery) -> Outcome:
@@ -96,7 +96,7 @@ def test_after_an_exception_the_message_is_tried_again(opened: Opener, http: Htt
 @pytest.mark.parametrize(
     ("answer", "said"), [(None, "None"), (True, "bool"), (200, "int"), ("sent", "str"), (Outcome, "type")]
 )
-def test_an_answer_that_is_no_outcome_is_a_failure(opened: Opener, answer: Any, said: str) -> None:
+def test_a_return_value_that_is_not_an_outcome_is_a_failure(opened: Opener, answer: Any, said: str) -> None:
     events = Events()
     queue = opened(transport=lambda _: answer, retry=NO_RETRY, on_event=events)
     failure = events.wait_for_status(queue.enqueue("hello"), Status.FAILED).failure
@@ -107,14 +107,14 @@ def test_an_answer_that_is_no_outcome_is_a_failure(opened: Opener, answer: Any, 
 
 
 @pytest.mark.parametrize("problem", [RuntimeError("boom"), KeyboardInterrupt(), SystemExit(1)])
-def test_an_exception_in_an_event_handler_is_logged_and_the_next_event_told(
+def test_an_exception_in_an_event_handler_is_logged_and_the_next_event_is_delivered(
     opened: Opener, caplog: pytest.LogCaptureFixture, problem: BaseException
 ) -> None:
-    told: list[str | None] = []
+    received: list[str | None] = []
 
     def handler(event: Event) -> None:
         if event.kind is EventKind.STATUS:
-            told.append(event.id)
+            received.append(event.id)
             raise problem
 
     queue = opened(on_event=handler)
@@ -125,7 +125,7 @@ def test_an_exception_in_an_event_handler_is_logged_and_the_next_event_told(
         return [(each.name, each.levelno) for each in caplog.records if each.exc_info and each.exc_info[1] is problem]
 
     wait_until(lambda: len(logged()) == 2)
-    assert told == ids
+    assert received == ids
     assert logged() == [("msgqueue", logging.ERROR)] * 2
 
 
@@ -142,15 +142,15 @@ def test_callbacks_run_on_threads_of_this_package_only(opened: Opener, http: Htt
     queue = opened(transport=transport, on_event=handler, max_in_flight=4)
     queue.enqueue_batch({"body": "hello", "conversation": str(number)} for number in range(20))
     wait_until(lambda: queue.counts().sent == 20)
-    # A thread of the library's own would show up as one that Python does not know.
+    # A thread of the library would be one that Python did not start.
     assert {thread.name.split()[0] for thread in threads} == {"msgqueue"}
     assert all(type(thread) is threading.Thread and thread.daemon for thread in threads)
 
 
-def test_a_drain_that_nobody_else_serves_still_keeps_its_time(
+def test_a_drain_without_a_polling_thread_still_times_out(
     opened: Opener, monkeypatch: pytest.MonkeyPatch, http: HttpTransport, receiver: Receiver
 ) -> None:
-    """The library then calls on the draining thread, which must not be kept by a receiver that hangs."""
+    """The library calls the transport on the draining thread, which a receiver that hangs must not block."""
     monkeypatch.setattr(PollThreads, "start", lambda _: None)
     threads: list[threading.Thread] = []
 
@@ -197,7 +197,7 @@ def test_Q7_a_drain_with_a_timeout_does_not_wait_for_a_blocked_handler_or_for_an
     release.set()
 
 
-def test_a_transport_may_ask_for_a_drain_wherever_it_runs(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transport_may_call_drain_on_any_thread(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PollThreads, "start", lambda _: None)
     reports: list[Stop] = []
 
@@ -232,7 +232,7 @@ def test_everything_but_close_may_be_called_from_a_callback(opened: Opener, http
     def handler(event: Event) -> None:
         try:
             if event.to_status is Status.SENT and event.conversation == "ana":
-                # The drain is still on: online it could be sending the reply before the next line.
+                # The drain is still in progress: while online it could send the reply before the next line.
                 queue.set_connectivity(Connectivity.OFFLINE)
                 replies.append(queue.enqueue("reply", conversation="ben"))
                 queue.edit(replies[0], "reply, edited")
@@ -253,7 +253,7 @@ def test_everything_but_close_may_be_called_from_a_callback(opened: Opener, http
         queue.drain()
 
 
-def test_events_are_told_one_at_a_time_and_in_order(opened: Opener, http: HttpTransport) -> None:
+def test_events_are_delivered_one_at_a_time_and_in_order(opened: Opener, http: HttpTransport) -> None:
     inside = threading.Lock()
     overlaps: list[Event] = []
     events = Events()
@@ -277,7 +277,7 @@ def test_events_are_told_one_at_a_time_and_in_order(opened: Opener, http: HttpTr
     assert datetime.now(timezone.utc) - times[0] < timedelta(minutes=1)
 
 
-def test_events_are_told_while_a_transport_blocks(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_events_are_delivered_while_a_transport_blocks(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     events = Events()
     queue = opened(transport=http, on_event=events)
     with receiver.holding():
@@ -287,9 +287,7 @@ def test_events_are_told_while_a_transport_blocks(opened: Opener, http: HttpTran
         events.wait_for_status(id, Status.QUEUED)
 
 
-def test_transports_that_hang_beyond_their_time_stop_neither_events_nor_others(
-    opened: Opener, receiver: Receiver
-) -> None:
+def test_transports_that_hang_block_neither_events_nor_other_conversations(opened: Opener, receiver: Receiver) -> None:
     release = threading.Event()
     http = HttpTransport(receiver.port)
 
@@ -306,14 +304,14 @@ def test_transports_that_hang_beyond_their_time_stop_neither_events_nor_others(
             failure = events.wait_for_status(id, Status.FAILED).failure
             assert failure is not None
             assert failure.kind is FailureKind.TIMEOUT
-        queue.set_transport(HttpTransport(receiver.port, patience=20))
+        queue.set_transport(HttpTransport(receiver.port, timeout=20))
         id = queue.enqueue("goes", conversation="f")
         events.wait_for_status(id, Status.SENT)
     finally:
         release.set()
 
 
-def test_a_transport_can_be_replaced_and_taken_away(opened: Opener, receiver: Receiver) -> None:
+def test_a_transport_can_be_replaced_and_removed(opened: Opener, receiver: Receiver) -> None:
     used: list[str] = []
 
     def named(name: str) -> Callable[[Delivery], Outcome]:
@@ -340,7 +338,7 @@ def test_a_transport_can_be_replaced_and_taken_away(opened: Opener, receiver: Re
     assert queue.counts().queued == 1
 
 
-def test_an_event_handler_can_be_replaced_and_taken_away(opened: Opener) -> None:
+def test_an_event_handler_can_be_replaced_and_removed(opened: Opener) -> None:
     first, second = Events(), Events()
     queue = opened(on_event=first)
     queue.set_connectivity(Connectivity.OFFLINE)
@@ -356,7 +354,7 @@ def test_an_event_handler_can_be_replaced_and_taken_away(opened: Opener) -> None
     assert [event.id for event in second.all(EventKind.STATUS)] == [two]
 
 
-def test_what_a_transport_keeps_of_a_delivery_stays_as_it_was(opened: Opener) -> None:
+def test_a_delivery_stays_valid_after_the_transport_returned(opened: Opener) -> None:
     kept: list[Delivery] = []
 
     def transport(delivery: Delivery) -> Outcome:

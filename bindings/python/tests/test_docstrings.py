@@ -14,7 +14,7 @@ from msgqueue import aio
 
 
 def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Every public function, and every public method and constructor of a class that has its own."""
+    """Yields every public function, and every public method and constructor that a class defines."""
     for module in (msgqueue, aio):
         for name in module.__all__:
             value = getattr(module, name)
@@ -26,6 +26,15 @@ def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
                     is_ours = inspect.isfunction(function) and function.__module__.startswith("msgqueue")
                     if is_ours and (not attribute.startswith("_") or value.__name__ == "MessageQueue"):
                         yield f"{module.__name__}.{name}.{attribute}", function
+
+
+@pytest.mark.parametrize("kind", [msgqueue.MessageQueue, aio.MessageQueue])
+def test_methods_of_the_parts_are_methods_of_the_queue(kind: type) -> None:
+    """For `help` and tracebacks, although the parts define most of them."""
+    methods = [member for name, member in vars(kind).items() if inspect.isfunction(member) and not name.startswith("_")]
+    assert len(methods) > 25
+    for method in methods:
+        assert (method.__module__, method.__qualname__) == (kind.__module__, f"MessageQueue.{method.__name__}")
 
 
 CALLS = {name: call for name, call in public_calls() if not name.endswith("exit__")}

@@ -1,4 +1,4 @@
-"""Every result of the library is an exception of its own."""
+"""Every result of the library has an exception."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def test_every_result_has_its_error(result: Result) -> None:
     assert type(error).__name__ in msgqueue.__all__
 
 
-def test_errors_differ_from_each_other() -> None:
+def test_every_error_has_its_own_class() -> None:
     kinds = {type(from_result(result, "")) for result in Result if result is not Result.OK}
     assert len(kinds) == len(Result) - 1
 
 
-def test_an_answer_that_is_no_result_is_a_defect() -> None:
+def test_an_unknown_result_is_an_internal_error() -> None:
     error = from_result(99, "")
     assert type(error) is InternalError
     assert "99" in error.detail
 
 
-def test_errors_are_what_python_calls_them() -> None:
+def test_errors_inherit_from_the_built_in_exceptions() -> None:
     assert issubclass(InvalidError, ValueError)
     assert issubclass(NotFoundError, LookupError)
     assert issubclass(PermissionDeniedError, PermissionError)
@@ -68,7 +68,7 @@ def test_an_error_of_the_library_carries_its_detail(opened: Opener) -> None:
     assert caught.value.detail
 
 
-def test_a_detail_belongs_to_its_own_error(tmp_path: Path, opened: Opener) -> None:
+def test_each_error_has_its_own_detail(tmp_path: Path, opened: Opener) -> None:
     queue = opened()
     with pytest.raises(NotFoundError) as first:
         queue.get("no such message")

@@ -1,4 +1,4 @@
-"""What the documentation shows is run."""
+"""The examples of the documentation run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from receiver import Receiver
 from support import BINDING, environment, run
 
 
-def test_the_offline_example_sends_what_it_composed(tmp_path: Path, receiver: Receiver) -> None:
+def test_the_offline_example_sends_its_messages(tmp_path: Path, receiver: Receiver) -> None:
     example = BINDING / "examples" / "offline.py"
     assert len(example.read_text().splitlines()) <= 20
     code = f"import runpy\nrunpy.run_path({str(example)!r}, run_name='__main__')"
     ended = run(code, tmp_path / "outbox.db", receiver.port)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert receiver.texts == [f"hello {number}" for number in range(1, 6)]
-    # Events are printed by another thread than the report: their lines may mix.
+    # Events and the report are printed by different threads: their order may vary.
     report = "Report(stop=<Stop.EMPTY: 0>, sent=5, failed=0, discarded=0, remaining=0, remaining_failed=0)"
     assert report in ended.stdout
     assert ended.stdout.count("from_status=SENDING, to_status=SENT") == 5
 
 
-# Every block of Python in the README is a whole program, and a block of plain text right after one is what it prints.
+# Every block of Python in the README is a whole program; a block of plain text after it is its output.
 README = re.findall(
     r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```)?", (BINDING / "README.md").read_text(), re.MULTILINE | re.DOTALL
 )
@@ -56,7 +56,7 @@ def test_the_examples_of_the_readme_run(tmp_path: Path, code: str, expected: str
         assert "Report(stop=<Stop.EMPTY: 0>, sent=1" in ended.stdout
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_can_be_imported() -> None:
     assert sorted(msgqueue.__all__) == sorted(set(msgqueue.__all__))
     assert all(hasattr(msgqueue, name) for name in msgqueue.__all__)
     assert all(hasattr(msgqueue.aio, name) for name in msgqueue.aio.__all__)

@@ -1,4 +1,4 @@
-"""Programs that end in the middle of everything: their interpreter ends well, and every message is there."""
+"""Programs that end during callbacks and calls: the interpreter exits cleanly, and no message is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgqueue import MessageQueue, Mode, Status
 from support import environment
 
 EXITS = 1000 if os.environ.get("MSGQ_SOAK") else 80
-# At a time: as many as small machines have processors.
+# Processes at a time: as many as small machines have processors.
 BESIDE = 2
 MESSAGES = 6
 
@@ -32,7 +32,7 @@ START = """
             pass
 """
 
-# How each of them is in the middle of something when the main thread ends; none closes its queue.
+# What each program is doing when the main thread ends; none closes its queue.
 WAYS = {
     "a transport sleeps": """
         def send(delivery):
@@ -141,7 +141,7 @@ WAYS = {
 
 
 def end(way: str, store: Path, moment: float) -> str:
-    """What is wrong with such an end; "" when nothing is."""
+    """Returns what is wrong with the end of a program; "" when nothing is."""
     code = textwrap.dedent(START) + textwrap.dedent(WAYS[way])
     command = [sys.executable, "-c", code, str(store), str(moment)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), check=False)
@@ -154,7 +154,7 @@ def end(way: str, store: Path, moment: float) -> str:
     return f"{said}\n{missing} are missing" if missing else ""
 
 
-def test_Q12_R9_interpreters_end_well_in_the_middle_of_callbacks_and_lose_nothing(tmp_path: Path) -> None:
+def test_Q12_R9_interpreters_exit_cleanly_during_callbacks_and_lose_nothing(tmp_path: Path) -> None:
     chance = random.Random(20)
     moments = [round(chance.choice([0, 0.001, 0.01, 0.04]) * chance.random(), 5) for _ in range(EXITS)]
     ways = list(WAYS)

@@ -1,4 +1,4 @@
-"""X1: why is this message not sent yet?"""
+"""X1: why a message is not sent yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support import wait_until
 
 
 def explained(queue: MessageQueue, id: str, code: Reason) -> Explanation:
-    """The explanation, which is of that code and has a sentence."""
+    """Returns the explanation after checking its code and that it has a sentence."""
     explanation = queue.explain(id)
     assert explanation.code is code, explanation
     assert explanation.text.endswith(".")
@@ -36,25 +36,25 @@ def explained(queue: MessageQueue, id: str, code: Reason) -> Explanation:
 
 
 def within(until: datetime | None, seconds: float) -> bool:
-    """Whether that moment is known, to come, and not further away."""
+    """Returns whether that time is known, in the future, and at most that far away."""
     now = datetime.now(timezone.utc)
     return until is not None and now < until <= now + timedelta(seconds=seconds)
 
 
-def test_X1_nothing_to_send_with(opened: Opener) -> None:
+def test_X1_explains_a_missing_transport(opened: Opener) -> None:
     queue = opened()
     explanation = explained(queue, queue.enqueue("hello"), Reason.NO_TRANSPORT)
     assert (explanation.until, explanation.behind) == (None, None)
 
 
-def test_X1_offline(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_offline(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     queue.set_connectivity(Connectivity.OFFLINE)
     explanation = explained(queue, queue.enqueue("hello"), Reason.OFFLINE)
     assert explanation.text == "You're offline. It will be sent when connected."
 
 
-def test_X1_paused_by_conversation_and_as_a_whole(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_pauses_of_a_conversation_and_of_the_queue(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     queue.pause("ana")
     ana = queue.enqueue("hello", conversation="ana")
@@ -67,14 +67,14 @@ def test_X1_paused_by_conversation_and_as_a_whole(opened: Opener, http: HttpTran
     wait_until(lambda: queue.explain(ana).code is Reason.NONE)
 
 
-def test_X1_behind_another_that_is_named(opened: Opener, http: HttpTransport) -> None:
+def test_X1_names_the_message_before_it(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     ids = [queue.enqueue(text, conversation="ana") for text in ("first", "second")]
     explained(queue, ids[0], Reason.PERSON)
     assert explained(queue, ids[1], Reason.BEHIND).behind == ids[0]
 
 
-def test_X1_being_sent_behind_that_and_next(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X1_explains_sending_behind_and_next(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     with receiver.holding():
         first = queue.enqueue("first", conversation="ana")
@@ -86,7 +86,7 @@ def test_X1_being_sent_behind_that_and_next(opened: Opener, http: HttpTransport,
     explained(queue, first, Reason.NONE)
 
 
-def test_X1_blocked_by_a_failed_one_that_is_named(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X1_names_the_failed_message_that_blocks(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, final_failure=FinalFailure.BLOCK)
     ids = [queue.enqueue(text, conversation="ana") for text in ("bad", "second", "third")]
     receiver.answer_next(400)
@@ -96,7 +96,7 @@ def test_X1_blocked_by_a_failed_one_that_is_named(opened: Opener, http: HttpTran
         assert explained(queue, id, Reason.BLOCKED).behind == ids[0]
 
 
-def test_X1_waiting_after_a_failure_until_a_time(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X1_explains_a_retry_with_its_time(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, retry=RetryPolicy(ladder=[60]))
     receiver.answer_next(503)
     id = queue.enqueue("hello", conversation="ana")
@@ -112,17 +112,17 @@ def test_X1_waiting_after_a_failure_until_a_time(opened: Opener, http: HttpTrans
     assert explained(queue, second, Reason.BEHIND).behind == id
 
 
-def test_X1_to_be_sent_later(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_not_before(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     later = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(hours=1)
     id = queue.enqueue("hello", conversation="ana", not_before=later)
     assert explained(queue, id, Reason.SCHEDULED).until == later
-    # It holds nobody.
+    # It blocks no other message.
     behind = queue.enqueue("now", conversation="ana")
     wait_until(lambda: queue.explain(behind).code is Reason.NONE)
 
 
-def test_X1_needs_an_unmetered_link(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_a_metered_link(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     queue.set_connectivity(Connectivity.ONLINE, Link.CELLULAR, metered=True)
     explained(queue, queue.enqueue("large", unmetered_only=True), Reason.METERED)
@@ -132,7 +132,7 @@ def test_X1_needs_an_unmetered_link(opened: Opener, http: HttpTransport) -> None
     ("mode", "text"),
     [(Mode.ASK, "Waiting for your confirmation."), (Mode.MANUAL, "Waiting for you to send it.")],
 )
-def test_X1_awaiting_the_person(opened: Opener, http: HttpTransport, mode: Mode, text: str) -> None:
+def test_X1_explains_that_a_person_must_send(opened: Opener, http: HttpTransport, mode: Mode, text: str) -> None:
     queue = opened(transport=http, mode=mode, online_debounce=0)
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("hello")
@@ -140,7 +140,7 @@ def test_X1_awaiting_the_person(opened: Opener, http: HttpTransport, mode: Mode,
     assert explained(queue, id, Reason.PERSON).text == text
 
 
-def test_X1_expired(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_an_expired_message(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("hello", expires_at=datetime.now(timezone.utc) + timedelta(milliseconds=100))
@@ -150,7 +150,7 @@ def test_X1_expired(opened: Opener, http: HttpTransport) -> None:
     assert failure.sentence == "It was too late to send this message. You can still retry."
 
 
-def test_X1_the_link_settles(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_online_debounce(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, online_debounce=30)
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("hello")
@@ -158,7 +158,7 @@ def test_X1_the_link_settles(opened: Opener, http: HttpTransport) -> None:
     assert within(explained(queue, id, Reason.HOLDING).until, 30)
 
 
-def test_X1_the_receiver_asked_to_wait(opened: Opener) -> None:
+def test_X1_explains_the_delay_of_a_receiver(opened: Opener) -> None:
     def busy(_: object) -> Outcome:
         return Outcome.http(429, {"Retry-After": "60"}, retry_after_queue=True)
 
@@ -169,7 +169,7 @@ def test_X1_the_receiver_asked_to_wait(opened: Opener) -> None:
     assert within(explained(queue, other, Reason.HOLDING).until, 60)
 
 
-def test_X1_in_the_background_the_next_trigger_goes_on(opened: Opener, http: HttpTransport) -> None:
+def test_X1_explains_the_next_trigger_in_the_background(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, online_debounce=0)
     queue.set_lifecycle(Lifecycle.BACKGROUND)
     queue.set_connectivity(Connectivity.OFFLINE)
@@ -180,7 +180,7 @@ def test_X1_in_the_background_the_next_trigger_goes_on(opened: Opener, http: Htt
     wait_until(lambda: queue.get(id).status is Status.SENT)
 
 
-def test_X1_failed_waits_for_a_person(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X1_explains_a_failed_message(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     receiver.answer_next(Answer(422, text="raw words"))
     id = queue.enqueue("hello")
@@ -188,12 +188,12 @@ def test_X1_failed_waits_for_a_person(opened: Opener, http: HttpTransport, recei
     assert explained(queue, id, Reason.FAILED).text == "It could not be sent. You can retry, change or delete it."
 
 
-def test_X1_what_is_not_there_cannot_be_explained(opened: Opener) -> None:
+def test_X1_an_unknown_id_is_not_found(opened: Opener) -> None:
     with pytest.raises(NotFoundError):
         opened().explain("no such message")
 
 
-def test_X1_a_long_id_is_named_whole(opened: Opener, http: HttpTransport) -> None:
+def test_X1_a_long_id_is_not_cut(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     longest = "\N{SLICE OF PIZZA}" * 63 + "end"
     queue.enqueue("first", conversation="ana", id=longest)

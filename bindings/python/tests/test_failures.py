@@ -1,4 +1,4 @@
-"""X2: what a transport raises has its kind of failure, and says whether the message was surely not sent."""
+"""X2: an exception of a transport has a kind of failure, and says whether the message was certainly not sent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEFECT = ("UNKNOWN", "PERHAPS")
 
 @contextlib.contextmanager
 def refusing() -> Iterator[int]:
-    """A port that is taken and refuses connections."""
+    """Returns a bound port that refuses connections."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
@@ -48,7 +48,7 @@ def refusing() -> Iterator[int]:
 
 @contextlib.contextmanager
 def serving(answer: Callable[[socket.socket], object]) -> Iterator[int]:
-    """A port where each connection gets this answer after its first bytes came."""
+    """Yields a port where each connection gets this answer after its first bytes."""
     ended = threading.Event()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -82,7 +82,7 @@ def cut(connection: socket.socket) -> None:
 
 @contextlib.contextmanager
 def slow() -> Iterator[int]:
-    """A port that answers when the test is over."""
+    """Yields a port that answers when the test has ended."""
     over = threading.Event()
     with serving(lambda _: over.wait(20)) as port:
         try:
@@ -96,7 +96,7 @@ def cutting() -> contextlib.AbstractContextManager[int]:
 
 
 def cutting_short() -> contextlib.AbstractContextManager[int]:
-    """The response ends before its length."""
+    """Yields a port whose response ends before its length."""
     return serving(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nshort"))
 
 
@@ -154,7 +154,7 @@ def of(attempt: Attempt) -> tuple[str, str]:
 
 
 def attempt_with(opened: Opener, transport: Callable[[Delivery], Outcome]) -> Attempt:
-    """The attempt that this transport makes."""
+    """Returns the attempt that this transport makes."""
     queue = opened(transport=transport, retry=NO_RETRY)
     id = queue.enqueue("hello")
     wait_until(lambda: queue.get(id).status in (Status.FAILED, Status.SENT))
@@ -207,7 +207,7 @@ def test_X2_a_real_failure_has_its_kind_in_asyncio(
             await until(is_failed)
             (attempt,) = await queue.attempts(id)
             assert of(attempt) == expected
-        # The loop's exception handler is for defects.
+        # The loop's exception handler receives only defects.
         assert complaints == []
 
     with receiver_of() as port:
@@ -217,7 +217,7 @@ def test_X2_a_real_failure_has_its_kind_in_asyncio(
 @pytest.mark.parametrize(
     ("receiver_of", "expected"), [(cutting_short, PERHAPS), (speaking_nonsense, ("SERVER", "PERHAPS"))]
 )
-def test_X2_a_response_that_is_none_has_its_kind(
+def test_X2_an_invalid_response_has_its_kind(
     opened: Opener, receiver_of: Callable[[], contextlib.AbstractContextManager[int]], expected: tuple[str, str]
 ) -> None:
     with receiver_of() as port:
@@ -256,12 +256,12 @@ def test_X2_a_response_that_urllib_raises_counts_as_a_response(
 
 
 def stand_in(module: str, name: str, *bases: type[BaseException], **attributes: object) -> Any:
-    """An exception class as that package defines it."""
+    """Returns an exception class with the name of one of that package."""
     return type(name, bases or (Exception,), {"__module__": module, **attributes})
 
 
 class Response:
-    """What raise_for_status has."""
+    """A response as raise_for_status has it."""
 
     def __init__(self, status: int, headers: dict[str, str] | None = None) -> None:
         self.status_code = status
@@ -289,7 +289,7 @@ HttpxStatusError = stand_in("httpx", "HTTPStatusError", HttpxError)
 
 
 def wrapped(inner: BaseException) -> BaseException:
-    """As requests gives what urllib3 met."""
+    """Returns an exception of requests that wraps one of urllib3."""
     outer = MaxRetryError("retries")
     outer.reason = inner
     problem: BaseException = RequestsConnectionError(outer)
@@ -303,7 +303,7 @@ def with_response(kind: Any, status: int) -> BaseException:
 
 
 def multiple() -> OSError:
-    """As asyncio reports a name with several addresses that all refuse."""
+    """Returns the exception of asyncio for a name whose addresses all refuse."""
     return OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1), [Errno 111] Connect call failed")
 
 
@@ -372,27 +372,27 @@ def test_X2_a_defect_after_a_refused_connection_stays_a_defect(opened: Opener) -
     assert of(attempt_with(opened, transport)) == DEFECT
 
 
-def test_X2_an_exception_that_wraps_itself_ends(opened: Opener) -> None:
+def test_X2_an_exception_that_wraps_itself_is_handled(opened: Opener) -> None:
     problem = urllib.error.URLError("")
     problem.reason = urllib.error.URLError(problem)
     assert of(attempt_with(opened, raising(problem))) == DEFECT
 
 
-def test_X2_a_broken_response_of_urllib_is_closed(opened: Opener) -> None:
+def test_X2_an_invalid_response_of_urllib_is_closed(opened: Opener) -> None:
     body = io.BytesIO(b"busy")
     problem = urllib.error.HTTPError("http://127.0.0.1/", 503, "busy", Headers(), body)
     assert of(attempt_with(opened, raising(problem))) == ("SERVER", "PERHAPS")
     assert body.closed
 
 
-def test_X2_a_transport_says_itself_what_was_not_sent(opened: Opener) -> None:
+def test_X2_a_transport_may_report_that_it_was_not_sent(opened: Opener) -> None:
     outcome = Outcome.retry(FailureKind.NETWORK, text="no route", not_sent=True)
     assert of(attempt_with(opened, lambda _: outcome)) == NEVER
     with pytest.raises(TypeError):
         Outcome.retry(not_sent=1)  # type: ignore[arg-type]
 
 
-def test_X2_a_later_answer_says_what_was_not_sent(opened: Opener) -> None:
+def test_X2_complete_may_report_that_it_was_not_sent(opened: Opener) -> None:
     tokens: list[int] = []
 
     def transport(delivery: Delivery) -> Outcome:

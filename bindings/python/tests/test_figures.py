@@ -1,4 +1,4 @@
-"""The figures that the replaced systems promised, each as the best of a few rounds: other programs run here, too."""
+"""The figures that the replaced systems promised, each as the best of a few rounds, because other programs run here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDS = 5
 
 
 def best(call: Callable[[], object]) -> float:
-    """The seconds of the quickest round."""
+    """Returns the seconds of the fastest round."""
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()
@@ -48,7 +48,7 @@ def test_Q11_R5_fifty_and_a_hundred_are_listed_in_less_than_100_ms(opened: Opene
     assert best(lambda: queue.list(status=Status.FAILED, limit=100)) < 0.1
 
 
-def test_Q6_R4_deleting_what_is_gone_is_not_found_and_harms_nothing(opened: Opener) -> None:
+def test_Q6_R4_deleting_an_absent_message_is_not_found_and_changes_nothing(opened: Opener) -> None:
     events = Events()
     queue = opened(mode=Mode.MANUAL, direct=False, on_event=events)
     gone, kept = queue.enqueue("gone"), queue.enqueue("kept")

@@ -1,4 +1,4 @@
-"""Processes beside the queue's own: forked, spawned, in the middle of a callback, and what they inherit."""
+"""Forked and spawned processes, also inside a callback, and what they inherit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgqueue import Status
 from receiver import Receiver
 from support import run
 
-# A process that forks with threads is warned of it by later versions of Python; that is what is tested here.
+# Later versions of Python warn when a process with threads forks, as these tests do.
 QUIET = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
 
 BESIDE = """
@@ -31,7 +31,7 @@ BESIDE = """
         for number, target in enumerate([children.send_own, children.send_own_by_asyncio] * 3):
             child = context.Process(target=target, args=(f"{folder}/child{number}.db", port, said))
             child.start()
-            # The parent opens another one at the very moment.
+            # The parent opens another queue at the same time.
             with MessageQueue(f"{folder}/own{number}.db", HttpTransport(port), mode=Mode.MANUAL, direct=False) as own:
                 own.enqueue("own", conversation="own")
                 own.drain()
@@ -51,7 +51,7 @@ BESIDE = """
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_children_send_from_stores_of_their_own_and_leave_the_parent_s_queue_alone(
+def test_children_send_from_their_own_stores_and_do_not_affect_the_parent_s_queue(
     opened: Opener, tmp_path: Path, receiver: Receiver, method: str
 ) -> None:
     ended = run(BESIDE, tmp_path, receiver.port, method, **QUIET)
@@ -116,7 +116,7 @@ IN_CALLBACK = """
     def transport(delivery):
         child = os.fork()
         if child == 0:
-            # The child's copy of this call returns, too: into a queue that is not the child's.
+            # The call returns in the child, too, into a queue of the parent.
             return Outcome.reject(text="the child said so")
         codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         return Outcome.sent()
@@ -130,7 +130,7 @@ IN_CALLBACK = """
         try:
             queue.poll(0.05) if polled else time.sleep(0.01)
         except ForkedError:
-            # Where it polled, the child learns whose queue it is, and goes its way.
+            # In poll the child gets ForkedError, and continues.
             assert os.getpid() != parent
             os._exit(9)
     assert os.getpid() == parent
@@ -140,12 +140,12 @@ IN_CALLBACK = """
 
 
 @pytest.mark.parametrize("kind", ["polled", "threads"])
-def test_a_fork_inside_a_transport_whose_child_returns_does_no_harm(store: Path, opened: Opener, kind: str) -> None:
+def test_a_child_forked_inside_a_transport_may_return_from_it(store: Path, opened: Opener, kind: str) -> None:
     ended = run(IN_CALLBACK, store, kind, **QUIET)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
     report = json.loads(ended.stdout)
-    # A thread that comes back into a queue that is not its process's ends, and with it, as the only one, the child.
+    # A poll thread that returns into a queue of another process ends. It is the only thread of the child.
     assert report["codes"] == [9 if kind == "polled" else 0] * 5
     assert report["attempts"] == [1] * 5
     queue = opened()
@@ -161,7 +161,7 @@ DESCRIPTORS = """
     def inherited():
         command = [sys.executable, children.__file__]
         listing = subprocess.run(command, close_fds=False, capture_output=True, text=True, check=True).stdout
-        # Pipes are those of this very subprocess.
+        # The pipes are those of this subprocess.
         return [line for line in listing.splitlines() if not line.startswith("pipe:")]
 
     async def main(folder):
@@ -183,7 +183,7 @@ DESCRIPTORS = """
 """
 
 
-def test_no_descriptor_of_ours_reaches_a_program_that_is_started(tmp_path: Path) -> None:
+def test_no_descriptor_is_inherited_by_a_started_program(tmp_path: Path) -> None:
     ended = run(DESCRIPTORS, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     report = json.loads(ended.stdout)

@@ -1,4 +1,4 @@
-"""What C gave is freed exactly once, also when copying it into Python fails."""
+"""Results of C are freed exactly once, also when copying them into Python fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from conftest import Opener
 from msgqueue import Connectivity, MessageQueue, _convert
 
-# What makes something, and what frees it.
+# Functions that allocate a result, and those that free it.
 FREED_BY = {
     "msgq_get": "msgq_message_free",
     "msgq_attempts": "msgq_ledger_free",
@@ -35,7 +35,7 @@ CALLS: list[tuple[str, str, Callable[[MessageQueue], object]]] = [
 
 
 class Watched:
-    """The library, with its calls counted."""
+    """The library with counted calls."""
 
     def __init__(self, lib: Any) -> None:
         self._lib = lib
@@ -51,7 +51,7 @@ class Watched:
         return call
 
     def is_even(self) -> bool:
-        """Whether everything that was made was freed, and something was."""
+        """Returns whether there were results and all of them were freed."""
         made = Counter(FREED_BY[name] for name in self.calls.elements() if name in FREED_BY)
         freed = Counter(name for name in self.calls.elements() if name in FREED_BY.values())
         return made == freed and bool(made)
@@ -59,7 +59,7 @@ class Watched:
 
 @pytest.fixture
 def queue(opened: Opener) -> MessageQueue:
-    """With one message that failed once, so that everything has something to copy."""
+    """Returns a queue with a message that failed once, so that every query has something to copy."""
 
     def explode(_: object) -> Any:
         raise ValueError("no")
@@ -72,7 +72,7 @@ def queue(opened: Opener) -> MessageQueue:
 
 
 @pytest.mark.parametrize(("call"), [call for _, _, call in CALLS], ids=[name for name, _, _ in CALLS])
-def test_what_was_copied_is_freed(queue: MessageQueue, call: Callable[[MessageQueue], object]) -> None:
+def test_results_are_freed_after_copying(queue: MessageQueue, call: Callable[[MessageQueue], object]) -> None:
     watched = Watched(queue._handle.lib)
     queue._handle.lib = watched  # type: ignore[assignment]
     assert call(queue)
@@ -82,7 +82,7 @@ def test_what_was_copied_is_freed(queue: MessageQueue, call: Callable[[MessageQu
 @pytest.mark.parametrize(
     ("reader", "call"), [(reader, call) for _, reader, call in CALLS], ids=[name for name, _, _ in CALLS]
 )
-def test_what_cannot_be_copied_is_freed(
+def test_results_are_freed_when_copying_fails(
     queue: MessageQueue,
     monkeypatch: pytest.MonkeyPatch,
     reader: str,
@@ -100,11 +100,11 @@ def test_what_cannot_be_copied_is_freed(
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory now."""
+    """Returns the resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def test_asking_for_ever_takes_no_memory(queue: MessageQueue) -> None:
+def test_repeated_queries_leak_no_memory(queue: MessageQueue) -> None:
     def ask(times: int) -> int:
         for _ in range(times):
             for _, _, call in CALLS:
@@ -115,5 +115,5 @@ def test_asking_for_ever_takes_no_memory(queue: MessageQueue) -> None:
         return resident()
 
     before = ask(300)
-    # The texts of Prometheus alone, not freed, would make more.
+    # Without freeing, the texts of Prometheus alone would need more.
     assert ask(2000) - before < 2 << 20

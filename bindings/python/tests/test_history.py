@@ -49,7 +49,7 @@ def test_H1_sent_messages_stay_readable_after_a_restart_and_offline(
     assert all(message.status is Status.SENT and message.sent is not None for message in messages)
 
 
-def test_H1_old_history_is_pruned_and_what_is_queued_or_failed_never(
+def test_H1_old_history_is_pruned_but_never_queued_or_failed_messages(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
@@ -65,9 +65,7 @@ def test_H1_old_history_is_pruned_and_what_is_queued_or_failed_never(
     wait_until(lambda: texts(queue.list(status=Status)) == ["failed", "queued"])
 
 
-def test_H2_the_messages_of_others_make_a_conversation_whole(
-    opened: Opener, http: HttpTransport, receiver: Receiver
-) -> None:
+def test_H2_recorded_messages_complete_a_conversation(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     queue.enqueue("how are you?", conversation="ana")
     queue.drain()
@@ -83,7 +81,7 @@ def test_H2_the_messages_of_others_make_a_conversation_whole(
     assert receiver.texts == ["how are you?", "good"]
 
 
-def test_H2_a_message_recorded_twice_is_there_once(opened: Opener) -> None:
+def test_H2_recording_a_message_twice_stores_it_once(opened: Opener) -> None:
     queue = opened()
     assert queue.record("hello", sender="ana", id="theirs") == "theirs"
     queue.mark("theirs", Status.READ)
@@ -95,7 +93,7 @@ def test_H2_a_message_recorded_twice_is_there_once(opened: Opener) -> None:
         queue.enqueue("ours", id="theirs")
 
 
-def test_H2_an_id_of_our_own_cannot_be_recorded(opened: Opener) -> None:
+def test_H2_the_id_of_a_message_to_send_cannot_be_recorded(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     id = queue.enqueue("ours")
@@ -106,7 +104,9 @@ def test_H2_an_id_of_our_own_cannot_be_recorded(opened: Opener) -> None:
         queue.record("theirs", sender="")
 
 
-def test_H2_what_is_recorded_gets_an_id_and_can_only_be_read_or_deleted(opened: Opener, http: HttpTransport) -> None:
+def test_H2_a_recorded_message_gets_an_id_and_can_only_be_marked_read_or_deleted(
+    opened: Opener, http: HttpTransport
+) -> None:
     queue = opened(transport=http)
     ids = [queue.record(text, sender="ana") for text in ("one", "two")]
     assert len(set(ids)) == 2
@@ -123,7 +123,7 @@ def test_H2_what_is_recorded_gets_an_id_and_can_only_be_read_or_deleted(opened: 
 
 
 def long_conversation(queue: MessageQueue, length: int) -> list[str]:
-    """One conversation of so many messages, ours and theirs by turns, with another one in between."""
+    """Fills one conversation with sent and recorded messages by turns, and another one between them."""
     written = []
     for number in range(length):
         if number % 2:
@@ -149,7 +149,7 @@ def test_H3_a_conversation_is_paged_backwards_and_forwards_offline(opened: Opene
     assert [each for page in pages for each in page] == (written[::-1] if newest_first else written)
 
 
-def test_H3_a_reader_may_turn_around(opened: Opener) -> None:
+def test_H3_paging_may_change_its_direction(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     long_conversation(queue, 9)
@@ -202,7 +202,7 @@ def test_H4_conversations_are_listed_page_by_page(opened: Opener) -> None:
     assert [each for page in pages for each in page] == [f"c{number}" for number in reversed(range(25))]
 
 
-def test_H4_a_conversation_goes_with_its_last_message(opened: Opener) -> None:
+def test_H4_a_conversation_disappears_with_its_last_message(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     first, second = queue.enqueue("1", conversation="ana"), queue.enqueue("2", conversation="ana")

@@ -1,4 +1,4 @@
-"""Ctrl-C on the main thread: a drain and a close end at once, and nothing is lost."""
+"""Ctrl-C on the main thread ends a drain and a close at once, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from msgqueue import MessageQueue, Mode, Status
 from support import Program, program
 
-# Seconds; half a second is promised, and a loaded machine may be slow to run the process.
+# Seconds. Half a second is promised; a loaded machine may be slow to run the process.
 PROMPTLY = 5.0
 
 DRAINING = """
@@ -53,13 +53,13 @@ GOING_ON = """
                 try:
                     queue.complete(token, Outcome.sent())
                 except ConflictError:
-                    pass  # Ctrl-C came while the transport ran
+                    pass  # Ctrl-C arrived during the transport
         if polled:
             queue.poll(0.05)
         else:
             time.sleep(0.01)
         if not queue.state().draining:
-            # What the drain left, as an attempt that was interrupted.
+            # What the drain left: an interrupted attempt.
             queue.retry_all()
             queue.drain(timeout=0)
     print(queue.counts().sent, [queue.get(id).status.name for id in ids].count("SENT"), flush=True)
@@ -75,9 +75,9 @@ CLOSING = """
 
 
 def interrupt(child: Program) -> float:
-    """The seconds until the program says that it was interrupted."""
+    """Returns the seconds until the program reports the interrupt."""
     assert child.line() == "sending"
-    # The main thread waits in the library now, or is about to.
+    # The main thread waits in the library now, or soon will.
     start = time.monotonic()
     child.signal(signal.SIGINT)
     assert child.line() == "interrupted"
@@ -86,7 +86,7 @@ def interrupt(child: Program) -> float:
 
 @pytest.mark.parametrize("how", ["blocking", "pending"])
 @pytest.mark.parametrize("kind", ["threads", "polled"])
-def test_Q7_ctrl_c_ends_a_drain_and_the_queue_goes_on(store: Path, kind: str, how: str) -> None:
+def test_Q7_ctrl_c_ends_a_drain_and_the_queue_stays_usable(store: Path, kind: str, how: str) -> None:
     with program(DRAINING + GOING_ON, store, kind, how) as child:
         assert interrupt(child) < PROMPTLY
         assert child.line() == "10 9"
@@ -107,7 +107,7 @@ def test_Q7_after_ctrl_c_in_a_drain_nothing_is_lost_by_a_close(store: Path, kind
         assert len([message for message in messages if message.status is Status.FAILED]) <= 2
 
 
-def test_ctrl_c_ends_a_close_that_waits(store: Path) -> None:
+def test_ctrl_c_ends_a_waiting_close(store: Path) -> None:
     code = """
         import sys, threading
         from msgqueue import MessageQueue, Outcome
@@ -139,7 +139,7 @@ def test_ctrl_c_ends_a_close_that_waits(store: Path) -> None:
         assert [message.status for message in queue.list(status=Status)] == [Status.SENT]
 
 
-def test_a_block_that_ctrl_c_ends_closes_the_queue(store: Path) -> None:
+def test_a_block_ended_by_ctrl_c_closes_the_queue(store: Path) -> None:
     code = """
         import sys, threading
         from msgqueue import MessageQueue, Mode, Outcome

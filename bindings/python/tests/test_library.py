@@ -1,4 +1,4 @@
-"""How the library is found, and what is said when it is not."""
+"""How the library is found, and the errors when it is not."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from msgqueue import LibraryError, _library
 from support import BINDING, TESTS
 
 
-def test_the_variable_is_taken_at_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_names_the_only_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = tmp_path / "nothing.so"
     monkeypatch.setenv("MSGQUEUE_LIBRARY", str(missing))
     with pytest.raises(LibraryError, match=r"MSGQUEUE_LIBRARY names .*nothing\.so"):
         _library._load()
 
 
-def test_another_library_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = find_library("c")
     assert other is not None
     monkeypatch.setenv("MSGQUEUE_LIBRARY", other)
@@ -54,7 +54,7 @@ def test_the_search_goes_from_the_package_outwards(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(("number", "fits"), [(200, True), (201, True), (199, False), (300, False), (10000, False)])
-def test_a_version_that_may_differ_is_refused(number: int, fits: bool) -> None:
+def test_an_incompatible_version_is_refused(number: int, fits: bool) -> None:
     if fits:
         _library._require_version("libmsgqueue.so", number)
     else:
@@ -63,7 +63,7 @@ def test_a_version_that_may_differ_is_refused(number: int, fits: bool) -> None:
 
 
 def test_the_package_is_imported_without_a_library(tmp_path: Path) -> None:
-    """Words, errors and outcomes are there; only opening a queue needs the library."""
+    """Enumerations, errors and outcomes are available; only opening a queue needs the library."""
     shutil.copytree(Path(msgqueue.__file__).parent, tmp_path / "msgqueue")
     code = "import msgqueue; print(msgqueue.Outcome.sent().verdict.name)\nmsgqueue.MessageQueue('never.db')"
     ended = subprocess.run(
@@ -80,6 +80,6 @@ def test_the_package_is_imported_without_a_library(tmp_path: Path) -> None:
     assert not (tmp_path / "never.db").exists()
 
 
-def test_the_package_names_no_dependency() -> None:
+def test_the_package_has_no_dependency() -> None:
     assert "dependencies = []" in (BINDING / "pyproject.toml").read_text()
     assert (TESTS.parent / "src" / "msgqueue" / "py.typed").exists()

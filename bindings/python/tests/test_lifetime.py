@@ -1,4 +1,4 @@
-"""Opening, closing, forking, the end of the interpreter, and queues that nobody holds."""
+"""Opening, closing, forking, the end of the interpreter, and unreferenced queues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def service_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("msgqueue ")]
 
 
-def test_a_store_is_made_and_is_private(opened: Opener, store: Path) -> None:
+def test_a_new_store_is_private(opened: Opener, store: Path) -> None:
     queue = opened()
     assert stat.S_IMODE(store.stat().st_mode) == 0o600
     assert (queue.path, queue.closed) == (str(store), False)
@@ -62,7 +62,7 @@ def test_a_second_owner_is_refused(opened: Opener, store: Path) -> None:
     assert run(code, store).stdout == "locked\n"
 
 
-def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_is_refused_and_not_changed(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("not a store")
     with pytest.raises(CorruptError):
@@ -83,7 +83,7 @@ def test_an_option_out_of_range_is_refused_by_the_library(store: Path, option: s
     assert not store.exists()
 
 
-def test_a_closed_queue_says_so(opened: Opener, http: HttpTransport) -> None:
+def test_a_closed_queue_raises_closed_error(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http)
     queue.close()
     queue.close()
@@ -141,7 +141,7 @@ def test_closed_is_true_when_enqueue_is_refused_and_not_before(opened: Opener, m
             seen.append((closed, False))
 
     def slow_close(pointer: int, timeout: int) -> int:
-        # Between the call of `close` and the library's.
+        # Between the call of `close` and that of msgq_close.
         look()
         result: int = close(pointer, timeout)
         look()
@@ -172,13 +172,13 @@ def test_a_queue_is_closed_by_its_block(store: Path) -> None:
         assert [message.id for message in queue.list()] == [id]
 
 
-def test_what_goes_wrong_in_the_block_is_what_the_caller_sees(store: Path, receiver: Receiver) -> None:
+def test_an_exception_in_the_block_is_not_replaced_by_one_of_close(store: Path, receiver: Receiver) -> None:
     with pytest.raises(ZeroDivisionError), MessageQueue(store) as queue:
         raise ZeroDivisionError
     assert queue.closed
 
 
-def test_close_ends_the_threads_and_tells_the_events_that_are_left(opened: Opener, http: HttpTransport) -> None:
+def test_close_ends_the_threads_and_delivers_the_remaining_events(opened: Opener, http: HttpTransport) -> None:
     events = Events()
     before = service_threads()
     queue = opened(transport=http, on_event=events, max_in_flight=3)
@@ -212,9 +212,7 @@ def test_close_waits_for_the_attempt_in_flight(opened: Opener, http: HttpTranspo
     assert opened().get(id).status is Status.SENT
 
 
-def test_close_gives_up_in_time_and_the_outcome_is_unknown(
-    opened: Opener, http: HttpTransport, receiver: Receiver
-) -> None:
+def test_close_times_out_and_the_outcome_is_unknown(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     with receiver.holding():
         id = queue.enqueue("hello")
@@ -264,7 +262,7 @@ def test_a_block_ends_when_the_attempt_has_timed_out(store: Path, polled: bool) 
         assert attempt.kind is FailureKind.TIMEOUT
 
 
-def test_close_from_several_threads_is_one_close(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_close_on_several_threads_closes_once(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     problems: list[Error] = []
     closed_when_back: list[bool] = []
@@ -316,7 +314,7 @@ def test_close_inside_a_callback_is_a_conflict(opened: Opener) -> None:
     wait_until(lambda: queue.get(id).status is Status.SENT)
 
 
-def test_a_queue_that_nobody_holds_is_closed(opened: Opener, store: Path, http: HttpTransport) -> None:
+def test_an_unreferenced_queue_is_closed(opened: Opener, store: Path, http: HttpTransport) -> None:
     def use_and_forget() -> None:
         queue = MessageQueue(store, transport=http, on_event=Events())
         queue.set_connectivity(Connectivity.OFFLINE)
@@ -341,7 +339,7 @@ LEAVE_OPEN = """
     from sender import HttpTransport
 
     events = []
-    queue = MessageQueue(sys.argv[1], transport=HttpTransport(int(sys.argv[2]), patience=60), on_event=events.append)
+    queue = MessageQueue(sys.argv[1], transport=HttpTransport(int(sys.argv[2]), timeout=60), on_event=events.append)
     if sys.argv[3] == "offline":
         queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello", id="the-id")
@@ -353,7 +351,7 @@ LEAVE_OPEN = """
 
 
 @pytest.mark.parametrize(("how", "code"), [("offline", 0), ("sending", 0), ("raises", 7)])
-def test_the_interpreter_ends_well_without_close(
+def test_the_interpreter_exits_cleanly_without_close(
     opened: Opener, store: Path, receiver: Receiver, how: str, code: int
 ) -> None:
     ended = run(LEAVE_OPEN, store, receiver.port, how)
@@ -362,7 +360,7 @@ def test_the_interpreter_ends_well_without_close(
     assert status is (Status.QUEUED if how == "offline" else Status.SENT)
 
 
-def test_the_interpreter_ends_well_while_a_transport_hangs(opened: Opener, store: Path, receiver: Receiver) -> None:
+def test_the_interpreter_exits_cleanly_while_a_transport_hangs(opened: Opener, store: Path, receiver: Receiver) -> None:
     with receiver.holding():
         start = time.monotonic()
         ended = run(LEAVE_OPEN, store, receiver.port, "sending")
@@ -417,7 +415,7 @@ FORK = """
 """
 
 
-def test_a_forked_child_is_refused_and_does_no_harm(opened: Opener, store: Path) -> None:
+def test_a_forked_child_is_refused_and_does_not_affect_the_parent(opened: Opener, store: Path) -> None:
     ended = run(FORK, store, PYTHONWARNINGS="ignore::DeprecationWarning")
     assert (ended.returncode, ended.stderr) == (0, "")
     report = json.loads(ended.stdout)

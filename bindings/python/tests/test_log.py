@@ -1,4 +1,4 @@
-"""Log lines of the library reach `logging`, wherever its threads may not go, and hold up nobody on the way."""
+"""Log lines of the library reach `logging`, without a thread of the library in Python, and block no call."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_D13_one_thread_serves_all_queues_sleeps_and_ends_with_the_last(opened: 
     assert log_threads() == []
 
 
-def test_D13_a_handler_that_raises_or_hangs_holds_up_nobody(opened: Opener, tmp_path: Path) -> None:
+def test_D13_a_handler_that_raises_or_hangs_blocks_no_call(opened: Opener, tmp_path: Path) -> None:
     gate, texts = threading.Event(), []
 
     class Handler(logging.Handler):

@@ -1,4 +1,4 @@
-"""H8: the library itself watches the network, in a network namespace where nothing but these tests is."""
+"""H8: the library watches the network, in a network namespace that only these tests use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def in_namespace(*command: str, timeout: float = 60) -> subprocess.CompletedProc
 
 @pytest.fixture(scope="module", autouse=True)
 def _namespaces() -> None:
-    """Skips, and says so, where the system lets nobody make a network of his own."""
+    """Skips where the system does not allow network namespaces."""
     missing = [name for name in ("unshare", "ip") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"NOT TESTED: H8, the watch on the network: there is no {' and no '.join(missing)} here")
@@ -53,8 +53,8 @@ START = """
         ip(f"link add veth{number} type veth peer name peer{number}")
         ip(f"link set peer{number} up")
 
-    class World:
-        # What the queue said last of the network, and how often it said something.
+    class Network:
+        # The last event about the network, and the number of such events.
         def __init__(self):
             self.last = []
             self.changes = 0
@@ -67,70 +67,70 @@ START = """
         def becomes(self, connectivity, link=Link.ETHERNET):
             if connectivity is OFFLINE:
                 link = Link.NONE
-            wait_until(lambda: self.last == [connectivity, link], patience=10)
+            wait_until(lambda: self.last == [connectivity, link], timeout=10)
 
         def stays(self, connectivity, seconds=0.3):
             time.sleep(seconds)
             assert self.last[0] is connectivity, self.last
 
-    world = World()
-    # Loopback is up, as everywhere: it is no way to anywhere else.
+    network = Network()
+    # Loopback is up, as everywhere; it does not count as online.
     ip("link set lo up")
     receiver = Receiver()
-    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=world, online_debounce=0)
+    queue = MessageQueue(sys.argv[1], HttpTransport(receiver.port), on_event=network, online_debounce=0)
     queue.start_monitor()
 """
 
 
 def watched(tmp_path: Path, code: str) -> None:
-    """Runs the code in a namespace of its own, behind the start above; it must print "done" at its end."""
+    """Runs START and the code in a new namespace; it must print "done" at its end."""
     whole = textwrap.dedent(START) + textwrap.dedent(code) + "\nqueue.close()\nprint('done')\n"
     ended = in_namespace(sys.executable, "-c", whole, str(tmp_path / "outbox.db"))
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "done\n")
 
 
-def test_H8_a_link_an_address_and_a_default_route_are_online_and_each_is_needed(tmp_path: Path) -> None:
+def test_H8_online_needs_a_link_an_address_and_a_default_route(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         pair(0)
         ip("link set veth0 up")
-        world.stays(OFFLINE)
+        network.stays(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
-        world.stays(OFFLINE)
+        network.stays(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
-        # The route goes, and comes back.
+        # The route is removed and added again.
         ip("route del default")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
-        # The link goes down: the kernel takes its routes away without a word on each.
+        # The link goes down: the kernel removes its routes without a message for each.
         ip("link set veth0 down")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("link set veth0 up")
-        world.stays(OFFLINE)
+        network.stays(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
-        # The address goes.
+        # The address is removed.
         ip("address del 192.0.2.1/24 dev veth0")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route replace default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
 
-        # The link itself goes.
+        # The link is removed.
         ip("link del veth0")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
 
-def test_H8_a_cable_that_is_pulled_at_the_other_end_is_offline(tmp_path: Path) -> None:
+def test_H8_a_cable_unplugged_at_the_other_end_is_offline(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -138,11 +138,11 @@ def test_H8_a_cable_that_is_pulled_at_the_other_end_is_offline(tmp_path: Path) -
         ip("link set veth0 up")
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("link set peer0 down")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("link set peer0 up")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         """,
     )
 
@@ -154,16 +154,16 @@ def test_H8_ipv6_alone_is_online(tmp_path: Path) -> None:
         pair(0)
         ip("link set veth0 up")
         ip("-6 address add 2001:db8::1/64 dev veth0 nodad")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("-6 route add default via 2001:db8::2 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("-6 route del default")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("-6 route add default via 2001:db8::2 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("-6 address del 2001:db8::1/64 dev veth0")
-        # Its link-local address is no address to come from.
-        world.becomes(OFFLINE)
+        # A link-local address does not count as a source address.
+        network.becomes(OFFLINE)
         """,
     )
 
@@ -176,15 +176,15 @@ def test_H8_an_address_of_the_other_family_does_not_help(tmp_path: Path) -> None
         ip("link set veth0 up")
         ip("-6 address add 2001:db8::1/64 dev veth0 nodad")
         ip("route add default dev veth0")
-        world.becomes(OFFLINE)
-        world.stays(OFFLINE)
+        network.becomes(OFFLINE)
+        network.stays(OFFLINE)
         ip("address add 192.0.2.1/24 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         """,
     )
 
 
-def test_H8_routes_that_lead_nowhere_are_no_way_out(tmp_path: Path) -> None:
+def test_H8_unreachable_routes_do_not_count(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -193,10 +193,10 @@ def test_H8_routes_that_lead_nowhere_are_no_way_out(tmp_path: Path) -> None:
         ip("address add 192.0.2.1/24 dev veth0")
         for route in ("unreachable default", "blackhole default", "default dev lo", "192.0.2.128/25 dev veth0"):
             ip(f"route add {route}")
-            world.stays(OFFLINE, 0.1)
+            network.stays(OFFLINE, 0.1)
             ip(f"route del {route}")
         ip("route add default dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         """,
     )
 
@@ -210,16 +210,16 @@ def test_H8_a_route_of_several_hops_is_online_as_long_as_one_of_them_is_up(tmp_p
             ip(f"link set veth{number} up")
             ip(f"address add 192.0.{number + 2}.1/24 dev veth{number}")
         ip("route add default nexthop via 192.0.2.254 dev veth0 nexthop via 192.0.3.254 dev veth1")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         ip("link set veth0 down")
-        world.stays(ONLINE)
+        network.stays(ONLINE)
         ip("link set veth1 down")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
 
-def test_H8_a_second_way_keeps_it_online(tmp_path: Path) -> None:
+def test_H8_a_second_route_keeps_it_online(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -228,22 +228,22 @@ def test_H8_a_second_way_keeps_it_online(tmp_path: Path) -> None:
             ip(f"link set veth{number} up")
             ip(f"address add 192.0.{number + 2}.1/24 dev veth{number}")
             ip(f"route add default via 192.0.{number + 2}.254 dev veth{number} metric {100 + number}")
-        world.becomes(ONLINE)
-        before = world.changes
+        network.becomes(ONLINE)
+        before = network.changes
         ip("link del veth0")
-        world.stays(ONLINE)
-        assert world.changes == before
+        network.stays(ONLINE)
+        assert network.changes == before
         ip("link del veth1")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
 
-def test_H8_it_begins_with_how_things_are_and_what_waited_is_sent_when_online(tmp_path: Path) -> None:
+def test_H8_the_monitor_begins_with_the_current_state_and_the_backlog_is_sent_when_online(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
-        # Known when start_monitor returns, so that this is not sent at once.
+        # start_monitor returns with the state known, so this message is not sent at once.
         id = queue.enqueue("hello")
         assert queue.explain(id).code.name == "OFFLINE"
         assert queue.banner() == "You're offline. 1 message queued."
@@ -258,7 +258,7 @@ def test_H8_it_begins_with_how_things_are_and_what_waited_is_sent_when_online(tm
     )
 
 
-def test_H8_what_was_known_last_stays_true_when_it_is_stopped(tmp_path: Path) -> None:
+def test_H8_the_last_known_connectivity_stays_after_the_monitor_stops(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -266,27 +266,27 @@ def test_H8_what_was_known_last_stays_true_when_it_is_stopped(tmp_path: Path) ->
         ip("link set veth0 up")
         ip("address add 192.0.2.1/24 dev veth0")
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         queue.start_monitor()  # changes nothing
         try:
             queue.set_connectivity(OFFLINE)
-            raise SystemExit("it took the host's word")
+            raise SystemExit("set_connectivity was accepted")
         except ConflictError:
             pass
         queue.stop_monitor()
         queue.stop_monitor()
         ip("link set veth0 down")
-        world.stays(ONLINE)
-        # The host's word counts again, until the kernel is asked again.
+        network.stays(ONLINE)
+        # The host reports connectivity again, until the monitor is started again.
         queue.set_connectivity(Connectivity.ONLINE, Link.WIFI)
-        world.becomes(ONLINE, Link.WIFI)
+        network.becomes(ONLINE, Link.WIFI)
         queue.start_monitor()
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         """,
     )
 
 
-def test_H8_flapping_ends_with_the_truth(tmp_path: Path) -> None:
+def test_H8_flapping_ends_in_the_true_state(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -298,16 +298,16 @@ def test_H8_flapping_ends_with_the_truth(tmp_path: Path) -> None:
             ip("route add default via 192.0.2.254 dev veth0")
             ids.append(queue.enqueue(str(number)))
             ip("route del default")
-        world.becomes(OFFLINE)
+        network.becomes(OFFLINE)
         ip("route add default via 192.0.2.254 dev veth0")
-        world.becomes(ONLINE)
+        network.becomes(ONLINE)
         wait_until(lambda: queue.counts().sent == 20)
         assert receiver.ids == ids
         """,
     )
 
 
-def test_H8_a_queue_for_asyncio_hears_of_it(tmp_path: Path) -> None:
+def test_H8_an_asyncio_queue_gets_the_connectivity(tmp_path: Path) -> None:
     watched(
         tmp_path,
         """
@@ -331,7 +331,7 @@ def test_H8_a_queue_for_asyncio_hears_of_it(tmp_path: Path) -> None:
     )
 
 
-def test_the_monitor_of_a_queue_that_is_closed_is_gone(opened: Opener) -> None:
+def test_closing_the_queue_ends_its_monitor(opened: Opener) -> None:
     events = Events()
     for _ in range(20):
         queue = opened(on_event=events)
@@ -340,5 +340,5 @@ def test_the_monitor_of_a_queue_that_is_closed_is_gone(opened: Opener) -> None:
             queue.set_connectivity(Connectivity.ONLINE, Link.ETHERNET)
         queue.close()
     states: Any = {json.dumps([event.connectivity, event.link]) for event in events.all() if event.link is not None}
-    # Whatever this machine has, it is the same each time.
+    # Whatever the network of this machine is, it is the same each time.
     assert len(states) <= 1

@@ -1,4 +1,4 @@
-"""What a transport can answer, without a queue."""
+"""Outcomes, without a queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgqueue import FailureKind, InvalidError, Outcome, Verdict, _abi
 
 
 def written(outcome: Outcome) -> Any:
-    """The structure as C sees it, on top of what was there before."""
+    """Returns the structure for C, written over other content."""
     target = _abi.sized(_abi.Outcome, 99, 99, 99, 99, True, True, b"9" * 63, b"9" * 511)
     outcome._write(target)
     return target
@@ -44,20 +44,20 @@ def test_the_name_of_retry_after_may_have_any_case(headers: Any) -> None:
     assert written(Outcome.http(503, headers)).retry_after == b"120"
 
 
-def test_headers_of_the_standard_library_will_do() -> None:
+def test_headers_of_the_standard_library_are_accepted() -> None:
     headers = email.message.Message()
     headers["RETRY-after"] = "Wed, 21 Oct 2015 07:28:00 GMT"
     assert written(Outcome.http(429, headers)).retry_after == b"Wed, 21 Oct 2015 07:28:00 GMT"
 
 
 @pytest.mark.parametrize("value", ["x" * 64, "\x00", "12\n0", "später", ""])
-def test_a_retry_after_that_says_nothing_is_left_out(value: str) -> None:
+def test_an_invalid_retry_after_is_ignored(value: str) -> None:
     assert written(Outcome.http(503, {"Retry-After": value})).retry_after == b""
     assert written(Outcome.http(503)).retry_after == b""
 
 
 @given(st.text(alphabet=st.characters(), max_size=700) | st.text(alphabet="\0\ud800é\U0001f355", max_size=700))
-def test_any_text_fits_and_stays_text(text: str) -> None:
+def test_any_text_is_cut_to_valid_utf8(text: str) -> None:
     data = written(Outcome.reject(text=text)).text
     assert len(data) <= 511
     kept = data.decode()

@@ -1,4 +1,4 @@
-"""X7: any event loop can host the queue, by a file descriptor and a call that runs the callbacks where it is made."""
+"""X7: any event loop can host the queue, by a file descriptor and a call that runs the callbacks."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_X7_a_loop_hosts_the_queue_and_its_thread_runs_every_callback(
         threads.add(threading.get_ident())
         return http(delivery)
 
-    told: list[Event] = []
+    received: list[Event] = []
 
     def handler(event: Event) -> None:
         threads.add(threading.get_ident())
-        told.append(event)
+        received.append(event)
 
     before = threading.enumerate()
     queue = opened(transport=transport, on_event=handler, polled=True)
@@ -105,18 +105,18 @@ def test_X7_a_loop_hosts_the_queue_and_its_thread_runs_every_callback(
             callbacks += queue.poll(0)
         while readable(0):
             callbacks += queue.poll(0)
-        # Nothing to do: it does not turn readable, so that the loop sleeps.
+        # Without work it does not become readable, so that the loop sleeps.
         assert not readable(0.1)
         assert queue.poll(0) == 0
         assert 0 < wakeups <= callbacks
-        # And no wake-up is lost afterwards.
+        # No wake-up is lost afterwards.
         queue.set_connectivity(Connectivity.OFFLINE)
         assert readable(20)
         assert queue.poll(0) > 0
     assert threads == {threading.get_ident()}
     assert threading.enumerate() == before
     assert sorted(receiver.ids) == sorted(ids)
-    assert len([event for event in told if event.to_status is Status.SENT]) == 10
+    assert len([event for event in received if event.to_status is Status.SENT]) == 10
 
 
 def test_X7_the_descriptor_stays_readable_until_the_work_is_done(opened: Opener) -> None:
@@ -125,7 +125,7 @@ def test_X7_the_descriptor_stays_readable_until_the_work_is_done(opened: Opener)
     turns = 0
     with by_epoll(queue) as readable:
         while readable(0.2):
-            # Looked at, but not taken: it says so again.
+            # Nothing was polled: it is still readable.
             assert readable(0)
             assert 0 < queue.poll(0) <= 64
             turns += 1
@@ -133,7 +133,7 @@ def test_X7_the_descriptor_stays_readable_until_the_work_is_done(opened: Opener)
     assert turns <= 100
 
 
-def test_X7_no_wake_up_is_lost_between_threads_that_enqueue_and_one_that_polls(opened: Opener) -> None:
+def test_X7_no_wake_up_is_lost_between_enqueueing_threads_and_a_polling_one(opened: Opener) -> None:
     sent: list[str] = []
 
     def transport(delivery: Delivery) -> Outcome:
@@ -192,7 +192,7 @@ def test_X7_asyncio_watches_the_descriptor(opened: Opener, http: HttpTransport, 
     assert 0 < wakeups < 100
 
 
-def test_X7_what_becomes_due_later_turns_the_descriptor_readable(opened: Opener) -> None:
+def test_X7_the_descriptor_becomes_readable_when_a_retry_falls_due(opened: Opener) -> None:
     attempts: list[int] = []
 
     def transport(delivery: Delivery) -> Outcome:
@@ -211,7 +211,7 @@ def test_X7_what_becomes_due_later_turns_the_descriptor_readable(opened: Opener)
     assert wakeups < 10
 
 
-def test_poll_waits_as_long_as_it_is_told_and_says_how_many_ran(opened: Opener) -> None:
+def test_poll_waits_at_most_its_timeout_and_returns_the_number_of_callbacks(opened: Opener) -> None:
     queue = opened(on_event=lambda _: None, polled=True)
     start = time.monotonic()
     assert queue.poll(0.3) == 0
@@ -247,7 +247,7 @@ def test_a_closed_queue_is_not_polled(opened: Opener) -> None:
             call()
 
 
-def test_closing_ends_a_poll_that_waits(opened: Opener) -> None:
+def test_closing_ends_a_waiting_poll(opened: Opener) -> None:
     queue = opened(polled=True)
     ended: list[type[BaseException]] = []
 
@@ -275,7 +275,7 @@ def test_a_polled_queue_drains_on_the_only_thread_that_polls(
     report = queue.drain()
     assert (report.stop, report.sent, report.remaining) == (Stop.EMPTY, 5, 0)
     assert receiver.ids == ids
-    # Its events have been told when it returns.
+    # Its events have been delivered when it returns.
     assert len(events.all(EventKind.DRAIN_FINISHED)) == 1
 
 
@@ -302,7 +302,7 @@ def test_a_polled_queue_drains_while_another_thread_polls(
     assert receiver.ids == ids
 
 
-def test_from_inside_a_callback_a_polled_queue_starts_a_drain_and_polls_nothing(opened: Opener) -> None:
+def test_inside_a_callback_a_polled_queue_starts_a_drain_and_polls_nothing(opened: Opener) -> None:
     said: list[Any] = []
 
     def transport(_: Delivery) -> Outcome:
@@ -320,7 +320,7 @@ def test_from_inside_a_callback_a_polled_queue_starts_a_drain_and_polls_nothing(
     assert queue.counts().sent == 1
 
 
-def test_several_threads_may_poll_to_send_side_by_side(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_several_threads_may_poll_to_send_in_parallel(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, polled=True, max_in_flight=3)
 
     pollers = [threading.Thread(target=serve_until_closed, args=(queue,)) for _ in range(3)]
@@ -338,7 +338,7 @@ def test_several_threads_may_poll_to_send_side_by_side(opened: Opener, http: Htt
 
 @pytest.mark.parametrize("where", ["transport", "handler"])
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), SystemExit(3)], ids=["interrupt", "exit"])
-def test_what_ends_the_program_in_a_callback_is_raised_from_poll(
+def test_keyboard_interrupt_and_system_exit_in_a_callback_are_raised_from_poll(
     opened: Opener, where: str, problem: BaseException
 ) -> None:
     def interrupted(_: object) -> Outcome:
@@ -354,11 +354,13 @@ def test_what_ends_the_program_in_a_callback_is_raised_from_poll(
     queue.set_event_handler(None)
     while queue.poll(0.1):
         pass
-    # Neither lost nor taken for sent by mistake.
+    # Neither lost nor marked as sent.
     assert queue.get(id).status is (Status.QUEUED if where == "transport" else Status.SENT)
 
 
-def test_other_exceptions_of_callbacks_do_not_leave_poll(opened: Opener, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_exceptions_of_callbacks_are_not_raised_from_poll(
+    opened: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
     def transport(_: Delivery) -> Outcome:
         raise ValueError("boom")
 
@@ -372,7 +374,7 @@ def test_other_exceptions_of_callbacks_do_not_leave_poll(opened: Opener, caplog:
     assert "the transport raised ValueError: boom" in caplog.text
 
 
-def test_ctrl_c_ends_a_program_that_waits_in_poll(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_waiting_poll(tmp_path: Path) -> None:
     code = """
         import sys
         from msgqueue import MessageQueue
@@ -393,7 +395,7 @@ def test_ctrl_c_ends_a_program_that_waits_in_poll(tmp_path: Path) -> None:
         assert child.wait() == 0
 
 
-def test_a_transport_of_a_polled_queue_may_answer_later(opened: Opener) -> None:
+def test_a_transport_of_a_polled_queue_may_complete_later(opened: Opener) -> None:
     tokens: list[int] = []
 
     def transport(delivery: Delivery) -> Outcome:
@@ -408,7 +410,7 @@ def test_a_transport_of_a_polled_queue_may_answer_later(opened: Opener) -> None:
     assert queue.get(id).status is Status.SENT
 
 
-def test_X8_a_drain_on_the_only_thread_waits_for_answers_from_others(opened: Opener) -> None:
+def test_X8_a_drain_on_the_only_polling_thread_waits_for_other_threads_to_complete(opened: Opener) -> None:
     def transport(delivery: Delivery) -> Outcome:
         threading.Timer(0.1, queue.complete, [delivery.token, Outcome.sent()]).start()
         return Outcome.pending()

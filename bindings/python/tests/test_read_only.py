@@ -1,4 +1,4 @@
-"""Stores that are opened for reading only: D16."""
+"""D16: stores that are opened for reading only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from test_salvage import crash, fill, make_layout_1, state
 
 
 def read_everything(queue: MessageQueue, ids: list[str]) -> list[object]:
-    """What each reading call answers."""
+    """Returns the results of each reading call."""
     return [
         [queue.get(id) for id in ids],
         [queue.attempts(id) for id in ids],
@@ -67,7 +67,7 @@ def test_D16_a_closed_store_reads_as_it_does_when_it_is_open_and_nothing_is_writ
     assert state(tmp_path) == before
 
 
-def test_D16_a_crashed_store_shows_what_its_log_holds_and_the_attempt_that_was_cut(
+def test_D16_a_crashed_store_shows_the_content_of_its_log_and_the_interrupted_attempt(
     store: Path, tmp_path: Path, opened: Opener
 ) -> None:
     crashed = tmp_path / "crashed" / "outbox.db"
@@ -139,9 +139,7 @@ def test_D16_a_transport_is_refused_at_once_and_the_store_is_free_again(store: P
 
 @pytest.mark.parametrize("polled", [False, True])
 @pytest.mark.parametrize("mode", list(Mode))
-def test_D16_events_connectivity_and_polling_go_on_without_harm(
-    mode: Mode, polled: bool, store: Path, tmp_path: Path
-) -> None:
+def test_D16_events_connectivity_and_polling_work(mode: Mode, polled: bool, store: Path, tmp_path: Path) -> None:
     fill(store, 20)
     before = state(tmp_path)
     events = Events()
@@ -160,7 +158,7 @@ def test_D16_events_connectivity_and_polling_go_on_without_harm(
     assert state(tmp_path) == before
 
 
-def test_D16_where_there_is_nothing_nothing_is_made(store: Path, tmp_path: Path) -> None:
+def test_D16_a_missing_file_is_not_created(store: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidError):
         MessageQueue(store, read_only=True)
     with pytest.raises(PermissionDeniedError):
@@ -181,7 +179,7 @@ HOLD = """
 """
 
 
-def test_D16_there_may_be_many_readers_or_one_owner(store: Path) -> None:
+def test_D16_a_store_has_many_readers_or_one_owner(store: Path) -> None:
     with MessageQueue(store, mode=Mode.MANUAL) as owner:
         owner.enqueue("hello")
         with pytest.raises(LockedError):
@@ -201,7 +199,7 @@ def test_D16_there_may_be_many_readers_or_one_owner(store: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
+    """Yields a file system of one megabyte."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
@@ -249,7 +247,7 @@ def test_D16_a_backup_and_a_store_of_the_first_layout_are_read(store: Path, tmp_
     assert state(tmp_path) == before
 
 
-def test_D16_asyncio_reads_too(store: Path, tmp_path: Path) -> None:
+def test_D16_the_asyncio_queue_reads_too(store: Path, tmp_path: Path) -> None:
     ids = list(fill(store, 20))
     before = state(tmp_path)
 

@@ -1,4 +1,4 @@
-"""H9: history without a limit, unread messages that stay, the times of receipts, and the retries that are used up."""
+"""H9: unlimited history, unread messages, the times of receipts, and retries_used."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def ids(queue: MessageQueue) -> list[str]:
 
 
 def now() -> datetime:
-    """The clock as the queue counts it: whole milliseconds, cut."""
+    """Returns the time in whole milliseconds, rounded down, as the queue stores it."""
     return datetime.fromtimestamp(int(time.time() * 1000) / 1000, timezone.utc)
 
 
-def test_H9_history_has_no_limit_where_asked_for(opened: Opener) -> None:
+def test_H9_history_can_be_unlimited(opened: Opener) -> None:
     count = 10_100
     options: dict[str, Any] = {"transport": send, "mode": Mode.MANUAL, "direct": False}
     queue = opened(keep_sent=None, keep_sent_for=None, **options)
@@ -40,11 +40,11 @@ def test_H9_history_has_no_limit_where_asked_for(opened: Opener) -> None:
     time.sleep(0.05)
     assert queue.counts().sent == count
     queue.close()
-    queue = opened(**options)  # what happens with the default
+    queue = opened(**options)  # pruned by default
     wait_until(lambda: queue.counts().sent == 10_000)
 
 
-def test_H9_what_is_received_and_unread_is_never_pruned(opened: Opener) -> None:
+def test_H9_unread_recorded_messages_are_never_pruned(opened: Opener) -> None:
     queue = opened(transport=send, mode=Mode.MANUAL, direct=False, keep_sent=0, keep_sent_for=0)
     for id in ("r1", "r2", "r3"):
         queue.record("hello", sender="ana", id=id)
@@ -78,14 +78,14 @@ def test_H9_receipts_keep_their_times(opened: Opener) -> None:
     assert read is not None
     assert before <= read <= now()
     time.sleep(0.002)
-    for receipt in (Status.READ, Status.DELIVERED):  # once more, and late
+    for receipt in (Status.READ, Status.DELIVERED):  # a second time, and late
         queue.mark(id, receipt)
     queue.close()
     message = opened().get(id)
     assert (message.sent, message.delivered_at, message.read_at) == (sent.sent, delivered, read)
 
 
-def test_H9_read_without_delivered_has_one_time(opened: Opener) -> None:
+def test_H9_a_message_read_without_delivered_has_only_read_at(opened: Opener) -> None:
     queue = opened(transport=send, mode=Mode.MANUAL, direct=False)
     id = queue.enqueue("hello")
     queue.drain()
@@ -118,7 +118,7 @@ def test_H9_the_times_survive_a_backup_and_a_salvage(opened: Opener, store: Path
         assert opened(tmp_path / copy, read_only=True).get(id) == before
 
 
-def test_H9_M11_retries_used_tells_what_counts_against_max_retries(opened: Opener) -> None:
+def test_H9_M11_retries_used_counts_against_max_retries(opened: Opener) -> None:
     answers = [Outcome.offline(), Outcome.retry(), Outcome.retry(), Outcome.retry()]
     options: dict[str, Any] = {"mode": Mode.MANUAL, "direct": False, "retry": RetryPolicy(ladder=[600])}
     queue = opened(transport=lambda _: answers.pop(0), **options)
@@ -130,12 +130,12 @@ def test_H9_M11_retries_used_tells_what_counts_against_max_retries(opened: Opene
     queue.send_now(id)
     wait_until(lambda: queue.get(id).status is Status.FAILED)
     assert (queue.get(id).retries_used, queue.get(id).attempts) == (1, 2)
-    queue.retry(id)  # by hand: it begins anew
+    queue.retry(id)  # on demand: the count starts at 0 again
     wait_until(lambda: queue.get(id).attempts == 3 and queue.get(id).status is Status.FAILED)
     assert queue.get(id).retries_used == 0
 
 
-def test_H9_the_same_for_asyncio(store: Path) -> None:
+def test_H9_receipts_in_asyncio(store: Path) -> None:
     async def send(_: object) -> Outcome:
         return Outcome.sent()
 

@@ -15,12 +15,12 @@ from recipes import FIXTURE, NAMES, recipes, written
 from sender import HttpTransport
 from support import Events, wait_until
 
-# Options in seconds are divided by this where a test waits for them.
+# Where a test waits for options in seconds, they are divided by this.
 FASTER = 100
 
 
 def options(name: str, tmp_path: Path) -> dict[str, Any]:
-    """Those that the program gives to its queue."""
+    """Returns the options that the program gives to its queue."""
     directory = tmp_path / "recipe"
     directory.mkdir()
     _, given = recipes()[name].run(directory)
@@ -28,7 +28,7 @@ def options(name: str, tmp_path: Path) -> dict[str, Any]:
 
 
 def faster(given: dict[str, Any]) -> dict[str, Any]:
-    """The same with shorter delays."""
+    """Returns the same options with shorter delays."""
     retry = given["retry"]
     if retry.ladder is None:
         retry = replace(retry, base=retry.base / FASTER, cap=retry.cap / FASTER)
@@ -39,18 +39,18 @@ def faster(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_A12_a_recipe_prints_what_the_readme_says(name: str, tmp_path: Path) -> None:
+def test_A12_a_recipe_prints_its_output_in_the_readme(name: str, tmp_path: Path) -> None:
     recipe = recipes()[name]
     printed, _ = recipe.run(tmp_path)
     assert printed == recipe.expected
 
 
-def test_A12_the_swift_tests_have_the_options_of_the_readme() -> None:
-    """`python tests/recipes.py` writes them anew."""
+def test_A12_the_fixture_has_the_options_of_the_readme() -> None:
+    """`python tests/recipes.py` writes the fixture."""
     assert FIXTURE.read_text() == written()
 
 
-def test_A12_the_recipes_say_the_designs_numbers(tmp_path: Path) -> None:
+def test_A12_the_recipes_have_the_promised_numbers(tmp_path: Path) -> None:
     def of(name: str) -> dict[str, Any]:
         directory = tmp_path / name
         directory.mkdir()
@@ -98,7 +98,7 @@ def test_A12_history_keeps_more_than_the_default(opened: Opener, tmp_path: Path)
     assert opened(**given).counts().sent == count
 
 
-def test_A12_background_discards_what_fails_four_times_and_delays_no_other(
+def test_A12_background_discards_a_message_after_four_failures_and_delays_no_other(
     opened: Opener, http: HttpTransport, receiver: Receiver, tmp_path: Path
 ) -> None:
     events = Events()

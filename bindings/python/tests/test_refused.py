@@ -1,4 +1,4 @@
-"""M13: what a receiver refuses for good is discarded where asked for; and what is told of it."""
+"""M13: refused messages are discarded with the option `refused`, with an event and a log line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sender import HttpTransport
 from support import Events, wait_until
 
 
-def test_M13_a_refused_message_is_discarded_when_asked_for(
+def test_M13_a_refused_message_is_discarded_when_the_option_is_set(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -40,17 +40,19 @@ def test_M13_a_refused_message_is_discarded_when_asked_for(
     id = queue.enqueue("refused", conversation="ana")
     queue.enqueue("goes on", conversation="ana")
     assert queue.drain() == Report(Stop.EMPTY, sent=1, failed=0, discarded=1, remaining=0)
-    told = events.wait_for(EventKind.DISCARDED)
-    assert (told.id, told.conversation) == (id, "ana")
-    assert told.failure is not None
-    assert (told.failure.kind, told.failure.code, told.failure.attempts) == (FailureKind.REJECTED, 422, 1)
+    event = events.wait_for(EventKind.DISCARDED)
+    assert (event.id, event.conversation) == (id, "ana")
+    assert event.failure is not None
+    assert (event.failure.kind, event.failure.code, event.failure.attempts) == (FailureKind.REJECTED, 422, 1)
     with pytest.raises(NotFoundError):
         queue.get(id)
     assert (queue.counts().failed, queue.stats().discarded) == (0, 1)
 
 
 @pytest.mark.parametrize("status", [400, 404, 410, 422])
-def test_M13_it_is_kept_by_default(opened: Opener, http: HttpTransport, receiver: Receiver, status: int) -> None:
+def test_M13_a_refused_message_is_kept_by_default(
+    opened: Opener, http: HttpTransport, receiver: Receiver, status: int
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(exhausted=Exhausted.DISCARD))
     receiver.answer_by(lambda _: status)
     id = queue.enqueue("refused")
@@ -92,7 +94,7 @@ def test_M13_M5_event_and_log_line_carry_kind_and_code_without_a_text(
     wait_until(lambda: any(record.getMessage().endswith(end) for record in caplog.records))
 
 
-def test_M13_M7_a_pause_for_unauthorized_wins_over_discarding(
+def test_M13_M7_pause_on_unauthorized_takes_precedence_over_discarding(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -115,7 +117,7 @@ def test_M13_M7_a_pause_for_unauthorized_wins_over_discarding(
     assert queue.drain().discarded == 1
 
 
-def test_M13_those_behind_it_go_on_where_failures_block(
+def test_M13_a_discarded_message_does_not_block_its_conversation(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(
@@ -128,7 +130,7 @@ def test_M13_those_behind_it_go_on_where_failures_block(
     assert (report.stop, report.discarded, report.sent) == (Stop.EMPTY, 1, 2)
 
 
-def test_M13_a_person_who_retries_keeps_the_message(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_M13_a_failed_retry_keeps_the_message(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     events = Events()
     queue = opened(
         transport=http,
@@ -149,17 +151,17 @@ def test_M13_a_person_who_retries_keeps_the_message(opened: Opener, http: HttpTr
     assert events.all(EventKind.DISCARDED) == []
 
 
-def test_M13_the_same_for_asyncio(store: Path, receiver: Receiver) -> None:
+def test_M13_discarding_in_asyncio(store: Path, receiver: Receiver) -> None:
     async def test() -> None:
-        told: list[Event] = []
+        received: list[Event] = []
         transport = AsyncHttpTransport(receiver.port)
         async with aio.MessageQueue(
-            store, transport, mode=Mode.MANUAL, direct=False, refused=Refused.DISCARD, on_event=told.append
+            store, transport, mode=Mode.MANUAL, direct=False, refused=Refused.DISCARD, on_event=received.append
         ) as queue:
             receiver.answer_next(422)
             await queue.enqueue("hello")
             assert (await queue.drain()).discarded == 1
-        failures = [event.failure for event in told if event.kind is EventKind.DISCARDED]
+        failures = [event.failure for event in received if event.kind is EventKind.DISCARDED]
         assert [failure.code for failure in failures if failure] == [422]
 
     in_loop(test())
@@ -167,7 +169,7 @@ def test_M13_the_same_for_asyncio(store: Path, receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("answer", [Outcome.http(401), Outcome.retry()])
-def test_M13_R8_a_retry_by_hand_while_offline_is_kept_when_it_fails_again(
+def test_M13_R8_a_retry_on_demand_while_offline_is_kept_when_it_fails_again(
     opened: Opener, answer: Outcome, restarts: bool
 ) -> None:
     answers = [Outcome.http(400)]

@@ -1,4 +1,4 @@
-"""Whatever may go in comes out the same, through the store and through the transport."""
+"""Every valid message is read and delivered as it was written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgqueue import Connectivity, Delivery, Draft, MessageQueue, Mode, Outcome
 from support import wait_until
 
-# No control characters: the library refuses them in names.
+# Without control characters, which the library refuses in names.
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=60)
 STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=100)
 METADATA = st.dictionaries(STRINGS.filter(bool), STRINGS, max_size=8)
@@ -56,7 +56,7 @@ def same(queue: MessageQueue, id: str, draft: Draft) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(DRAFTS)
-def test_a_message_comes_back_as_it_was_enqueued(queue: MessageQueue, draft: Draft) -> None:
+def test_a_message_is_read_as_it_was_enqueued(queue: MessageQueue, draft: Draft) -> None:
     id = queue.enqueue(
         draft.body,
         conversation=draft.conversation,
@@ -69,7 +69,7 @@ def test_a_message_comes_back_as_it_was_enqueued(queue: MessageQueue, draft: Dra
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(DRAFTS, max_size=20))
-def test_a_batch_comes_back_as_it_was_enqueued(queue: MessageQueue, drafts: list[Draft]) -> None:
+def test_a_batch_is_read_as_it_was_enqueued(queue: MessageQueue, drafts: list[Draft]) -> None:
     ids = queue.enqueue_batch(drafts)
     assert len(ids) == len(drafts)
     for id, draft in zip(ids, drafts):
@@ -78,7 +78,7 @@ def test_a_batch_comes_back_as_it_was_enqueued(queue: MessageQueue, drafts: list
 
 @settings(max_examples=50, deadline=None)
 @given(first=BODIES, second=BODIES)
-def test_an_edit_comes_back_as_it_was_made(queue: MessageQueue, first: str | bytes, second: str | bytes) -> None:
+def test_an_edited_body_is_read_as_it_was_written(queue: MessageQueue, first: str | bytes, second: str | bytes) -> None:
     id = queue.enqueue(first)
     queue.edit(id, second)
     assert queue.get(id).body == as_bytes(second)
@@ -86,7 +86,7 @@ def test_an_edit_comes_back_as_it_was_made(queue: MessageQueue, first: str | byt
 
 @settings(max_examples=50, deadline=None)
 @given(draft=DRAFTS, sender=NAMES.filter(bool))
-def test_a_recorded_message_comes_back_as_it_was(queue: MessageQueue, draft: Draft, sender: str) -> None:
+def test_a_recorded_message_is_read_as_it_was_recorded(queue: MessageQueue, draft: Draft, sender: str) -> None:
     id = queue.record(draft.body, sender=sender, conversation=draft.conversation, metadata=draft.metadata)
     message = queue.get(id)
     assert (message.sender, message.conversation, message.body) == (sender, draft.conversation, as_bytes(draft.body))
@@ -123,7 +123,7 @@ def test_a_batch_may_be_empty_and_is_kept_in_order(tmp_path: Path) -> None:
         assert [message.text for message in queue.list("ana", limit=500)] == texts
 
 
-def test_a_large_body_is_kept_whole(tmp_path: Path) -> None:
+def test_a_large_body_is_stored_completely(tmp_path: Path) -> None:
     body = bytes(range(256)) * (1 << 16)
     with MessageQueue(tmp_path / "outbox.db", limit_body=1 << 24) as queue:
         id = queue.enqueue(body)

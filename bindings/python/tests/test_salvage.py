@@ -1,4 +1,4 @@
-"""Stores that are checked and salvaged: D15."""
+"""D15: checking and salvaging stores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answer(delivery: msgqueue.Delivery) -> Outcome:
 
 
 def fill(path: Path, count: int = MESSAGES) -> dict[str, Message]:
-    """A closed store with messages of every kind, and what they are."""
+    """Returns a closed store with messages of every kind, and the messages."""
     with MessageQueue(path, answer, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(max_retries=0)) as queue:
         ids = []
         for number in range(count):
@@ -65,14 +65,14 @@ def fill(path: Path, count: int = MESSAGES) -> dict[str, Message]:
 
 
 def crash(path: Path, target: Path) -> None:
-    """Copies a store that is in use as a crash leaves it."""
+    """Copies an open store in the state that a crash would leave."""
     for name in path.parent.iterdir():
         if name.name.startswith(path.name):
             shutil.copy(name, target.parent / name.name.replace(path.name, target.name))
 
 
 def state(directory: Path) -> dict[str, tuple[bytes, int, int]]:
-    """The files of a directory: bytes, time of change, mode."""
+    """Returns the files of a directory: content, time of change, mode."""
     return {
         file.name: (file.read_bytes(), file.stat().st_mtime_ns, file.stat().st_mode)
         for file in directory.iterdir()
@@ -81,7 +81,7 @@ def state(directory: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def readable(path: Path, ids: list[str]) -> dict[str, Message]:
-    """What a read-only queue still shows, by id and by list."""
+    """Returns the messages of a read-only queue, by id and by list."""
     found: dict[str, Message] = {}
     with MessageQueue(path, read_only=True) as queue:
         for id in ids:
@@ -105,7 +105,7 @@ def readable(path: Path, ids: list[str]) -> dict[str, Message]:
     return found
 
 
-def test_D15_a_sound_store_is_found_sound_and_copied_whole(store: Path, tmp_path: Path) -> None:
+def test_D15_a_sound_store_is_reported_as_sound_and_copied_completely(store: Path, tmp_path: Path) -> None:
     messages = fill(store)
     before = state(tmp_path)
     report = msgqueue.check(store)
@@ -143,7 +143,7 @@ def test_D15_a_crashed_store_is_salvaged_with_its_log(store: Path, tmp_path: Pat
         assert [message.id for message in salvaged.list(limit=100)] == ids
 
 
-def test_D15_a_lost_end_of_the_log_is_told_and_its_sequences_stay_unused(
+def test_D15_a_lost_end_of_the_log_is_reported_and_its_sequences_stay_unused(
     tmp_path: Path, store: Path, opened: Opener
 ) -> None:
     crashed = tmp_path / "crashed" / "outbox.db"
@@ -164,7 +164,7 @@ def test_D15_a_lost_end_of_the_log_is_told_and_its_sequences_stay_unused(
         assert salvaged.get(salvaged.enqueue("later")).sequence > 50
 
 
-def test_D15_random_damage_costs_only_what_it_hit(store: Path, tmp_path: Path) -> None:
+def test_D15_random_damage_loses_only_the_damaged_messages(store: Path, tmp_path: Path) -> None:
     seed = int(os.environ.get("MSGQ_SEED", "0")) or random.randrange(1 << 30)
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -210,7 +210,7 @@ def test_D15_random_damage_costs_only_what_it_hit(store: Path, tmp_path: Path) -
         target.unlink()
 
 
-def test_D15_a_message_that_does_not_fit_its_checksum_is_left_out_and_named(store: Path, tmp_path: Path) -> None:
+def test_D15_a_message_with_a_wrong_checksum_is_left_out_and_named(store: Path, tmp_path: Path) -> None:
     messages = fill(store, 20)
     victim = next(message for message in messages.values() if message.sequence == 7)
     with sqlite3.connect(store) as plain:
@@ -224,7 +224,7 @@ def test_D15_a_message_that_does_not_fit_its_checksum_is_left_out_and_named(stor
 
 
 @pytest.mark.parametrize("content", [b"", b"no store " * 5000, bytes(range(256)) * 600], ids=["empty", "text", "noise"])
-def test_D15_what_is_no_store_is_corrupt(content: bytes, store: Path, tmp_path: Path) -> None:
+def test_D15_a_file_that_is_not_a_store_is_corrupt(content: bytes, store: Path, tmp_path: Path) -> None:
     store.write_bytes(content)
     store.chmod(0o600)
     with pytest.raises(CorruptError):
@@ -253,7 +253,7 @@ def test_D15_another_programs_database_is_corrupt_and_a_later_version_too_new(st
 
 
 @pytest.mark.parametrize("call", [msgqueue.check, lambda path: msgqueue.salvage(path, path.parent / "new.db")])
-def test_D15_wrong_places_are_refused(call: Callable[[Path], object], store: Path, tmp_path: Path) -> None:
+def test_D15_unsafe_or_missing_paths_are_refused(call: Callable[[Path], object], store: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidError):
         call(store)
     with pytest.raises(InvalidError):
@@ -272,7 +272,7 @@ def test_D15_a_target_that_exists_is_a_conflict(store: Path, tmp_path: Path) -> 
 
 
 def make_layout_1(path: Path) -> None:
-    """Takes everything from a closed store that layout 2 added."""
+    """Removes from a closed store everything that layout 2 added."""
     columns = {
         "state": ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"],
         "message": ["priority", "replace_key", "delivered_at", "read_at", "due_boot", "due_uptime"],
@@ -298,7 +298,7 @@ def test_D15_a_store_of_the_first_layout_is_checked_and_salvaged(store: Path, tm
     assert list(readable(tmp_path / "new.db", ids)) == ids
 
 
-def test_D15_check_and_salvage_leave_the_loop_free(
+def test_D15_check_and_salvage_do_not_block_the_loop(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store)

@@ -1,4 +1,4 @@
-"""Q20: the state of the queue; Q19: the banner of one conversation; and words that promise only what happens."""
+"""Q20: the state of the queue; Q19: the banner of one conversation; texts that promise only what happens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sender import HttpTransport
 from support import Events, wait_until
 
 
-def test_Q20_the_state_is_what_was_told(opened: Opener) -> None:
+def test_Q20_the_state_agrees_with_the_events(opened: Opener) -> None:
     queue = opened(mode=Mode.MANUAL)
     state = queue.state()
     assert state == State(
@@ -91,7 +91,7 @@ def test_Q20_the_prompt_is_the_one_of_its_event(opened: Opener, http: HttpTransp
     assert (state.prompt, state.prompt_expires, state.reason) == (None, None, Reason.NONE)
 
 
-def test_Q20_a_prompt_that_expired_stands_no_more(opened: Opener, http: HttpTransport) -> None:
+def test_Q20_an_expired_prompt_is_not_in_the_state(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, mode=Mode.ASK, online_debounce=0, prompt_timeout=0.05)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello")
@@ -116,7 +116,7 @@ def test_Q20_the_state_can_be_read_inside_a_transport(opened: Opener) -> None:
     assert not queue.state().draining
 
 
-def test_Q20_the_state_is_there_after_events_were_lost(opened: Opener, http: HttpTransport) -> None:
+def test_Q20_the_state_is_available_after_events_were_lost(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, mode=Mode.ASK, online_debounce=0)
     held, let_go = threading.Event(), threading.Event()
     kinds: list[EventKind] = []
@@ -139,7 +139,7 @@ def test_Q20_the_state_is_there_after_events_were_lost(opened: Opener, http: Htt
     assert state.prompt.messages == 12_001
 
 
-def test_Q20_until_when_a_retry_waits(opened: Opener) -> None:
+def test_Q20_the_state_has_the_time_of_the_next_retry(opened: Opener) -> None:
     queue = opened(transport=lambda _: Outcome.retry(), retry=RetryPolicy(ladder=[3600]))
     id = queue.enqueue("hello")
     wait_until(lambda: queue.get(id).next_attempt)
@@ -194,7 +194,7 @@ def test_Q2_Q19_the_banner_of_one_conversation(opened: Opener, http: HttpTranspo
         (Mode.MANUAL, "You're offline.", "You're offline. Waiting for you to send it."),
     ],
 )
-def test_H7_the_words_know_the_mode(
+def test_H7_the_texts_depend_on_the_mode(
     opened: Opener, http: HttpTransport, mode: Mode, banner: str, explanation: str
 ) -> None:
     queue = opened(transport=http, mode=mode)
@@ -211,18 +211,18 @@ def test_Q2_A7_the_summary_can_be_read_at_any_time(opened: Opener, http: HttpTra
     queue.set_connectivity(Connectivity.OFFLINE)
     for name in ("ana", "ben", "ana"):
         queue.enqueue("hello", conversation=name)
-    told = events.wait_for(EventKind.SUMMARY, lambda event: event.counts is not None and event.counts.queued == 3)
-    assert (queue.state().connectivity, queue.counts()) == (told.connectivity, told.counts)
+    event = events.wait_for(EventKind.SUMMARY, lambda event: event.counts is not None and event.counts.queued == 3)
+    assert (queue.state().connectivity, queue.counts()) == (event.connectivity, event.counts)
     assert queue.state().connectivity.label == "Offline"
     assert (queue.counts("ana").queued, queue.counts("ben").queued) == (2, 1)
     assert queue.banner() == "You're offline. 3 messages queued."
 
 
-def test_A7_connectivity_has_its_words() -> None:
+def test_A7_connectivity_has_labels() -> None:
     assert [each.label for each in Connectivity] == ["Unknown", "Offline", "Online"]
 
 
-def test_Q20_with_await(store: Path) -> None:
+def test_Q20_state_and_banner_in_asyncio(store: Path) -> None:
     async def test() -> None:
         async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
             await queue.set_connectivity(Connectivity.OFFLINE)
@@ -239,7 +239,7 @@ def test_Q20_with_await(store: Path) -> None:
     asyncio.run(test())
 
 
-def test_X1_offline_only_what_a_batch_takes_is_promised_for_the_connection(opened: Opener, http: HttpTransport) -> None:
+def test_X1_only_messages_within_the_batch_are_explained_by_offline(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, direct=False, online_debounce=0, drain_batch=1)
     queue.set_connectivity(Connectivity.OFFLINE)
     assert queue.banner() == "You're offline."
@@ -256,7 +256,7 @@ def test_X1_offline_only_what_a_batch_takes_is_promised_for_the_connection(opene
     assert queue.explain(ids[2]).text == "It will be sent in its turn when the queue runs."
 
 
-def test_X1_a_hold_is_told_instead_of_a_time_before_its_end(opened: Opener) -> None:
+def test_X1_a_delay_of_the_queue_is_explained_instead_of_an_earlier_retry(opened: Opener) -> None:
     def send(delivery: Delivery) -> Outcome:
         return Outcome.http(503) if delivery.conversation == "a" else Outcome.offline()
 
@@ -269,7 +269,7 @@ def test_X1_a_hold_is_told_instead_of_a_time_before_its_end(opened: Opener) -> N
 
 
 @pytest.mark.parametrize("mode", [Mode.ASK, Mode.MANUAL])
-def test_Q20_a_person_is_named_only_when_a_drain_would_send(opened: Opener, mode: Mode) -> None:
+def test_Q20_the_reason_is_person_only_when_a_drain_would_send(opened: Opener, mode: Mode) -> None:
     queue = opened(transport=lambda _: Outcome.sent(), mode=mode, direct=False, online_debounce=0)
 
     def reasons(message: str) -> tuple[Reason, Reason]:
@@ -298,7 +298,7 @@ def test_Q20_a_person_is_named_only_when_a_drain_would_send(opened: Opener, mode
         assert queue.state().text == "72 messages queued."
 
 
-def test_Q2_the_banner_counts_as_being_sent_only_what_goes_now(opened: Opener) -> None:
+def test_Q2_the_banner_counts_as_sending_only_messages_that_are_sent_now(opened: Opener) -> None:
     let_go = threading.Event()
 
     def send(_: Delivery) -> Outcome:
@@ -323,7 +323,7 @@ def test_Q2_the_banner_counts_as_being_sent_only_what_goes_now(opened: Opener) -
         let_go.set()
 
 
-def test_Q20_many_paused_conversations_without_messages_are_no_reason(opened: Opener) -> None:
+def test_Q20_paused_conversations_without_messages_are_no_reason(opened: Opener) -> None:
     queue = opened(transport=lambda _: Outcome.sent(), direct=False, online_debounce=0)
     for number in range(40):
         queue.pause(f"p{number}")

@@ -1,4 +1,4 @@
-"""X9: what a queue counts about itself."""
+"""X9: statistics."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ ANSWERS = {"good": [200], "busy": [503, 429, 200], "bad": [400], "gone": [404], 
 
 
 def worked(opened: Opener, receiver: Receiver) -> tuple[Statistics, str]:
-    """What a queue counted that sent seven messages, three of them in vain."""
+    """Sends seven messages, three of which fail. Returns the statistics."""
     queue = opened(transport=HttpTransport(receiver.port), mode=Mode.AUTO, retry=RetryPolicy(ladder=[0.02, 0.02]))
     answers = {text: list(codes) for text, codes in ANSWERS.items()}
     receiver.answer_by(lambda request: answers[request.text].pop(0) if request.text != "good" else 200)
     words = ["good", "good", "busy", "bad", "gone", "good", "broken"]
-    queue.enqueue_batch({"body": word, "conversation": str(place)} for place, word in enumerate(words))
+    queue.enqueue_batch({"body": word, "conversation": str(index)} for index, word in enumerate(words))
     wait_until(lambda: (queue.counts().sent, queue.counts().failed) == (4, 3))
     return queue.stats(), queue.prometheus()
 
 
-def test_X9_statistics_count_what_happened(opened: Opener, receiver: Receiver) -> None:
+def test_X9_statistics_count_events(opened: Opener, receiver: Receiver) -> None:
     stats, _ = worked(opened, receiver)
     assert (stats.enqueued, stats.sent, stats.failed, stats.discarded) == (7, 4, 3, 0)
     assert stats.attempts == len(receiver.received) == 11
@@ -62,7 +62,7 @@ def test_X9_latencies_are_counted_in_classes(opened: Opener, receiver: Receiver)
     assert middle <= longest
 
 
-def test_X9_a_new_queue_has_counted_nothing(opened: Opener) -> None:
+def test_X9_the_statistics_of_a_new_queue_are_zero(opened: Opener) -> None:
     stats = opened().stats()
     assert (stats.enqueued, stats.attempts, stats.sent, stats.retried, stats.failed, stats.discarded) == (0,) * 6
     assert not any(stats.failures.values())
@@ -70,7 +70,7 @@ def test_X9_a_new_queue_has_counted_nothing(opened: Opener) -> None:
 
 
 def with_latencies(**counts: int) -> Statistics:
-    """Statistics of messages in the classes of 10 ms, 1 s and beyond."""
+    """Returns statistics of messages in the latency classes of 10 ms, 1 s and the last one."""
     latencies = dict.fromkeys(LATENCY_BOUNDS, 0)
     latencies[0.01], latencies[1.0], latencies[math.inf] = counts["quick"], counts["slow"], counts["late"]
     return Statistics(
@@ -91,7 +91,7 @@ def test_X9_a_share_of_the_latencies(share: float, seconds: float) -> None:
     assert with_latencies(quick=5, slow=4, late=1).latency(share) == seconds
 
 
-def test_X9_a_share_is_a_number_from_0_to_1() -> None:
+def test_X9_a_share_must_be_0_to_1() -> None:
     stats = with_latencies(quick=1, slow=0, late=0)
     for wrong in (-0.1, 1.1, math.nan):
         with pytest.raises(InvalidError):
@@ -101,7 +101,7 @@ def test_X9_a_share_is_a_number_from_0_to_1() -> None:
 
 
 def samples(text: str) -> dict[str, float]:
-    """What a scraper reads: each sample belongs to a metric that was introduced with its help and type."""
+    """Parses the text as a scraper does: each sample belongs to a metric with help and type."""
     found: dict[str, float] = {}
     introduced: dict[str, set[str]] = {}
     for line in text.splitlines():
@@ -119,7 +119,7 @@ def samples(text: str) -> dict[str, float]:
     return found
 
 
-def test_X9_prometheus_reads_the_same_numbers(opened: Opener, receiver: Receiver) -> None:
+def test_X9_prometheus_has_the_same_numbers(opened: Opener, receiver: Receiver) -> None:
     stats, text = worked(opened, receiver)
     assert text.endswith("\n")
     read = samples(text)
@@ -137,7 +137,7 @@ def test_X9_prometheus_reads_the_same_numbers(opened: Opener, receiver: Receiver
     assert read["msgqueue_latency_seconds_sum"] == pytest.approx(stats.latency_sum)
 
 
-def test_X9_prometheus_reads_the_counts(opened: Opener) -> None:
+def test_X9_prometheus_has_the_counts(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     for _ in range(3):

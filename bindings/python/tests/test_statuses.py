@@ -1,4 +1,4 @@
-"""R6: the changes of status that are allowed, each of them seen as an event."""
+"""R6: each allowed change of status, observed as an event."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ALLOWED = {
 }
 
 
-def test_R6_every_change_of_status_that_is_allowed_happens_and_no_other(opened: Opener) -> None:
-    told: list[Event] = []
+def test_R6_every_allowed_change_of_status_happens_and_no_other(opened: Opener) -> None:
+    received: list[Event] = []
     tokens: list[int] = []
     answers = {
         "refused": [Outcome.reject(), Outcome.reject()],
@@ -42,7 +42,7 @@ def test_R6_every_change_of_status_that_is_allowed_happens_and_no_other(opened: 
 
     queue = opened(
         transport=send,
-        on_event=told.append,
+        on_event=received.append,
         polled=True,
         online_debounce=0,
         attempt_timeout=0.05,
@@ -53,7 +53,7 @@ def test_R6_every_change_of_status_that_is_allowed_happens_and_no_other(opened: 
     def changes(id: str | None = None) -> list[tuple[Status | None, Status | None]]:
         return [
             (event.from_status, event.to_status)
-            for event in told
+            for event in received
             if event.kind is EventKind.STATUS and id in (None, event.id)
         ]
 

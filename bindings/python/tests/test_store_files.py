@@ -1,4 +1,4 @@
-"""The store's files in the hands of Python: read, copied, opened by sqlite3, restored, and damaged."""
+"""The store's files: read, copied, opened by sqlite3, restored, and damaged."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def opened(store: Path, **options: object) -> MessageQueue:
 
 
 def fill(store: Path, first: int, last: int) -> None:
-    """m<first> to m<last>, in a queue that is closed in order."""
+    """Enqueues m<first> to m<last> and closes the queue."""
     with opened(store) as queue:
         for number in range(first, last + 1):
             queue.enqueue(f"body {number}", id=f"m{number}", conversation="ana")
 
 
 def crash(store: Path, first: int, last: int) -> None:
-    """The same by a process that is killed."""
+    """Enqueues the same in a process that is killed."""
     with program(WRITE, store, first, last) as writer:
         assert writer.line() == "written"
 
 
 def elsewhere(store: Path) -> str:
-    """What opening it answers in another process."""
+    """Returns the result of opening it in another process."""
     with program(OPEN, store) as other:
         return other.line()
 
@@ -76,7 +76,7 @@ def numbers(queue: MessageQueue) -> list[str]:
 
 
 def beside(store: Path) -> dict[str, bytes]:
-    """Every file of the store's directory."""
+    """Returns every file of the store's directory."""
     return {path.name: path.read_bytes() for path in store.parent.iterdir()}
 
 
@@ -85,7 +85,7 @@ def run_sql(store: Path, sql: str) -> None:
         connection.executescript(sql)
 
 
-def test_D1_reading_copying_and_sqlite3_in_the_process_keep_the_lock(store: Path, tmp_path: Path) -> None:
+def test_D1_reading_copying_and_sqlite3_in_the_process_do_not_release_the_lock(store: Path, tmp_path: Path) -> None:
     with opened(store) as queue:
         queue.enqueue("body 1")
         store.read_bytes()
@@ -102,7 +102,7 @@ def test_D1_reading_copying_and_sqlite3_in_the_process_keep_the_lock(store: Path
         assert numbers(queue) == ["1", "2"]
 
 
-def test_D2_D4_a_refused_opening_changes_no_byte(store: Path) -> None:
+def test_D2_D4_a_refused_open_changes_no_byte(store: Path) -> None:
     fill(store, 1, 3)
     crash(store, 4, 6)
     good = beside(store)
@@ -141,7 +141,7 @@ def test_D3_D17_a_backup_over_a_crashed_store_is_refused_until_its_log_is_moved_
 
 
 @pytest.mark.parametrize("what", ["flipped", "removed"])
-def test_D7_a_lost_tail_is_told_with_the_missing_sequences(store: Path, what: str) -> None:
+def test_D7_a_lost_tail_is_reported_with_the_missing_sequences(store: Path, what: str) -> None:
     fill(store, 1, 3)
     crash(store, 4, 12)
     log = Path(f"{store}-wal")
@@ -159,10 +159,10 @@ def test_D7_a_lost_tail_is_told_with_the_missing_sequences(store: Path, what: st
     with opened(store, on_event=events) as queue:
         count = len(numbers(queue))
         assert 3 <= count < 12
-        told = events.wait_for(EventKind.STORAGE)
-        assert told.result is Result.CORRUPT
-        assert f"Messages with the sequences {count + 1} to 12 are missing" in (told.text or "")
-        assert (told.text or "?") in str(refused.value)
+        event = events.wait_for(EventKind.STORAGE)
+        assert event.result is Result.CORRUPT
+        assert f"Messages with the sequences {count + 1} to 12 are missing" in (event.text or "")
+        assert (event.text or "?") in str(refused.value)
 
 
 def test_D10_damaged_rows_are_listed_as_damaged(store: Path) -> None:
@@ -194,7 +194,7 @@ def test_D10_damaged_rows_are_listed_as_damaged(store: Path) -> None:
         store.unlink()
 
 
-def test_D10_altered_counts_are_counted_anew(store: Path) -> None:
+def test_D10_altered_counts_are_rebuilt(store: Path) -> None:
     fill(store, 1, 3)
     run_sql(store, "UPDATE conversation SET queued = 99; UPDATE state SET queued = -5")
     events = Events()
@@ -228,7 +228,7 @@ def test_D17_backup_copy_and_restore(store: Path, tmp_path: Path) -> None:
         queue.backup(backup)
         queue.enqueue("body 2", id="m2")
         assert queue.drain().sent == 2
-    assert sorted(beside(store)) == ["backup.db", "outbox.db"]  # closed, a store is one file
+    assert sorted(beside(store)) == ["backup.db", "outbox.db"]  # a closed store is one file
     shutil.copy(store, tmp_path / "closed.db")
     with opened(tmp_path / "closed.db") as copy:
         assert copy.counts().sent == 2
@@ -237,7 +237,7 @@ def test_D17_backup_copy_and_restore(store: Path, tmp_path: Path) -> None:
     with opened(store, transport=send) as queue:
         assert numbers(queue) == ["1"]
         assert queue.drain().sent == 1
-    assert sent == ["m1", "m2", "m1"]  # again, under its id
+    assert sent == ["m1", "m2", "m1"]  # sent again under its id
 
 
 PRINT = """
@@ -250,15 +250,13 @@ PRINT = """
         try:
             os.write(descriptor, b"an ordinary line of the host\\n")
         except OSError:
-            pass  # nothing is open there
+            pass  # no descriptor is open there
         queue.enqueue("second", id="b")
 """
 
 
 @pytest.mark.parametrize("descriptor", [0, 1, 2])
-def test_Q12_what_a_host_writes_to_a_closed_standard_descriptor_is_not_written_to_its_store(
-    store: Path, descriptor: int
-) -> None:
+def test_Q12_writes_to_a_closed_standard_descriptor_do_not_reach_the_store(store: Path, descriptor: int) -> None:
     fill(store, 1, 1)
     with program(PRINT, store, descriptor) as host:
         host.wait()
@@ -266,7 +264,7 @@ def test_Q12_what_a_host_writes_to_a_closed_standard_descriptor_is_not_written_t
         assert [message.id for message in queue.list()] == ["m1", "a", "b"]
 
 
-def test_D12_files_whose_names_only_look_like_unfinished_ones_stay(store: Path) -> None:
+def test_D12_files_with_names_like_unfinished_ones_are_kept(store: Path) -> None:
     others = [store.with_name(f"{store.name}.new-2025"), store.with_name(f"{store.name}.msgq-new-notes.txt")]
     for other in others:
         other.write_text("somebody's")
@@ -275,7 +273,7 @@ def test_D12_files_whose_names_only_look_like_unfinished_ones_stay(store: Path) 
     assert [other.read_text() for other in others] == ["somebody's", "somebody's"]
 
 
-def test_D7_a_side_record_that_is_missing_beside_a_log_is_told(store: Path) -> None:
+def test_D7_a_missing_side_record_beside_a_log_is_reported(store: Path) -> None:
     crash(store, 1, 3)
     copy = store.with_name("copy.db")
     shutil.copy(store, copy)
@@ -288,7 +286,7 @@ def test_D7_a_side_record_that_is_missing_beside_a_log_is_told(store: Path) -> N
         assert "-tail is missing" in (events.wait_for(EventKind.STORAGE).text or "")
 
 
-def test_D10_an_index_that_misses_messages_of_a_large_store_is_made_anew(store: Path) -> None:
+def test_D10_an_incomplete_index_of_a_large_store_is_rebuilt(store: Path) -> None:
     count = 9000
     with opened(store) as queue:
         queue.enqueue_batch([Draft("x" * 256, conversation=f"c{number % 20}") for number in range(count)])
@@ -310,7 +308,7 @@ def test_D10_an_index_that_misses_messages_of_a_large_store_is_made_anew(store: 
         assert "index" in (events.wait_for(EventKind.STORAGE).text or "")
 
 
-def test_H1_a_store_that_was_emptied_is_small_again_when_it_is_closed(store: Path) -> None:
+def test_H1_an_emptied_store_is_small_again_after_close(store: Path) -> None:
     count = 6000
     with opened(store) as queue:
         queue.enqueue_batch([Draft("x" * 500, id=f"n{number}", conversation="ana") for number in range(count)])

@@ -1,4 +1,4 @@
-"""X4 and X5: messages that must not go too late, too early, or over a metered link."""
+"""X4 and X5: expiry, not_before and unmetered links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def soon(seconds: float) -> datetime:
 
 
 def is_expired(queue: MessageQueue, id: str) -> bool:
-    """Whether it failed, and for the reason that its time ran out."""
+    """Returns whether the message failed because it expired."""
     message = queue.get(id)
     if message.status is not Status.FAILED:
         return False
@@ -29,7 +29,7 @@ def is_expired(queue: MessageQueue, id: str) -> bool:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_X4_past_its_expiry_a_message_fails_and_is_not_sent(
+def test_X4_an_expired_message_fails_and_is_not_sent(
     opened: Opener, http: HttpTransport, receiver: Receiver, mode: Mode
 ) -> None:
     events = Events()
@@ -47,7 +47,7 @@ def test_X4_past_its_expiry_a_message_fails_and_is_not_sent(
     assert receiver.texts == ["other"]
 
 
-def test_X4_an_expiry_of_the_queue_is_for_messages_that_say_nothing(opened: Opener, http: HttpTransport) -> None:
+def test_X4_the_option_expiry_applies_to_messages_without_their_own(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, expiry=0.1)
     queue.set_connectivity(Connectivity.OFFLINE)
     silent = queue.enqueue("says nothing")
@@ -56,7 +56,9 @@ def test_X4_an_expiry_of_the_queue_is_for_messages_that_say_nothing(opened: Open
     assert queue.get(patient).status is Status.QUEUED
 
 
-def test_X4_what_expired_can_be_retried_by_hand(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X4_an_expired_message_can_be_retried_on_demand(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     id = queue.enqueue("late", expires_at=soon(0.05))
     wait_until(lambda: is_expired(queue, id))
@@ -65,7 +67,7 @@ def test_X4_what_expired_can_be_retried_by_hand(opened: Opener, http: HttpTransp
     assert receiver.ids == [id]
 
 
-def test_X4_what_expired_while_the_queue_was_closed_is_not_sent(
+def test_X4_a_message_that_expired_while_the_queue_was_closed_is_not_sent(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened()
@@ -77,7 +79,7 @@ def test_X4_what_expired_while_the_queue_was_closed_is_not_sent(
     assert receiver.received == []
 
 
-def test_X5_a_message_goes_by_itself_at_its_time_and_not_before(
+def test_X5_a_message_is_sent_automatically_at_its_time_and_not_before(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http)
@@ -92,7 +94,7 @@ def test_X5_a_message_goes_by_itself_at_its_time_and_not_before(
     assert receiver.received[1].at - start >= 1.49
 
 
-def test_X5_its_time_is_kept_through_a_restart(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X5_not_before_is_kept_through_a_restart(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     moment = soon(3600)
     id = queue.enqueue("later", not_before=moment)
@@ -104,7 +106,7 @@ def test_X5_its_time_is_kept_through_a_restart(opened: Opener, http: HttpTranspo
     wait_until(lambda: queue.get(id).status is Status.SENT)
 
 
-def test_X5_a_message_for_an_unmetered_link_holds_nobody(
+def test_X5_a_message_for_an_unmetered_link_blocks_no_other(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, online_debounce=0)

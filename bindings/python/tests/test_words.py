@@ -1,4 +1,4 @@
-"""The words that people read: H6, H7, A7, A8, R10, and the banner of Q2."""
+"""Texts for people: H6, H7, A7, A8, R10, and the banner of Q2."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ NOW = datetime(2024, 3, 10, 12, tzinfo=timezone.utc)
         (timedelta(days=366), "2023-03-10"),
     ],
 )
-def test_H6_a_time_is_told_relative_to_now(ago: timedelta, text: str) -> None:
+def test_H6_a_time_is_relative_to_now(ago: timedelta, text: str) -> None:
     assert relative_time(NOW - ago, NOW) == text
     assert relative_time((NOW - ago).timestamp(), NOW.timestamp()) == text
     elsewhere = timezone(timedelta(hours=9))
     assert relative_time((NOW - ago).astimezone(elsewhere), NOW) == text
 
 
-def test_H6_a_clock_that_jumped_backwards_makes_no_nonsense(opened: Opener) -> None:
+def test_H6_a_time_in_the_future_is_just_now(opened: Opener) -> None:
     assert relative_time(NOW + timedelta(seconds=1), NOW) == "Just now"
     assert relative_time(NOW + timedelta(days=4000), NOW) == "Just now"
     assert relative_time(datetime(1969, 7, 20, 20, tzinfo=timezone.utc), NOW) == "1969-07-20"
@@ -65,13 +65,13 @@ def test_H6_a_clock_that_jumped_backwards_makes_no_nonsense(opened: Opener) -> N
     assert relative_time(queue.get(queue.enqueue("hello")).created) == "Just now"
 
 
-def test_H6_now_is_the_clock_s() -> None:
+def test_H6_now_is_the_current_time_by_default() -> None:
     assert relative_time(time.time()) == "Just now"
     assert relative_time(time.time() - 3 * 3600) == "3h ago"
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), 1e300, 10**400, datetime(2024, 3, 10)])
-def test_H6_what_is_no_moment_is_refused(wrong: float | datetime) -> None:
+def test_H6_an_invalid_time_is_refused(wrong: float | datetime) -> None:
     with pytest.raises(InvalidError):
         relative_time(wrong)
     with pytest.raises(InvalidError):
@@ -79,12 +79,12 @@ def test_H6_what_is_no_moment_is_refused(wrong: float | datetime) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, "yesterday", True])
-def test_H6_what_is_no_time_at_all_is_a_type_error(wrong: object) -> None:
+def test_H6_a_time_of_a_wrong_type_is_a_type_error(wrong: object) -> None:
     with pytest.raises(TypeError):
         relative_time(wrong)  # type: ignore[arg-type]
 
 
-def test_H7_the_offline_sentence_goes_within_two_seconds_of_being_online(opened: Opener) -> None:
+def test_H7_the_offline_banner_disappears_within_two_seconds_of_being_online(opened: Opener) -> None:
     queue = opened()
     assert queue.banner() == ""
     queue.set_connectivity(Connectivity.OFFLINE)
@@ -92,16 +92,18 @@ def test_H7_the_offline_sentence_goes_within_two_seconds_of_being_online(opened:
     queue.set_transport(lambda _: Outcome.sent())
     assert queue.banner() == "You're offline. Messages will send when connected."
     queue.set_connectivity(Connectivity.ONLINE)
-    wait_until(lambda: queue.banner() == "", patience=2)
+    wait_until(lambda: queue.banner() == "", timeout=2)
 
 
-def test_H7_with_messages_waiting_the_sentence_goes_too_and_they_are_sent(opened: Opener, http: HttpTransport) -> None:
+def test_H7_with_queued_messages_the_offline_banner_disappears_and_they_are_sent(
+    opened: Opener, http: HttpTransport
+) -> None:
     queue = opened(transport=http)
     queue.set_connectivity(Connectivity.OFFLINE)
     queue.enqueue("hello")
     assert queue.banner() == "You're offline. 1 message queued."
     queue.set_connectivity(Connectivity.ONLINE)
-    wait_until(lambda: "offline" not in queue.banner(), patience=2)
+    wait_until(lambda: "offline" not in queue.banner(), timeout=2)
     wait_until(lambda: queue.banner() == "" and queue.counts().sent == 1)
 
 
@@ -118,20 +120,20 @@ def test_Q2_the_banner_counts_what_is_queued(opened: Opener) -> None:
     assert queue.banner() == "5 messages queued."
 
 
-def test_Q2_the_summary_is_told_after_each_change(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_Q2_a_summary_follows_each_change(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     events = Events()
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, on_event=events)
     receiver.answer_by(lambda request: 400 if request.text == "bad" else 200)
 
     def wait_for_summary(queued: int, sent: int, failed: int) -> None:
-        """The latest summary has these numbers, and is what `counts` says."""
+        """Returns whether the latest summary has these numbers and agrees with `counts`."""
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             summaries = [event.counts for event in events.all(EventKind.SUMMARY)]
             last = summaries[-1] if summaries else None
             return last == queue.counts() and (last.queued, last.sent, last.failed) == (queued, sent, failed)
 
-        wait_until(is_told)
+        wait_until(is_reported)
 
     queue.set_connectivity(Connectivity.OFFLINE)
     events.wait_for(EventKind.SUMMARY, lambda event: event.connectivity is Connectivity.OFFLINE)
@@ -147,7 +149,7 @@ def test_Q2_the_summary_is_told_after_each_change(opened: Opener, http: HttpTran
     wait_for_summary(queued=0, sent=2, failed=0)
 
 
-def test_A7_counts_are_told_by_conversation_and_in_total(opened: Opener) -> None:
+def test_A7_counts_are_available_by_conversation_and_in_total(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     for text in ("a1", "a2", "b1"):
@@ -157,7 +159,7 @@ def test_A7_counts_are_told_by_conversation_and_in_total(opened: Opener) -> None
     assert {each.name: each.counts.queued for each in queue.conversations()} == {"a": 2, "b": 1}
 
 
-def test_A7_while_draining_the_banner_counts_what_is_left(
+def test_A7_during_a_drain_the_banner_counts_the_remaining_messages(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, online_debounce=0)
@@ -175,7 +177,7 @@ def test_A7_while_draining_the_banner_counts_what_is_left(
     wait_until(lambda: queue.banner() == "")
 
 
-def test_A7_the_banner_counts_what_failed(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_A7_the_banner_counts_failed_messages(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     receiver.answer_by(lambda _: 400)
     for number in range(2):
@@ -184,7 +186,7 @@ def test_A7_the_banner_counts_what_failed(opened: Opener, http: HttpTransport, r
     assert queue.banner() == "2 messages failed."
 
 
-def test_A8_each_status_has_a_word_and_an_icon() -> None:
+def test_A8_each_status_has_a_label_and_an_icon() -> None:
     assert {status: (status.label, status.icon) for status in Status} == {
         Status.QUEUED: ("Queued", "clock"),
         Status.SENDING: ("Sending…", "arrow-up"),
@@ -195,7 +197,9 @@ def test_A8_each_status_has_a_word_and_an_icon() -> None:
     }
 
 
-def test_A8_the_word_follows_the_message(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_A8_the_label_follows_the_status_of_the_message(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     id = queue.enqueue("hello")
     said = [queue.get(id).status.label]
@@ -233,7 +237,7 @@ def test_R10_each_kind_of_failure_has_one_plain_sentence() -> None:
         (503, FailureKind.SERVER),
     ],
 )
-def test_R10_no_raw_text_reaches_the_sentence(
+def test_R10_the_sentence_contains_no_raw_text(
     opened: Opener, http: HttpTransport, receiver: Receiver, status: int, kind: FailureKind
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, retry=RetryPolicy(ladder=[]))
@@ -250,7 +254,7 @@ def test_R10_no_raw_text_reaches_the_sentence(
 
 
 def failed(queue: MessageQueue) -> Failure:
-    """How a message fails that is sent now."""
+    """Returns the failure of a message that is sent now."""
     id = queue.enqueue("hello")
     assert queue.drain().failed == 1
     failure = queue.get(id).failure
@@ -258,7 +262,7 @@ def failed(queue: MessageQueue) -> Failure:
     return failure
 
 
-def test_R10_a_refused_connection_and_an_exception_have_their_sentences(opened: Opener) -> None:
+def test_R10_a_refused_connection_and_an_exception_have_sentences(opened: Opener) -> None:
     def explode(_: object) -> Outcome:
         raise ValueError("secret")
 

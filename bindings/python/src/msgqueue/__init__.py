@@ -10,8 +10,8 @@
         queue.enqueue("hello", conversation="ana")
         queue.drain()
 
-`msgqueue.aio` has the same for asyncio. Standard library only; the work is done by libmsgqueue.so, which the
-environment variable MSGQUEUE_LIBRARY may name.
+`msgqueue.aio` has the same for asyncio. The package uses the standard library and libmsgqueue.so, which the environment
+variable MSGQUEUE_LIBRARY may name.
 """
 
 from __future__ import annotations

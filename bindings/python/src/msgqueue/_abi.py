@@ -1,6 +1,6 @@
 """The library's header in ctypes: structures, callback types, and the prototype of every function.
 
-Tests compare all of this with the header: field by field, number by number, function by function.
+Tests compare every field, number and function with the header.
 
 Bytes that go into the library are declared `c_char_p`, because ctypes then passes the address of the bytes
 object itself, without a copy. Bytes that come out are `c_void_p`, because ctypes would read a `c_char_p` up to
@@ -429,12 +429,12 @@ ClosedFunction = CFUNCTYPE(None, c_void_p, c_int)
 LogFunction = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 ReleaseFunction = CFUNCTYPE(None, c_void_p)
 
-# Handles and owned results are looked at by the library alone, so that an untyped address is all Python needs.
+# Only the library reads handles and owned results, so an untyped address is enough.
 _queue = c_void_p
 _owned = c_void_p
 _out = POINTER(c_void_p)
 
-# Every function of the header: what it returns, and what it takes.
+# Every function of the header: the type of its result, and the types of its arguments.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_version": (c_char_p, []),
     "msgq_version_number": (c_uint32, []),
@@ -506,6 +506,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def sized(structure: type[Structure], *values: object) -> Any:  # noqa: ANN401 - ctypes has no better word
-    """A structure with its struct_size set and `values` in the fields after that."""
+def sized(structure: type[Structure], *values: object) -> Any:  # noqa: ANN401 - ctypes has no better type
+    """Returns a structure with its struct_size set and `values` in the fields after that."""
     return structure(ctypes.sizeof(structure), *values)

@@ -1,6 +1,6 @@
-"""Checks the arguments of callers, so that nothing wrong reaches C.
+"""Checks the arguments of callers before they are passed to C.
 
-There a NUL would silently cut a string, and a number out of range would silently become another one.
+C would silently cut a string at a NUL, and ctypes would silently wrap a number that is out of range.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _Member = TypeVar("_Member", bound=IntEnum)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
-_MOST_SECONDS = (2**63 - 1) // 1000
+_MAX_SECONDS = (2**63 - 1) // 1000
 
 
 def text(name: str, value: object) -> bytes:
-    """A string for C, as UTF-8."""
+    """Returns a string for C, as UTF-8."""
     if not isinstance(value, str):
         raise _wrong_type(name, "str", value)
     if "\0" in value:
-        raise InvalidError(f"{name} holds a NUL")
+        raise InvalidError(f"{name} contains a NUL")
     return _utf8(name, value)
 
 
 def optional_text(name: str, value: object) -> bytes | None:
-    """A string for C, or None for NULL."""
+    """Returns a string for C, or None for NULL."""
     return None if value is None else text(name, value)
 
 
 def body(value: object) -> bytes:
-    """A message's bytes; a str as UTF-8. Any byte may be inside, NUL included."""
+    """Returns a body as bytes; a str as UTF-8. Every byte is allowed, NUL too."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -50,37 +50,37 @@ def body(value: object) -> bytes:
 
 
 def flag(name: str, value: object) -> bool:
-    """A bool, and nothing that is merely true."""
+    """Returns a bool; other values that are true or false are refused."""
     if not isinstance(value, bool):
         raise _wrong_type(name, "bool", value)
     return value
 
 
 def member(name: str, value: object, kind: type[_Member]) -> _Member:
-    """A member of that enumeration; its number alone would hide a mistake."""
+    """Returns a member of that enumeration. A plain number is refused, because it could be of another one."""
     if not isinstance(value, kind):
         raise _wrong_type(name, kind.__name__, value)
     return value
 
 
 def unsigned(name: str, value: object, *, bits: int = 32, least: int = 0) -> int:
-    """A whole number from `least` to what fits into so many bits."""
+    """Returns a whole number from `least` to the largest of `bits` bits."""
     most = 2**bits - 1
     number = whole(name, value)
     if not least <= number <= most:
-        raise InvalidError(f"{name} is {number}, not in {least} to {most}")
+        raise InvalidError(f"{name} must be {least} to {most}, got {number}")
     return number
 
 
 def whole(name: str, value: object) -> int:
-    """An int; a bool is none."""
+    """Returns an int; a bool is refused."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong_type(name, "int", value)
     return value
 
 
 def finite(name: str, value: object) -> float:
-    """A number that is one: neither NaN nor infinite."""
+    """Returns a number that is neither NaN nor infinite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _wrong_type(name, "a number", value)
     try:
@@ -88,54 +88,54 @@ def finite(name: str, value: object) -> float:
     except OverflowError:
         raise InvalidError(f"{name} is too large") from None
     if not math.isfinite(number):
-        raise InvalidError(f"{name} is {number}")
+        raise InvalidError(f"{name} must be finite, got {number}")
     return number
 
 
 def milliseconds(name: str, seconds: object) -> int:
-    """A duration in seconds as milliseconds; a short one never becomes 0, which may mean something else."""
+    """Converts seconds to milliseconds. A short duration never becomes 0, which may have a meaning of its own."""
     number = finite(name, seconds)
-    if not 0 <= number <= _MOST_SECONDS:
-        raise InvalidError(f"{name} is {number} seconds, not in 0 to {_MOST_SECONDS}")
+    if not 0 <= number <= _MAX_SECONDS:
+        raise InvalidError(f"{name} must be 0 to {_MAX_SECONDS} seconds, got {number}")
     return max(round(number * 1000), 1) if number else 0
 
 
 def timeout(name: str, seconds: object) -> int:
-    """A duration in seconds as milliseconds; None is without end, which C writes as -1."""
+    """Converts seconds to milliseconds; None means without end, -1 in C."""
     return -1 if seconds is None else milliseconds(name, seconds)
 
 
 def moment(name: str, value: object) -> int:
-    """A point in time after 1970 as milliseconds; None is 0, which C reads as "not given"."""
+    """Converts a point in time after 1970 to milliseconds; None to 0, which means "not given" in C."""
     if value is None:
         return 0
     number = _of_datetime(name, value) if isinstance(value, datetime) else milliseconds(name, _seconds(name, value))
     if number <= 0:
-        raise InvalidError(f"{name} is not after 1970-01-01 UTC")
+        raise InvalidError(f"{name} must be after 1970-01-01 UTC")
     return number
 
 
 def instant(name: str, value: object) -> int:
-    """Any point in time as milliseconds, before 1970 too: what a clock said, however wrong it was."""
+    """Converts any point in time to milliseconds, also one before 1970, as a wrong clock may show it."""
     if isinstance(value, datetime):
         return _of_datetime(name, value)
     number = finite(name, _seconds(name, value))
-    if abs(number) > _MOST_SECONDS:
-        raise InvalidError(f"{name} is {number} seconds, not in {-_MOST_SECONDS} to {_MOST_SECONDS}")
-    # Down to the millisecond, as clocks are read: what is rounded up would be too young. A float of today is good to
-    # the microsecond; below that it is noise.
+    if abs(number) > _MAX_SECONDS:
+        raise InvalidError(f"{name} must be {-_MAX_SECONDS} to {_MAX_SECONDS} seconds, got {number}")
+    # Rounded down to the millisecond, as clocks are read. First to the microsecond, the precision of a float of today,
+    # so that its rounding error does not lose a millisecond.
     return round(number * 1_000_000) // 1000
 
 
 def path(value: object) -> bytes:
-    """A file's name. The library takes UTF-8 only, so that a name of other bytes is refused."""
+    """Returns the name of a file for C, which accepts only UTF-8."""
     if not isinstance(value, (str, os.PathLike)):
         raise _wrong_type("path", "str or os.PathLike", value)
     return text("path", os.fspath(value))
 
 
 def status_bits(status: object) -> int:
-    """One status, several, or None for the unsent ones, as C's bits."""
+    """Converts one status, several, or None for the unsent ones to the bits of C."""
     if status is None:
         return 0
     if isinstance(status, Status):
@@ -146,14 +146,14 @@ def status_bits(status: object) -> int:
     for each in status:
         bits |= 1 << member("status", each, Status)
     if not bits:
-        # C reads no bit at all as "the unsent ones", which is not what an empty choice says.
-        raise InvalidError("status names no status")
+        # In C no bit means the unsent ones.
+        raise InvalidError("status must name at least one status")
     return bits
 
 
 def _of_datetime(name: str, value: datetime) -> int:
     if value.utcoffset() is None:
-        raise InvalidError(f"{name} has no time zone: say which moment is meant")
+        raise InvalidError(f"{name} must have a time zone")
     return (value - _EPOCH) // _MILLISECOND
 
 
@@ -167,7 +167,7 @@ def _utf8(name: str, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as problem:
-        raise InvalidError(f"{name} holds a lone surrogate at {problem.start}: it is not text") from None
+        raise InvalidError(f"{name} is not valid Unicode: lone surrogate at index {problem.start}") from None
 
 
 def _wrong_type(name: str, wanted: str, value: object) -> TypeError:

@@ -1,7 +1,7 @@
-"""The way from C into Python: one trampoline for transports, one for events, one for drains that ended.
+"""Calls from C into Python: one trampoline for transports, one for events, one for drains that ended.
 
-C is given these two functions, which live as long as the module, and a number. The number leads to the queue's
-callables; a closure handed to C could be collected while C still holds it.
+C gets these functions, which live as long as the module, and a number as their context. The number identifies the
+queue's callables. A closure could be collected while C still refers to it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ logger = logging.getLogger("msgqueue")
 
 _numbers = itertools.count(1)
 _registry: dict[int, Callbacks] = {}
-# Who waits for a drain, by a number of its own; each is told once.
+# What to call when a drain has ended, by its number; each is called once.
 _drains: dict[int, Callable[[Report], object]] = {}
 
 
 class _Running(threading.local):
-    """The numbers of the queues whose callbacks this thread is in, and what ended one of them."""
+    """The numbers of the queues whose callbacks run on this thread, and the exception that ended one of them."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -45,20 +45,20 @@ _running = _Running()
 
 
 class Callbacks:
-    """What one queue calls, and the number that C knows it by."""
+    """The callables of one queue, and the number that identifies them in C."""
 
     def __init__(self) -> None:
         self.number = next(_numbers)
         self.transport: Transport | None = None
         self.on_event: EventHandler | None = None
         self.poll_threads: PollThreads | None = None
-        """None: the callbacks run wherever the library calls them."""
+        """None: the callbacks run on the thread that polls."""
         self.deferred: deque[tuple[int, Callable[[], Outcome]]] = deque()
-        """The token of each attempt that was put off because of Ctrl-C, and what makes it."""
+        """The token of each attempt that was deferred because of Ctrl-C, and the function that makes it."""
         _registry[self.number] = self
 
     def forget(self) -> None:
-        """No call comes any more. One that is still running keeps what it needs by itself."""
+        """Removes the entry when no call follows any more. A call that is still running has its own references."""
         _registry.pop(self.number, None)
 
     @property
@@ -67,13 +67,13 @@ class Callbacks:
         return self.number in _running.numbers
 
     def enter(self) -> None:
-        """A callback begins on this thread."""
+        """Marks the beginning of a callback on this thread."""
         _running.numbers.append(self.number)
         if self.poll_threads is not None:
             self.poll_threads.callback_began()
 
     def leave(self) -> None:
-        """It ended."""
+        """Marks its end."""
         if self.poll_threads is not None:
             self.poll_threads.callback_ended()
         _running.numbers.pop()
@@ -82,12 +82,12 @@ class Callbacks:
 def _call_transport(context: int, delivery: Any, out: Any) -> int:  # noqa: ANN401 - ctypes pointers
     outcome = _send(_registry.get(context), delivery[0])
     outcome._write(out[0])
-    # Should even the lines above raise, ctypes answers 0 for us: UNKNOWN, which is a failure and never success.
+    # If the lines above raise, ctypes returns 0, which is UNKNOWN: a failure, never success.
     return outcome.verdict
 
 
 def _call_event_handler(context: int, event: Any) -> None:  # noqa: ANN401 - a ctypes pointer
-    _tell(_registry.get(context), event[0])
+    _deliver(_registry.get(context), event[0])
 
 
 def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes pointer
@@ -97,7 +97,7 @@ def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes
     try:
         done(_convert.report(source[0]))
     except Exception:
-        logger.error("a drain's end could not be told", exc_info=True)
+        logger.error("reporting the end of a drain failed", exc_info=True)
 
 
 # msgq_transport_fn, msgq_event_fn and msgq_drained_fn of every queue.
@@ -107,22 +107,22 @@ drained_trampoline = _abi.DrainedFunction(_call_drained)
 
 
 def expect_drain(done: Callable[[Report], object]) -> int:
-    """The context under which `drained_trampoline` will call `done`, once."""
+    """Returns a context with which `drained_trampoline` calls `done`, once."""
     number = next(_numbers)
     _drains[number] = done
     return number
 
 
 def forget_drain(number: int) -> None:
-    """The library did not take it, so that it will not be told."""
+    """Removes a context that the library did not accept."""
     _drains.pop(number, None)
 
 
 def call_guarded(function: Callable[..., int], *arguments: object) -> int:
-    """Calls the library, which may run callbacks on this thread; `raise_interruption` is to follow.
+    """Calls a function of the library that may run callbacks on this thread. Call `raise_interruption` after it.
 
-    Ctrl-C while the library waits is raised on the first instruction of the next callback, before any `try` there, and
-    ctypes would only report it.
+    Ctrl-C while the library waits is raised at the first instruction of the next callback, before any `try` there.
+    Without this hook ctypes would print it and go on.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
@@ -143,7 +143,7 @@ def _unraisable(before: Callable[[Any], object], report: Any) -> None:  # noqa: 
 
 
 def raise_interruption() -> None:
-    """Raises what interrupted a callback on this thread (Ctrl-C, SystemExit), after the library has returned.
+    """Raises what interrupted a callback on this thread, KeyboardInterrupt or SystemExit, after the library returned.
 
     An exception cannot pass through the library.
     """
@@ -155,8 +155,8 @@ def raise_interruption() -> None:
 def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
     transport = callbacks.transport if callbacks is not None else None
     if callbacks is None or transport is None:
-        # The library had decided to call just before the transport was taken away.
-        return Outcome.offline(text="the transport was taken away")
+        # The transport was removed after the library had decided to call it.
+        return Outcome.offline(text="the transport was removed")
     try:
         delivery = _convert.delivery(source)
     except Exception as problem:
@@ -165,18 +165,18 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
     send = partial(_attempt, callbacks, transport, delivery)
     threads = callbacks.poll_threads
     if threads is None and _running.interruption is not None:
-        # The library goes on with other messages until it returns, and Ctrl-C must not wait for their receivers.
+        # After Ctrl-C the library starts further attempts before it returns. The caller must not wait for receivers.
         callbacks.deferred.append((delivery.token, send))
         return Outcome.pending()
     if threads is not None and not threads.polls_here and threads.answer_later(delivery.token, send):
-        # The library found no thread that polls at this moment, and called on the one that drains. That one has its
-        # own time-out to keep and must not wait for a receiver.
+        # No thread was polling at this moment, so the library called on the thread that drains. Its time-out must not
+        # depend on a receiver.
         return Outcome.pending()
     return send()
 
 
 def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> Outcome:
-    """Calls the transport; whatever that does becomes an outcome."""
+    """Calls the transport. Returns an outcome, also when that raises."""
     callbacks.enter()
     try:
         outcome: object = transport(delivery)
@@ -185,16 +185,16 @@ def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> 
         text = wrong_answer(outcome)
         logger.error(text)
         return failure(text)
-    except BaseException as problem:  # noqa: BLE001 - it is logged, and raised after the library has returned
+    except BaseException as problem:  # noqa: BLE001 - logged; raised after the library has returned
         outcome = outcome_of(problem)
         log_raised(problem, outcome, delivery)
-        _interrupted(callbacks, problem)
+        _keep_interruption(callbacks, problem)
         return outcome
     finally:
         callbacks.leave()
 
 
-def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
+def _deliver(callbacks: Callbacks | None, event: _abi.Event) -> None:
     handler = callbacks.on_event if callbacks is not None else None
     if callbacks is None or handler is None:
         return
@@ -203,12 +203,12 @@ def _tell(callbacks: Callbacks | None, event: _abi.Event) -> None:
         handler(_convert.event(event))
     except BaseException as problem:
         logger.error("an event handler raised", exc_info=True)
-        _interrupted(callbacks, problem)
+        _keep_interruption(callbacks, problem)
     finally:
         callbacks.leave()
 
 
-def _interrupted(callbacks: Callbacks, problem: BaseException) -> None:
-    """Where callbacks run on the caller's own thread, that is who must learn that the program is to end."""
+def _keep_interruption(callbacks: Callbacks, problem: BaseException) -> None:
+    """Keeps KeyboardInterrupt and SystemExit for the caller, where callbacks run on the caller's thread."""
     if callbacks.poll_threads is None and isinstance(problem, (KeyboardInterrupt, SystemExit)):
         _running.interruption = problem

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,36 +20,96 @@ class Commands:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    # ---------------------------------------------------------------- messages in
+    # ---------------------------------------------------------------- adding messages
 
     def enqueue(
         self,
         body: Body,
-        conversation: str,
-        metadata: Mapping[str, str] | None,
-        id: str | None,
-        not_before: Time | None,
-        expires_at: Time | None,
-        unmetered_only: bool,
+        *,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        id: str | None = None,
+        not_before: Time | None = None,
+        expires_at: Time | None = None,
+        unmetered_only: bool = False,
     ) -> str:
-        """See `MessageQueue.enqueue`."""
+        """Stores one message as queued. When this returns, it survives power loss.
+
+        Args:
+            body: str (stored as UTF-8) or bytes.
+            conversation: Messages are ordered within it: at most 255 bytes without control characters.
+            metadata: str to str, without NUL: at most 1024 pairs.
+            id: The idempotency key: 1 to 255 bytes without control characters. None: a new UUIDv7.
+            not_before: Not sent before this time: seconds since 1970 UTC, or a datetime with a time zone.
+            expires_at: After this time it is not sent but failed with kind EXPIRED. None: as the option `expiry`.
+            unmetered_only: Sent only while the link is not metered.
+
+        Returns:
+            The id.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            DuplicateError: The id is in the queue already, or was sent recently.
+            FullError: A limit on messages or bytes is reached.
+            TooLargeError: The body or the metadata is over its limit.
+            StorageError: The store refuses to write.
+            UnknownError: Whether it is stored is not known; the same id may safely be enqueued again. After any other
+                error nothing has changed.
+        """
         draft = _abi.Draft()
         _drafts.fill(draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
         return out.value.decode()
 
-    def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> list[str]:
-        """See `MessageQueue.enqueue_batch`."""
+    def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
+        """Stores up to 1,000,000 messages in this order, all or none.
+
+        Args:
+            drafts: Drafts, or dicts of the arguments of `enqueue` with "body" among them.
+
+        Returns:
+            The ids.
+
+        Raises:
+            Error: As `enqueue`; the detail names the draft by its index, from 0.
+        """
         array = _drafts.array(drafts)
         ids = (_abi.IdBuffer * len(array))()
         self._handle.check(self._handle.lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
         return [entry.value.decode() for entry in ids]
 
     def record(
-        self, body: Body, sender: str, conversation: str, metadata: Mapping[str, str] | None, id: str | None
+        self,
+        body: Body,
+        *,
+        sender: str,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        id: str | None = None,
     ) -> str:
-        """See `MessageQueue.record`."""
+        """Adds a message that was received from someone else to the history.
+
+        Its status is delivered until `mark` says read, it has a place in the order, and it is never sent. A second
+        call with the same id changes nothing.
+
+        Args:
+            body: As for `enqueue`.
+            sender: Who wrote it: 1 to 255 bytes.
+            conversation: As for `enqueue`.
+            metadata: As for `enqueue`.
+            id: As for `enqueue`.
+
+        Returns:
+            The id.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            DuplicateError: The id is that of a message to send.
+            TooLargeError: The body or the metadata is over its limit.
+            StorageError: The store refuses to write.
+            UnknownError: Whether it is stored is not known.
+        """
         draft = _abi.Draft()
         _drafts.fill(draft, body, conversation, metadata, id, None, None, False)
         name = _arguments.text("sender", sender)
@@ -60,51 +120,120 @@ class Commands:
     # ---------------------------------------------------------------- one message
 
     def edit(self, id: str, body: Body) -> None:
-        """See `MessageQueue.edit`."""
+        """Replaces the body of a queued or failed message, which keeps its id and its place.
+
+        Args:
+            id: The message.
+            body: The new body, as for `enqueue`.
+
+        Raises:
+            NotFoundError: There is no such message.
+            BusyError: It is being sent.
+            ConflictError: It was sent already.
+            TooLargeError: The body is over its limit.
+            FullError: The limit on bytes is reached.
+        """
         data = _arguments.body(body)
         self._handle.check(self._handle.lib.msgq_edit(self._handle.pointer, _arguments.text("id", id), data, len(data)))
 
     def delete(self, id: str) -> None:
-        """See `MessageQueue.delete`."""
+        """Removes one message for good, whatever its status, also from disk.
+
+        Args:
+            id: The message.
+
+        Raises:
+            NotFoundError: There is no such message.
+            BusyError: It is being sent.
+        """
         self._handle.check(self._handle.lib.msgq_delete(self._handle.pointer, _arguments.text("id", id)))
 
     def retry(self, id: str) -> None:
-        """See `MessageQueue.retry`."""
+        """Tries a failed message again, now, under the same id, in its old place.
+
+        Returns at once. An event reports the outcome: sent, or failed again, within `on_demand_timeout`.
+
+        While offline the transport is not called: in the modes ASK and MANUAL the message stays failed, with a failure
+        of kind OFFLINE and an event; in mode AUTO it is queued again, and sent when online. While paused it is queued
+        again in every mode, and sent after `resume`: in mode AUTO in its turn, in the modes ASK and MANUAL by the next
+        drain.
+
+        Args:
+            id: The message.
+
+        Raises:
+            NotFoundError: There is no such message.
+            ConflictError: It is not failed.
+            BusyError: It is being sent, or was asked for already.
+            NoTransportError: The queue has no transport.
+        """
         self._handle.check(self._handle.lib.msgq_retry(self._handle.pointer, _arguments.text("id", id)))
 
     def send_now(self, id: str) -> None:
-        """See `MessageQueue.send_now`."""
+        """Sends one queued message now, whatever is before it.
+
+        Returns at once. While offline the transport is not called: the message stays queued, with a failure of kind
+        OFFLINE and an event.
+
+        Args:
+            id: The message.
+
+        Raises:
+            NotFoundError: There is no such message.
+            ConflictError: It is not queued, or sending is paused.
+            BusyError: It is being sent, or was asked for already.
+            NoTransportError: The queue has no transport.
+        """
         self._handle.check(self._handle.lib.msgq_send_now(self._handle.pointer, _arguments.text("id", id)))
 
     def mark(self, id: str, status: Status) -> None:
-        """See `MessageQueue.mark`."""
+        """Records a receipt. One that comes twice or late changes nothing.
+
+        Args:
+            id: The message.
+            status: Status.DELIVERED or Status.READ.
+
+        Raises:
+            InvalidError: Another status.
+            NotFoundError: There is no such message.
+            ConflictError: It is not sent yet.
+        """
         number = _arguments.member("status", status, Status)
         self._handle.check(self._handle.lib.msgq_mark(self._handle.pointer, _arguments.text("id", id), number))
 
     # ---------------------------------------------------------------- many messages
 
-    def clear(self, conversation: str | None) -> None:
-        """See `MessageQueue.clear`."""
+    def clear(self, conversation: str | None = None) -> None:
+        """Removes queued and failed messages.
+
+        A message that is being sent is removed when its attempt ends, unless that succeeds. On a full disk, after
+        StorageError, some of them may be gone.
+
+        Args:
+            conversation: Only its messages; None: all.
+        """
         name = _arguments.optional_text("conversation", conversation)
         self._handle.check(self._handle.lib.msgq_clear(self._handle.pointer, name))
 
-    def retry_all(self, conversation: str | None) -> int:
-        """See `MessageQueue.retry_all`."""
+    def retry_all(self, conversation: str | None = None) -> int:
+        """Puts failed messages back to queued, in their places and with all of their retries, and sends them.
+
+        They are sent in any mode, without what was queued before. Returns without waiting for an attempt. While
+        offline, in the modes ASK and MANUAL, nothing changes, and it returns 0.
+
+        Each message is put back as a whole, but not all of them together: after an error those put back until then
+        are queued, the others failed.
+
+        Args:
+            conversation: Only its messages; None: all.
+
+        Returns:
+            The number of messages put back.
+
+        Raises:
+            NoTransportError: The queue has no transport.
+        """
         name = _arguments.optional_text("conversation", conversation)
         count = ctypes.c_uint64()
         self._handle.check(self._handle.lib.msgq_retry_all(self._handle.pointer, name, count))
         return count.value
-
-    def pause(self, conversation: str | None) -> None:
-        """See `MessageQueue.pause`."""
-        name = _arguments.optional_text("conversation", conversation)
-        self._handle.check(self._handle.lib.msgq_pause(self._handle.pointer, name))
-
-    def resume(self, conversation: str | None) -> None:
-        """See `MessageQueue.resume`."""
-        name = _arguments.optional_text("conversation", conversation)
-        self._handle.check(self._handle.lib.msgq_resume(self._handle.pointer, name))
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """See `MessageQueue.backup`."""
-        self._handle.check(self._handle.lib.msgq_backup(self._handle.pointer, _arguments.path(path)))

@@ -1,4 +1,4 @@
-"""Copies the library's structures into Python values. Nothing here keeps a pointer."""
+"""Copies the library's structures into Python values, which contain no pointers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LAST = datetime.max.replace(tzinfo=timezone.utc)
 
 
 def moment(milliseconds: int) -> datetime:
-    """A point in time; one that a datetime cannot hold becomes the nearest that it can."""
+    """Converts a point in time. One outside the range of datetime becomes the nearest inside."""
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -51,7 +51,7 @@ def moment(milliseconds: int) -> datetime:
 
 
 def message(source: _abi.Message) -> Message:
-    """A message of msgq_get or of a list."""
+    """Converts a message of msgq_get or of a page."""
     return Message(
         id=_text(source.id),
         conversation=_text(source.conversation),
@@ -79,7 +79,7 @@ def message(source: _abi.Message) -> Message:
 
 
 def delivery(source: _abi.Delivery) -> Delivery:
-    """What a transport is given."""
+    """Converts the delivery for a transport."""
     return Delivery(
         id=_text(source.id),
         conversation=_text(source.conversation),
@@ -93,7 +93,7 @@ def delivery(source: _abi.Delivery) -> Delivery:
 
 
 def failure(source: _abi.Failure) -> Failure:
-    """Why a message failed."""
+    """Converts a failure."""
     return Failure(
         kind=FailureKind(source.kind),
         code=source.code,
@@ -105,7 +105,7 @@ def failure(source: _abi.Failure) -> Failure:
 
 
 def attempt(source: _abi.Attempt) -> Attempt:
-    """One line of the ledger."""
+    """Converts an attempt of the ledger."""
     return Attempt(
         number=source.number,
         started=moment(source.started_ms),
@@ -119,7 +119,7 @@ def attempt(source: _abi.Attempt) -> Attempt:
 
 
 def counts(source: _abi.Counts) -> Counts:
-    """Messages by status."""
+    """Converts counts."""
     return Counts(
         queued=source.queued,
         sending=source.sending,
@@ -134,12 +134,12 @@ def counts(source: _abi.Counts) -> Counts:
 
 
 def conversation(source: _abi.Conversation) -> Conversation:
-    """One line of the list of conversations."""
+    """Converts a conversation of a page."""
     return Conversation(name=_text(source.name), counts=counts(source.counts[0]), last=message(source.last[0]))
 
 
 def explanation(source: _abi.Explanation) -> Explanation:
-    """Why a message is not sent yet."""
+    """Converts an explanation."""
     return Explanation(
         code=Reason(source.reason),
         text=_text(source.text),
@@ -149,7 +149,7 @@ def explanation(source: _abi.Explanation) -> Explanation:
 
 
 def statistics(source: _abi.Statistics) -> Statistics:
-    """What a queue has done."""
+    """Converts statistics."""
     return Statistics(
         opened=moment(source.opened_ms),
         sent_per_minute=source.sent_per_minute,
@@ -169,12 +169,12 @@ def statistics(source: _abi.Statistics) -> Statistics:
 
 
 def owned_text(source: ctypes.c_void_p) -> str:
-    """A text that C gave through `char **out`, and that the caller frees."""
+    """Copies a text that C returned through `char **out`; the caller frees it."""
     return "" if not source else ctypes.string_at(source).decode()
 
 
 def check_report(source: _abi.CheckReport) -> CheckReport:
-    """What is wrong with a store."""
+    """Converts the report of a check."""
     return CheckReport(
         sound=source.sound,
         whole=source.whole,
@@ -187,7 +187,7 @@ def check_report(source: _abi.CheckReport) -> CheckReport:
 
 
 def report(source: _abi.Report) -> Report:
-    """What a drain did."""
+    """Converts the report of a drain."""
     return Report(
         stop=Stop(source.stop),
         sent=source.sent,
@@ -199,7 +199,7 @@ def report(source: _abi.Report) -> Report:
 
 
 def state(source: _abi.State) -> State:
-    """The queue as a whole."""
+    """Converts the state of a queue."""
     return State(
         connectivity=Connectivity(source.connectivity),
         link=Link(source.link),
@@ -222,7 +222,7 @@ def state(source: _abi.State) -> State:
 
 
 def event(source: _abi.Event) -> Event:
-    """What happened. C leaves 0 where a kind has no number, and 0 means something: hence the conditions."""
+    """Converts an event. C leaves 0 in fields that the kind does not have; those become None."""
     kind = EventKind(source.kind)
     is_status = kind is EventKind.STATUS
     is_link = kind is EventKind.CONNECTIVITY

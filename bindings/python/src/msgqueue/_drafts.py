@@ -1,7 +1,6 @@
 """Writes drafts for C.
 
-Strings and bodies are not copied: C gets the addresses of the Python objects, which ctypes keeps alive as long as the
-structure.
+Strings and bodies are not copied: C gets the addresses of the Python objects, which the ctypes structure keeps alive.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def fill(
     expires_at: object,
     unmetered_only: object,
 ) -> None:
-    """Fills a zeroed draft. Only what is given is set: each field costs, and this stands before every enqueue."""
+    """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
     target.struct_size = _SIZE
     data = _arguments.body(body)
     target.body = data
@@ -47,12 +46,12 @@ def fill(
 
 
 def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
-    """An array for msgq_enqueue_batch; an error names the draft by its place, from 0."""
+    """Returns an array for msgq_enqueue_batch. An error names the draft by its index, from 0."""
     if isinstance(drafts, (Draft, Mapping)):
-        raise TypeError("a batch is an iterable of drafts; enqueue takes one")
+        raise TypeError("enqueue_batch needs an iterable of drafts; for one message use enqueue")
     given = list(drafts)
     result = (_abi.Draft * len(given))()
-    for place, (target, draft) in enumerate(zip(result, given)):
+    for index, (target, draft) in enumerate(zip(result, given)):
         try:
             draft = _draft(draft)
             fill(
@@ -66,9 +65,9 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
                 draft.unmetered_only,
             )
         except InvalidError as problem:
-            raise InvalidError(f"draft {place}: {problem.detail}") from None
+            raise InvalidError(f"draft {index}: {problem.detail}") from None
         except TypeError as problem:
-            raise TypeError(f"draft {place}: {problem}") from None
+            raise TypeError(f"draft {index}: {problem}") from None
     return result
 
 
@@ -77,7 +76,7 @@ def _draft(given: object) -> Draft:
         return given
     if isinstance(given, Mapping):
         return Draft(**given)
-    raise TypeError(f"a draft is a Draft or a dict, not {type(given).__name__}")
+    raise TypeError(f"a draft must be a Draft or a dict, not {type(given).__name__}")
 
 
 def _fill_metadata(target: _abi.Draft, metadata: object) -> None:

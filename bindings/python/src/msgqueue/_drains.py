@@ -1,4 +1,4 @@
-"""Drains: sending what is due, and waiting for the end of that."""
+"""Drains: calls that send what is due and wait until that is done."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .enums import Result, Stop
 from .errors import StorageError
 from .models import Report
 
-# Milliseconds between two looks for signals while the main thread polls.
-_ATTENTION = 200
-# Seconds for the end of a drain to be reported after its own timeout.
-_REPORT_PATIENCE = 0.2
+# Milliseconds between two checks for signals while the main thread polls.
+_SIGNAL_INTERVAL = 200
+# Seconds to wait for the report of a drain after its own timeout.
+_REPORT_GRACE = 0.2
 
 
 def drain_options(batch: object, timeout: object, conversation: object) -> _abi.DrainOptions:
-    """The arguments of `MessageQueue.drain` for C."""
+    """Converts the arguments of `MessageQueue.drain` for C."""
     options: _abi.DrainOptions = _abi.sized(
         _abi.DrainOptions,
         _arguments.unsigned("batch", batch),
@@ -40,13 +40,40 @@ class Drains:
         self._handle = handle
         self._queries = queries
 
-    def run(self, batch: int, timeout: float | None, conversation: str | None) -> Report:
-        """See `MessageQueue.drain`."""
+    def drain(self, batch: int = 0, timeout: float | None = None, conversation: str | None = None) -> Report:
+        """Sends what is due, in order, and returns when nothing is due any more.
+
+        The events of the drain have been delivered when it returns. Only one drain runs at a time. A second call that
+        asks for the same, or for one conversation while all are drained, joins the first and gets the same report; any
+        other begins its drain when the first has ended. Inside a callback it only starts one (Stop.STARTED). Do not
+        hold a lock that a callback takes.
+
+        On a polled queue this call runs the callbacks itself when no other thread polls, and waits for one that it
+        runs.
+
+        On the main thread Ctrl-C ends the call by KeyboardInterrupt within half a second. Nothing is lost: attempts in
+        flight end as usual, and the drain continues until it is done or the queue is paused or closed; on a polled
+        queue it continues in the next `poll`.
+
+        Args:
+            batch: Attempts at most, without due retries; 0: as the option `drain_batch`.
+            timeout: Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
+                drain or an event handler does not return. The drain that it began starts no attempt after that. None:
+                without end.
+            conversation: Only its messages are sent and counted; None: all.
+
+        Returns:
+            What was done, and why the drain stopped.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            NoTransportError: The queue has no transport.
+        """
         options = drain_options(batch, timeout, conversation)
         threads = self._handle.poll_threads
         if threads is not None and threads.answers_here:
-            # In a callback, as the library would see if it had called on this thread: waiting here for the drain that
-            # waits for this very attempt would hold both until the time-out.
+            # Inside a transport that this package called. The drain waits for this attempt: waiting for the drain here
+            # would block both until the time-out.
             return self._start(threads, options, conversation)
         if self._handle.callbacks.is_running_here:
             return self._wait(options)
@@ -58,11 +85,11 @@ class Drains:
         return self._wait(options)
 
     def start(self, options: _abi.DrainOptions, done: Callable[[Report], object]) -> None:
-        """Starts a drain, or joins the one that runs.
+        """Starts a drain, or joins the current one.
 
         Args:
             options: What to drain.
-            done: Gets the report where callbacks run, after the events of the drain were told, or in `close`.
+            done: Receives the report where callbacks run, after the events of the drain were reported, or in `close`.
 
         Raises:
             NoTransportError: The queue has no transport.
@@ -75,18 +102,18 @@ class Drains:
         handle.check(result)
 
     def _wait(self, options: _abi.DrainOptions) -> Report:
-        """Makes the library's own call, which waits without looking for signals."""
+        """Makes the library's own call, which waits without checking for signals."""
         handle = self._handle
         out: _abi.Report = _abi.sized(_abi.Report)
         result = call_guarded(handle.lib.msgq_drain, handle.pointer, options, out)
         raise_interruption()
         if result != Result.TIMEOUT:
-            # The report says TIMEOUT, too; an exception would only take from the caller what was done until then.
+            # The report says TIMEOUT, too. An exception would withhold it from the caller.
             handle.check(result)
         return _convert.report(out)
 
     def _poll(self, options: _abi.DrainOptions) -> Report:
-        """Runs the callbacks on this thread until the drain ends, and looks for signals between them."""
+        """Runs the callbacks on this thread until the drain ends, and checks for signals between them."""
         reports: list[Report] = []
         ended = threading.Event()
 
@@ -94,21 +121,21 @@ class Drains:
             reports.append(report)
             ended.set()
 
-        deadline = None if options.timeout_ms < 0 else time.monotonic() + options.timeout_ms / 1000 + _REPORT_PATIENCE
+        deadline = None if options.timeout_ms < 0 else time.monotonic() + options.timeout_ms / 1000 + _REPORT_GRACE
         self.start(options, done)
         handle, ran = self._handle, ctypes.c_size_t()
         while not reports:
             if deadline is not None and time.monotonic() >= deadline:
-                # A callback on another thread does not return. What was done until then is known to the library.
+                # A callback on another thread does not return. The library has the report so far.
                 options.timeout_ms = 0
                 return self._wait(options)
             if handle.others_poll:
-                ended.wait(_ATTENTION / 1000)
+                ended.wait(_SIGNAL_INTERVAL / 1000)
                 continue
-            result = handle.poll(_ATTENTION, ran)
+            result = handle.poll(_SIGNAL_INTERVAL, ran)
             if result == Result.CLOSED:
                 # The thread that closes the queue reports the end of the drain.
-                ended.wait(_REPORT_PATIENCE)
+                ended.wait(_REPORT_GRACE)
             if not reports:
                 handle.check(result)
         return reports[0]
@@ -116,7 +143,7 @@ class Drains:
     def _start(self, threads: PollThreads, options: _abi.DrainOptions, conversation: str | None) -> Report:
         counts = self._queries.counts(conversation)
         if not threads.drain_later(options):
-            raise StorageError("no thread is left to drain on")
+            raise StorageError("no thread left for a drain")
         return Report(
             Stop.STARTED,
             sent=0,

@@ -1,6 +1,6 @@
-"""What an exception of a transport says about its attempt: the kind of failure, and whether the message was sent.
+"""Turns an exception of a transport into an outcome: the kind of failure, and whether the message was sent.
 
-Exceptions are recognised by the names of their classes, so that the packages that they are from need not be imported.
+Exceptions are recognised by the names of their classes, so that their packages need not be imported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .outcome import Outcome
 
 logger = logging.getLogger("msgqueue")
 
-# Of OSError: the connection, or the network that it goes over.
+# Numbers of OSError that mean a failure of the connection or of the network.
 _NETWORK_ERRORS = frozenset(
     getattr(errno, name)
     for name in (
@@ -38,18 +38,18 @@ _NETWORK_ERRORS = frozenset(
     )
     if hasattr(errno, name)
 )
-# asyncio.open_connection, when every address of a name failed in a way of its own.
-_CONNECTING = re.compile(r"Multiple exceptions: \[Errno \d+\]")
+# The text of asyncio.open_connection when every address of a name failed with a different error.
+_MULTIPLE_ERRORS = re.compile(r"Multiple exceptions: \[Errno \d+\]")
 
-# A class by its top package and its name: the kind of failure, and whether the message was surely not sent. The first
-# class of an exception's method resolution order that is in here decides.
+# By the top-level package and the name of a class: the kind of failure, and whether the message was certainly not sent.
+# The first class in the method resolution order of an exception that is listed here decides.
 _CLASSES: dict[tuple[str, str], tuple[FailureKind, bool]] = {
-    # Without an address, or without a receiver that is trusted, nothing is sent.
+    # Nothing is sent without an address, or to a receiver that is not trusted.
     ("socket", "gaierror"): (FailureKind.NETWORK, True),
     ("socket", "herror"): (FailureKind.NETWORK, True),
     ("ssl", "SSLCertVerificationError"): (FailureKind.NETWORK, True),
     ("ssl", "SSLError"): (FailureKind.NETWORK, False),
-    # Until Python 3.10 these are no TimeoutError.
+    # Before Python 3.11 these are not subclasses of TimeoutError.
     ("socket", "timeout"): (FailureKind.TIMEOUT, False),
     ("asyncio", "TimeoutError"): (FailureKind.TIMEOUT, False),
     ("concurrent", "TimeoutError"): (FailureKind.TIMEOUT, False),
@@ -57,7 +57,7 @@ _CLASSES: dict[tuple[str, str], tuple[FailureKind, bool]] = {
     ("urllib", "URLError"): (FailureKind.UNKNOWN, False),
     ("http", "RemoteDisconnected"): (FailureKind.NETWORK, False),
     ("http", "IncompleteRead"): (FailureKind.NETWORK, False),
-    # The receiver, or what stands before it, answered something that is not HTTP.
+    # The receiver, or a proxy, answered with something that is not HTTP.
     ("http", "BadStatusLine"): (FailureKind.SERVER, False),
     ("http", "LineTooLong"): (FailureKind.SERVER, False),
     ("http", "UnknownTransferEncoding"): (FailureKind.SERVER, False),
@@ -67,7 +67,7 @@ _CLASSES: dict[tuple[str, str], tuple[FailureKind, bool]] = {
     ("requests", "ChunkedEncodingError"): (FailureKind.NETWORK, False),
     ("requests", "ContentDecodingError"): (FailureKind.SERVER, False),
     ("requests", "TooManyRedirects"): (FailureKind.SERVER, False),
-    # requests has these inside its own.
+    # requests wraps these in exceptions of its own.
     ("urllib3", "NewConnectionError"): (FailureKind.NETWORK, True),
     ("urllib3", "ConnectTimeoutError"): (FailureKind.TIMEOUT, True),
     ("urllib3", "TimeoutError"): (FailureKind.TIMEOUT, False),
@@ -85,30 +85,30 @@ _CLASSES: dict[tuple[str, str], tuple[FailureKind, bool]] = {
     ("httpx", "DecodingError"): (FailureKind.SERVER, False),
     ("httpx", "TooManyRedirects"): (FailureKind.SERVER, False),
 }
-# Exceptions that carry a response: urlopen, and raise_for_status.
+# Exceptions with a response: of urlopen, and of raise_for_status.
 _RESPONSES = {("urllib", "HTTPError"), ("requests", "HTTPError"), ("httpx", "HTTPStatusError")}
-# Exceptions that only wrap another one, which tells more.
+# Exceptions that wrap a more specific one.
 _WRAPPERS = {
     ("urllib", "URLError"),
     ("requests", "ConnectionError"),
     ("urllib3", "MaxRetryError"),
     ("urllib3", "ProxyError"),
 }
-_DEPTH = 8
+_MAX_DEPTH = 8
 
 
 def outcome_of(problem: BaseException) -> Outcome:
-    """The outcome of an attempt whose transport raised this exception."""
+    """Returns the outcome of an attempt whose transport raised this exception."""
     text = described(problem)
     response = _response(problem, text)
     if response is not None:
         return response
-    kind, is_not_sent = _judge(problem)
+    kind, is_not_sent = _classify(problem)
     return Outcome(Verdict.RETRY, kind, text=text, not_sent=is_not_sent)
 
 
 def log_raised(problem: BaseException, outcome: Outcome, delivery: Delivery) -> None:
-    """Logs in one line what a transport raised, and the traceback at level DEBUG."""
+    """Logs the exception of a transport in one line, and its traceback at level DEBUG."""
     level = logging.WARNING if isinstance(problem, Exception) else logging.ERROR
     kind = "" if outcome.verdict is Verdict.HTTP else f" ({outcome.kind.name})"
     what = " ".join(described(problem).split())
@@ -118,53 +118,53 @@ def log_raised(problem: BaseException, outcome: Outcome, delivery: Delivery) -> 
 
 
 def is_expected(outcome: Outcome) -> bool:
-    """Whether the exception that made this outcome is one of a network or a receiver, and not a defect."""
+    """Whether the exception behind this outcome is one of a network or a receiver, and not a defect."""
     return outcome.kind is not FailureKind.UNKNOWN
 
 
 def failure(text: str) -> Outcome:
-    """The outcome of a transport that does what it must not."""
+    """Returns the outcome of an attempt whose transport has a defect."""
     return Outcome(Verdict.RETRY, FailureKind.UNKNOWN, text=text)
 
 
 def wrong_answer(answer: object) -> str:
-    """Describes an answer that is no Outcome."""
+    """Describes a return value that is not an Outcome."""
     what = "None" if answer is None else f"an object of type {type(answer).__name__}"
     return f"the transport returned {what}, not an Outcome"
 
 
 def described(problem: BaseException) -> str:
-    """An exception as text, whatever it is."""
+    """Returns the text of an exception, whatever it is."""
     name = type(problem).__name__
     try:
         return f"{name}: {problem}"
-    except Exception:  # noqa: BLE001 - its __str__ is as broken as the rest of it may be
+    except Exception:  # noqa: BLE001 - __str__ may raise anything
         return name
 
 
-def _judge(problem: BaseException, depth: int = 0) -> tuple[FailureKind, bool]:
-    """The kind of failure, and whether the message was surely not sent."""
+def _classify(problem: BaseException, depth: int = 0) -> tuple[FailureKind, bool]:
+    """Returns the kind of failure, and whether the message was certainly not sent."""
     name = next((name for name in _names(problem) if name in _CLASSES), None)
     if name is None:
-        return _judge_system(problem) if isinstance(problem, OSError) else (FailureKind.UNKNOWN, False)
+        return _classify_os_error(problem) if isinstance(problem, OSError) else (FailureKind.UNKNOWN, False)
     kind, is_not_sent = _CLASSES[name]
-    inner = _wrapped(problem) if name in _WRAPPERS and depth < _DEPTH else None
+    inner = _wrapped(problem) if name in _WRAPPERS and depth < _MAX_DEPTH else None
     if inner is not None:
-        found, is_not_sent = _judge(inner, depth + 1)
+        found, is_not_sent = _classify(inner, depth + 1)
         kind = kind if found is FailureKind.UNKNOWN else found
     return kind, is_not_sent
 
 
-def _judge_system(problem: OSError) -> tuple[FailureKind, bool]:
+def _classify_os_error(problem: OSError) -> tuple[FailureKind, bool]:
     if isinstance(problem, TimeoutError) or problem.errno == errno.ETIMEDOUT:
         return FailureKind.TIMEOUT, False
     if isinstance(problem, ConnectionRefusedError) or problem.errno == errno.ECONNREFUSED:
         return FailureKind.NETWORK, True
     if isinstance(problem, ConnectionError) or problem.errno in _NETWORK_ERRORS:
         return FailureKind.NETWORK, False
-    if problem.errno is None and _CONNECTING.match(str(problem)):
+    if problem.errno is None and _MULTIPLE_ERRORS.match(str(problem)):
         return FailureKind.NETWORK, True
-    # A file, a permission, a descriptor: nothing of the network.
+    # A file, a permission, a descriptor: not an error of the network.
     return FailureKind.UNKNOWN, False
 
 
@@ -174,13 +174,13 @@ def _names(problem: BaseException) -> Iterator[tuple[str, str]]:
 
 
 def _wrapped(problem: BaseException) -> BaseException | None:
-    """The exception inside: some have a reason, others have it among their arguments."""
-    inside = (getattr(problem, "reason", None), *problem.args)
-    return next((each for each in inside if isinstance(each, BaseException) and each is not problem), None)
+    """Returns the wrapped exception, from `reason` or from the arguments."""
+    candidates = (getattr(problem, "reason", None), *problem.args)
+    return next((each for each in candidates if isinstance(each, BaseException) and each is not problem), None)
 
 
 def _response(problem: BaseException, text: str) -> Outcome | None:
-    """The response that an exception carries: the engine decides by its status."""
+    """Returns the outcome of an exception with a response: the engine decides by its status."""
     name = next((name for name in _names(problem) if name in _RESPONSES), None)
     if name is None:
         return None
@@ -192,5 +192,5 @@ def _response(problem: BaseException, text: str) -> Outcome | None:
             return outcome
         return Outcome.http(carrier.response.status_code, carrier.response.headers, text=text)
     except (AttributeError, InvalidError, OSError, TypeError):
-        # It is not the response that it should be.
+        # The response does not have the expected form.
         return None

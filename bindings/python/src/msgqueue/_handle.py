@@ -1,4 +1,4 @@
-"""An open queue of the library, and everything that must happen to it exactly once: closing above all."""
+"""The handle of an open queue, and its close, which must happen exactly once."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from .outcome import Outcome
 
 logger = logging.getLogger("msgqueue")
 
-# Seconds when nobody closes the queue but the garbage collector or the interpreter's end.
-_LAST_PATIENCE = 1.0
-# Seconds for the polling threads to notice that the queue is closed; no callback runs on them any more then.
-_JOIN_PATIENCE = 5.0
-# Seconds between two polls of a thread that polls in a loop.
+# Seconds that `close` waits for attempts in flight by default.
+CLOSE_TIMEOUT = 5.0
+# Seconds for attempts in flight when the garbage collector or the end of the interpreter closes the queue.
+_LAST_TIMEOUT = 1.0
+# Seconds to wait for the poll threads after the queue is closed; no callback runs on them any more then.
+_JOIN_TIMEOUT = 5.0
+# A thread that polled within this many seconds counts as one that polls in a loop.
 _POLL_GAP = 0.2
 
-# How often this process was born by a fork of a process that had this module loaded.
+# The number of forks between the process that imported this module and this one.
 _forks = 0
 _open: dict[int, Handle] = {}
 
 
 def _file_name(path: str) -> str:
-    return os.path.basename(path)  # noqa: PTH119 - no path is wanted
+    return os.path.basename(path)  # noqa: PTH119 - a string is enough
 
 
 class _State(Enum):
@@ -46,50 +48,52 @@ class _State(Enum):
 
 
 class Handle:
-    """What outlives the `MessageQueue` in front of it for as long as threads use it."""
+    """The library's handle of one queue. Threads that use it keep it alive when the `MessageQueue` is gone."""
 
     def __init__(self, lib: ctypes.CDLL, pointer: int, path: str, max_in_flight: int, polled: bool) -> None:
         self.lib = lib
         self._pointer = pointer
         self._path = path
         self.name = f"msgqueue {_file_name(path)}"
-        """What the threads of the queue are named after."""
-        self._born = _forks
+        """The prefix of the names of the queue's threads."""
+        self._forks_at_open = _forks
         self._state = _State.OPEN
         self._changed = threading.Condition()
-        self.last_patience = _LAST_PATIENCE
-        """Seconds for attempts in flight when nobody closes the queue."""
+        self.last_timeout = _LAST_TIMEOUT
+        """Seconds for attempts in flight when the program does not close the queue."""
         self.callbacks = Callbacks()
         # A polled queue has no threads: its host polls.
         self.poll_threads = None if polled else PollThreads(lib, pointer, self.name, max_in_flight)
         self.callbacks.poll_threads = self.poll_threads
-        # When each thread polled last; without end while it polls.
+        # When each thread polled last; infinite while it polls.
         self._polls: dict[int, float] = {}
         _open[self.callbacks.number] = self
 
     @property
     def pointer(self) -> int:
-        """What C is given. It is looked up there, never followed, so that even that of a closed queue is safe.
+        """The handle for C, which looks it up and never follows it, so that one of a closed queue is safe.
 
-        ForkedError in a forked child: there even asking the library could wait for a lock that nobody will release.
+        Raises:
+            ForkedError: This is a forked child. Even a call of the library could wait there for a lock that no thread
+                releases.
         """
-        if self._born != _forks:
-            raise ForkedError("the queue belongs to the parent process; open another in this one")
+        if self._forks_at_open != _forks:
+            raise ForkedError("the queue belongs to the parent process; open another queue in this process")
         return self._pointer
 
     @property
     def is_forked(self) -> bool:
         """Whether this process is a child of the one that opened the queue."""
-        return self._born != _forks
+        return self._forks_at_open != _forks
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody began to close it."""
+        """Whether no call of `close` has begun."""
         return self._state is _State.OPEN
 
     @property
     def is_closed(self) -> bool:
-        """Whether the library refuses calls: not yet when somebody has only begun to close the queue."""
+        """Whether the library refuses calls. A call of `close` that has only begun does not count."""
         if self._state is _State.CLOSING:
             counts = _abi.sized(_abi.Counts)
             return bool(self.lib.msgq_count(self._pointer, None, counts) == Result.CLOSED)
@@ -103,9 +107,9 @@ class Handle:
             raise error
 
     def poll(self, timeout_ms: int, ran: ctypes.c_size_t) -> int:
-        """Runs what waits, on a polled queue, and returns the result of msgq_poll.
+        """Runs the callbacks that are due, on a polled queue, and returns the result of msgq_poll.
 
-        What ended a callback of this thread, as KeyboardInterrupt, is raised.
+        Raises what ended a callback of this thread, for example KeyboardInterrupt.
         """
         thread = threading.get_ident()
         self._polls[thread] = math.inf
@@ -121,7 +125,7 @@ class Handle:
 
     @property
     def others_poll(self) -> bool:
-        """Whether another thread polls, or did until a moment ago."""
+        """Whether another thread polls, or did within `_POLL_GAP` seconds."""
         now = time.monotonic()
         for thread, last in list(self._polls.items()):
             if last < now - _POLL_GAP:
@@ -131,7 +135,7 @@ class Handle:
         return False
 
     def _run_deferred(self) -> int:
-        """Makes the attempts that Ctrl-C had put off; how many."""
+        """Makes the attempts that were deferred because of Ctrl-C. Returns their number."""
         ran = 0
         while self.callbacks.deferred:
             token, send = self.callbacks.deferred.popleft()
@@ -142,7 +146,7 @@ class Handle:
 
     def _answer(self, token: int, outcome: Outcome) -> None:
         if outcome.verdict is not Verdict.PENDING:
-            # What comes after the time-out is refused, and rightly so: the ledger has its line.
+            # An answer after the time-out is refused; the attempt is recorded already. So the result does not matter.
             self.lib.msgq_complete(self._pointer, token, outcome._for_c())
 
     def close_interruptibly(self, timeout: float | None) -> None:
@@ -154,17 +158,22 @@ class Handle:
             _ = self.pointer
             _interruptible.run(lambda: self.close(timeout), f"{self.name} close")
 
-    def close(self, timeout: float | None, patience: float | None = None) -> None:
-        """See `MessageQueue.close`. `patience`: seconds for another's closing, when not the same."""
+    def close(self, timeout: float | None, wait: float | None = None) -> None:
+        """Closes as `MessageQueue.close` does, without checking for signals.
+
+        Args:
+            timeout: Seconds for attempts in flight; None: without end.
+            wait: Seconds for a close on another thread; None: as `timeout`.
+        """
         limit = _arguments.timeout("timeout", timeout)
         pointer = self.pointer
         if self.callbacks.is_running_here:
-            raise ConflictError("a queue cannot be closed from inside its own callback")
-        if not self._begin(timeout if patience is None else patience):
+            raise ConflictError("a queue cannot be closed inside its own callback")
+        if not self._begin(timeout if wait is None else wait):
             return
         while self.callbacks.deferred:
             token, _ = self.callbacks.deferred.popleft()
-            self._answer(token, Outcome.offline(text="interrupted before it began"))
+            self._answer(token, Outcome.offline(text="interrupted before the attempt began"))
         result: int = Result.INTERNAL
         error = None
         try:
@@ -174,34 +183,34 @@ class Handle:
         finally:
             self._end(result)
         if result == Result.OK and self.poll_threads is not None:
-            self.poll_threads.join(_JOIN_PATIENCE)
+            self.poll_threads.join(_JOIN_TIMEOUT)
         if error is not None:
             raise error
 
     def abandon(self) -> None:
-        """Nobody holds the queue any more. May run anywhere, as garbage is collected anywhere."""
+        """Closes the queue when no reference to it is left. May run on any thread, as the garbage collector does."""
         if self.is_forked or not self.is_open:
             return
         try:
-            # Closing tells the events that are left, and their handler may need a lock that is held right here. Not
-            # a threading.Thread: starting one takes locks of that module, which may be held right here, too.
+            # On another thread, because closing delivers events, and their handler may need a lock that this thread
+            # holds. Not a threading.Thread, because starting one takes locks that this thread may hold.
             _thread.start_new_thread(self.close_quietly, ())
         except RuntimeError:
-            # The interpreter is ending; what is on disk is safe.
+            # The interpreter is ending. The store is safe without a close.
             return
         warnings.warn(f"unclosed queue {self._path!r}", ResourceWarning, stacklevel=2)
 
     def close_quietly(self) -> None:
-        """Closes where nobody could be told of an error."""
+        """Closes, and logs an error instead of raising it."""
         if self.is_forked:
             return
         try:
-            self.close(self.last_patience, _LAST_PATIENCE)
+            self.close(self.last_timeout, _LAST_TIMEOUT)
         except Error as problem:
             logger.warning("closing %s: %s", self._path, problem)
 
     def _begin(self, timeout: float | None) -> bool:
-        """Whether the caller is the one to close; another's closing is waited for."""
+        """Returns whether the caller is the one to close. Waits for another thread that closes."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._state is not _State.CLOSING, timeout):
                 raise TimedOutError("another thread is still closing the queue")
@@ -221,6 +230,14 @@ class Handle:
             _logs.read(self.lib)
             if self.poll_threads is not None:
                 self.poll_threads.end_log()
+
+
+def block_timeout(problem: BaseException | None, longest_attempt: float) -> float:
+    """Returns the seconds that the end of a `with` block waits for attempts in flight."""
+    if problem is not None and not isinstance(problem, Exception):
+        # KeyboardInterrupt, SystemExit, asyncio.CancelledError: the program is to end soon.
+        return CLOSE_TIMEOUT
+    return longest_attempt + CLOSE_TIMEOUT
 
 
 def _close_all() -> None:

@@ -1,7 +1,7 @@
 """Long calls of the library that Ctrl-C can end.
 
-Python handles signals on the main thread only, between two of its own instructions; a call into the library that waits
-there would keep Ctrl-C waiting.
+Python handles signals on the main thread only, between two instructions of its own. A call into the library that waits
+on that thread would delay Ctrl-C until it returns.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# Seconds between two looks for signals.
-_ATTENTION = 0.2
+# Seconds between two checks for signals.
+_SIGNAL_INTERVAL = 0.2
 
 
 def run(call: Callable[[], T], name: str) -> T:
-    """Returns or raises what the call does. On the main thread it is made by another one, which is waited for.
+    """Returns or raises what the call does. When called on the main thread, another thread makes the call.
 
-    An exception that a signal handler raises, as KeyboardInterrupt, ends the wait; the call goes on.
+    An exception that a signal handler raises, such as KeyboardInterrupt, ends the wait; the call continues.
     """
     if threading.current_thread() is not threading.main_thread():
         return call()
@@ -30,7 +30,7 @@ def run(call: Callable[[], T], name: str) -> T:
     def work() -> None:
         try:
             values.append(call())
-        except BaseException as problem:  # noqa: BLE001 - it is raised where the call was asked for
+        except BaseException as problem:  # noqa: BLE001 - raised on the thread that waits
             problems.append(problem)
         finally:
             ended.set()
@@ -38,15 +38,15 @@ def run(call: Callable[[], T], name: str) -> T:
     try:
         threading.Thread(target=work, name=name, daemon=True).start()
     except RuntimeError:
-        # The system, or an interpreter that is ending, gives no thread.
+        # No thread can be started: none is left, or the interpreter is ending.
         return call()
-    while not ended.wait(_ATTENTION):
-        # A signal just before the wait begins does not end it.
+    while not ended.wait(_SIGNAL_INTERVAL):
+        # Repeated, because a signal just before a wait does not end that wait.
         pass
     if problems:
         try:
             raise problems[0]
         finally:
-            # The exception refers to this frame by its traceback, and the frame would refer to it.
+            # Avoids a reference cycle: the traceback of the exception refers to this frame.
             problems.clear()
     return values[0]

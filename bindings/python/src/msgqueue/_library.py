@@ -1,4 +1,4 @@
-"""Finds libmsgqueue.so, loads it once, and gives its functions their types."""
+"""Finds libmsgqueue.so, loads it once, and declares the types of its functions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ ENVIRONMENT = "MSGQUEUE_LIBRARY"
 _SONAME = "libmsgqueue.so.0"
 _FILE = "libmsgqueue.so"
 
-# No lock guards this: a lock held by another thread at a fork would never be released in the child, and loading
-# twice is harmless, because the loader hands out the same library again.
+# Without a lock: one that another thread holds at a fork would never be released in the child. Loading twice is
+# harmless, because the loader returns the same library again.
 _loaded: ctypes.CDLL | None = None
 
 
 def library() -> ctypes.CDLL:
-    """The library, loaded at the first call. LibraryError when there is none that fits. Any thread."""
+    """Returns the library, which the first call loads. Any thread.
+
+    Raises:
+        LibraryError: No library that fits was found.
+    """
     global _loaded
     if _loaded is None:
         _loaded = _load()
@@ -28,7 +32,7 @@ def library() -> ctypes.CDLL:
 
 
 def last_error(lib: ctypes.CDLL, result: int) -> Error:
-    """The error for `result`, with the detail of this thread's last failed call."""
+    """Returns the error for `result`, with the detail of this thread's last failed call."""
     return from_result(result, lib.msgq_error_detail().decode("utf-8", "replace"))
 
 
@@ -45,7 +49,7 @@ def library_version() -> str:
 def _load() -> ctypes.CDLL:
     named = os.environ.get(ENVIRONMENT)
     if named:
-        # Somebody who names a library means this one: another in its place would only hide the mistake.
+        # No other library in its place: that would hide the mistake.
         try:
             return _open(named)
         except OSError as problem:
@@ -78,7 +82,7 @@ def _open(path: str) -> ctypes.CDLL:
         try:
             function = getattr(lib, name)
         except AttributeError:
-            raise LibraryError(f"{path} has no function {name}: it is no libmsgqueue, or an older one") from None
+            raise LibraryError(f"{path} has no function {name}: it is not libmsgqueue, or an older version") from None
         function.restype = result
         function.argtypes = arguments
     _require_version(path, lib.msgq_version_number())
@@ -86,9 +90,9 @@ def _open(path: str) -> ctypes.CDLL:
 
 
 def _require_version(path: str, number: int) -> None:
-    """Refuses a library whose contract may differ from the header that this package mirrors.
+    """Refuses a library whose interface may differ from the header that this package mirrors.
 
-    Before 1.0 a minor version may change the contract; a patch only adds to what was promised.
+    Before 1.0 a minor version may change the interface; a patch version only adds to it.
     """
     major, minor, patch = _abi.VERSION
     found = (number // 10000, number // 100 % 100, number % 100)

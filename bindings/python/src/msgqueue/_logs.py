@@ -1,6 +1,6 @@
-"""Hands the library's log lines to `logging`.
+"""Passes the library's log lines to `logging`.
 
-No thread of the library may enter Python, so lines wait in the library until they are read here: by a daemon thread
+No thread of the library may enter Python, so the library buffers lines until they are read here: by a daemon thread
 while a queue has threads, otherwise in `poll`, after an error, and in `close`.
 """
 
@@ -25,14 +25,14 @@ _LEVELS: dict[int, int] = {
     LogLevel.DEBUG: logging.DEBUG,
 }
 # Seconds for a handler of `logging` to return when the last queue with threads is closed.
-_JOIN_PATIENCE = 1.0
+_JOIN_TIMEOUT = 1.0
 
 _line = ctypes.create_string_buffer(_abi.LOG_SIZE)
 _level = ctypes.c_int()
 
 
 class _State:
-    """Of this process; a forked child begins anew."""
+    """The state of this process; a forked child gets a new one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -40,7 +40,7 @@ class _State:
         self.reading = threading.Lock()
         self.queues = 0
         self.thread: threading.Thread | None = None
-        # The thread ends when this end of a pipe is closed; the other end is its own.
+        # The write end of a pipe. The thread, which has the read end, ends when this one is closed.
         self.wake: int | None = None
         self.inherited: list[int] = []
         self.lost = 0
@@ -51,7 +51,7 @@ _is_begun = False
 
 
 def begin(lib: ctypes.CDLL) -> None:
-    """Lines are for `logging` from now on, unless MSGQUEUE_LOG is "off". Before a queue is opened."""
+    """Directs lines to `logging` from now on, unless MSGQUEUE_LOG is "off". Called before a queue is opened."""
     global _is_begun
     if os.environ.get("MSGQUEUE_LOG") != "off":
         lib.msgq_log_fd()
@@ -59,14 +59,14 @@ def begin(lib: ctypes.CDLL) -> None:
 
 
 def read(lib: ctypes.CDLL) -> None:
-    """Logs the lines that wait, unless another thread is doing that."""
+    """Logs the buffered lines, unless another thread is doing that."""
     state = _state
     if _is_begun and state.reading.acquire(blocking=False):
         _read(state, lib)
 
 
 def listen(lib: ctypes.CDLL) -> bool:
-    """Has a thread log lines as they come, until `unlisten`; False when there is none to be had."""
+    """Lets a thread log lines when they arrive, until `unlisten`. Returns False when it cannot be started."""
     if not _is_begun:
         return False
     state = _state
@@ -78,7 +78,7 @@ def listen(lib: ctypes.CDLL) -> bool:
 
 
 def unlisten() -> None:
-    """The last one ends the thread, which logs what is left first."""
+    """Ends the thread when no queue needs it any more, after it has logged what is left."""
     state = _state
     with state.lock:
         state.queues -= 1
@@ -88,7 +88,7 @@ def unlisten() -> None:
         os.close(state.wake)
         state.wake, state.inherited = None, []
     if thread is not threading.current_thread():
-        thread.join(_JOIN_PATIENCE)
+        thread.join(_JOIN_TIMEOUT)
 
 
 def _start(state: _State, lib: ctypes.CDLL) -> bool:
@@ -120,13 +120,13 @@ def _run(state: _State, lib: ctypes.CDLL, lines: int, ended: int) -> None:
         state.reading.acquire()
         _read(state, lib)
         if state is not _state:
-            # A handler forked and this is the child, where the descriptors are closed.
+            # A handler forked, and this is the child, where the descriptors are closed.
             return
     os.close(ended)
 
 
 def _read(state: _State, lib: ctypes.CDLL) -> None:
-    """With `reading` taken, which it gives back."""
+    """Logs the buffered lines. The caller has acquired `reading`, which is released here."""
     try:
         while lib.msgq_log_next(_level, _line, _abi.LOG_SIZE):
             level, text = _LEVELS.get(_level.value, logging.ERROR), _line.value.decode("utf-8", "replace")
@@ -144,14 +144,14 @@ def _read(state: _State, lib: ctypes.CDLL) -> None:
 def _log(level: int, text: str) -> None:
     try:
         logger.log(level, "%s", text)
-    except Exception:  # noqa: BLE001 - a broken handler of the program's: the next line may do better
+    except Exception:  # noqa: BLE001 - a defect of the program's handler
         return
 
 
 def _would_block() -> bool:
-    """Whether the line would wait for whoever reads standard error.
+    """Whether writing a line would block because standard error is full.
 
-    Where a program has set up no logging, `logging` writes warnings there.
+    `logging` writes warnings there when the program has not configured it.
     """
     if logger.hasHandlers():
         return False
@@ -160,13 +160,13 @@ def _would_block() -> bool:
         watch.register(sys.stderr.fileno(), select.POLLOUT)
         return not watch.poll(0)
     except (AttributeError, OSError, ValueError):
-        # It is closed, or no file.
+        # Standard error is closed, or is not a file.
         return False
 
 
 def _forked() -> None:
     global _state
-    # The parent's pipe; this runs before anything could have closed it here.
+    # The parent's pipe. This runs before other code could have closed it in the child.
     for descriptor in _state.inherited:
         os.close(descriptor)
     _state = _State()

@@ -1,7 +1,7 @@
 """The options of a queue: one table of their names, types, C fields and ranges.
 
-`Options` is that table: type checkers read the types from it, `build` reads the C fields, tests read the ranges, and
-the defaults are the library's own.
+`Options` is that table. Type checkers read the types from it, `build` the C fields, and tests the ranges. The defaults
+are those of the library.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from .errors import InvalidError
 from .retry import RetryPolicy
 
 _NO_LIMIT = 2**64 - 1
-# In C a zero in these fields means the default. In Python None and a missing argument do, and 0 is a mistake.
+# In C a zero in these fields means the default. In Python a missing argument does, and 0 is an error.
 _NOT_ZERO = (
     "max_in_flight",
     "attempt_timeout_ms",
@@ -34,7 +34,7 @@ _NOT_ZERO = (
 
 @dataclass(frozen=True)
 class Option:
-    """How one option is written for C, and what it may be."""
+    """One option: its field in C, its conversions and its range."""
 
     field: str
     """The field of msgq_options."""
@@ -43,9 +43,9 @@ class Option:
     read: Callable[[int], object]
     """Turns the value of C into the one of Python."""
     values: str = ""
-    """The range, as the documentation tells it; the library checks it."""
+    """The range as the documentation gives it; the library checks it."""
     none: Optional[int] = None
-    """What None is in C; None: the option cannot be None."""
+    """The value of None in C; None: the option cannot be None."""
 
     def write(self, options: _abi.Options, name: str, value: object) -> None:
         """Sets the field."""
@@ -53,7 +53,7 @@ class Option:
         setattr(options, self.field, self.none if is_none else self.check(name, value))
 
     def default(self, options: _abi.Options) -> object:
-        """The value that the library's defaults have in this field."""
+        """Returns the value of this field in the library's defaults."""
         number = getattr(options, self.field)
         return None if self.none is not None and number == self.none else self.read(number)
 
@@ -111,26 +111,26 @@ class Options(TypedDict, total=False):
 TABLE: dict[str, Option] = {
     name: hint.__metadata__[0] for name, hint in Options.__annotations__.items() if hasattr(hint, "__metadata__")
 }
-"""Every option but `retry`, which is a policy of several fields."""
+"""Every option but `retry`, which sets several fields."""
 
 
 def library_defaults() -> _abi.Options:
-    """The options as the library sets them."""
+    """Returns options with the library's defaults."""
     options: _abi.Options = _abi.sized(_abi.Options)
     library().msgq_options_init(options)
     return options
 
 
 def defaults() -> dict[str, object]:
-    """The library's default of every option of the table, as Python writes it."""
+    """Returns the library's default of every option of the table, as a value of Python."""
     options = library_defaults()
     return {name: option.default(options) for name, option in TABLE.items()}
 
 
 def build(given: Mapping[str, object]) -> _abi.Options:
-    """Writes the given options over the library's defaults; names that are no options are left out.
+    """Returns the library's defaults with the given options in their place; other names are ignored.
 
-    Types are checked, and that every number fits into its field. The library checks the ranges.
+    Checks types, and whether every number fits into its field. The library checks the ranges.
 
     Raises:
         InvalidError: A number does not fit.
@@ -151,9 +151,9 @@ def build(given: Mapping[str, object]) -> _abi.Options:
 
 
 def longest_attempt(options: _abi.Options) -> float:
-    """The seconds that an attempt may take at most, whoever asked for it."""
-    most: int = max(options.attempt_timeout_ms, options.on_demand_timeout_ms)
-    return math.ceil(most / 1000)
+    """Returns the seconds that an attempt may take at most."""
+    milliseconds: int = max(options.attempt_timeout_ms, options.on_demand_timeout_ms)
+    return math.ceil(milliseconds / 1000)
 
 
 def _write_retry(options: _abi.Options, retry: object) -> None:

@@ -1,8 +1,8 @@
 """The Python threads that run a queue's callbacks.
 
-The library's own threads never enter Python: one that did while the interpreter shuts down would crash or hang it.
-Instead these threads wait in msgq_poll, where the library runs callbacks on them. They are daemons, so that a transport
-that hangs cannot keep the process alive; closing the queue ends them.
+The library's own threads never enter Python, because that could crash or hang the interpreter while it shuts down.
+These threads wait in msgq_poll, where the library runs callbacks on them. They are daemons, so that a transport that
+hangs cannot keep the process alive. Closing the queue ends them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from .outcome import Outcome
 logger = logging.getLogger("msgqueue")
 
 _WITHOUT_END = -1
-_PAUSE_AFTER_ERROR = 1.0
-# Transports that hang beyond their time-out keep their threads. So many may do so before others have to wait.
-_HANGING = 16
+# Seconds until the next poll after one that failed.
+_RETRY_DELAY = 1.0
+# Additional threads for transports that hang beyond their time-out. With more of them others have to wait.
+_MAX_HUNG_CALLS = 16
 
 
-class _Place(threading.local):
-    """Whose thread this is, and what for."""
+class _Role(threading.local):
+    """The queue that this thread polls, or for which it makes an attempt."""
 
     polls: PollThreads | None = None
     answers: PollThreads | None = None
 
 
-_place = _Place()
+_role = _Role()
 
 
 class PollThreads:
-    """Polls one queue, with one thread more than there are callbacks running.
+    """Polls one queue, with one thread more than callbacks are running.
 
-    So events are delivered and other conversations sent while a transport blocks.
+    So events are delivered, and other conversations are sent, while a transport blocks.
     """
 
     def __init__(self, lib: ctypes.CDLL, pointer: int, name: str, max_in_flight: int) -> None:
@@ -47,69 +48,76 @@ class PollThreads:
         self._pointer = pointer
         self._name = name
         # One per attempt, one for events.
-        self._most = max_in_flight + 1 + _HANGING
+        self._max_threads = max_in_flight + 1 + _MAX_HUNG_CALLS
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._callbacks = 0
-        self._is_short = False
+        self._is_out_of_threads = False
         self._is_logged = False
 
     def start(self) -> None:
-        """Starts the first thread, unless it was. RuntimeError when the system has none left."""
+        """Starts the first thread, once.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
         with self._lock:
             if not self._threads:
                 self._add()
                 self._is_logged = _logs.listen(self._lib)
 
     def callback_began(self) -> None:
-        """A callback runs on one of the threads, or on one that drains or closes."""
+        """Counts a callback that begins, on any thread, and adds a thread when all are in use."""
         with self._lock:
             self._callbacks += 1
-            if 0 < len(self._threads) <= self._callbacks and len(self._threads) < self._most:
+            if 0 < len(self._threads) <= self._callbacks and len(self._threads) < self._max_threads:
                 try:
                     self._add()
                 except RuntimeError:
-                    # The system, or an interpreter that is ending, gives no more: those that there are serve.
-                    if not self._is_short:
+                    # None is left, or the interpreter is ending. The existing threads have to do.
+                    if not self._is_out_of_threads:
                         logger.warning("%s: no further thread can be started", self._name)
-                    self._is_short = True
+                    self._is_out_of_threads = True
 
     def callback_ended(self) -> None:
-        """A callback returned."""
+        """Counts a callback that returned."""
         if os.getpid() != self._process:
-            # The callback forked and this is the child: another thread may have held the lock, and is not here.
+            # The callback forked, and this is the child: a thread that does not exist here may hold the lock.
             return
         with self._lock:
             self._callbacks -= 1
 
     @property
     def polls_here(self) -> bool:
-        """Whether this is one of the threads that poll."""
-        return _place.polls is self
+        """Whether this thread is one of those that poll."""
+        return _role.polls is self
 
     @property
     def answers_here(self) -> bool:
-        """Whether this thread makes an attempt for `answer_later`: in a callback, but the library does not know it."""
-        return _place.answers is self
+        """Whether this thread makes an attempt for `answer_later`. To the library it is not inside a callback then."""
+        return _role.answers is self
 
     def answer_later(self, token: int, send: Callable[[], Outcome]) -> bool:
-        """Makes an attempt on a thread of its own, which then tells the library; False when there is none to be had."""
+        """Makes an attempt on a new thread, which then passes the outcome to the library.
+
+        Returns False when no thread can be started.
+        """
         return self._detach("sender", lambda: self._answer(token, send))
 
     def drain_later(self, options: _abi.DrainOptions) -> bool:
-        """Drains on a thread of its own; False when there is none to be had."""
+        """Drains on a new thread. Returns False when none can be started."""
         return self._detach("drain", lambda: self._lib.msgq_drain(self._pointer, options, None))
 
     def end_log(self) -> None:
-        """The queue is closed: nobody waits for its log lines any more."""
+        """Stops logging for this queue when it is closed."""
         with self._lock:
             is_logged, self._is_logged = self._is_logged, False
         if is_logged:
             _logs.unlisten()
 
     def join(self, timeout: float) -> None:
-        """Waits for the threads to end, at most so many seconds; they end once the queue is closed."""
+        """Waits at most `timeout` seconds for the threads, which end when the queue is closed."""
         deadline = time.monotonic() + timeout
         with self._lock:
             threads = list(self._threads)
@@ -131,23 +139,23 @@ class PollThreads:
         return True
 
     def _run(self) -> None:
-        _place.polls = self
+        _role.polls = self
         while True:
             result = self._lib.msgq_poll(self._pointer, _WITHOUT_END, None)
             if result == Result.OK:
                 continue
             if result in (Result.CLOSED, Result.FORKED):
                 return
-            # It should not be; but giving up would leave the queue dumb, and trying at once would spin.
-            logger.error("%s: msgq_poll answered %d", self._name, result)
-            time.sleep(_PAUSE_AFTER_ERROR)
+            # Not expected. Ending the thread would end all callbacks, and polling again at once could spin.
+            logger.error("%s: msgq_poll returned %d", self._name, result)
+            time.sleep(_RETRY_DELAY)
 
     def _answer(self, token: int, send: Callable[[], Outcome]) -> None:
-        _place.answers = self
+        _role.answers = self
         outcome = send()
         if outcome.verdict is Verdict.PENDING:
             return
-        # What comes after the time-out or the close is refused, and rightly so: the ledger has its line.
+        # An answer after the time-out or after the close is refused; the attempt is recorded already.
         result = self._lib.msgq_complete(self._pointer, token, outcome._for_c())
         if result not in (Result.OK, Result.CONFLICT, Result.CLOSED):
-            logger.error("%s: msgq_complete answered %d", self._name, result)
+            logger.error("%s: msgq_complete returned %d", self._name, result)

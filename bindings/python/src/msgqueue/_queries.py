@@ -1,9 +1,10 @@
-"""The calls that read a queue and change nothing."""
+"""The calls that read a queue and change nothing in it."""
 
 from __future__ import annotations
 
 import builtins
 import ctypes
+import os
 from collections.abc import Callable, Iterable
 
 from . import _abi, _arguments, _convert
@@ -14,7 +15,7 @@ from .statistics import Statistics
 
 
 class Queries:
-    """The reading calls of `MessageQueue`. What C gave is freed in every case, also when copying it fails."""
+    """The calls of `MessageQueue` that read. What C returns is freed in every case, also when copying it fails."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -22,7 +23,15 @@ class Queries:
     # ---------------------------------------------------------------- one message
 
     def get(self, id: str) -> Message:
-        """See `MessageQueue.get`."""
+        """Returns one message.
+
+        Args:
+            id: The message.
+
+        Raises:
+            NotFoundError: There is no such message.
+            CorruptError: The message is damaged.
+        """
         handle = self._handle
         found = ctypes.POINTER(_abi.Message)()
         handle.check(handle.lib.msgq_get(handle.pointer, _arguments.text("id", id), found))
@@ -32,7 +41,15 @@ class Queries:
             handle.lib.msgq_message_free(found)
 
     def attempts(self, id: str) -> builtins.list[Attempt]:
-        """See `MessageQueue.attempts`."""
+        """Returns the attempts of one message, oldest first, the last 1000.
+
+        Args:
+            id: The message.
+
+        Raises:
+            NotFoundError: There is no such message.
+            CorruptError: The message is damaged.
+        """
         handle, lib = self._handle, self._handle.lib
         ledger = ctypes.c_void_p()
         handle.check(lib.msgq_attempts(handle.pointer, _arguments.text("id", id), ledger))
@@ -43,7 +60,15 @@ class Queries:
             lib.msgq_ledger_free(ledger)
 
     def explain(self, id: str) -> Explanation:
-        """See `MessageQueue.explain`."""
+        """Returns the one reason why a message is not sent yet.
+
+        Args:
+            id: The message.
+
+        Raises:
+            NotFoundError: There is no such message.
+            CorruptError: The message is damaged.
+        """
         handle = self._handle
         out: _abi.Explanation = _abi.sized(_abi.Explanation)
         handle.check(handle.lib.msgq_explain(handle.pointer, _arguments.text("id", id), out))
@@ -53,14 +78,23 @@ class Queries:
 
     def list(
         self,
-        conversation: str | None,
-        status: Status | Iterable[Status] | None,
-        limit: int,
-        after: int | None,
-        newest_first: bool,
-        bodies: bool,
+        conversation: str | None = None,
+        status: Status | Iterable[Status] | None = None,
+        limit: int = 50,
+        after: int | None = None,
+        newest_first: bool = False,
+        bodies: bool = True,
     ) -> builtins.list[Message]:
-        """See `MessageQueue.list`."""
+        """Returns a page of messages in the order of sending.
+
+        Args:
+            conversation: Only its messages; None: all.
+            status: One status or several; None: queued, sending and failed. `status=Status` means every status.
+            limit: 1 to 1000.
+            after: The `sequence` of the last message of the page before; None: the first page.
+            newest_first: In the reverse order.
+            bodies: False: previews and sizes only, which is faster; `Message.body` is None then.
+        """
         wanted: _abi.Filter = _abi.sized(_abi.Filter)
         wanted.conversation = _arguments.optional_text("conversation", conversation)
         wanted.statuses = _arguments.status_bits(status)
@@ -77,20 +111,29 @@ class Queries:
         finally:
             lib.msgq_list_free(page)
 
-    def counts(self, conversation: str | None) -> Counts:
-        """See `MessageQueue.counts`."""
+    def counts(self, conversation: str | None = None) -> Counts:
+        """Returns the number of messages by status, as fast with a million as with one.
+
+        Args:
+            conversation: Only its messages; None: all.
+        """
         out: _abi.Counts = _abi.sized(_abi.Counts)
         name = _arguments.optional_text("conversation", conversation)
         self._handle.check(self._handle.lib.msgq_count(self._handle.pointer, name, out))
         return _convert.counts(out)
 
-    def conversations(self, before: int, limit: int) -> builtins.list[Conversation]:
-        """See `MessageQueue.conversations`."""
-        behind = _arguments.unsigned("before", before, bits=64)
+    def conversations(self, before: int = 0, limit: int = 50) -> builtins.list[Conversation]:
+        """Returns a page of conversations, the one with the newest message first.
+
+        Args:
+            before: The `last.sequence` of the last conversation of the page before; 0: the first page.
+            limit: 1 to 1000.
+        """
+        sequence = _arguments.unsigned("before", before, bits=64)
         most = _arguments.unsigned("limit", limit, least=1)
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
-        handle.check(lib.msgq_conversations(handle.pointer, behind, most, page))
+        handle.check(lib.msgq_conversations(handle.pointer, sequence, most, page))
         try:
             entry, size = lib.msgq_conversations_at, lib.msgq_conversations_size(page)
             return [_convert.conversation(entry(page, index)[0]) for index in range(size)]
@@ -100,25 +143,46 @@ class Queries:
     # ---------------------------------------------------------------- the queue as a whole
 
     def stats(self) -> Statistics:
-        """See `MessageQueue.stats`."""
+        """Returns what the queue has done since it was opened."""
         out: _abi.Statistics = _abi.sized(_abi.Statistics)
         self._handle.check(self._handle.lib.msgq_stats(self._handle.pointer, out))
         return _convert.statistics(out)
 
     def prometheus(self) -> str:
-        """See `MessageQueue.prometheus`."""
+        """Returns the statistics and the counts in the Prometheus text format 0.0.4."""
         return self._text(self._handle.lib.msgq_stats_text)
 
     def state(self) -> State:
-        """See `MessageQueue.state`."""
+        """Returns the state of the queue as the events before reported it, and why nothing is being sent now.
+
+        Looks at the first 64 queued messages at most: as fast with a million messages as with one hundred.
+        """
         out: _abi.State = _abi.sized(_abi.State)
         self._handle.check(self._handle.lib.msgq_get_state(self._handle.pointer, out))
         return _convert.state(out)
 
-    def banner(self, conversation: str | None) -> str:
-        """See `MessageQueue.banner`."""
+    def banner(self, conversation: str | None = None) -> str:
+        """Returns one line about the queue for a person; "" when there is nothing to say.
+
+        For example "You're offline. 5 messages queued." or "Sending 3 messages…".
+
+        Args:
+            conversation: About its messages only; None: about the queue.
+        """
         name = _arguments.optional_text("conversation", conversation)
         return self._text(lambda queue, out: self._handle.lib.msgq_banner(queue, name, out))
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Writes a consistent copy of the store to a new file, while the queue is in use.
+
+        Args:
+            path: The new file.
+
+        Raises:
+            ConflictError: The file exists.
+            PermissionDeniedError: The system, or the safety of the place, forbids it.
+        """
+        self._handle.check(self._handle.lib.msgq_backup(self._handle.pointer, _arguments.path(path)))
 
     def _text(self, function: Callable[[int, ctypes.c_void_p], int]) -> str:
         out = ctypes.c_void_p()

@@ -1,4 +1,4 @@
-"""Registers the transport and the event handler with C, and starts the threads that they run on, if any."""
+"""Registers the transport and the event handler with C, and starts the threads that run them, if any."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .enums import Result
 
 _NO_TRANSPORT = _abi.TransportFunction()
 _NO_HANDLER = _abi.EventFunction()
-# Callables live as long as Python says. C could run a release function on a thread of its own, and none of those may
-# enter Python.
+# Python's reference counts keep callables alive. C could run a release function on a thread of the library, and none of
+# those may enter Python.
 _NO_RELEASE = _abi.ReleaseFunction()
 
 
@@ -24,16 +24,36 @@ class Registration:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        # C and Python must agree on who is called, also when two threads set it.
+        # C and Python must have the same callable, also when two threads set one.
         self._lock = threading.Lock()
 
     def set_transport(self, transport: Transport | None) -> None:
-        """See `MessageQueue.set_transport`."""
+        """Sets the function that sends messages. A call in progress continues with the function it began with.
+
+        It is called with a Delivery, on a thread of this package or in `poll`, and returns an Outcome within
+        `delivery.timeout` seconds. An exception is a failure: time-outs and network errors of the standard library,
+        `requests` and `httpx` have their kind, responses of `urllib.error.HTTPError` and `raise_for_status` count as
+        responses, any other exception and any other return value is of kind UNKNOWN. It is logged in one line, with the
+        traceback at level DEBUG, and the message is retried as after any failure.
+
+        Args:
+            transport: The function; None removes it.
+
+        Raises:
+            PermissionDeniedError: The queue was opened with `read_only`.
+        """
         function = _NO_TRANSPORT if transport is None else transport_trampoline
         self._set("transport", transport, self._handle.lib.msgq_set_transport, function)
 
     def set_event_handler(self, handler: EventHandler | None) -> None:
-        """See `MessageQueue.set_event_handler`."""
+        """Sets the function that receives events.
+
+        It gets one event at a time, in the order in which things happened, each after it is on disk. An exception that
+        it raises is logged under "msgqueue".
+
+        Args:
+            handler: The function; None removes it.
+        """
         function = _NO_HANDLER if handler is None else event_trampoline
         self._set("on_event", handler, self._handle.lib.msgq_set_event_handler, function)
 
@@ -46,7 +66,8 @@ class Registration:
             if target is not None:
                 if self._handle.poll_threads is not None:
                     self._handle.poll_threads.start()
-                # Before C is told, as it may call at once; what is taken away goes only after C knows.
+                # C may call as soon as it is registered, so a new target is set before that, and an old one removed
+                # after it.
                 setattr(callbacks, name, target)
             result = register(pointer, function, callbacks.number, _NO_RELEASE)
             if result != Result.OK:
@@ -56,10 +77,10 @@ class Registration:
 
 
 def require_callable(name: str, target: object) -> None:
-    """TypeError for what could not be called, or would only answer with a coroutine."""
+    """Raises TypeError for a target that cannot be called, or that is an async function."""
     if target is None:
         return
     if not callable(target):
         raise TypeError(f"{name} must be callable, not {type(target).__name__}")
     if inspect.iscoroutinefunction(target):
-        raise TypeError(f"{name} is an async function; this queue calls plain ones")
+        raise TypeError(f"{name} is an async function; this queue needs a plain one")

@@ -1,4 +1,4 @@
-"""Checks stores, and salvages what is whole of damaged ones. No queue is needed for either."""
+"""Checks stores, and salvages the whole messages of damaged ones, without a queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .models import CheckReport
 def check(path: str | os.PathLike[str]) -> CheckReport:
     """Reads a whole store and reports what is wrong with it; nothing is written.
 
-    A damaged store is no error: it has a report whenever its tables can be found.
+    A damaged store is not an error: there is a report whenever its tables can be found.
 
     Args:
         path: The store's file.
@@ -26,7 +26,7 @@ def check(path: str | os.PathLike[str]) -> CheckReport:
         LockedError: A queue has the store open.
         CorruptError: The file is not a store.
         TooNewError: A later version wrote the store.
-        StorageError: The disk fails.
+        StorageError: An I/O error.
         LibraryError: libmsgqueue was not found.
     """
     name = _arguments.path(path)
@@ -34,7 +34,7 @@ def check(path: str | os.PathLike[str]) -> CheckReport:
 
 
 def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
-    """Makes a new store of every whole message of another one, which is not changed.
+    """Writes every whole message of a store to a new store. The source is not changed.
 
     Messages keep their id, sequence, times, body, metadata, attempts and status. A message that was being sent counts
     as interrupted by a crash when the new store is opened. After an error there is no new file.

@@ -1,19 +1,19 @@
-"""The words of the library: every enumeration of its header, with the same numbers."""
+"""Every enumeration of the library's header, with the same numbers."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 
-class _Word(IntEnum):
-    """A number of the library with a name; shown by its name in every version of Python."""
+class _Named(IntEnum):
+    """A number of the library with a name, which str() shows in every version of Python."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 
 
-class Result(_Word):
-    """What a call of the library answered; `Error.code` is one of these."""
+class Result(_Named):
+    """The result of a call of the library; `Error.code` is one of these."""
 
     OK = 0
     INVALID = 1
@@ -36,57 +36,57 @@ class Result(_Word):
     INTERNAL = 18
 
 
-class Status(_Word):
-    """Where a message is on its way. Statuses only move forward, except that a failed message may be retried."""
+class Status(_Named):
+    """The status of a message; see "The life of a message" in the README."""
 
     QUEUED = 0
-    """It waits for its turn."""
+    """Will be sent."""
     SENDING = 1
-    """An attempt is under way."""
+    """An attempt is in progress."""
     SENT = 2
-    """The transport said so."""
+    """Reported by the transport."""
     DELIVERED = 3
-    """A receipt said so."""
+    """Reported by a receipt."""
     READ = 4
-    """A receipt said so."""
+    """Reported by a receipt."""
     FAILED = 5
-    """It waits for a person: retry, edit, delete."""
+    """Needs a person: retry, edit, delete."""
 
     @property
     def label(self) -> str:
-        """The word for a person: "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"."""
-        return _word("msgq_status_label", self)
+        """The status for a person: "Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"."""
+        return _text("msgq_status_label", self)
 
     @property
     def icon(self) -> str:
         """The name of an icon: "clock", "arrow-up", "check", "check-double", "eye", "alert"."""
-        return _word("msgq_status_icon", self)
+        return _text("msgq_status_icon", self)
 
 
-class FailureKind(_Word):
+class FailureKind(_Named):
     """Why an attempt failed."""
 
     NONE = 0
     OFFLINE = 1
-    """No connection: it never left."""
+    """No connection: the message was not sent."""
     TIMEOUT = 2
-    """No answer in time: perhaps it arrived."""
+    """No answer in time: the message may have arrived."""
     NETWORK = 3
     """Refused, reset, no name, no route."""
     SERVER = 4
-    """The receiver broke (HTTP 5xx)."""
+    """The receiver failed (HTTP 5xx)."""
     RATE_LIMIT = 5
-    """Too many (HTTP 429)."""
+    """Too many requests (HTTP 429)."""
     UNAUTHORIZED = 6
-    """Who are you? (HTTP 401, 403)"""
+    """The receiver refuses the credentials (HTTP 401, 403)."""
     REJECTED = 7
-    """The receiver does not want it (HTTP 4xx)."""
+    """The receiver refuses the message (HTTP 4xx)."""
     NOT_FOUND = 8
     """There is no such receiver (HTTP 404, 410)."""
     EXPIRED = 9
-    """Its time ran out before it could be sent."""
+    """The message expired before it could be sent."""
     UNKNOWN = 10
-    """Nobody knows: an attempt cut by a crash, an exception, an answer that means nothing."""
+    """An attempt interrupted by a crash, an exception, or an invalid answer."""
 
     @property
     def sentence(self) -> str:
@@ -94,64 +94,64 @@ class FailureKind(_Word):
 
         For example "No internet connection. Your message is saved and you can retry later."
         """
-        return _word("msgq_failure_text", self)
+        return _text("msgq_failure_text", self)
 
 
-class Mode(_Word):
+class Mode(_Named):
     """Who starts sending a backlog."""
 
     AUTO = 0
     """The engine, by itself."""
     ASK = 1
-    """The person, after an event of kind PROMPT: `drain` is the yes."""
+    """The person, after an event of kind PROMPT: `drain` answers it with yes."""
     MANUAL = 2
     """The person alone, by `drain`, `send_now`, `retry` and `retry_all`."""
 
 
-class Backoff(_Word):
-    """How the delays between attempts are found; chosen by what `RetryPolicy` is given."""
+class Backoff(_Named):
+    """How the delays between attempts are computed; chosen by the arguments of `RetryPolicy`."""
 
     AUTOMATIC = 0
     LADDER = 1
     EXPONENTIAL = 2
 
 
-class Exhausted(_Word):
-    """What becomes of a message whose retries are used up."""
+class Exhausted(_Named):
+    """What happens to a message whose retries are used up."""
 
     KEEP = 0
-    """It is failed and waits for a person."""
+    """It is failed until a person acts."""
     DISCARD = 1
     """It is deleted, with an event of kind DISCARDED."""
 
 
-class Refused(_Word):
-    """What becomes of a message that its receiver refuses for good."""
+class Refused(_Named):
+    """What happens to a message that its receiver refuses for good."""
 
     KEEP = 0
-    """It is failed and waits for a person."""
+    """It is failed until a person acts."""
     DISCARD = 1
     """It is deleted, with an event of kind DISCARDED."""
 
 
-class FinalFailure(_Word):
+class FinalFailure(_Named):
     """What a message that failed for good does to its conversation."""
 
     STEP_ASIDE = 0
-    """Those behind it go on."""
+    """The messages behind it are sent."""
     BLOCK = 1
-    """They wait until a person retries or deletes it."""
+    """It blocks them until a person retries or deletes it."""
 
 
-class Callbacks(_Word):
-    """Who runs callbacks. The binding always opens with POLL: its own threads poll, or its host does."""
+class Callbacks(_Named):
+    """Who runs callbacks. This package always opens with POLL: its threads poll, or the host does."""
 
     THREAD = 0
     POLL = 1
 
 
-class Verdict(_Word):
-    """The core of an `Outcome`."""
+class Verdict(_Named):
+    """The result of an attempt, in an `Outcome`."""
 
     UNKNOWN = 0
     SENT = 1
@@ -162,7 +162,7 @@ class Verdict(_Word):
     HTTP = 6
 
 
-class Arrival(_Word):
+class Arrival(_Named):
     """What is known about whether an attempt's message reached the receiver."""
 
     NO = 0
@@ -170,20 +170,20 @@ class Arrival(_Word):
     PERHAPS = 2
 
 
-class AttemptOutcome(_Word):
+class AttemptOutcome(_Named):
     """How an attempt ended."""
 
     UNDER_WAY = 0
     SENT = 1
     RETRY = 2
-    """Failed in a way that may pass."""
+    """A retryable failure."""
     REJECTED = 3
-    """Failed for good."""
+    """A final failure."""
     UNKNOWN = 4
-    """Cut by a crash."""
+    """Interrupted by a crash."""
 
 
-class Stop(_Word):
+class Stop(_Named):
     """Why a drain stopped."""
 
     EMPTY = 0
@@ -191,23 +191,23 @@ class Stop(_Word):
     WAITING = 1
     """What is queued is not due yet: a retry's delay, `not_before`, an unmetered link."""
     OFFLINE = 2
-    """Not connected, or the transport said so."""
+    """Not connected, or the transport reported that."""
     BATCH = 3
     """The batch is done."""
     TIMEOUT = 4
-    """Its time ran out."""
+    """Its timeout ended."""
     STORAGE = 5
     """The store refuses to write."""
     CLOSED = 6
     """The queue is being closed."""
     STARTED = 7
-    """Called from inside a callback: it was started and goes on after the callback."""
+    """Called inside a callback: it was started, and runs after the callback."""
     PAUSED = 8
-    """`pause`, of the queue or of every conversation with queued messages; or the receiver did not know who it was."""
+    """`pause`, of the queue or of every conversation with queued messages; or the receiver refused the credentials."""
 
 
-class Connectivity(_Word):
-    """How the world is. UNKNOWN counts as online: a program that never tells is online."""
+class Connectivity(_Named):
+    """Whether there is a connection. UNKNOWN counts as online: a program that reports nothing is online."""
 
     UNKNOWN = 0
     OFFLINE = 1
@@ -215,12 +215,12 @@ class Connectivity(_Word):
 
     @property
     def label(self) -> str:
-        """The word for a person: "Unknown", "Offline", "Online"."""
-        return _word("msgq_connectivity_label", self)
+        """The connectivity for a person: "Unknown", "Offline", "Online"."""
+        return _text("msgq_connectivity_label", self)
 
 
-class Link(_Word):
-    """What the connection goes over."""
+class Link(_Named):
+    """The kind of the link."""
 
     NONE = 0
     WIFI = 1
@@ -229,15 +229,15 @@ class Link(_Word):
     OTHER = 4
 
 
-class Lifecycle(_Word):
-    """Where the program is."""
+class Lifecycle(_Named):
+    """Whether the program is in the foreground."""
 
     FOREGROUND = 0
     BACKGROUND = 1
 
 
-class LogLevel(_Word):
-    """How much a log line of the library matters."""
+class LogLevel(_Named):
+    """The level of a log line of the library."""
 
     ERROR = 0
     WARNING = 1
@@ -245,8 +245,8 @@ class LogLevel(_Word):
     DEBUG = 3
 
 
-class EventKind(_Word):
-    """What an `Event` tells of."""
+class EventKind(_Named):
+    """What an `Event` reports."""
 
     STATUS = 0
     """A message changed its status: id, conversation, from_status, to_status, attempt, failure."""
@@ -255,7 +255,7 @@ class EventKind(_Word):
     CONNECTIVITY = 2
     """connectivity, link, metered."""
     PROMPT = 3
-    """Send these now? `drain` is the yes: prompt."""
+    """Send these now? `drain` answers with yes: prompt."""
     PROMPT_WITHDRAWN = 4
     """The prompt was answered, expired, or there is nothing to ask any more."""
     DRAIN_STARTED = 5
@@ -265,35 +265,35 @@ class EventKind(_Word):
     DRAIN_FINISHED = 7
     """report."""
     DISCARDED = 8
-    """Retries used up, or damaged beyond reading: id, conversation, failure."""
+    """The message was deleted (`exhausted`, `refused`): id, conversation, failure."""
     DELETED = 9
     """id, conversation; without id: `clear` of the conversation, or of all (conversation None)."""
     STORAGE = 10
-    """The store has trouble, or (Result.OK) is well again: result, text."""
+    """The store has trouble, or (Result.OK) has recovered: result, text."""
     PAUSED = 11
-    """paused, conversation (None: the queue), and failure_kind UNAUTHORIZED when an answer did it."""
+    """paused, conversation (None: the queue), and failure_kind UNAUTHORIZED when an answer caused it."""
     RESYNC = 12
-    """Events were lost because nobody took them: list again, and ask for `state`."""
+    """Events were lost because they were not taken: list again, and call `state`."""
 
 
-class Reason(_Word):
+class Reason(_Named):
     """Why a message is not sent yet."""
 
     NONE = 0
-    """Nothing to wait for: it was sent, or is somebody else's."""
+    """Nothing to wait for: it was sent, or is a recorded one."""
     NEXT = 1
     """It starts as soon as an attempt may."""
     SENDING = 2
     FAILED = 3
-    """It waits for a person: retry, edit, delete."""
+    """It needs a person: retry, edit, delete."""
     BEHIND = 4
     """Another message of its conversation comes first."""
     BLOCKED = 5
-    """A failed message before it holds the conversation."""
+    """A failed message before it blocks the conversation."""
     RETRYING = 6
-    """It waits after a failure."""
+    """A retry is due later."""
     SCHEDULED = 7
-    """It waits for its `not_before`."""
+    """Its `not_before` is later."""
     EXPIRED = 8
     """It is about to fail."""
     OFFLINE = 9
@@ -303,15 +303,15 @@ class Reason(_Word):
     PERSON = 13
     """A person has to send it: by a drain, which is also the answer to a prompt, or by `send_now`."""
     HOLDING = 14
-    """The link settles, or the receiver asked to wait."""
+    """`online_debounce`, or the receiver's delay."""
     TRIGGER = 15
-    """In the background, or the batch is used up: the next trigger goes on."""
+    """In the background, or the batch is used up: until the next trigger."""
     STORAGE = 16
     """The store refuses to write."""
 
 
-def _word(function: str, number: int) -> str:
-    # Imported here, because the library is loaded with errors, which are numbered by this module.
+def _text(function: str, number: int) -> str:
+    # Imported here, because loading the library needs the errors, which need this module.
     from ._library import library
 
     text: bytes = getattr(library(), function)(number)

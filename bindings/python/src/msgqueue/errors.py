@@ -8,11 +8,11 @@ from .enums import Result
 
 
 class LibraryError(ImportError):
-    """libmsgqueue.so is missing, broken, or of a version that does not fit. The message names what was tried."""
+    """libmsgqueue.so is missing, broken, or of an incompatible version. The message names what was tried."""
 
 
 class Error(Exception):
-    """The base of what a queue raises.
+    """The base class of the exceptions of a queue.
 
     Attributes:
         code: The library's result.
@@ -27,7 +27,7 @@ class Error(Exception):
 
     @property
     def name(self) -> str:
-        """The result's name in the library's header, as "MSGQ_FULL"."""
+        """The name of the result in the library's header, for example "MSGQ_FULL"."""
         return f"MSGQ_{self.code.name}"
 
     def __str__(self) -> str:
@@ -47,13 +47,13 @@ class NotFoundError(Error, LookupError):
 
 
 class DuplicateError(Error):
-    """The id is in the queue already, or was sent lately; nothing changed."""
+    """The id is in the queue already, or was sent recently; nothing changed."""
 
     code = Result.DUPLICATE
 
 
 class ConflictError(Error):
-    """The message has the wrong status for this, or this is the wrong moment."""
+    """The call is not possible in this status, or at this moment."""
 
     code = Result.CONFLICT
 
@@ -101,13 +101,13 @@ class CorruptError(Error):
 
 
 class StorageError(Error, OSError):
-    """Disk full, I/O error, no memory for the store; nothing changed."""
+    """Disk full, I/O error, out of memory or threads; nothing changed."""
 
     code = Result.STORAGE
 
 
 class UnknownError(Error):
-    """A sync failed: stored or not is not known. The same id may safely be enqueued again."""
+    """A sync failed: whether it is stored is not known. The same id may safely be enqueued again."""
 
     code = Result.UNKNOWN
 
@@ -131,7 +131,7 @@ class TimedOutError(Error, TimeoutError):
 
 
 class NoTransportError(Error):
-    """There is nothing to send with: give the queue a transport first."""
+    """The queue has no transport: set one first."""
 
     code = Result.NO_TRANSPORT
 
@@ -168,8 +168,8 @@ _CLASSES: dict[int, type[Error]] = {
 
 
 def from_result(result: int, detail: str) -> Error:
-    """The error for a result of the library other than OK."""
+    """Returns the error for a result of the library other than OK."""
     kind = _CLASSES.get(result)
     if kind is None:
-        return InternalError(f"the library answered {result}, which is no result; {detail}")
+        return InternalError(f"the library returned an unknown result, {result}; {detail}")
     return kind(detail)

@@ -1,4 +1,4 @@
-"""What a queue tells its event handler."""
+"""The events that a queue reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .models import Counts, Failure, Prompt, Report
 
 @dataclass(frozen=True, repr=False)
 class Event:
-    """Something that happened, told after it is on disk. What a kind does not have is None; see `EventKind`."""
+    """One event, reported after it is on disk. Fields that its kind does not have are None; see `EventKind`."""
 
     kind: EventKind
     at: datetime
@@ -22,7 +22,7 @@ class Event:
     """None in an event of kind STATUS: the message was enqueued just now."""
     to_status: Status | None = None
     attempt: int | None = None
-    """The attempt that the change of status belongs to."""
+    """The attempt to which the change of status belongs."""
     failure: Failure | None = None
     counts: Counts | None = None
     connectivity: Connectivity | None = None
@@ -30,14 +30,14 @@ class Event:
     metered: bool | None = None
     paused: bool | None = None
     failure_kind: FailureKind | None = None
-    """Of an answer that paused the queue."""
+    """The kind of the answer that paused the queue."""
     prompt: Prompt | None = None
     report: Report | None = None
     result: Result | None = None
     text: str | None = None
 
     def __repr__(self) -> str:
-        # Handlers are often `print` at first: one short line with what this kind has.
+        # For handlers such as `print`: one short line with the fields of this kind.
         parts = [self.kind.name]
         for entry in fields(self)[2:]:
             value = getattr(self, entry.name)

@@ -1,4 +1,4 @@
-"""What a queue tells: plain, frozen values. Points in time are datetimes in UTC, durations seconds."""
+"""The values that a queue returns, frozen. Points in time are datetimes in UTC, durations are seconds."""
 
 from __future__ import annotations
 
@@ -37,68 +37,69 @@ class Draft:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a message is where it is: how its last attempt failed."""
+    """Why the last attempt of a message failed."""
 
     kind: FailureKind
     code: int
-    """The transport's own, as an HTTP status; 0: none."""
+    """The transport's own code, for example an HTTP status; 0: none."""
     text: str
-    """Raw, for a developer; for a person there is `sentence`."""
+    """Raw, for a developer; `sentence` is for a person."""
     at: datetime
     retryable: bool
-    """Trying again may help."""
+    """Another attempt may succeed."""
     attempts: int
-    """Made until then."""
+    """Attempts made until then."""
 
     @property
     def sentence(self) -> str:
-        """What happened and what can be done, for a person; nothing of `text` is in it."""
+        """What happened and what can be done, for a person, without `text`."""
         return self.kind.sentence
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message as it stood when it was asked for."""
+    """A message at the time of the call that returned it."""
 
     id: str
     conversation: str
     sender: str | None
-    """Of a recorded message; None: our own."""
+    """Of a recorded message; None: a message to send."""
     status: Status
     body: bytes | None = field(repr=False)
-    """None when the list was asked for without bodies."""
+    """None when `list` was called with bodies=False."""
     body_size: int
     preview: str
     """The first 100 characters of the body as text."""
     metadata: dict[str, str]
     sequence: int
-    """The place in the order: grows with every enqueue, is never reused."""
+    """The place in the order; grows with every enqueue, never reused."""
     created: datetime
     attempts: int
-    """Those that left, the one under way included."""
+    """Attempts that were sent, the one in progress included."""
     failure: Failure | None
     """Of the last attempt, when that failed."""
     edited: datetime | None
     not_before: datetime | None
     expires_at: datetime | None
     next_attempt: datetime | None
-    """After a failure that may pass: not before this."""
+    """After a retryable failure: not before this."""
     last_attempt: datetime | None
     """When the last attempt started."""
     sent: datetime | None
     unmetered_only: bool
     delivered_at: datetime | None = None
-    """When the receipt came, never before `sent`; None: none came before the message was read."""
+    """When the receipt arrived, never before `sent`; None: none arrived before the message was read."""
     read_at: datetime | None = None
-    """When the receipt came, never before `sent` or `delivered_at`; or when a recorded message was marked as read."""
+    """When the receipt arrived, never before `sent` or `delivered_at`; of a recorded message: when it was marked."""
     retries_used: int = 0
-    """Retries that count against `max_retries`; `MessageQueue.retry` begins anew."""
+    """Retries that count against `max_retries`; `MessageQueue.retry` starts at 0 again."""
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are not UTF-8 show as replacement characters.
+        """The body as text; bytes that are not UTF-8 become replacement characters.
 
-        ValueError when the list was asked for without bodies: `preview` is there then.
+        Raises:
+            ValueError: `list` was called with bodies=False; use `preview`.
         """
         if self.body is None:
             raise ValueError("the message was listed without its body; use preview, or get(id)")
@@ -107,7 +108,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One message on its way, as the transport is given it."""
+    """One message as the transport receives it."""
 
     id: str
     """The idempotency key: the same on every attempt."""
@@ -120,28 +121,28 @@ class Delivery:
     """For `MessageQueue.complete`, when the transport returns `Outcome.pending()`."""
     created: datetime
     timeout: float
-    """Seconds: answer within these, or it counts as a time-out."""
+    """Seconds; without an answer within them the attempt ends as a time-out."""
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that are not UTF-8 show as replacement characters."""
+        """The body as text; bytes that are not UTF-8 become replacement characters."""
         return self.body.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One line of a message's ledger."""
+    """One attempt of a message."""
 
     number: int
     """From 1."""
     started: datetime
     duration: float | None
-    """Seconds; None: not known, or not over."""
+    """Seconds; None: not known, or not ended."""
     outcome: AttemptOutcome
     kind: FailureKind
     code: int
     arrival: Arrival
-    """Whether the message surely, surely not or perhaps reached the receiver."""
+    """What is known about whether the message reached the receiver."""
     text: str
 
 
@@ -156,7 +157,7 @@ class Counts:
     read: int
     failed: int
     received: int
-    """Recorded messages of others."""
+    """Recorded messages."""
     unread: int
     """Those of them that are not marked as read."""
     unsent_bytes: int
@@ -181,9 +182,9 @@ class Explanation:
     text: str
     """One sentence for a person."""
     until: datetime | None
-    """When the wait is over, where that is known."""
+    """When that reason ends, if it is known."""
     behind: str | None
-    """The id of the message that comes first, for BEHIND and BLOCKED."""
+    """The id of the message before it, for BEHIND and BLOCKED."""
 
 
 @dataclass(frozen=True)
@@ -219,13 +220,13 @@ class Report:
     remaining: int
     """Queued or being sent when it ended."""
     remaining_failed: int = field(default=0, compare=False)
-    """Failed when it ended; a drain leaves them alone, `retry_all` sends them again. Not part of a comparison: what
-    the drain did is."""
+    """Failed when it ended; a drain does not send them, `retry_all` does. Not part of a comparison of reports, which
+    compares what the drains did."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What mode ASK asks about: send these now?"""
+    """What a prompt of mode ASK asks about."""
 
     messages: int
     bytes: int
@@ -240,7 +241,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class State:
-    """The queue as a whole, as it stood when it was asked for."""
+    """The queue as a whole at the time of the call."""
 
     connectivity: Connectivity
     link: Link
@@ -251,12 +252,12 @@ class State:
     """The queue is paused; conversations that are paused by name count in `paused_conversations`."""
     paused_conversations: int
     draining: bool
-    """A drain is under way."""
+    """A drain is in progress."""
     in_flight: int
-    """Attempts under way."""
+    """Attempts in progress."""
     has_transport: bool
     prompt: Prompt | None
-    """The prompt that stands, as its event told it."""
+    """The prompt that is valid, with the numbers of its event."""
     prompt_expires: datetime | None
     """When that prompt expires."""
     storage: Result
@@ -264,8 +265,8 @@ class State:
     storage_trouble: bool
     """The store refuses writes now."""
     reason: Reason
-    """Why nothing is being sent now. SENDING: something is. NONE: nothing is queued, and nothing is in the way."""
+    """Why nothing is being sent now. SENDING: something is. NONE: nothing is queued, and nothing stops the queue."""
     until: datetime | None
-    """When that reason is over, where it is known."""
+    """When that reason ends, if it is known."""
     text: str
     """The reason in a sentence, for a person."""

@@ -1,4 +1,4 @@
-"""What a transport answers."""
+"""The outcome that a transport returns."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from . import _abi, _arguments
 from .enums import FailureKind, Verdict
 from .errors import InvalidError
 
-_TEXT_ROOM = _abi.Outcome.text.size - 1
-_HEADER_ROOM = _abi.Outcome.retry_after.size - 1
-_MOST_CODE = 2**31 - 1
+_TEXT_SIZE = _abi.Outcome.text.size - 1
+_HEADER_SIZE = _abi.Outcome.retry_after.size - 1
+_MAX_CODE = 2**31 - 1
 
 
 class Headers(Protocol):
     """HTTP headers of any client: a dict, http.client's message, and others that have `items()`."""
 
     def items(self) -> Iterable[tuple[str, str]]:
-        """Names and values."""
+        """Returns names and values."""
         ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt went. Make it with one of the class methods.
+    """The outcome of an attempt. Make it with one of the class methods.
 
     `text` is for a developer. It is kept with the attempt, cut after 511 bytes, and not part of any text for people.
     """
@@ -37,26 +37,26 @@ class Outcome:
     retry_after: float | None = None
     """Seconds: not earlier than this from now. Capped at 7 days."""
     retry_after_queue: bool = False
-    """The whole queue waits so long, not only this message."""
+    """Delays the whole queue, not only this message."""
     retry_after_header: str = ""
     """The Retry-After header as it came: seconds or an HTTP date."""
     not_sent: bool = False
-    """Verdict RETRY: the message surely did not reach the receiver; the attempt has Arrival.NO."""
+    """Verdict RETRY: the message certainly did not reach the receiver; the attempt has Arrival.NO."""
 
     def __post_init__(self) -> None:
-        """Refuses what C could not take."""
+        """Checks that the fields fit into the structure of C."""
         _arguments.member("verdict", self.verdict, Verdict)
         _arguments.member("kind", self.kind, FailureKind)
-        if not -_MOST_CODE <= _arguments.whole("code", self.code) <= _MOST_CODE:
-            raise InvalidError(f"code is {self.code}, not in {-_MOST_CODE} to {_MOST_CODE}")
+        if not -_MAX_CODE <= _arguments.whole("code", self.code) <= _MAX_CODE:
+            raise InvalidError(f"code must be {-_MAX_CODE} to {_MAX_CODE}, got {self.code}")
         if not isinstance(self.text, str):
             raise TypeError(f"text must be str, not {type(self.text).__name__}")
         if self.retry_after is not None:
             _arguments.milliseconds("retry_after", self.retry_after)
         _arguments.flag("retry_after_queue", self.retry_after_queue)
         _arguments.flag("not_sent", self.not_sent)
-        if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_ROOM:
-            raise InvalidError(f"retry_after_header has more than {_HEADER_ROOM} bytes")
+        if len(_arguments.text("retry_after_header", self.retry_after_header)) > _HEADER_SIZE:
+            raise InvalidError(f"retry_after_header must have at most {_HEADER_SIZE} bytes")
 
     @classmethod
     def sent(cls, *, code: int = 0, text: str = "") -> Outcome:
@@ -79,15 +79,15 @@ class Outcome:
         retry_after_queue: bool = False,
         not_sent: bool = False,
     ) -> Outcome:
-        """The attempt failed in a way that may pass.
+        """A retryable failure.
 
         Args:
             kind: Why it failed.
             code: The transport's own code.
             text: For a developer.
-            retry_after: Seconds until the next attempt, at least; None: not said.
-            retry_after_queue: The whole queue waits so long, not only this message.
-            not_sent: The message surely did not reach the receiver: the connection was refused, or the name not found.
+            retry_after: Seconds until the next attempt, at least; None: not given.
+            retry_after_queue: Delays the whole queue, not only this message.
+            not_sent: The message certainly did not reach the receiver: connection refused, or name not found.
 
         Raises:
             InvalidError: An argument is out of range.
@@ -96,7 +96,7 @@ class Outcome:
 
     @classmethod
     def reject(cls, kind: FailureKind = FailureKind.REJECTED, *, code: int = 0, text: str = "") -> Outcome:
-        """The attempt failed for good.
+        """A final failure.
 
         Args:
             kind: Why it failed.
@@ -135,13 +135,13 @@ class Outcome:
             status: 100 to 999.
             headers: The response's headers; names may have any case.
             text: For a developer.
-            retry_after_queue: The delay of Retry-After holds for the whole queue, not only this message.
+            retry_after_queue: Retry-After delays the whole queue, not only this message.
 
         Raises:
             InvalidError: An argument is out of range.
         """
         if not 100 <= _arguments.whole("status", status) <= 999:
-            raise InvalidError(f"status is {status}, not in 100 to 999")
+            raise InvalidError(f"status must be 100 to 999, got {status}")
         return cls(
             Verdict.HTTP,
             code=int(status),
@@ -151,7 +151,7 @@ class Outcome:
         )
 
     def _write(self, target: _abi.Outcome) -> None:
-        """Fills the structure that C gave or will be given."""
+        """Fills a structure of C."""
         target.verdict = self.verdict
         target.kind = self.kind
         target.code = self.code
@@ -160,11 +160,11 @@ class Outcome:
         )
         target.retry_after_queue = self.retry_after_queue
         target.retry_after = self.retry_after_header.encode()
-        target.text = _fitting(self.text)
+        target.text = _cut(self.text)
         target.not_sent = self.not_sent
 
     def _for_c(self) -> _abi.Outcome:
-        """A structure of its own for `msgq_complete`."""
+        """Returns a structure for `msgq_complete`."""
         target: _abi.Outcome = _abi.sized(_abi.Outcome)
         self._write(target)
         return target
@@ -172,22 +172,22 @@ class Outcome:
 
 def _failure(kind: FailureKind) -> FailureKind:
     if kind is FailureKind.NONE:
-        raise InvalidError("a failure is of some kind, not NONE")
+        raise InvalidError("the kind of a failure must not be NONE")
     return kind
 
 
 def _retry_after(headers: Headers | None) -> str:
     for name, value in headers.items() if headers is not None else ():
         if isinstance(name, str) and name.lower() == "retry-after":
-            said = str(value).strip()
-            # What is longer than any date, or no ASCII, says nothing; it is the receiver's mistake, not the caller's.
-            return said if len(said) <= _HEADER_ROOM and said.isascii() and said.isprintable() else ""
+            text = str(value).strip()
+            # A text longer than any date, or not ASCII, is the receiver's mistake, not the caller's: it is ignored.
+            return text if len(text) <= _HEADER_SIZE and text.isascii() and text.isprintable() else ""
     return ""
 
 
-def _fitting(text: str) -> bytes:
-    """As UTF-8 for a C buffer. It may be anything that a receiver answered, so nothing in it is refused."""
+def _cut(text: str) -> bytes:
+    """Returns UTF-8 that fits into the C buffer. Accepts any text, because it may come from a receiver."""
     data = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "backslashreplace")
-    if len(data) <= _TEXT_ROOM:
+    if len(data) <= _TEXT_SIZE:
         return data
-    return data[:_TEXT_ROOM].decode("utf-8", "ignore").encode()
+    return data[:_TEXT_SIZE].decode("utf-8", "ignore").encode()

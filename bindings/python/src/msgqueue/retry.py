@@ -16,7 +16,7 @@ _DEFAULT_CAP = 3600.0
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The delays between attempts after a failure that may pass, and what happens when they are used up.
+    """The delays between attempts after a retryable failure, and what happens when they are used up.
 
     RetryPolicy()                                   mode AUTO: 5 s, 30 s, 2 min; ASK and MANUAL: no retry
     RetryPolicy(ladder=[5, 30, 120])                one delay per retry, in seconds; [] means no retry
@@ -27,7 +27,7 @@ class RetryPolicy:
     Attributes:
         ladder: One delay per retry, in seconds: at most 64, each 0 s to 7 days.
         base: Seconds before the first retry, 0.001 s to 7 days; default 5 s.
-        factor: By what the delay grows with each retry, 1 to 100; default 2.
+        factor: The factor by which the delay grows with each retry, 1 to 100; default 2.
         cap: The longest delay in seconds, from `base` to 7 days; default 1 hour.
         max_retries: 0 to 1000; None: the length of the ladder, or 5. A shorter ladder ends earlier.
         jitter: Each delay is varied at random by plus or minus this share, 0 to 1, except one that a receiver asked
@@ -44,35 +44,35 @@ class RetryPolicy:
     exhausted: Exhausted = Exhausted.KEEP
 
     def __post_init__(self) -> None:
-        """Refuses what contradicts itself, and keeps a ladder of its own."""
+        """Refuses contradicting arguments, and copies the ladder."""
         if self.ladder is None:
             return
         if self._is_exponential:
-            raise InvalidError("a retry policy has a ladder, or base, factor and cap; not both")
+            raise InvalidError("a retry policy must not have both a ladder and base, factor or cap")
         if isinstance(self.ladder, (str, bytes)):
             raise TypeError("ladder must be a sequence of seconds")
         object.__setattr__(self, "ladder", tuple(self.ladder))
 
     @property
     def backoff(self) -> Backoff:
-        """Which of the three ways it is."""
+        """How the delays are computed."""
         if self.ladder is not None:
             return Backoff.LADDER
         return Backoff.EXPONENTIAL if self._is_exponential else Backoff.AUTOMATIC
 
     @property
     def retries(self) -> int:
-        """Retries after the first attempt, at most."""
+        """The maximum number of retries after the first attempt."""
         if self.max_retries is not None:
             return self.max_retries
         return _DEFAULT_RETRIES if self.ladder is None else len(self.ladder)
 
     @property
     def exponential(self) -> tuple[float, float, float]:
-        """Base and cap in seconds, with the factor between them, defaults filled in: (base, factor, cap)."""
+        """Base in seconds, factor, and cap in seconds, with defaults filled in."""
         base = _DEFAULT_BASE if self.base is None else self.base
         factor = _DEFAULT_FACTOR if self.factor is None else self.factor
-        # A base above the default cap means the cap was not thought of, not that the policy is wrong.
+        # A base above the default cap raises the cap: it was not given, so it cannot contradict.
         cap = max(_DEFAULT_CAP, base) if self.cap is None else self.cap
         return base, factor, cap
 

@@ -1,4 +1,4 @@
-"""What a queue counts about itself."""
+"""The statistics of a queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .enums import FailureKind
 from .errors import InvalidError
 
 LATENCY_BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, math.inf)
-"""The upper bounds of the classes of latencies, in seconds."""
+"""The upper bounds of the latency classes, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Statistics:
         """
         wanted = _arguments.finite("share", share)
         if not 0 <= wanted <= 1:
-            raise InvalidError(f"share is {wanted}, not in 0 to 1")
+            raise InvalidError(f"share must be 0 to 1, got {wanted}")
         total = sum(self.latencies.values())
         if not total:
             return None

@@ -1,4 +1,4 @@
-"""The queue for asyncio: the words of `msgqueue`, with `await`.
+"""The queue for asyncio: the interface of `msgqueue`, with `await`.
 
     import asyncio
     from msgqueue import Outcome, aio

@@ -1,4 +1,4 @@
-"""Attempts as tasks: the transport is a coroutine function, and its answer reaches the library when the task ends."""
+"""Attempts as tasks: the transport is a coroutine function, and its outcome goes to the library when the task ends."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Transport = Callable[[Delivery], Union[Awaitable[Outcome], Outcome]]
 
 logger = logging.getLogger("msgqueue")
 
-# Seconds for tasks to end that were cancelled because the queue is closed.
-_CANCEL_PATIENCE = 1.0
+# Seconds to wait for tasks that were cancelled because the queue is closed.
+_CANCEL_TIMEOUT = 1.0
 
 
 class Attempt:
@@ -42,7 +42,7 @@ _current: ContextVar[Attempt | None] = ContextVar("msgqueue_attempt", default=No
 
 
 class Attempts:
-    """The attempts of one queue that are under way."""
+    """The attempts of one queue that are in progress."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge) -> None:
         self._loop = loop
@@ -54,17 +54,17 @@ class Attempts:
 
     @property
     def answers(self) -> Executor:
-        """The thread that tells the library."""
+        """The thread that passes outcomes to the library."""
         return self._executor
 
     @property
     def is_inside(self) -> bool:
-        """Whether the caller belongs to an attempt of this queue: its task, or one that it waits for."""
+        """Whether the caller runs in the context of an attempt of this queue: its task, or one that the task made."""
         attempt = _current.get()
         return attempt is not None and attempt.owner is self and attempt.is_running
 
     def sender(self, transport: Transport | None) -> Callable[[Delivery], Outcome] | None:
-        """What the library calls for a transport: the answer comes when the task ends."""
+        """Returns the function that the library calls: it starts a task, which answers later."""
         return None if transport is None else partial(self._post, transport)
 
     def _post(self, transport: Transport, delivery: Delivery) -> Outcome:
@@ -72,20 +72,20 @@ class Attempts:
         return Outcome.pending()
 
     def cancel(self) -> None:
-        """The queue is closed: nobody waits for answers any more."""
+        """Cancels the tasks when the queue is closed; their outcomes are not needed any more."""
         self._is_closed = True
         for task in list(self._tasks):
             task.cancel()
 
-    async def ended(self) -> None:
-        """Waits a moment for what was cancelled."""
+    async def wait_cancelled(self) -> None:
+        """Waits a limited time for the cancelled tasks."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=_CANCEL_PATIENCE)
+            await asyncio.wait(set(self._tasks), timeout=_CANCEL_TIMEOUT)
 
     def _begin(self, transport: Transport, delivery: Delivery) -> None:
         before = self._latest.get(delivery.id)
         if before is not None:
-            # It timed out, and its message is tried again: whatever it would say now counts no more.
+            # It timed out, and its message is tried again: its outcome does not count any more.
             before.is_latest = False
             if before.task is not None:
                 before.task.cancel()
@@ -93,11 +93,11 @@ class Attempts:
         self._latest[delivery.id] = attempt
         context = copy_context()
         context.run(_current.set, attempt)
-        # The context of a task is the one that it is made in.
+        # A task runs in a copy of the context in which it is created.
         task = context.run(self._loop.create_task, _send(transport, delivery))
         attempt.task = task
         self._tasks.add(task)
-        # Not inside the task, because one that is cancelled before it began runs nothing at all.
+        # A callback, because a task that is cancelled before it starts runs no code of its own.
         task.add_done_callback(partial(self._end, attempt))
 
     def _end(self, attempt: Attempt, task: asyncio.Task[object]) -> None:
@@ -111,7 +111,7 @@ class Attempts:
             try:
                 self._executor.submit(answer)
             except RuntimeError:
-                # The system, or an interpreter that is ending, gives no thread: rather wait than lose the answer.
+                # No thread can be started: blocking the loop is better than losing the outcome.
                 answer()
 
     def _outcome(self, attempt: Attempt, task: asyncio.Task[object]) -> Outcome:
@@ -151,7 +151,7 @@ def _answer(bridge: Bridge, token: int, outcome: Outcome) -> None:
     try:
         queue.complete(token, outcome)
     except (ConflictError, NotFoundError, ClosedError, ForkedError):
-        # What comes after the time-out or the close is refused, and rightly so: the ledger has its line.
+        # An answer after the time-out or after the close is refused; the attempt is recorded already.
         return
     except Error:
-        logger.error("an answer could not be told", exc_info=True)
+        logger.error("an outcome could not be passed to the library", exc_info=True)

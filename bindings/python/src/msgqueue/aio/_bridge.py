@@ -1,4 +1,4 @@
-"""Brings the library's callbacks onto the loop's thread, in order."""
+"""Runs the library's callbacks on the loop's thread, in order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from contextlib import contextmanager
 
 from ..errors import ClosedError, Error, ForkedError, StorageError
 from ..queue import MessageQueue
-from ._executor import tell
+from ._executor import call_on_loop
 
 logger = logging.getLogger("msgqueue")
 
-_PAUSE_AFTER_ERROR = 1.0
+# Seconds until the next poll after one that failed.
+_RETRY_DELAY = 1.0
 
 
 class Bridge:
-    """Polls a queue when its descriptor says so, and takes what callbacks have to say.
+    """Polls a queue when its descriptor is readable, and runs calls that callbacks post.
 
-    It does not hold the queue: the loop holds the bridge, and would never let go of a queue that nobody closes.
+    It refers to the queue weakly: the loop refers to the bridge, and would keep a queue alive that is never closed.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -30,20 +31,20 @@ class Bridge:
         self._queue: Callable[[], MessageQueue | None] = lambda: None
         self._descriptor = -1
         self._is_watched = False
-        # One entry per long call that is under way; a set, because adding and removing is one step for every thread.
-        self._long: set[object] = set()
-        self._inbox: deque[Callable[[], object]] = deque()
+        # One entry per long call in progress. A set, because its add and discard are atomic.
+        self._long_calls: set[object] = set()
+        self._posted: deque[Callable[[], object]] = deque()
 
     @property
     def queue(self) -> MessageQueue | None:
-        """The queue, as long as somebody holds it."""
+        """The queue, while references to it exist."""
         return self._queue()
 
     def prepare(self, queue: MessageQueue) -> None:
-        """Takes a descriptor of its own. Any thread.
+        """Duplicates the descriptor of the queue. Any thread.
 
-        The library closes the queue's on whatever thread closes the queue, and the loop may be watching it, or another
-        file under its number, at that moment.
+        The library closes the original on the thread that closes the queue. At that moment the loop may be watching it,
+        or another file that got its number.
         """
         self._queue = weakref.ref(queue)
         try:
@@ -52,12 +53,12 @@ class Bridge:
             raise StorageError(f"no file descriptor left: {problem}") from problem
 
     def attach(self) -> None:
-        """Lets the loop watch it."""
+        """Lets the loop watch the descriptor."""
         self._loop.add_reader(self._descriptor, self._readable)
         self._is_watched = True
 
     def detach(self) -> None:
-        """Takes it out of the loop. On the loop's thread, or when the loop is closed."""
+        """Removes the descriptor from the loop and closes it. On the loop's thread, or when the loop is closed."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -67,30 +68,30 @@ class Bridge:
 
     @contextmanager
     def long_call(self) -> Iterator[None]:
-        """Around a call that keeps the library busy: a poll would wait for it, and the loop with it. Any thread."""
+        """Suspends polling during a call that holds the library's lock: a poll would block the loop. Any thread."""
         entry = object()
-        self._long.add(entry)
+        self._long_calls.add(entry)
         try:
             yield
         finally:
-            self._long.discard(entry)
-            tell(self._loop, self._again)
+            self._long_calls.discard(entry)
+            call_on_loop(self._loop, self._watch_again)
 
     def abandon(self) -> None:
-        """As `detach`, on any thread."""
-        if not tell(self._loop, self.detach):
+        """Like `detach`, on any thread."""
+        if not call_on_loop(self._loop, self.detach):
             self.detach()
 
     def post(self, call: Callable[[], object]) -> None:
-        """Makes the call on the loop's thread: at once when this is it, behind those that were posted before.
+        """Makes a call on the loop's thread, after those posted before; at once when this is that thread.
 
-        In `close` the library may run callbacks on the thread that closes, and the next one in the loop's poll again.
+        During `close` the library runs callbacks on the thread that closes, or in the loop's poll.
         """
-        self._inbox.append(call)
+        self._posted.append(call)
         if self._is_here:
-            self._empty()
+            self._run_posted()
         else:
-            tell(self._loop, self._empty)
+            call_on_loop(self._loop, self._run_posted)
 
     @property
     def _is_here(self) -> bool:
@@ -99,40 +100,40 @@ class Bridge:
         except RuntimeError:
             return False
 
-    def _empty(self) -> None:
+    def _run_posted(self) -> None:
         try:
-            while self._inbox:
-                self._inbox.popleft()()
+            while self._posted:
+                self._posted.popleft()()
         finally:
-            # Ctrl-C went through here; what is behind it is not lost.
-            if self._inbox:
-                self._loop.call_soon(self._empty)
+            # After a KeyboardInterrupt the rest runs later.
+            if self._posted:
+                self._loop.call_soon(self._run_posted)
 
     def _readable(self) -> None:
-        """The descriptor is level-triggered: what one poll leaves, the loop comes back for after its other work."""
+        """Polls once. The descriptor is level-triggered: the loop comes back for what one poll leaves."""
         queue = self.queue
         try:
             if queue is None:
                 self.detach()
-            elif self._long:
-                self._look_away()
+            elif self._long_calls:
+                self._unwatch()
             else:
                 queue.poll(0)
         except ClosedError:
             self.detach()
         except ForkedError:
-            # The selector is shared with the parent: to take anything out here would take it from the parent.
+            # The selector is shared with the parent: removing the descriptor here would remove it there.
             raise
         except Error:
-            # It should not be; but giving up would leave the queue dumb, and trying at once would spin.
-            logger.error("a queue could not be polled", exc_info=True)
-            self._look_away()
-            self._loop.call_later(_PAUSE_AFTER_ERROR, self._again)
+            # Not expected. Stopping would end all callbacks, and polling again at once could spin.
+            logger.error("polling the queue failed", exc_info=True)
+            self._unwatch()
+            self._loop.call_later(_RETRY_DELAY, self._watch_again)
 
-    def _look_away(self) -> None:
+    def _unwatch(self) -> None:
         self._loop.remove_reader(self._descriptor)
         self._is_watched = False
 
-    def _again(self) -> None:
-        if self._descriptor >= 0 and not self._is_watched and not self._long:
+    def _watch_again(self) -> None:
+        if self._descriptor >= 0 and not self._is_watched and not self._long_calls:
             self.attach()

@@ -1,56 +1,107 @@
-"""How the methods of a queue reach the threads that make its calls."""
+"""Runs the calls of a queue on its threads, and makes async methods of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..errors import ClosedError
 from ..queue import MessageQueue
-from ._home import Home
+from ._session import Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
 
 T = TypeVar("T")
 
 
 class Calls:
-    """Makes calls of the queue behind one `aio.MessageQueue`, which is open or not."""
+    """Runs calls of the polled queue that an `aio.MessageQueue` opens."""
 
     def __init__(self) -> None:
-        self.home: Home | None = None
+        self.session: Session | None = None
 
     @property
-    def opened(self) -> Home:
-        """The open queue.
+    def opened(self) -> Session:
+        """The session of the open queue.
 
         Raises:
-            ClosedError: It is not open.
+            ClosedError: The queue is not open.
         """
-        if self.home is None:
+        if self.session is None:
             raise ClosedError("the queue is not open: use `async with`, or await open()")
-        return self.home
+        return self.session
 
     async def read(self, call: Callable[[MessageQueue], T]) -> T:
-        """Makes a call that changes nothing."""
-        home = self.opened
-        return await home.reads.run(partial(call, home.queue))
+        """Runs a call that changes nothing."""
+        session = self.opened
+        return await session.reads.run(partial(call, session.queue))
 
     async def change(self, call: Callable[[MessageQueue], T]) -> T:
-        """Makes a call that changes something, after those that were asked for before."""
-        home = self.opened
-        return await home.changes.run(partial(call, home.queue))
+        """Runs a call that changes the queue, after the changes that were requested before it."""
+        session = self.opened
+        return await session.changes.run(partial(call, session.queue))
 
     async def read_long(self, call: Callable[[MessageQueue], T]) -> T:
-        """As `read`, for a call that keeps the library busy."""
-        home = self.opened
-        return await home.run_long(home.reads, call)
+        """Like `read`, for a call that holds the library's lock for long."""
+        session = self.opened
+        return await session.run_long(session.reads, call)
 
     async def change_long(self, call: Callable[[MessageQueue], T]) -> T:
-        """As `change`, for a call that keeps the library busy."""
-        home = self.opened
-        return await home.run_long(home.changes, call)
+        """Like `change`, for a call that holds the library's lock for long."""
+        session = self.opened
+        return await session.run_long(session.changes, call)
 
     async def answer(self, call: Callable[[MessageQueue], T]) -> T:
-        """Makes a call that answers an attempt, which must not wait for changes."""
-        home = self.opened
-        return await home.attempts.answers.run(partial(call, home.queue))
+        """Runs a call that answers an attempt, without waiting for changes."""
+        session = self.opened
+        return await session.attempts.answers.run(partial(call, session.queue))
+
+
+class _Caller(Protocol):
+    _calls: Calls
+
+
+def reads(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Returns the async form of a method of `MessageQueue` that changes nothing.
+
+    Like the functions below: it has the documentation and the signature of the method.
+    """
+    return _asynchronous(Calls.read, method)
+
+
+def changes(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Returns the async form of a method of `MessageQueue` that changes the queue."""
+    return _asynchronous(Calls.change, method)
+
+
+def reads_long(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Returns the async form of a method that reads and holds the library's lock for long."""
+    return _asynchronous(Calls.read_long, method)
+
+
+def changes_long(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Returns the async form of a method that changes the queue and holds the library's lock for long."""
+    return _asynchronous(Calls.change_long, method)
+
+
+def answers(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Returns the async form of a method that answers an attempt."""
+    return _asynchronous(Calls.answer, method)
+
+
+def _asynchronous(
+    run: Callable[[Calls, Callable[[MessageQueue], T]], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    name = method.__name__
+
+    @wraps(method)
+    async def call(self: _Caller, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await run(self._calls, lambda queue: getattr(queue, name)(*arguments, **named))
+
+    call.__module__, call.__qualname__ = "msgqueue.aio.queue", f"MessageQueue.{name}"
+    return call

@@ -1,4 +1,4 @@
-"""Checks and salvages stores on a thread of their own, so that the loop does not wait for the disk."""
+"""Checks and salvages stores on a separate thread, so that the loop does not wait for the disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._executor import Executor
 async def check(path: str | os.PathLike[str]) -> CheckReport:
     """Checks a store, as `msgqueue.check`.
 
-    When it is cancelled after it began, it is done to its end.
+    Cancelled after it began, it runs to its end.
 
     Args:
         path: The store's file.
@@ -25,9 +25,9 @@ async def check(path: str | os.PathLike[str]) -> CheckReport:
 
 
 async def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
-    """Makes a new store of what is whole in another, as `msgqueue.salvage`.
+    """Writes every whole message of a store to a new one, as `msgqueue.salvage`.
 
-    When it is cancelled after it began, it is done to its end: the new store may appear later.
+    Cancelled after it began, it runs to its end: the new store may appear later.
 
     Args:
         source: The store's file.

@@ -16,56 +16,56 @@ from ._bridge import Bridge
 
 logger = logging.getLogger("msgqueue")
 
-MOST_WAITING = 10_000
+MAX_BUFFERED = 10_000
 
 
 class EventReader(AsyncIterator[Event]):
-    """Every event from the moment of `MessageQueue.events()` on, in order; ends when the queue is closed.
+    """Every event since the call of `MessageQueue.events()`, in order; ends when the queue is closed.
 
-    Up to 10,000 events wait for a slow reader. Then the oldest are dropped, and one event of kind RESYNC stands in
-    their place: list again. A reader that nobody holds, as after a `break` out of `async for event in queue.events()`,
-    receives nothing any more.
+    Up to 10,000 events are buffered for a slow reader. Beyond that the oldest are replaced by one event of kind RESYNC:
+    list again. A reader without references, as after a `break` out of `async for event in queue.events()`, receives
+    nothing any more.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Event] = deque()
+        self._buffer: deque[Event] = deque()
         self._gap: Event | None = None
         self._is_ended = False
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def __anext__(self) -> Event:
         while True:
             if self._gap is not None:
                 gap, self._gap = self._gap, None
                 return gap
-            if self._waiting:
-                return self._waiting.popleft()
+            if self._buffer:
+                return self._buffer.popleft()
             if self._is_ended:
                 raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     async def aclose(self) -> None:
-        """Ends the reader and drops the events that wait."""
-        self._waiting.clear()
+        """Ends the reader and drops the buffered events."""
+        self._buffer.clear()
         self._gap = None
         self._end()
 
-    def _hear(self, event: Event) -> None:
+    def _add(self, event: Event) -> None:
         if self._is_ended:
             return
-        if len(self._waiting) >= MOST_WAITING:
-            self._gap = Event(EventKind.RESYNC, at=self._waiting.popleft().at)
-        self._waiting.append(event)
-        self._news.set()
+        if len(self._buffer) >= MAX_BUFFERED:
+            self._gap = Event(EventKind.RESYNC, at=self._buffer.popleft().at)
+        self._buffer.append(event)
+        self._changed.set()
 
     def _end(self) -> None:
         self._is_ended = True
-        self._news.set()
+        self._changed.set()
 
 
 class Events:
-    """Who hears the events of one queue."""
+    """The event handler and the readers of one queue."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, bridge: Bridge, handler: EventHandler | None) -> None:
         self.handler = handler
@@ -73,24 +73,24 @@ class Events:
         self._bridge = bridge
         self._readers: WeakSet[EventReader] = WeakSet()
 
-    def tell(self, event: Event) -> None:
-        """The library's event handler."""
-        self._bridge.post(partial(self._hear, event))
+    def publish(self, event: Event) -> None:
+        """Receives an event from the library, on any thread."""
+        self._bridge.post(partial(self._deliver, event))
 
     def reader(self) -> EventReader:
-        """Another one who hears."""
+        """Returns a new reader."""
         reader = EventReader()
         self._readers.add(reader)
         return reader
 
     def end(self) -> None:
-        """The queue is closed."""
+        """Ends the readers when the queue is closed."""
         for reader in list(self._readers):
             reader._end()
 
-    def _hear(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         for reader in list(self._readers):
-            reader._hear(event)
+            reader._add(event)
         if self.handler is None:
             return
         try:

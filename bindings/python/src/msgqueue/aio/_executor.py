@@ -1,4 +1,4 @@
-"""Threads that make a queue's calls, so that the loop never waits for a disk."""
+"""Threads that make the calls of a queue, so that the loop never waits for the disk."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Job = Callable[[], object]
 
 
 class Executor:
-    """Runs jobs on up to `most` threads, which begin them in the order in which they came.
+    """Runs jobs on up to `most` threads, which start them in the order of submission.
 
-    The threads are daemons and started when needed: a disk that hangs must not keep the interpreter from exiting, which
-    rules out an executor, whose threads are waited for.
+    The threads are daemons, started when needed. The executors of concurrent.futures cannot be used: the interpreter
+    waits for their threads at its end, also when a disk hangs.
     """
 
     def __init__(self, name: str, most: int = 1) -> None:
@@ -27,7 +27,11 @@ class Executor:
         self._idle = threading.Semaphore(0)
 
     def submit(self, job: Job) -> None:
-        """Runs the job, which must not raise, when its turn comes. RuntimeError when the system has no thread left."""
+        """Queues a job, which must not raise.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
         if not self._idle.acquire(blocking=False) and self._threads < self._most:
             name = f"{self._name} {self._threads + 1}"
             threading.Thread(target=_work, args=(self._jobs, self._idle), name=name, daemon=True).start()
@@ -35,7 +39,10 @@ class Executor:
         self._jobs.put(job)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """What the call returns or raises. Cancelled before its turn, it is not made; later it is made to its end."""
+        """Returns what the call returns, or raises what it raises.
+
+        Cancelled before the call begins, it is not made. Cancelled later, the call runs to its end.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -44,21 +51,21 @@ class Executor:
                 return
             try:
                 value = call()
-            except BaseException as problem:  # noqa: BLE001 - it is raised where the call was asked for
-                tell(loop, _fail, answer, problem)
+            except BaseException as problem:  # noqa: BLE001 - raised in the task that awaits the call
+                call_on_loop(loop, _set_exception, answer, problem)
             else:
-                tell(loop, settle, answer, value)
+                call_on_loop(loop, set_result, answer, value)
 
         self.submit(job)
         return await answer
 
     def stop(self) -> None:
-        """Ends the threads after the jobs that there are."""
+        """Ends the threads after the queued jobs."""
         self._jobs.put(None)
 
 
-def tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> bool:
-    """Has the loop call this, from any thread; False: the loop is closed, and nobody is left to be told."""
+def call_on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> bool:
+    """Schedules a call on the loop, from any thread. Returns False when the loop is closed."""
     try:
         loop.call_soon_threadsafe(call, *arguments)
     except RuntimeError:
@@ -66,13 +73,13 @@ def tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *argument
     return True
 
 
-def settle(future: asyncio.Future[T], value: T) -> None:
-    """The future's result, unless nobody waits any more."""
+def set_result(future: asyncio.Future[T], value: T) -> None:
+    """Sets the result of a future, unless it is done or cancelled."""
     if not future.done():
         future.set_result(value)
 
 
-def _fail(future: asyncio.Future[T], problem: BaseException) -> None:
+def _set_exception(future: asyncio.Future[T], problem: BaseException) -> None:
     if not future.done():
         future.set_exception(problem)
 
@@ -83,10 +90,10 @@ def _work(jobs: SimpleQueue[Job | None], idle: threading.Semaphore) -> None:
 
 
 def _work_once(jobs: SimpleQueue[Job | None]) -> bool:
-    """In a function of its own, so that a thread that waits holds nothing of its last job."""
+    """Runs one job. A function of its own, so that a waiting thread holds no reference to its last job."""
     job = jobs.get()
     if job is None:
-        # The other threads of the executor end, too.
+        # For the other threads of the executor.
         jobs.put(None)
         return False
     job()

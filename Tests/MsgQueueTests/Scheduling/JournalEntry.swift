@@ -2,8 +2,8 @@ import MsgQueueSimulation
 
 @testable import MsgQueue
 
-/// One line of a simulation's journal.
-enum Happening: Equatable, CustomStringConvertible {
+/// One entry of a simulation's journal.
+enum JournalEntry: Equatable, CustomStringConvertible {
     case enqueued(Int64, Name, direct: Bool)
     case started(Int64, Name, Hand)
     case ended(Int64, Resolution.Fate)
@@ -41,7 +41,7 @@ enum Happening: Equatable, CustomStringConvertible {
         case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
         case .timedOut(let sequence): "timed out \(sequence)"
         case .returned(let sequence): "call returned \(sequence)"
-        case .unreachable(let sequence, let status): "ended \(sequence) as \(status), for want of a connection"
+        case .unreachable(let sequence, let status): "ended \(sequence) as \(status), without a connection"
         case .putBack(let sequence): "put back \(sequence)"
         case .late(let sequence): "late success \(sequence)"
         case .expired(let sequence): "expired \(sequence)"
@@ -60,7 +60,7 @@ enum Happening: Equatable, CustomStringConvertible {
         case .restarted: "restarted"
         case .rebooted(let time): "rebooted after \(time)"
         case .paused(let lane, let isPaused): "\(isPaused ? "paused" : "resumed") \(lane?.text ?? "all")"
-        case .background(let isIt): isIt ? "background" : "foreground"
+        case .background(let isInBackground): isInBackground ? "background" : "foreground"
         case .closing: "closing"
         case .jumped(let amount): "wall clock jumps \(amount)"
         case .read(let lane, let after, let rows): "read \(lane?.text ?? "all") after \(after): \(rows)"
@@ -69,5 +69,5 @@ enum Happening: Equatable, CustomStringConvertible {
     }
 }
 
-/// A promise that a test saw broken.
+/// A broken promise.
 typealias Violation = MsgQueueSimulation.Violation

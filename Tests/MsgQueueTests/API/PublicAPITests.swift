@@ -2,13 +2,13 @@ import Testing
 
 @testable import MsgQueue
 
-/// What the public types add to the engine.
-@Suite struct PublicFaceTests {
+/// The conversions between the public types and those of the engine.
+@Suite struct PublicAPITests {
     private let directory = TemporaryDirectory()
 
     private var manual: MessageQueue.Options { MessageQueue.Options(mode: .manual) }
 
-    @Test func R13_events_are_those_from_the_call_on_however_late_they_are_read() async throws {
+    @Test func R13_a_reader_receives_every_event_after_its_call_however_late_it_reads() async throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         let events = queue.events
         let first = try queue.enqueue("1")
@@ -24,7 +24,7 @@ import Testing
         #expect(await enqueued(later).suffix(1) == [second])
     }
 
-    @Test func R13_of_many_first_readers_each_receives_what_is_done_after_its_call() async throws {
+    @Test func R13_each_of_many_concurrent_first_readers_receives_later_events() async throws {
         for _ in 0..<50 {
             let directory = TemporaryDirectory()
             let queue = try MessageQueue(path: directory.store, options: manual)
@@ -43,13 +43,13 @@ import Testing
         }
     }
 
-    @Test func one_draft_is_enqueued_from_where_its_body_is() throws {
+    @Test func one_draft_is_enqueued_without_a_copy_of_its_body() throws {
         let draft = MessageQueue.Draft([UInt8](repeating: 1, count: 4096))
         let address = draft.body.withUnsafeBytes { $0.baseAddress }
         try draft.withBorrowed { borrowed throws(QueueError) in #expect(borrowed.body.baseAddress == address) }
     }
 
-    @Test func Q14_several_drafts_keep_their_bodies_apart() throws {
+    @Test func Q14_drafts_of_a_batch_keep_their_own_bodies() throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         let bodies = [[], [1], [], [2, 3], Array(repeating: 4, count: 70_000)] as [[UInt8]]
         let ids = try queue.enqueue(bodies.map { MessageQueue.Draft($0) })
@@ -58,7 +58,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func X9_statistics_reach_Swift_as_values_and_as_Prometheus_text() async throws {
+    @Test func X9_statistics_are_available_as_values_and_as_Prometheus_text() async throws {
         let queue = try MessageQueue(path: directory.store, options: manual) { delivery in
             delivery.text == "bad" ? .reject(.notFound) : .sent
         }
@@ -76,7 +76,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func A8_R10_words_for_people_reach_Swift() {
+    @Test func A8_R10_texts_for_people_are_available_in_Swift() {
         #expect(MessageQueue.Status.allCases.map(\.label) == ["Queued", "Sending…", "Sent", "Delivered", "Read", "Failed"])
         #expect(MessageQueue.Status.allCases.map(\.iconName) == ["clock", "arrow-up", "check", "check-double", "eye", "alert"])
         #expect(MessageQueue.Connectivity.allCases.map(\.label) == ["Unknown", "Offline", "Online"])
@@ -86,7 +86,7 @@ import Testing
         #expect(MessageQueue.FailureKind(MsgQueue.FailureKind.none) == nil)
     }
 
-    @Test func Q4_the_prompt_has_its_question() async throws {
+    @Test func Q4_the_prompt_has_a_text() async throws {
         var options = MessageQueue.Options(mode: .ask)
         options.onlineDebounce = .zero
         let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
@@ -102,7 +102,7 @@ import Testing
         try await queue.close()
     }
 
-    @Test func X5_X4_what_is_absent_is_nil_and_what_is_there_comes_back() throws {
+    @Test func X5_X4_absent_times_are_nil_and_given_ones_are_kept() throws {
         let queue = try MessageQueue(path: directory.store, options: manual)
         let soon = MessageQueue.Timestamp.now + .seconds(3_600)
         let plain = try queue.message(id: try queue.enqueue("plain"))
@@ -118,7 +118,7 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func a_batch_of_none_is_refused() async throws {
+    @Test func a_drain_with_a_batch_of_zero_is_refused() async throws {
         let queue = try MessageQueue(path: directory.store, options: manual) { _ in .sent }
         #expect(await refusal { try await queue.drain(batch: 0) } == .invalid)
         try await queue.close()

@@ -1,4 +1,4 @@
-"""X: beyond the five systems."""
+"""X: ledger, interrupted attempts, pending attempts, limits, backups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sender import HttpTransport
 from support import Events, program, wait_until
 
 
-def test_X2_the_ledger_tells_of_every_attempt_and_survives_a_restart(
+def test_X2_the_ledger_has_every_attempt_and_survives_a_restart(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, retry=RetryPolicy(ladder=[0.05, 0.05]))
@@ -65,7 +65,7 @@ def test_X2_a_message_without_attempts_has_an_empty_ledger(opened: Opener) -> No
         queue.attempts("no such message")
 
 
-def test_X2_an_attempt_under_way_is_in_the_ledger(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_X2_an_attempt_in_progress_is_in_the_ledger(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http)
     with receiver.holding():
         id = queue.enqueue("hello")
@@ -87,7 +87,7 @@ SEND_AND_DIE = """
 
 
 def cut(store: Path, receiver: Receiver) -> str:
-    """A message whose first attempt had reached the receiver when its process was killed."""
+    """Returns a message whose process was killed after its first attempt reached the receiver."""
     with receiver.holding(), program(SEND_AND_DIE, store, receiver.port) as child:
         id = child.line()
         wait_until(lambda: receiver.received)
@@ -101,7 +101,7 @@ def unknown(entry: Attempt) -> None:
     assert entry.duration is None
 
 
-def test_X3_an_attempt_cut_by_a_crash_is_known_and_the_message_sent_again(
+def test_X3_an_attempt_interrupted_by_a_crash_is_recorded_and_its_message_sent_again(
     opened: Opener, store: Path, http: HttpTransport, receiver: Receiver
 ) -> None:
     id = cut(store, receiver)
@@ -115,7 +115,7 @@ def test_X3_an_attempt_cut_by_a_crash_is_known_and_the_message_sent_again(
     assert [request.attempt for request in receiver.received] == [1, 2]
 
 
-def test_X3_an_attempt_cut_by_a_crash_is_held_for_the_person_when_asked_for(
+def test_X3_hold_interrupted_holds_an_interrupted_attempt_for_a_person(
     opened: Opener, store: Path, http: HttpTransport, receiver: Receiver
 ) -> None:
     id = cut(store, receiver)
@@ -131,7 +131,7 @@ def test_X3_an_attempt_cut_by_a_crash_is_held_for_the_person_when_asked_for(
     assert receiver.ids == [id, id]
 
 
-def test_X8_a_transport_may_answer_later_from_any_thread(opened: Opener) -> None:
+def test_X8_a_transport_may_complete_later_from_any_thread(opened: Opener) -> None:
     taken: list[Delivery] = []
 
     def transport(delivery: Delivery) -> Outcome:
@@ -153,7 +153,7 @@ def test_X8_a_transport_may_answer_later_from_any_thread(opened: Opener) -> None
         queue.complete(2**63, Outcome.sent())
 
 
-def test_X8_an_answer_may_come_before_the_transport_returns(opened: Opener) -> None:
+def test_X8_an_attempt_may_be_completed_before_the_transport_returns(opened: Opener) -> None:
     events = Events()
     queue = opened(on_event=events)
 
@@ -167,12 +167,12 @@ def test_X8_an_answer_may_come_before_the_transport_returns(opened: Opener) -> N
     assert (failure.code, failure.text) == (7, "early")
 
 
-def test_X8_a_drain_goes_on_behind_an_answer_that_came_before_the_return(opened: Opener) -> None:
+def test_X8_a_drain_continues_after_an_attempt_completed_before_the_return(opened: Opener) -> None:
     queue = opened(mode=Mode.MANUAL, direct=False)
 
     def transport(delivery: Delivery) -> Outcome:
         queue.complete(delivery.token, Outcome.sent())
-        # The conversation is still taken by this call; the drain must wait for it, and not report that nothing is due.
+        # This call still occupies the conversation. The drain must wait for it and not report that nothing is due.
         time.sleep(0.05)
         return Outcome.pending()
 
@@ -182,7 +182,7 @@ def test_X8_a_drain_goes_on_behind_an_answer_that_came_before_the_return(opened:
     assert queue.drain() == Report(Stop.EMPTY, sent=3, failed=0, discarded=0, remaining=0)
 
 
-def test_X8_a_late_success_counts_and_nothing_else_does(opened: Opener) -> None:
+def test_X8_only_a_success_counts_after_the_time_out(opened: Opener) -> None:
     taken: dict[str, int] = {}
 
     def transport(delivery: Delivery) -> Outcome:
@@ -249,7 +249,7 @@ def test_X11_the_limit_of_metadata(opened: Opener) -> None:
 
 
 def rows(file: Path) -> list[tuple[object, ...]]:
-    """The table of messages, read by SQLite itself; it also looks for damage."""
+    """Returns the table of messages, read by SQLite, after a check for damage."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return database.execute("SELECT * FROM message ORDER BY rowid").fetchall()
@@ -259,7 +259,7 @@ def holds(row: tuple[object, ...], body: str) -> bool:
     return body in row or body.encode() in row
 
 
-def test_X12_a_closed_store_is_read_by_sqlite(opened: Opener, store: Path) -> None:
+def test_X12_sqlite_reads_a_closed_store(opened: Opener, store: Path) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     for number in range(3):
@@ -270,7 +270,7 @@ def test_X12_a_closed_store_is_read_by_sqlite(opened: Opener, store: Path) -> No
     assert all(holds(row, f"body {number}") for number, row in enumerate(found))
 
 
-def test_X12_a_backup_is_consistent_while_the_queue_goes_on(opened: Opener, tmp_path: Path) -> None:
+def test_X12_a_backup_is_consistent_while_the_queue_is_in_use(opened: Opener, tmp_path: Path) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(f"body {number}") for number in range(3)]
@@ -287,7 +287,7 @@ def test_X12_a_backup_is_consistent_while_the_queue_goes_on(opened: Opener, tmp_
     assert [message.id for message in restored.list()] == ids
 
 
-def test_H1_sent_messages_are_kept_so_many_and_no_more(opened: Opener, http: HttpTransport) -> None:
+def test_H1_keep_sent_limits_the_history(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False, keep_sent=2, keep_sent_for=None)
     for number in range(5):
         queue.enqueue(str(number))
@@ -298,6 +298,6 @@ def test_H1_sent_messages_are_kept_so_many_and_no_more(opened: Opener, http: Htt
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_every_mode_opens(opened: Opener, mode: Mode) -> None:
+def test_a_queue_opens_in_every_mode(opened: Opener, mode: Mode) -> None:
     queue = opened(mode=mode)
     assert queue.counts().queued == 0

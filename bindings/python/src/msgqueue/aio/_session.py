@@ -1,4 +1,4 @@
-"""What there is of a queue while it is open: the library's side, the loop's side, and the threads between them."""
+"""An open queue: the polled queue of the library, the tasks of the loop, and the threads between them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from ..queue import MessageQueue
 from ._attempts import Attempts, Transport
 from ._bridge import Bridge
 from ._events import Events
-from ._executor import Executor, settle, tell
+from ._executor import Executor, call_on_loop, set_result
 
 T = TypeVar("T")
 
-# Threads that read, side by side.
-_READERS = 3
+# Threads that read in parallel.
+_READ_THREADS = 3
 
 
-class Home:
-    """Belongs to one loop. Nothing in here refers back to it, so that a queue that nobody holds is noticed."""
+class Session:
+    """One open queue in one loop.
+
+    Nothing that the loop holds refers back to it, so that it is finalized when the last reference to the queue goes.
+    """
 
     def __init__(self, transport: Transport | None, on_event: EventHandler | None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,9 +37,9 @@ class Home:
         self.attempts = Attempts(self._loop, self._bridge)
         self._transport = self.attempts.sender(transport)
         self.events = Events(self._loop, self._bridge, on_event)
-        # What changes the queue is done in the order of the calls; what only looks need not wait for that.
+        # Changes run in the order of the calls. Reads do not wait for them.
         self.changes = Executor("msgqueue changes")
-        self.reads = Executor("msgqueue reads", _READERS)
+        self.reads = Executor("msgqueue reads", _READ_THREADS)
         self._drains: set[asyncio.Future[Report]] = set()
         self._queue: MessageQueue | None = None
         self._closed: asyncio.Future[BaseException | None] | None = None
@@ -46,7 +49,13 @@ class Home:
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue behind, for who may use it: RuntimeError in another loop or thread, ClosedError, ForkedError."""
+        """The polled queue.
+
+        Raises:
+            ClosedError: It is not open.
+            ForkedError: It belongs to the parent process.
+            RuntimeError: Another loop, or no loop, runs on this thread.
+        """
         queue = self._queue
         if queue is None:
             raise ClosedError("the queue is not open yet")
@@ -64,54 +73,54 @@ class Home:
 
     @property
     def is_closed(self) -> bool:
-        """Whether somebody began to close it."""
+        """Whether `close` was called."""
         return self._closed is not None or (self._queue is not None and self._queue.closed)
 
     def check_loop(self) -> None:
-        """RuntimeError when this is not the loop that the queue was opened in."""
+        """Raises RuntimeError when this is not the loop in which the queue was opened."""
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:
             raise RuntimeError(
-                "no event loop runs on this thread; the queue belongs to the one it was opened in"
+                "no event loop runs on this thread; the queue belongs to the loop in which it was opened"
             ) from None
         if here is not self._loop:
-            raise RuntimeError("the queue belongs to another event loop: the one it was opened in")
+            raise RuntimeError("the queue belongs to another event loop, in which it was opened")
 
     async def open(self, make: Callable[..., MessageQueue]) -> None:
-        """Opens the store. Whatever comes between, nothing is left open."""
+        """Opens the store. After an exception or a cancellation nothing is left open."""
         made: list[MessageQueue] = []
         transport = self._transport
 
         def opened() -> None:
-            queue = make(transport=transport, on_event=self.events.tell, polled=True)
+            queue = make(transport=transport, on_event=self.events.publish, polled=True)
             made.append(queue)
-            # Nobody answers attempts once the loop has ended.
-            queue._handle.last_patience = 0.0
+            # When the loop has ended, no attempt is answered any more.
+            queue._handle.last_timeout = 0.0
             self._bridge.prepare(queue)
 
         try:
             await self.changes.run(opened)
             self._bridge.attach()
         except BaseException:
-            # Behind the opening, should that be still under way.
+            # On the same thread, so that it runs after an open that is still in progress.
             self.changes.submit(partial(_close_quietly, made, self._bridge))
             self._stop()
             raise
         self._queue = made[0]
 
     async def run_long(self, executor: Executor, call: Callable[[MessageQueue], T]) -> T:
-        """As `executor.run`, for a call that keeps the library busy."""
+        """Like `executor.run`, for a call that holds the library's lock for long."""
         queue, bridge = self.queue, self._bridge
 
-        def held() -> T:
+        def guarded() -> T:
             with bridge.long_call():
                 return call(queue)
 
-        return await executor.run(held)
+        return await executor.run(guarded)
 
     async def drain(self, options: _abi.DrainOptions) -> Report:
-        """Waits for the drain without a thread that waits."""
+        """Starts a drain and waits for its report, without a thread that waits."""
         queue = self.queue
         if self.attempts.is_inside:
             return await self.changes.run(partial(_start_drain, queue, options))
@@ -121,22 +130,27 @@ class Home:
         bridge = self._bridge
         try:
             await self.changes.run(
-                lambda: queue._drains.start(options, lambda report: bridge.post(partial(settle, waiter, report)))
+                lambda: queue._drains.start(options, lambda report: bridge.post(partial(set_result, waiter, report)))
             )
             return await waiter
         finally:
             waiter.cancel()
 
     async def close(self, timeout: float | None) -> None:
-        """The first caller learns what went wrong; the others wait for it. Cancelling them changes nothing."""
+        """Closes the queue. The first caller gets the exception, if any; the others only wait.
+
+        Cancelling a caller changes nothing. The thread of the changes makes the call, after the changes before it:
+        msgq_close_async would have no advantage here, because the library needs a thread for it, too, and its last
+        callbacks would never run in a loop that ends meanwhile.
+        """
         is_first = self._closed is None
         closed = self._closed
         if closed is None:
             queue = self.queue
             closed = self._closed = self._loop.create_future()
-            self.changes.submit(lambda: tell(self._loop, self._finish, _close(queue, timeout)))
+            self.changes.submit(lambda: call_on_loop(self._loop, self._finish, _close(queue, timeout)))
         problem = await asyncio.shield(closed)
-        await self.attempts.ended()
+        await self.attempts.wait_cancelled()
         if is_first and problem is not None:
             raise problem
 
@@ -145,12 +159,12 @@ class Home:
         self.attempts.cancel()
         self.events.end()
         for waiter in list(self._drains):
-            # The library tells every drain's end, but not past a callback that does not come back.
+            # The library reports the end of every drain, unless an event handler does not return.
             if not waiter.done():
-                waiter.set_exception(ClosedError("the queue was closed before the drain's end could be told"))
+                waiter.set_exception(ClosedError("the queue was closed before the end of the drain was reported"))
         self._stop()
         if self._closed is not None:
-            settle(self._closed, problem)
+            set_result(self._closed, problem)
 
     def _stop(self) -> None:
         self._finalizer.detach()
@@ -167,7 +181,7 @@ def _start_drain(queue: MessageQueue, options: _abi.DrainOptions) -> Report:
 def _close(queue: MessageQueue, timeout: float | None) -> BaseException | None:
     try:
         queue.close(timeout)
-    except BaseException as problem:  # noqa: BLE001 - it is raised where closing was asked for
+    except BaseException as problem:  # noqa: BLE001 - raised in Session.close
         return problem
     return None
 
@@ -179,7 +193,7 @@ def _close_quietly(queues: list[MessageQueue], bridge: Bridge) -> None:
 
 
 def _abandon(bridge: Bridge, events: Events, executors: tuple[Executor, ...]) -> None:
-    """Nobody holds the queue any more; somebody may still wait for its events."""
+    """Ends the session when no reference to the queue is left; a reader may still wait for its events."""
     bridge.abandon()
     bridge.post(events.end)
     for executor in executors:

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-@Suite struct RoundTests {
+@Suite struct RetryAllTests {
     private func failing(
         _ mode: Mode, _ conversations: [Name], maxInFlight: Int = 1, backoff: Backoff = .automatic,
         _ change: (inout Options) -> Void = { _ in }
@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test(arguments: [Mode.auto, .ask, .manual])
-    func R14_all_that_failed_is_sent_again_in_order_in_any_mode(mode: Mode) throws {
+    func R14_retry_all_sends_failed_messages_in_order_in_any_mode(mode: Mode) throws {
         let conversations = (0..<700).map { Name("c\($0 % 7)") }
         let simulation = try failing(mode, conversations)
         let before = simulation.starts.count
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: [Mode.ask, .manual])
-    func R14_what_was_queued_before_stays(mode: Mode) throws {
+    func R14_retry_all_does_not_send_what_was_queued_before(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false)
         simulation.preload(["a", "a", "b", "a"])
         simulation.sendNow(2)
@@ -39,7 +39,7 @@ import Testing
         #expect(simulation.store.queued == [1, 3])
     }
 
-    @Test func R14_in_mode_auto_they_keep_their_places_behind_what_waits() throws {
+    @Test func R14_in_mode_auto_retried_messages_go_after_earlier_queued_ones() throws {
         let simulation = Simulation(.auto, direct: false)
         simulation.preload(["a", "a"])
         try simulation.settle()
@@ -55,7 +55,7 @@ import Testing
         #expect(simulation.starts == [1, 2, 1, 2])
     }
 
-    @Test func R14_a_failure_that_may_pass_holds_those_behind_it() throws {
+    @Test func R14_a_retryable_failure_blocks_those_behind_it() throws {
         let simulation = try failing(.manual, ["a", "a", "b"], backoff: .ladder([1_000]))
         simulation.retryAll()
         try simulation.run { $0 == 1 ? .retry() : .sent }
@@ -66,7 +66,7 @@ import Testing
         #expect(Array(simulation.starts.dropFirst(3)) == [1, 3, 1, 2])
     }
 
-    @Test func R14_in_mode_ask_they_come_back_by_their_timers() throws {
+    @Test func R14_in_mode_ask_their_retries_run_by_timer() throws {
         let simulation = try failing(.ask, ["a", "b"], backoff: .ladder([1_000]))
         simulation.retryAll()
         try simulation.run { _ in .retry() }
@@ -98,7 +98,7 @@ import Testing
         #expect(Array(simulation.starts.dropFirst(2)) == [1, 2])
     }
 
-    @Test func R14_paused_ones_wait_for_the_resume() throws {
+    @Test func R14_paused_messages_are_sent_after_the_resume() throws {
         let simulation = try failing(.manual, ["a", "b", "a"])
         simulation.pause("a")
         #expect(simulation.retryAll() == 3)
@@ -109,7 +109,7 @@ import Testing
         #expect(Array(simulation.starts.dropFirst(3)) == [2, 1, 3])
     }
 
-    @Test func R14_when_the_connection_goes_those_left_stay_queued() throws {
+    @Test func R14_when_the_connection_is_lost_the_rest_stays_queued() throws {
         let simulation = try failing(.manual, ["a", "a", "a"])
         simulation.retryAll()
         try simulation.settle()
@@ -121,7 +121,7 @@ import Testing
         #expect(simulation.store.queued == [2, 3])
     }
 
-    @Test func R14_more_can_join_while_it_runs() throws {
+    @Test func R14_further_messages_can_be_added_while_it_runs() throws {
         let simulation = try failing(.manual, ["a", "b", "a"])
         simulation.retryAll("a")
         try simulation.settle()
@@ -130,7 +130,7 @@ import Testing
         #expect(Array(simulation.starts.dropFirst(3)) == [1, 2, 3])
     }
 
-    @Test func R14_a_long_backlog_between_is_read_in_steps_with_a_rest() throws {
+    @Test func R14_a_long_backlog_in_between_is_read_in_steps() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.preload(Array(repeating: "a", count: 6_000))
         simulation.sendNow(6_000)

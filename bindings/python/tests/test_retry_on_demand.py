@@ -1,4 +1,4 @@
-"""R: retry of a failed send."""
+"""R: retries on demand."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from receiver import Answer, Receiver
 from sender import HttpTransport
 from support import Events, program, wait_until
 
-# A retryable failure is told at once.
+# A retryable failure makes the message failed at once.
 NO_RETRY = RetryPolicy(ladder=[])
 
 
 def failed(queue: MessageQueue, receiver: Receiver, status: int = 400, text: str = "hello") -> str:
-    """A message that the receiver answered with that status."""
+    """Returns a message that the receiver answered with that status."""
     receiver.answer_next(Answer(status, text="the receiver's words"))
     id = queue.enqueue(text, conversation="ana")
     assert queue.drain().failed == 1
@@ -103,11 +103,11 @@ def test_R4_a_deleted_message_is_gone_from_disk(
 
 
 def on_disk(store: Path) -> bytes:
-    """Every byte of the store's files."""
+    """Returns the content of the store's files."""
     return b"".join(file.read_bytes() for file in sorted(store.parent.glob(f"{store.name}*")))
 
 
-def test_R5_fifty_failed_messages_are_there_after_a_restart_without_delay(
+def test_R5_fifty_failed_messages_are_listed_after_a_restart_without_delay(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     receiver.answer_by(lambda _: 400)
@@ -152,18 +152,18 @@ def test_R6_only_receipts_can_be_marked(opened: Opener, http: HttpTransport) -> 
     assert queue.get(id).status is Status.SENT
 
 
-def test_R8_a_retry_by_hand_ends_within_three_seconds(opened: Opener, receiver: Receiver) -> None:
+def test_R8_a_retry_on_demand_ends_within_three_seconds(opened: Opener, receiver: Receiver) -> None:
     events = Events()
-    # The transport would wait much longer than it may: it is the queue that ends the attempt.
-    transport = HttpTransport(receiver.port, patience=60)
+    # The transport would wait much longer than its timeout: the queue ends the attempt.
+    transport = HttpTransport(receiver.port, timeout=60)
     queue = opened(transport=transport, mode=Mode.MANUAL, direct=False, retry=NO_RETRY, on_event=events)
     id = failed(queue, receiver)
     with receiver.holding():
         start = time.monotonic()
         queue.retry(id)
-        told = events.wait_for(EventKind.STATUS, lambda event: event.attempt == 2 and event.failure is not None)
+        event = events.wait_for(EventKind.STATUS, lambda event: event.attempt == 2 and event.failure is not None)
         assert 2.5 < time.monotonic() - start < 4
-        assert told.to_status is Status.FAILED
+        assert event.to_status is Status.FAILED
         failure = queue.get(id).failure
         assert failure is not None
         assert (failure.kind, failure.retryable) == (FailureKind.TIMEOUT, True)
@@ -184,7 +184,7 @@ RETRY_AND_DIE = """
 
 
 @pytest.mark.parametrize(("hold", "becomes"), [(False, Status.QUEUED), (True, Status.FAILED)])
-def test_R9_a_crash_in_a_retry_drops_nothing(
+def test_R9_a_crash_during_a_retry_loses_nothing(
     opened: Opener, store: Path, receiver: Receiver, hold: bool, becomes: Status
 ) -> None:
     receiver.answer_next(400)
@@ -200,9 +200,7 @@ def test_R9_a_crash_in_a_retry_drops_nothing(
     assert [entry.outcome for entry in queue.attempts(id)] == [AttemptOutcome.REJECTED, AttemptOutcome.UNKNOWN]
 
 
-def test_R11_what_is_not_failed_or_gone_cannot_be_retried(
-    opened: Opener, http: HttpTransport, receiver: Receiver
-) -> None:
+def test_R11_only_failed_messages_can_be_retried(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     id = queue.enqueue("hello")
     with pytest.raises(ConflictError):
@@ -216,7 +214,7 @@ def test_R11_what_is_not_failed_or_gone_cannot_be_retried(
     assert receiver.ids == [id]
 
 
-def test_R11_what_is_being_sent_is_busy(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_R11_a_message_being_sent_is_busy(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL)
     with receiver.holding():
         id = queue.enqueue("hello")
@@ -249,13 +247,13 @@ def test_R11_ten_quick_retries_make_one_attempt(opened: Opener, http: HttpTransp
 
 @pytest.fixture
 def refusing() -> Iterator[Receiver]:
-    """A receiver whose port refuses connections until it listens."""
+    """Yields a receiver whose port refuses connections until it listens."""
     receiver = Receiver(listening=False)
     yield receiver
     receiver.stop()
 
 
-def test_R12_refused_then_retried_is_sent(opened: Opener, refusing: Receiver) -> None:
+def test_R12_a_refused_message_is_sent_by_a_retry(opened: Opener, refusing: Receiver) -> None:
     events = Events()
     queue = opened(transport=HttpTransport(refusing.port), mode=Mode.MANUAL, retry=NO_RETRY, on_event=events)
     id = queue.enqueue("hello")

@@ -2,9 +2,9 @@ import Testing
 
 @testable import MsgQueue
 
-@Suite struct HandTests {
+@Suite struct OnDemandTests {
     @Test(arguments: [Mode.auto, .ask, .manual])
-    func Q6_send_now_goes_before_everything(mode: Mode) throws {
+    func Q6_send_now_overtakes_everything(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false)
         simulation.preload(["a", "a", "a", "b"])
         simulation.sendNow(3)
@@ -28,7 +28,7 @@ import Testing
         #expect(simulation.inFlight == [4, 3])
     }
 
-    @Test func Q6_several_go_in_the_order_of_asking() throws {
+    @Test func Q6_several_are_sent_in_the_order_of_the_calls() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "b", "c"])
         for sequence in [3, 1, 2] { simulation.sendNow(Int64(sequence)) }
@@ -36,7 +36,7 @@ import Testing
         #expect(simulation.starts == [3, 1, 2])
     }
 
-    @Test func Q6_a_message_sent_out_of_its_turn_that_fails_returns_to_its_place() throws {
+    @Test func Q6_a_message_that_fails_after_send_now_returns_to_its_place() throws {
         let simulation = Simulation(.manual, backoff: .ladder([100, 100]))
         simulation.preload(["a", "a", "a"])
         simulation.sendNow(2)
@@ -47,7 +47,7 @@ import Testing
         #expect(simulation.starts == [2, 1, 2, 3])
     }
 
-    @Test func Q6_by_hand_no_time_and_no_link_of_its_own_keeps_it() throws {
+    @Test func Q6_send_now_ignores_not_before_and_unmetered_only() throws {
         let simulation = Simulation(.auto)
         simulation.goOnline(metered: true)
         simulation.advance(500)
@@ -71,7 +71,7 @@ import Testing
         #expect(simulation.sendNow(2) == nil)
         #expect(simulation.count(.unreachable(2, .queued)) == 1)
         #expect(!simulation.scheduler.isForced(2))
-        #expect(simulation.sendNow(2) == nil, "it may be asked again")
+        #expect(simulation.sendNow(2) == nil, "it may be requested again")
         simulation.goOnline()
         simulation.advance(500)
         try simulation.run()
@@ -91,10 +91,10 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [1])
         #expect(simulation.status(1) == .failed)
-        #expect(simulation.store[1]?.progress.attempts == 1, "nothing is counted that never left")
+        #expect(simulation.store[1]?.progress.attempts == 1, "an attempt that was not sent is not counted")
     }
 
-    @Test func R15_in_mode_auto_a_retry_while_offline_is_queued_and_goes_in_its_place() throws {
+    @Test func R15_in_mode_auto_a_retry_while_offline_is_queued_and_sent_in_its_place() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a", count: 2)
         try simulation.run { $0 == 1 ? .reject() : .offline }
@@ -108,7 +108,7 @@ import Testing
         #expect(simulation.starts == [1, 2, 1, 2])
     }
 
-    @Test func R15_a_wish_that_waits_ends_when_the_connection_goes() throws {
+    @Test func R15_a_waiting_request_ends_when_the_connection_is_lost() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a", count: 2)
         try simulation.settle()
@@ -157,7 +157,7 @@ import Testing
     }
 
     @Test(arguments: ["a", nil] as [Name?])
-    func R15_a_wish_that_waits_ends_with_a_pause(scope: Name?) throws {
+    func R15_a_waiting_request_ends_with_a_pause(scope: Name?) throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.preload(["a", "a", "a"])
         simulation.sendNow(1)
@@ -205,7 +205,7 @@ import Testing
         #expect(simulation.retry(1) == .conflict)
     }
 
-    @Test func R3_R8_a_retry_keeps_its_place_and_ends_as_sent_or_failed() throws {
+    @Test func R3_R8_a_retry_keeps_the_place_and_ends_as_sent_or_failed() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.run { _ in .reject() }
@@ -214,13 +214,13 @@ import Testing
         #expect(simulation.flights.first.map { $0.deadline - simulation.now.mono } == 3_000)
         try simulation.answer(1, .retry(.server))
         try simulation.settle()
-        #expect(simulation.status(1) == .failed, "by hand there is no ladder")
+        #expect(simulation.status(1) == .failed, "a retry on demand has no ladder")
         simulation.advance(1_000_000)
         try simulation.settle()
         #expect(simulation.starts == [1, 1])
     }
 
-    @Test func R8_a_retry_without_an_answer_ends_after_its_time() throws {
+    @Test func R8_a_retry_without_an_answer_times_out() throws {
         let simulation = Simulation(.auto)
         simulation.enqueue("a")
         try simulation.run { _ in .reject() }
@@ -231,7 +231,7 @@ import Testing
         #expect(simulation.status(1) == .failed)
     }
 
-    @Test func R11_what_is_gone_or_sent_is_not_sent_again_by_a_wish_from_before() throws {
+    @Test func R11_an_earlier_request_does_not_send_a_deleted_or_sent_message() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 3)
         simulation.sendNow(3)
@@ -243,7 +243,7 @@ import Testing
         #expect(simulation.starts == [3, 2])
     }
 
-    @Test func Q17_a_wish_for_what_was_cleared_is_forgotten() throws {
+    @Test func Q17_a_request_for_a_cleared_message_is_dropped() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.enqueue(["a", "b"])
         simulation.sendNow(1)

@@ -1,4 +1,4 @@
-"""Retries while offline, the retry of all, and drains of one conversation: what Python makes of them."""
+"""Retries while offline, retry_all, and drains of one conversation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from msgqueue import (
 
 
 class Receiver:
-    """A transport that refuses until it is told otherwise."""
+    """A transport that refuses messages until `outcome` is changed."""
 
     def __init__(self) -> None:
         self.outcome = Outcome.reject()
@@ -120,7 +120,7 @@ def test_Q19_a_drain_of_one_conversation(store: Path) -> None:
         assert queue.drain().sent == 3
 
 
-def test_R14_Q19_aio(store: Path) -> None:
+def test_R14_Q19_retry_all_and_scoped_drains_in_asyncio(store: Path) -> None:
     outcome = Outcome.reject()
     ids: list[str] = []
 
@@ -147,7 +147,7 @@ def test_R14_Q19_aio(store: Path) -> None:
 
 @pytest.mark.parametrize("strict_order", [True, False])
 @pytest.mark.parametrize("way", ["drain", "send_now", "retry_all"])
-def test_M12_a_ladder_given_in_mode_ask_runs_by_itself_however_it_began(
+def test_M12_a_ladder_in_mode_ask_runs_by_itself_however_the_attempt_began(
     store: Path, way: str, strict_order: bool
 ) -> None:
     receiver = Receiver()

@@ -3,14 +3,14 @@ import Testing
 
 @testable import MsgQueue
 
-@Suite struct BirthTests {
+@Suite struct NewStoreTests {
     private func mode(_ path: String) throws -> mode_t {
         var status = stat()
         try #require(lstat(path, &status) == 0)
         return status.st_mode & 0o7777
     }
 
-    @Test func X12_a_new_store_is_a_file_of_its_owner_alone_with_its_marks() throws {
+    @Test func X12_a_new_store_is_private_and_has_its_application_id() throws {
         let bench = try StoreBench()
         #expect(try mode(bench.directory.store) == 0o600)
         try bench.add("a", [1, 2, 3])
@@ -22,7 +22,7 @@ import Testing
         #expect(try plain.rows("PRAGMA integrity_check") == [["ok"]])
     }
 
-    @Test func Q12_nothing_is_left_over_beside_the_store() throws {
+    @Test func Q12_no_file_is_left_beside_the_store() throws {
         let bench = try StoreBench()
         try bench.add()
         #expect(
@@ -34,7 +34,7 @@ import Testing
         #expect(bench.directory.names == ["outbox.db"])
     }
 
-    @Test func Q12_the_settings_are_those_that_the_design_measured() throws {
+    @Test func Q12_the_settings_of_SQLite_are_as_designed() throws {
         let bench = try StoreBench()
         let settings = [
             "journal_mode": "wal", "locking_mode": "exclusive", "synchronous": "1", "wal_autocheckpoint": "0", "mmap_size": "0",
@@ -81,7 +81,7 @@ import Testing
         #expect(found == expected)
     }
 
-    @Test func a_second_owner_in_the_same_process_is_refused_and_the_first_takes_no_harm() throws {
+    @Test func a_second_owner_in_the_same_process_is_refused_and_the_first_keeps_its_lock() throws {
         let bench = try StoreBench()
         try bench.add("a", [1])
         for path in [
@@ -96,7 +96,7 @@ import Testing
         #expect(refusal { try bench.reopen() } == nil, "afterwards it may be opened again")
     }
 
-    @Test func a_store_that_is_refused_is_left_as_it_is() throws {
+    @Test func a_refused_store_is_not_changed() throws {
         let bench = try StoreBench()
         try bench.add()
         bench.close()

@@ -2,44 +2,44 @@ import MsgQueueSimulation
 
 @testable import MsgQueue
 
-/// Knows the promises, and nothing of how the scheduler keeps them. Of the scheduler it reads only what it was told (paused, in the
-/// background, asked to wait) and what is under way.
-struct Judge {
+/// Checks the promises independently of the scheduler's algorithm. It reads only inputs of the scheduler (paused, in the background,
+/// delayed by a receiver) and the attempts in progress.
+struct PromiseChecker {
     let options: Options
-    /// For tests that judge for themselves.
-    var isAsleep = false
+    /// True for tests with checks of their own.
+    var isDisabled = false
     var network = Network()
     var hasTransport = false
     var isClosing = false
-    /// Automatic sending waits for these.
+    /// Automatic sending begins after both.
     var settledAt: Int64 = 0
     var pausedUntil: Int64 = 0
-    /// Enqueued to go at once, and not attempted since.
+    /// Messages enqueued as direct ones and not attempted since.
     var direct: Set<Int64> = []
-    /// Attempted in this run, and back by its timer.
+    /// Messages attempted since the connection, whose retries run by timer in mode ask.
     var asked: Set<Int64> = []
-    /// Left by a drain behind one that comes back: they may follow it.
+    /// Messages that a drain left behind one that is queued for a retry; they may follow it.
     var following: Set<Int64> = []
-    /// Asked for by a person.
+    /// Requests on demand.
     var forced: [Int64: Hand] = [:]
     var session: Session?
     var pending: [Session] = []
-    /// Retried together, and not attempted since.
+    /// Messages that retry_all put back, not attempted since.
     var putBack: Set<Int64> = []
     var promptUntil: Int64?
-    /// A prompt was raised since there was a connection.
+    /// Whether a prompt was raised since the connection.
     var hasPrompted = false
     var wallJumpedAt = Int64.min / 2
-    /// Messages that failed and will be tried again, by the monotonic clock.
+    /// Messages that are queued for a retry, with times of the monotonic clock.
     var retries: [Int64: Retry] = [:]
 
-    /// When the network last came back and stayed.
+    /// When the network last returned and lasted.
     var returnedAt = Int64.min
 
     struct Retry {
         let since: Int64
         let delay: Int64
-        /// It ends when the network returns.
+        /// The delay ends when the network returns.
         let isForNetwork: Bool
     }
 
@@ -60,7 +60,7 @@ struct Judge {
 
     var isOnline: Bool { network.connectivity != .offline }
 
-    // MARK: What is told
+    // MARK: Inputs
 
     mutating func enqueued(_ message: SimulatedMessage, isDirect: Bool, _ simulation: Simulation) {
         if isDirect { direct.insert(message.sequence) }
@@ -83,13 +83,13 @@ struct Judge {
         hasPrompted = promptUntil != nil
     }
 
-    /// The network that came back has stayed.
+    /// Records that the network that returned has lasted.
     mutating func look(_ now: Moment) {
         guard settledAt != 0, settledAt <= now.mono, isOnline else { return }
         returnedAt = max(returnedAt, settledAt)
     }
 
-    /// After a start: what is left of the delays, exactly in the same boot, and else as the clock on the wall has it.
+    /// Computes the rest of each delay after a start: exactly in the same boot, otherwise by the wall clock.
     mutating func opened(_ simulation: Simulation) {
         for message in simulation.store.all where message.progress.dueAt != 0 {
             let progress = message.progress
@@ -102,7 +102,7 @@ struct Judge {
         }
     }
 
-    /// The person is back: what was asked before may be asked again.
+    /// After a return to the foreground a prompt may be raised again.
     mutating func broughtToForeground() {
         pausedUntil = 0
         hasPrompted = promptUntil != nil
@@ -111,7 +111,7 @@ struct Judge {
     mutating func drainStarted(_ new: Session, _ simulation: Simulation) {
         session = new
         guard new.conversation == nil else { return }
-        // It is the answer to a question that was not asked yet, too.
+        // A drain also answers a prompt that was not raised yet.
         if isOnline { hasPrompted = true }
         pausedUntil = 0
     }
@@ -142,48 +142,48 @@ struct Judge {
         }
     }
 
-    // MARK: Leave
+    // MARK: Permissions
 
-    /// Whether anything may start at all.
+    /// Whether any attempt may start.
     func mayStart(_ simulation: Simulation) -> Bool {
         isOnline && hasTransport && !isClosing && !simulation.scheduler.isPaused && simulation.now.mono >= simulation.storageUntil
     }
 
-    /// In the background the engine does nothing by itself, unless it is told to.
+    /// Whether automatic sending is allowed in the current lifecycle.
     private func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
 
-    /// A receiver asked the whole queue to wait.
+    /// Whether a receiver delays the whole queue.
     func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.receiverHoldUntil }
 
-    /// The backlog may go.
-    func hasLeave(_ conversation: Name, _ simulation: Simulation) -> Bool {
+    /// Whether the backlog of a conversation may be sent.
+    func maySendBacklog(_ conversation: Name, _ simulation: Simulation) -> Bool {
         guard !isLimited(simulation) else { return false }
         if let session, session.serves(conversation), !session.isStopped, session.hasBatchLeft { return true }
-        return goesByItself(simulation)
+        return sendsAutomatically(simulation)
     }
 
-    /// The engine sends by itself, as far as the batch goes.
-    func goesByItself(_ simulation: Simulation) -> Bool {
+    /// Whether the engine sends automatically, within the batch.
+    func sendsAutomatically(_ simulation: Simulation) -> Bool {
         let now = simulation.now.mono
         guard !isLimited(simulation) else { return false }
         return options.mode == .auto && isAwake(simulation) && now >= settledAt && now >= pausedUntil
     }
 
-    /// Whether it is known that more may start: what goes by itself may be limited to a batch until the next trigger.
+    /// Whether more attempts may certainly start: automatic ones may be limited to a batch until the next trigger.
     func hasBudget(_ message: SimulatedMessage) -> Bool {
         if options.drainBatch == 0 || session?.isStopped == false && session?.serves(message.conversation) == true { return true }
-        // What the ladder has led to is limited by no batch.
+        // Due retries do not count against the batch.
         return options.mode == .auto && message.progress.dueAt != 0
     }
 
-    /// It comes back by its own timer.
-    func returns(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
+    /// Whether the retry of a message runs by timer in mode ask.
+    func retriesByTimer(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
         options.mode == .ask && asked.contains(message.sequence) && simulation.now.mono >= pausedUntil && isAwake(simulation)
     }
 
     // MARK: Messages
 
-    /// It may be attempted: its retry's delay is over, whatever was done to the wall clock.
+    /// Whether the retry delay of a message has ended, by the monotonic clock, and its not_before has passed.
     func isDue(_ message: SimulatedMessage, _ now: Moment) -> Bool { !isDelayed(message, now) && message.notBefore <= now.wall }
 
     func isDelayed(_ message: SimulatedMessage, _ now: Moment) -> Bool {
@@ -198,37 +198,37 @@ struct Judge {
 
     func isMetered(_ message: SimulatedMessage) -> Bool { network.metered && (message.unmeteredOnly || options.unmeteredOnly) }
 
-    /// Its own condition keeps a message: a time to come, a metered link. It holds nobody up.
-    func isKept(_ message: SimulatedMessage, _ now: Moment) -> Bool {
+    /// Whether a condition of its own holds a message back (not_before, a metered link). It blocks no other message.
+    func isHeldBack(_ message: SimulatedMessage, _ now: Moment) -> Bool {
         guard !hasExpired(message, now) else { return false }
         if message.notBefore > now.wall || isMetered(message) { return true }
         return !options.strictOrder && isDelayed(message, now)
     }
 
-    func mayGo(_ message: SimulatedMessage, _ now: Moment) -> Bool {
+    func isReady(_ message: SimulatedMessage, _ now: Moment) -> Bool {
         isDue(message, now) && !hasExpired(message, now) && !isMetered(message)
     }
 
-    /// A failure for good before it holds it, where that is the rule.
+    /// Whether a final failure before the message blocks it, with finalFailure = .block.
     func isBlocked(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
         guard options.finalFailure == .block, let failed = simulation.store.firstFailed(in: message.conversation) else { return false }
         return failed < message.sequence
     }
 
-    /// The message whose turn it is in a conversation.
+    /// Returns the next message of a conversation.
     func head(of conversation: Name, _ simulation: Simulation) -> SimulatedMessage? {
         for sequence in simulation.store.lanes[conversation] ?? [] {
-            if let message = simulation.store[sequence], !isKept(message, simulation.now) { return message }
+            if let message = simulation.store[sequence], !isHeldBack(message, simulation.now) { return message }
         }
         return nil
     }
 
-    /// Conversations in which something is under way, or a call has not come back, or that are paused.
+    /// Returns the conversations that are paused, or have an attempt in progress or a call that has not returned.
     func closed(_ simulation: Simulation) -> Set<Name> {
         simulation.scheduler.pausedConversations.union(simulation.scheduler.flights.values.map(\.conversation))
     }
 
-    /// The heads of the others that nothing blocks, oldest first.
+    /// Returns the heads of the other conversations that are not blocked, oldest first.
     func heads(_ simulation: Simulation) -> [SimulatedMessage] {
         let closed = closed(simulation)
         let heads = simulation.store.lanes.keys.compactMap { closed.contains($0) ? nil : head(of: $0, simulation) }
@@ -237,7 +237,7 @@ struct Judge {
 
     // MARK: Slots
 
-    /// Attempts under way, and those that timed out and whose calls hang: up to a ceiling, these take no slot.
+    /// Counts attempts in progress, and hung calls of timed-out attempts, which use no slot up to a limit.
     func slots(_ simulation: Simulation) -> (open: Int, hung: Int) {
         let flights = simulation.scheduler.flights.values
         let hung = flights.count { $0.timedOut && $0.isRunning }
@@ -249,6 +249,6 @@ struct Judge {
         return open + max(0, hung - Scheduler.hungCeiling)
     }
 
-    /// A wall clock that jumped is noticed after a minute at the latest.
+    /// The scheduler notices a jump of the wall clock after at most a minute.
     func isAfterJump(_ now: Moment) -> Bool { now.mono - wallJumpedAt < 2 * Scheduler.longestSleep }
 }

@@ -1,4 +1,4 @@
-"""Q: an offline queue with manual send."""
+"""Q: a queue that the user controls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sender import HttpTransport
 from support import Events, program, wait_until
 
 
-def test_Q1_enqueued_offline_is_stored_as_queued_and_an_event_says_so(opened: Opener) -> None:
+def test_Q1_a_message_enqueued_offline_is_queued_and_reported_by_an_event(opened: Opener) -> None:
     events = Events()
     queue = opened(on_event=events)
     queue.set_connectivity(Connectivity.OFFLINE)
@@ -70,7 +70,7 @@ def test_Q3_queued_and_failed_messages_survive_kill_9(opened: Opener, store: Pat
 
 
 def with_backlog(opened: Opener, receiver: Receiver) -> MessageQueue:
-    """A queue with two failed and eight queued messages in two conversations, offline."""
+    """Returns an offline queue with two failed and eight queued messages in two conversations."""
     queue = opened(transport=HttpTransport(receiver.port), mode=Mode.MANUAL, direct=False)
     receiver.answer_next(400, 400)
     queue.enqueue("0", conversation="ana")
@@ -119,7 +119,7 @@ def test_Q5_messages_are_listed_from_the_newest_backwards(opened: Opener, receiv
     assert [message.text for message in first + second] == ["9", "8", "7", "6", "5", "4"]
 
 
-def test_Q5_a_preview_has_100_characters_and_cuts_none(opened: Opener) -> None:
+def test_Q5_a_preview_has_100_whole_characters(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(text * 150) for text in ("a", "é", "\N{SLICE OF PIZZA}")] + [queue.enqueue("short")]
@@ -138,14 +138,14 @@ def test_Q5_a_list_without_bodies_has_previews_and_sizes(opened: Opener) -> None
 
 
 def compose(queue: MessageQueue, *texts: str, conversation: str = "ana") -> list[str]:
-    """Enqueues these while offline, and goes online."""
+    """Enqueues messages while offline, then goes online."""
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(text, conversation=conversation) for text in texts]
     queue.set_connectivity(Connectivity.ONLINE)
     return ids
 
 
-def test_Q6_one_message_is_sent_now_whatever_stands_before_it(
+def test_Q6_send_now_sends_one_message_before_earlier_ones(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -181,7 +181,7 @@ def test_Q6_a_deleted_message_is_not_sent(opened: Opener, http: HttpTransport, r
     assert receiver.texts == ["first", "third"]
 
 
-def test_Q6_what_is_sent_cannot_be_edited(opened: Opener, http: HttpTransport) -> None:
+def test_Q6_a_sent_message_cannot_be_edited(opened: Opener, http: HttpTransport) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL)
     (id,) = compose(queue, "gone")
     queue.drain()
@@ -192,7 +192,9 @@ def test_Q6_what_is_sent_cannot_be_edited(opened: Opener, http: HttpTransport) -
     assert queue.get(id).text == "gone"
 
 
-def test_Q7_send_all_sends_everything_queued_in_order(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_Q7_a_drain_sends_every_queued_message_in_order(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL)
     queue.set_connectivity(Connectivity.OFFLINE)
     ids = [queue.enqueue(str(number), conversation="abc"[number % 3]) for number in range(9)]
@@ -201,7 +203,7 @@ def test_Q7_send_all_sends_everything_queued_in_order(opened: Opener, http: Http
     assert receiver.ids == ids
 
 
-def test_Q8_messages_go_one_after_the_other_by_default(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_Q8_messages_are_sent_one_at_a_time_by_default(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL)
     queue.set_connectivity(Connectivity.OFFLINE)
     for number in range(8):
@@ -211,8 +213,10 @@ def test_Q8_messages_go_one_after_the_other_by_default(opened: Opener, http: Htt
     assert receiver.most_at_once == 1
 
 
-def test_Q8_never_two_of_one_conversation_at_a_time(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
-    # The first request of each conversation waits for the others: they can only pass side by side.
+def test_Q8_two_messages_of_one_conversation_are_never_sent_at_a_time(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    # The first request of each conversation waits for those of the others: only parallel requests can continue.
     together = threading.Barrier(4, timeout=20)
 
     def answer(request: Received) -> int:
@@ -249,7 +253,7 @@ def test_Q9_a_sent_message_leaves_the_queue_as_sent(opened: Opener, http: HttpTr
     assert (counts.queued, counts.sending, counts.sent, counts.failed) == (0, 0, 1, 0)
 
 
-def test_Q10_what_failed_for_good_stays_with_its_reason_and_the_others_go_on(
+def test_Q10_a_final_failure_keeps_its_reason_and_others_are_sent(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -268,7 +272,7 @@ def test_Q10_what_failed_for_good_stays_with_its_reason_and_the_others_go_on(
     assert queue.list() == []
 
 
-def test_Q14_an_id_that_is_queued_is_refused_and_changes_nothing(opened: Opener) -> None:
+def test_Q14_a_queued_id_is_refused_and_nothing_changes(opened: Opener) -> None:
     queue = opened()
     queue.set_connectivity(Connectivity.OFFLINE)
     assert queue.enqueue("one", id="the-id") == "the-id"
@@ -283,7 +287,7 @@ def test_Q14_an_id_that_is_queued_is_refused_and_changes_nothing(opened: Opener)
     assert [message.text for message in queue.list()] == ["one"]
 
 
-def test_Q14_an_id_that_was_sent_is_refused(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
+def test_Q14_a_sent_id_is_refused(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL, direct=False)
     id = queue.enqueue("one")
     queue.drain()
@@ -308,7 +312,7 @@ def test_Q15_five_composed_offline_arrive_in_order(opened: Opener, http: HttpTra
 
 
 @pytest.mark.parametrize("mode", [Mode.AUTO, Mode.MANUAL])
-def test_Q16_when_online_a_message_goes_out_at_once(
+def test_Q16_a_message_enqueued_online_is_sent_at_once(
     opened: Opener, http: HttpTransport, receiver: Receiver, mode: Mode
 ) -> None:
     events = Events()
@@ -319,7 +323,7 @@ def test_Q16_when_online_a_message_goes_out_at_once(
     assert receiver.texts == ["hello"]
 
 
-def test_Q17_clearing_a_conversation_drops_its_unsent_messages(
+def test_Q17_clear_removes_the_unsent_messages_of_a_conversation(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     events = Events()
@@ -341,7 +345,7 @@ def test_Q17_clearing_a_conversation_drops_its_unsent_messages(
     assert receiver.texts == ["sent", "failed", "other"]
 
 
-def test_Q18_send_all_with_one_failure_sends_the_rest_and_reports_both(
+def test_Q18_a_drain_with_one_failure_sends_the_rest_and_reports_both(
     opened: Opener, http: HttpTransport, receiver: Receiver
 ) -> None:
     queue = opened(transport=http, mode=Mode.MANUAL)

@@ -2,8 +2,8 @@ import Testing
 
 @testable import MsgQueue
 
-/// Q20: what the first queued messages say of the whole queue.
-@Suite struct LookTests {
+/// Q20: the reason of the queue, found from its first queued messages.
+@Suite struct QueueReasonTests {
     private func look(_ simulation: Simulation) -> QueueSample {
         QueueSample(
             simulation.store.queued.prefix(QueueSample.limit).compactMap { sequence in
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: [Mode.ask, .manual])
-    func Q20_a_person_is_waited_for_only_when_a_drain_would_send(mode: Mode) throws {
+    func Q20_the_reason_is_person_only_when_a_drain_would_send(mode: Mode) throws {
         let simulation = Simulation(mode, direct: false, backoff: .ladder([60_000]))
         simulation.enqueue("a") { $0.notBefore = simulation.now.wall + 5_000 }
         let due = simulation.now.wall + 5_000
@@ -34,7 +34,7 @@ import Testing
         #expect(try wait(simulation).reason == .paused)
     }
 
-    @Test func Q20_metered_and_blocked_messages_wait_for_no_person() throws {
+    @Test func Q20_the_reason_of_metered_and_blocked_messages_is_not_person() throws {
         let simulation = Simulation(.manual, direct: false) { $0.finalFailure = .block }
         simulation.enqueue("a") { $0.unmeteredOnly = true }
         simulation.setNetwork(.online, metered: true)
@@ -43,7 +43,7 @@ import Testing
         #expect(try wait(simulation).reason == .blocked)
     }
 
-    @Test func Q20_of_a_long_backlog_no_number_is_said() throws {
+    @Test func Q20_the_text_about_a_long_backlog_has_no_number() throws {
         let simulation = Simulation(.manual, direct: false)
         simulation.enqueue("a", count: 70)
         #expect(try wait(simulation).reason == .person)
@@ -53,7 +53,7 @@ import Testing
         #expect(try wait(simulation).count == 0)
     }
 
-    @Test func X1_a_time_is_not_promised_before_the_end_of_a_hold() throws {
+    @Test func X1_no_time_before_the_end_of_a_delay_is_promised() throws {
         let simulation = Simulation(.auto, direct: false, backoff: .ladder([1_000]), maxInFlight: 2)
         simulation.enqueue("a")
         simulation.enqueue("b")
@@ -69,7 +69,7 @@ import Testing
         #expect(try wait(simulation).reason == .holding)
     }
 
-    @Test func X1_connecting_sends_one_batch() throws {
+    @Test func X1_explanations_promise_one_batch_when_connected() throws {
         let simulation = Simulation(.auto, direct: false) { $0.drainBatch = 1 }
         simulation.goOffline()
         for name in ["a", "b"] as [Name] { simulation.enqueue(name) }
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func Q2_only_what_goes_now_is_being_sent() throws {
+    @Test func Q2_only_messages_that_are_sent_now_count_as_sending() throws {
         let simulation = Simulation(.auto, direct: false)
         simulation.enqueue("s", count: 4) { $0.notBefore = simulation.now.wall + 9_000_000 }
         simulation.enqueue("a", count: 3)
@@ -92,7 +92,7 @@ import Testing
         #expect(simulation.scheduler.startableCount(look(simulation), simulation.now) == 0)
     }
 
-    @Test func Q20_many_paused_conversations_without_messages_hold_nothing() throws {
+    @Test func Q20_paused_conversations_without_messages_are_no_reason() throws {
         let simulation = Simulation(.auto, direct: false)
         simulation.setNetwork(.online, metered: true)
         for number in 0..<40 { _ = simulation.scheduler.pause(Name("p\(number)"), simulation.now) }

@@ -2,35 +2,35 @@ import MsgQueueSimulation
 
 @testable import MsgQueue
 
-/// What the judge says of each step.
-extension Judge {
+/// The checks of each step.
+extension PromiseChecker {
     // MARK: Attempts
 
     mutating func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand, _ simulation: Simulation) throws {
-        guard !isAsleep else { return }
+        guard !isDisabled else { return }
         let what = "message \(message.sequence) of \(message.conversation.text)"
         func fail(_ why: String) -> Violation { Violation("\(what) was started \(why)") }
         guard conversation == message.conversation else { throw fail("in conversation \(conversation.text)") }
         guard isOnline else { throw fail("while offline") }
         guard hasTransport else { throw fail("without a transport") }
         guard !isClosing else { throw fail("while closing") }
-        guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store was in trouble") }
+        guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store refused writes") }
         guard mayStart(simulation), !simulation.scheduler.pausedConversations.contains(conversation) else { throw fail("while paused") }
         guard !simulation.sendingSequences.contains(message.sequence) else { throw fail("while it was being sent") }
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
             throw fail("beside message \(flight.sequence) of its conversation")
         }
-        // What a person asks for does not wait for what the engine does by itself.
+        // Requests on demand have slots of their own.
         let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
         guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
         if hand == .none {
             try startsByItself(message, simulation, fail)
             if message.progress.dueAt == 0, session?.serves(conversation) == true { session?.started += 1 }
         } else if hand == .retryAll {
-            guard putBack.contains(message.sequence) else { throw fail("with others, which nobody asked for") }
+            guard putBack.contains(message.sequence) else { throw fail("by retry_all, which was not called") }
             try startsWithOthers(message, simulation, fail)
         } else {
-            guard forced[message.sequence] == hand else { throw fail("by \(hand), which nobody asked for") }
+            guard forced[message.sequence] == hand else { throw fail("by \(hand), which was not requested") }
         }
         forced[message.sequence] = nil
         putBack.remove(message.sequence)
@@ -38,42 +38,42 @@ extension Judge {
     }
 
     private func startsWithOthers(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
-        guard !isLimited(simulation) else { throw fail("although a receiver asked the queue to wait") }
-        guard !isBlocked(message, simulation) else { throw fail("although one before it failed for good") }
+        guard !isLimited(simulation) else { throw fail("although a receiver delays the queue") }
+        guard !isBlocked(message, simulation) else { throw fail("although a final failure before it blocks it") }
         guard !isMetered(message) else { throw fail("over a metered link") }
         for sequence in simulation.store.lanes[message.conversation] ?? [] where sequence < message.sequence {
             guard let other = simulation.store[sequence], other.isPlain, !isAfterJump(simulation.now) else { continue }
             let goesFirst = options.mode == .auto || putBack.contains(sequence) || isDelayed(other, simulation.now)
             guard !goesFirst || !options.strictOrder else {
-                throw fail("although \(sequence) stands before it")
+                throw fail("although \(sequence) is before it")
             }
         }
     }
 
     private func startsByItself(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         let now = simulation.now
-        let leave = hasLeave(message.conversation, simulation)
-        guard leave || direct.contains(message.sequence) || returns(message, simulation) || following.contains(message.sequence)
-        else { throw fail("without leave") }
-        guard !isLimited(simulation) else { throw fail("although a receiver asked the queue to wait") }
-        guard !isBlocked(message, simulation) else { throw fail("although one before it failed for good") }
+        let isAllowed = maySendBacklog(message.conversation, simulation)
+        guard isAllowed || direct.contains(message.sequence) || retriesByTimer(message, simulation) || following.contains(message.sequence)
+        else { throw fail("without permission") }
+        guard !isLimited(simulation) else { throw fail("although a receiver delays the queue") }
+        guard !isBlocked(message, simulation) else { throw fail("although a final failure before it blocks it") }
         let head = head(of: message.conversation, simulation)?.sequence
-        guard head == message.sequence || isAfterJump(now) else { throw fail("although \(head ?? 0) stands before it") }
+        guard head == message.sequence || isAfterJump(now) else { throw fail("although \(head ?? 0) is before it") }
         guard !hasExpired(message, now) else { throw fail("although it has expired") }
         guard !isMetered(message) else { throw fail("over a metered link") }
         guard isDue(message, now) || isAfterJump(now) else { throw fail("before its time") }
-        guard leave, hasBudget(message) else { return }
-        // Oldest first, of all that may go.
+        guard isAllowed, hasBudget(message) else { return }
+        // The oldest of all that are ready is first.
         for head in heads(simulation) where head.sequence < message.sequence {
-            guard hasLeave(head.conversation, simulation), hasBudget(head) else { continue }
-            guard !mayGo(head, now) || isAfterJump(now) else {
-                throw fail("although \(head.sequence) of \(head.conversation.text) could go")
+            guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }
+            guard !isReady(head, now) || isAfterJump(now) else {
+                throw fail("although \(head.sequence) of \(head.conversation.text) is ready")
             }
         }
     }
 
     mutating func expires(_ message: SimulatedMessage, _ simulation: Simulation) throws {
-        guard !isAsleep else { return }
+        guard !isDisabled else { return }
         guard hasExpired(message, simulation.now) else { throw Violation("message \(message.sequence) expired too early") }
         if session?.serves(message.conversation) == true { session?.tally.failed += 1 }
         putBack.remove(message.sequence)
@@ -83,12 +83,12 @@ extension Judge {
     // MARK: The drain
 
     mutating func finishes(_ report: Report, _ simulation: Simulation) throws {
-        guard !isAsleep else { return }
-        guard let session else { throw Violation("a drain finished that was not asked for") }
-        guard isRight(report.stop, session, simulation) else { throw Violation("the drain says it stopped for \(report.stop)") }
+        guard !isDisabled else { return }
+        guard let session else { throw Violation("a drain finished that was not started") }
+        guard isRight(report.stop, session, simulation) else { throw Violation("the drain reports a wrong stop: \(report.stop)") }
         let tally = session.tally
         guard report.sent == tally.sent, report.failed == tally.failed, report.discarded == tally.discarded else {
-            throw Violation("the drain reports \(report), but it was \(tally)")
+            throw Violation("the drain reports \(report), but did \(tally)")
         }
         if report.stop == .waiting, let head = startable(simulation), session.serves(head.conversation) {
             throw Violation("the drain ended although message \(head.sequence) of \(head.conversation.text) could go")
@@ -117,12 +117,12 @@ extension Judge {
         }
     }
 
-    /// Attempts that the drain waits for.
+    /// Returns the number of attempts that the drain waits for.
     private func open(_ session: Session, _ simulation: Simulation) -> Int {
         simulation.scheduler.flights.values.count { !($0.timedOut && $0.isRunning) && session.serves($0.conversation) }
     }
 
-    /// Everything that is queued is in paused conversations, and was found by the drain.
+    /// Whether every queued message is in a paused conversation.
     private func isHeldByPauses(_ session: Session, _ simulation: Simulation) -> Bool {
         if let conversation = session.conversation { return simulation.scheduler.pausedConversations.contains(conversation) }
         return !simulation.store.queued.isEmpty && mayStart(simulation) && !isLimited(simulation)
@@ -132,22 +132,22 @@ extension Judge {
     // MARK: The prompt
 
     mutating func raisesPrompt(_ simulation: Simulation) throws {
-        guard !isAsleep else { return }
+        guard !isDisabled else { return }
         let isBacklog = simulation.store.queued.contains { !direct.contains($0) }
-        guard mayPrompt(simulation), isBacklog else { throw Violation("a prompt that is none") }
-        guard promptUntil == nil else { throw Violation("a second prompt") }
+        guard mayPrompt(simulation), isBacklog else { throw Violation("a prompt was raised without a reason") }
+        guard promptUntil == nil else { throw Violation("a second prompt was raised") }
         promptUntil = simulation.now.mono + options.promptTimeout
         hasPrompted = true
     }
 
     mutating func withdrawsPrompt(_ simulation: Simulation) throws {
-        guard !isAsleep else { return }
-        guard let until = promptUntil else { throw Violation("a prompt withdrawn that was not raised") }
-        guard !stands(simulation, until) else { throw Violation("a prompt withdrawn without reason") }
+        guard !isDisabled else { return }
+        guard let until = promptUntil else { throw Violation("a prompt was withdrawn that was not raised") }
+        guard !isValid(simulation, until) else { throw Violation("a prompt was withdrawn without a reason") }
         promptUntil = nil
     }
 
-    private func stands(_ simulation: Simulation, _ until: Int64) -> Bool {
+    private func isValid(_ simulation: Simulation, _ until: Int64) -> Bool {
         isOnline && !simulation.store.queued.isEmpty && (session == nil || session?.conversation != nil) && !isClosing
             && simulation.now.mono < until
     }
@@ -157,16 +157,16 @@ extension Judge {
             && simulation.scheduler.flights.values.allSatisfy(\.isHung)
     }
 
-    /// There is a conversation with nothing that goes by itself.
+    /// Whether there is a conversation without automatically sent messages.
     private func shouldPrompt(_ simulation: Simulation) -> Bool {
         guard mayPrompt(simulation) else { return false }
         return putBack.isEmpty
             && simulation.store.lanes.values.contains { lane in !lane.contains { direct.contains($0) || asked.contains($0) } }
     }
 
-    // MARK: Rest
+    // MARK: Waiting
 
-    /// A message that could go now: the scheduler must not wait.
+    /// Returns a message that may start now, for which the scheduler must not wait.
     private func startable(_ simulation: Simulation) -> SimulatedMessage? {
         let now = simulation.now
         guard mayStart(simulation), slotsTaken(simulation) < options.maxInFlight + Scheduler.manualSlots else { return nil }
@@ -176,34 +176,34 @@ extension Judge {
         }
         guard slotsTaken(simulation) < options.maxInFlight, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         return heads(simulation).first { head in
-            let leave = hasLeave(head.conversation, simulation) && hasBudget(head)
-            let own = (direct.contains(head.sequence) && head.isPlain) || returns(head, simulation)
-            return mayGo(head, now) && (leave || own)
+            let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head)
+            let own = (direct.contains(head.sequence) && head.isPlain) || retriesByTimer(head, simulation)
+            return isReady(head, now) && (isAllowed || own)
         }
     }
 
     func waits(until: Int64?, _ simulation: Simulation) throws {
-        guard !isAsleep else { return }
+        guard !isDisabled else { return }
         let now = simulation.now
-        if let until, until <= now.mono { throw Violation("it waits for a time that has passed") }
+        if let until, until <= now.mono { throw Violation("the scheduler waits for a time that has passed") }
         for flight in simulation.scheduler.flights.values where !flight.isEnded && flight.deadline <= now.mono {
-            throw Violation("the attempt of message \(flight.sequence) does not time out")
+            throw Violation("the attempt of message \(flight.sequence) has not timed out")
         }
         if let session {
             let waitsForSlot = slotsTaken(simulation) >= options.maxInFlight && slots(simulation).open > 0
-            guard open(session, simulation) > 0 || waitsForSlot else { throw Violation("a drain has nothing under way and no report") }
-            if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain goes on beyond its time") }
+            guard open(session, simulation) > 0 || waitsForSlot else { throw Violation("a drain has no attempt in progress and no report") }
+            if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain continues after its timeout") }
         }
-        if let until = promptUntil, !stands(simulation, until) { throw Violation("a prompt is not withdrawn") }
+        if let until = promptUntil, !isValid(simulation, until) { throw Violation("a prompt is not withdrawn") }
         if shouldPrompt(simulation) { throw Violation("no prompt is raised") }
         if let message = startable(simulation), !isAfterJump(now) || retries[message.sequence] != nil {
-            throw Violation("message \(message.sequence) of \(message.conversation.text) could go, but nothing happens")
+            throw Violation("message \(message.sequence) of \(message.conversation.text) is ready, but does not start")
         }
         guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now), slotsTaken(simulation) < options.maxInFlight
         else { return }
         for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
-            guard hasLeave(head.conversation, simulation), hasBudget(head) else { continue }
-            throw Violation("message \(head.sequence) has expired, but nothing happens")
+            guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }
+            throw Violation("message \(head.sequence) has expired, but is not failed")
         }
     }
 }
