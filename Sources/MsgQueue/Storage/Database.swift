@@ -237,8 +237,7 @@ final class Database {
         if lastCommitWrote, isLogFresh, lock != nil {
             isLogFresh = false
             flushedFrames = 0
-            readSalts()
-            guard logSalts != 0 || !isHeaderOverwritten else {
+            guard readSalts() || !isHeaderOverwritten else {
                 isPoisoned = true
                 throw QueueError(.unknown, "the log of \(path) has no header")
             }
@@ -255,11 +254,17 @@ final class Database {
         if lock != nil, let file = LogFile(handle) { space.recordRollback(file) }
     }
 
-    /// Reads the log's salts. When that fails they are 0, here and in the side record.
-    private func readSalts() {
-        do throws(QueueError) { logSalts = try LogImage.salts(logDescriptor, path: StorePath.log(of: path)) ?? 0 } catch {
+    /// Reads the log's salts. When that fails they are 0, here and in the side record. Returns false when the log has no valid header.
+    @discardableResult
+    private func readSalts() -> Bool {
+        do throws(QueueError) {
+            let salts = try LogImage.salts(logDescriptor, path: StorePath.log(of: path))
+            logSalts = salts ?? 0
+            return salts != nil
+        } catch {
             logSalts = 0
             Log.warning(error.detail)
+            return true
         }
     }
 
