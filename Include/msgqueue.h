@@ -630,10 +630,10 @@ typedef struct msgq_report {
  *
  * Only one drain runs at a time. A second call that asks for the same, or for one conversation
  * while all are drained, joins the first and gets the same report (of its own options only the
- * timeout counts: for itself). Any other call, for all or for another conversation while one
- * conversation is drained, begins its drain when that one has ended. In mode ask, in strict order,
- * what a drain that ended with WAITING left behind a message that is queued for a retry is sent by
- * itself after it.
+ * timeout counts: each call returns at its own, and the drain ends at the latest of them). Any
+ * other call, for all or for another conversation while one conversation is drained, begins its
+ * drain when that one has ended. In mode ask, in strict order, what a drain that ended with WAITING
+ * left behind a message that is queued for a retry is sent by itself after it.
  *
  * When it returns before its timeout, the events of what it did have been reported; so do not hold
  * a lock that your handler takes. At its timeout it returns TIMEOUT with what was done until then,

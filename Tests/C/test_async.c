@@ -240,6 +240,33 @@ TEST(A6_a_drain_that_joins_another_ends_at_its_own_timeout) {
   scene_end(&scene);
 }
 
+TEST(A6_a_drain_without_a_timeout_outlasts_the_one_that_it_joins) {
+  struct scene scene;
+  struct stub stub;
+  pthread_t threads[2];
+  begin_pending(&scene, &stub);
+  stub_open(&stub, &scene);
+  put(&scene, "a", "ana", "hello");
+  put(&scene, "b", "ana", "hello");
+  struct drainer first = { .queue = scene.queue, .timeout_ms = drain_time };
+  struct drainer endless = { .queue = scene.queue };
+  REQUIRE(pthread_create(&threads[0], NULL, drainer_run, &first) == 0);
+  AWAIT(atomic_load(&stub.calls) == 1);
+  REQUIRE(pthread_create(&threads[1], NULL, drainer_run, &endless) == 0);
+  pthread_join(threads[0], NULL);
+  CHECK_RESULT(MSGQ_TIMEOUT, first.result);
+  CHECK(!atomic_load(&endless.done));
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  for (int call = 1; call <= 2; call++) {
+    AWAIT(atomic_load(&stub.calls) == call);
+    CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  }
+  pthread_join(threads[1], NULL);
+  CHECK_RESULT(MSGQ_OK, endless.result);
+  CHECK_NUMBER(2, endless.report.sent);
+  scene_end(&scene);
+}
+
 TEST(close_waits_for_an_attempt_in_flight) {
   struct post post;
   post_begin_open(&post);

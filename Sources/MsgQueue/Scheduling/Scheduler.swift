@@ -91,7 +91,8 @@ package struct Scheduler {
         package let number: Int
         /// The conversation to drain; nil: all.
         package let conversation: Name?
-        package let deadline: Int64?
+        /// The latest of those who wait for it; nil: none.
+        package internal(set) var deadline: Int64?
         package let batch: Int
         package internal(set) var started = 0
         package internal(set) var report = Report()
@@ -103,6 +104,9 @@ package struct Scheduler {
 
         /// Whether it includes a drain of `scope`.
         func covers(_ scope: Name?) -> Bool { conversation == nil || conversation == scope }
+
+        /// Another one waits for it, until `later`; nil: without a timeout.
+        mutating func extend(to later: Int64?) { deadline = deadline.flatMap { old in later.map { max(old, $0) } } }
     }
 
     package init(_ options: Options, _ opening: Opening) {

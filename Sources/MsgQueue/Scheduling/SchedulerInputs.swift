@@ -109,12 +109,18 @@ extension Scheduler {
     /// Requests a drain of one conversation or (nil) of all. It joins a drain that includes it; otherwise it begins when the current one
     /// has ended. Returns the number of the drain, and whether it begins now.
     package mutating func drain(_ conversation: Name? = nil, batch: Int, timeout: Int64?, _ now: Moment) -> (number: Int, begins: Bool) {
-        if let session, session.covers(conversation) { return (session.number, false) }
-        if let other = pending.first(where: { $0.covers(conversation) }) { return (other.number, false) }
+        let deadline = timeout.map { now.mono.addingClamped($0) }
+        if let current = session, current.covers(conversation) {
+            session?.extend(to: deadline)
+            return (current.number, false)
+        }
+        if let place = pending.firstIndex(where: { $0.covers(conversation) }) {
+            pending[place].extend(to: deadline)
+            return (pending[place].number, false)
+        }
         drains += 1
         let new = Session(
-            number: drains, conversation: conversation, deadline: timeout.map { now.mono.addingClamped($0) },
-            batch: batch == 0 ? defaultBatch : batch)
+            number: drains, conversation: conversation, deadline: deadline, batch: batch == 0 ? defaultBatch : batch)
         guard session == nil else {
             pending.append(new)
             return (drains, false)

@@ -46,7 +46,7 @@ struct PromiseChecker {
     struct Session {
         var conversation: Name?
         let batch: Int
-        let deadline: Int64?
+        var deadline: Int64?
         var started = 0
         var isStopped = false
         var tally = Report()
@@ -106,6 +106,21 @@ struct PromiseChecker {
     mutating func broughtToForeground() {
         pausedUntil = 0
         hasPrompted = promptUntil != nil
+    }
+
+    /// A drain of `conversation` joins one that includes it, and that goes on for as long as it waits.
+    mutating func drainJoined(_ conversation: Name?, deadline: Int64?) {
+        func extended(_ old: Session) -> Session {
+            var new = old
+            new.deadline = old.deadline.flatMap { old in deadline.map { max(old, $0) } }
+            return new
+        }
+        func includes(_ other: Session) -> Bool { other.conversation == nil || other.conversation == conversation }
+        if let current = session, includes(current) {
+            session = extended(current)
+        } else if let place = pending.firstIndex(where: includes) {
+            pending[place] = extended(pending[place])
+        }
     }
 
     mutating func drainStarted(_ new: Session, _ simulation: Simulation) {

@@ -160,6 +160,7 @@ extension Simulation {
         let (number, begins) = scheduler.drain(conversation, batch: batch, timeout: timeout, now)
         guard number > drains else {
             note(.drainJoined)
+            checker.drainJoined(conversation, deadline: timeout.map { now.mono + $0 })
             return false
         }
         note(.drainStarted(batch: batch, timeout: timeout))

@@ -58,8 +58,8 @@ class Drains:
         Args:
             batch: Attempts at most, without due retries; 0: as the option `drain_batch`.
             timeout: Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
-                drain or an event handler does not return. The drain that it began starts no attempt after that. None:
-                without end.
+                drain or an event handler does not return. The drain starts no attempt after the latest timeout of the
+                calls that joined it. None: without end.
             conversation: Only its messages are sent and counted; None: all.
 
         Returns:
