@@ -37,6 +37,7 @@ final class Changes {
                 try store.update(row, to: progress)
             }
         }
+        store.scrub()
         events.countsChanged()
     }
 

@@ -57,7 +57,11 @@ final class Insertion {
         do throws(QueueError) {
             try context.checkWritable()
             try store.reserveSpace(for: commands.lazy.flatMap(\.drafts))
+            var isRepeated = false
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
+                // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
+                if isRepeated { try store.reserveSpace(for: commands.lazy.flatMap(\.drafts)) }
+                isRepeated = true
                 inserted.removeAll(keepingCapacity: true)
                 if commands.reduce(0, { $0 + $1.drafts.count }) >= Store.bulkThreshold { try store.beginBulk() }
                 for (index, command) in commands.enumerated() {
@@ -83,10 +87,8 @@ final class Insertion {
                 try store.endBulk()
             }
         } catch {
-            for command in commands {
-                if case .failure(let refusal) = command.result, refusal.code != .internal { continue }
-                command.result = .failure(error)
-            }
+            // A refusal may rest on a message of this transaction, which is not stored.
+            for command in commands { command.result = .failure(error) }
             return
         }
         announce(inserted, commands, now)

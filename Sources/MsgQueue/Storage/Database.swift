@@ -249,8 +249,8 @@ final class Database {
 
     func rollback() {
         isInTransaction = false
-        guard sqlite3_get_autocommit(handle) == 0 else { return }
-        if sqlite3_exec(handle, "ROLLBACK", nil, nil, nil) != SQLITE_OK { isPoisoned = true }
+        // SQLite itself may have rolled back, after an error.
+        if sqlite3_get_autocommit(handle) == 0, sqlite3_exec(handle, "ROLLBACK", nil, nil, nil) != SQLITE_OK { isPoisoned = true }
         if lock != nil, let file = LogFile(handle) { space.recordRollback(file) }
     }
 

@@ -43,7 +43,10 @@ struct LogSpace {
     }
 
     /// Records a transaction that was rolled back: SQLite may have written pages of it.
-    mutating func recordRollback(_ file: LogFile) { used = max(used, file.size ?? size) }
+    mutating func recordRollback(_ file: LogFile) {
+        size = max(size, file.size ?? size)
+        used = max(used, size)
+    }
 
     /// Overwrites all text in the file, and shortens the file to `target`. The header must be invalid on disk before: the frames of a log
     /// with a valid header would be replayed after a crash, and only a part of them is left. Returns false when that failed.

@@ -32,6 +32,19 @@ import Testing
     private enum Way: CaseIterable { case delete, clear, clearAll, editAndDelete }
 
     @Test(arguments: [1, 200])
+    func R4_no_file_contains_the_text_before_an_edit(copies: Int) async throws {
+        let path = directory.file("edit-\(copies).db")
+        let queue = try MessageQueue(path: path, options: MessageQueue.Options(mode: .manual))
+        let id = try queue.enqueue(String(repeating: secret + " ", count: copies), conversation: "ana")
+        let files = [OpenFile(path), OpenFile(path + "-wal")]
+        #expect(isOnDisk(files), "it was there")
+        try queue.edit(id, body: "short")
+        #expect(!isOnDisk(files))
+        try await queue.close()
+        #expect(!isOnDisk(files))
+    }
+
+    @Test(arguments: [1, 200])
     func R4_no_file_contains_a_deleted_message(copies: Int) async throws {
         for way in Way.allCases {
             let path = directory.file("\(way)-\(copies).db")

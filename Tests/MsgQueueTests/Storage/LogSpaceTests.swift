@@ -54,6 +54,34 @@ import Testing
         #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
     }
 
+    @Test func R4_text_of_a_transaction_that_was_rolled_back_is_overwritten() throws {
+        struct Refusal: Error {}
+        let bench = try StoreBench()
+        let row = try bench.add("a", [1])
+        #expect(throws: Refusal.self) {
+            try bench.transaction { _ in
+                // More than SQLite keeps in memory.
+                for _ in 0..<12_000 { _ = try bench.insert("b", secret + [UInt8](repeating: 1, count: 900)) }
+                throw Refusal()
+            }
+        }
+        #expect(FileBytes.find(secret, in: try log(bench)) != nil, "SQLite has written a part of it")
+        try bench.transaction { try $0.delete(row) }
+        bench.store.scrub()
+        #expect(FileBytes.find(secret, in: try log(bench)) == nil)
+        #expect(try log(bench).count <= Int(LogSpace.limit))
+    }
+
+    @Test func D6_a_session_that_only_cleared_nothing_leaves_a_store_that_opens() throws {
+        let bench = try StoreBench()
+        try bench.add("a", [1])
+        try bench.reopen()
+        bench.store.scrub()
+        bench.close(clean: false)
+        try bench.reopen()
+        #expect(bench.store.totals.queued == 1 && bench.store.loss == nil)
+    }
+
     @Test(arguments: [0, 1, 40])
     func D6_a_store_whose_log_was_overwritten_opens_after_a_crash(more: Int) throws {
         let bench = try StoreBench()
