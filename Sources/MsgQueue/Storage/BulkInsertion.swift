@@ -39,20 +39,7 @@ extension Store {
         try insertWaiting()
         let conversations = bulk?.conversations ?? [:]
         bulk = nil
-        let statement = try database.statement(
-            """
-            INSERT INTO conversation(name, queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq, proof)
-            VALUES(?1, ?2, 0, 0, 0, 0, 0, 0, ?3, ?4, 3 * ?2 + 23 * ?3 + 29 * ?4)
-            ON CONFLICT(name) DO UPDATE SET queued = queued + ?2, unsent_bytes = unsent_bytes + ?3, last_seq = max(last_seq, ?4),
-              proof = proof + 3 * ?2 + 23 * ?3 + 29 * (max(last_seq, ?4) - last_seq)
-            """)
-        for (conversation, (counts, last)) in conversations {
-            try statement.bind(1, conversation.text)
-            statement.bind(2, counts.queued)
-            statement.bind(3, counts.unsentBytes)
-            statement.bind(4, last)
-            try statement.run()
-        }
+        for (conversation, (counts, last)) in conversations { try addCounts(counts, last: last, to: conversation) }
         foldedThrough = nextSequence - 1
     }
 

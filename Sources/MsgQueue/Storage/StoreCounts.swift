@@ -25,15 +25,34 @@ extension Store {
                 sum(status IN (\([.received, .receivedRead]))) AS x, sum(status = \(.received)) AS u,
                 sum(CASE WHEN status IN (\([.queued, .failed])) AND body_size BETWEEN 0 AND 268435456 THEN body_size ELSE 0 END) AS b, max(seq) AS l
               FROM message WHERE seq > ?1 GROUP BY conversation) WHERE true
-            ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
-              delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
-              received = received + excluded.received, unread = unread + excluded.unread,
-              unsent_bytes = unsent_bytes + excluded.unsent_bytes, last_seq = max(last_seq, excluded.last_seq),
-              proof = proof + excluded.proof - 29 * excluded.last_seq + 29 * (max(last_seq, excluded.last_seq) - last_seq)
+            \(Self.addToExisting)
             """)
         counts.bind(1, sequence)
         try counts.run()
     }
+
+    /// Adds the counts of new rows of a conversation, the newest of which has the sequence number `last`.
+    func addCounts(_ counts: Counts, last: Int64, to conversation: Name) throws(QueueError) {
+        let statement = try database.statement(
+            """
+            INSERT INTO conversation(\(ConversationColumn.self)) VALUES(\(parameters: ConversationColumn.self)) \(Self.addToExisting)
+            """)
+        let fields = Fields<ConversationColumn>(statement)
+        try fields.bind(.name, conversation.text)
+        counts.bind(to: fields)
+        fields.bind(.lastSeq, last)
+        fields.bind(.proof, Self.proof(counts, last: last))
+        try statement.run()
+    }
+
+    /// For an INSERT into `conversation`: where the conversation has a row, the new counts are added to it.
+    private static let addToExisting: SQL = """
+        ON CONFLICT(name) DO UPDATE SET queued = queued + excluded.queued, sent = sent + excluded.sent,
+          delivered = delivered + excluded.delivered, "read" = "read" + excluded."read", failed = failed + excluded.failed,
+          received = received + excluded.received, unread = unread + excluded.unread,
+          unsent_bytes = unsent_bytes + excluded.unsent_bytes, last_seq = max(last_seq, excluded.last_seq),
+          proof = proof + excluded.proof - 29 * excluded.last_seq + 29 * (max(last_seq, excluded.last_seq) - last_seq)
+        """
 
     /// Folds in a transaction of its own. It needs no flush: after a power failure it is repeated.
     func foldNow() throws(QueueError) {
