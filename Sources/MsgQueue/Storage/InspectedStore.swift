@@ -73,7 +73,8 @@ final class InspectedStore {
                     : "the database cannot be read together with \(log), which was ignored")
             return opened
         }
-        // In every store of this library with the same page size the tables have the same root pages.
+        // New stores with the same page size have the same root pages. VACUUM, which `close` runs on a store that has become much smaller,
+        // changes them: of such a store this may find only a part.
         for ignoringLog in [false, true] {
             for pageSize in StoreCreation.pageSizes {
                 guard let opened = try? attempt(lock, ignoringLog: ignoringLog, replacingSchema: pageSize) else { continue }
