@@ -407,3 +407,38 @@ TEST(X2_a_transport_can_report_that_a_message_was_not_sent) {
     scene_end(&scene);
   }
 }
+
+/* With 64 attempts side by side the engine's threads take the lock thousands of times a second. */
+TEST(F8_a_caller_that_enqueues_and_a_drain_take_turns) {
+  enum { messages = 20000, conversations = 64 };
+  static const int sends_per_enqueue = 10;
+  struct scene scene;
+  struct stub stub;
+  static msgq_draft drafts[messages];
+  char names[conversations][8];
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_MANUAL;
+  scene.options.direct = false;
+  scene.options.max_in_flight = conversations;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  for (int index = 0; index < conversations; index++) snprintf(names[index], sizeof names[index], "c%d", index);
+  for (int index = 0; index < messages; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].conversation = names[index % conversations];
+  }
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, messages, NULL));
+  REQUIRE_OK(msgq_drain_async(scene.queue, NULL, NULL, NULL));
+  int enqueued = 0;
+  int64_t longest = 0;
+  for (int64_t end = steady_ms() + check_timeout_ms(); atomic_load(&stub.calls) < messages && steady_ms() < end; enqueued++) {
+    int64_t start = steady_ms();
+    REQUIRE_OK(msgq_enqueue(scene.queue, &drafts[0], NULL));
+    if (steady_ms() - start > longest) longest = steady_ms() - start;
+  }
+  int sent = atomic_load(&stub.calls);
+  fprintf(stderr, "  %d messages enqueued while %d were sent; the longest took %lld ms\n", enqueued, sent, (long long)longest);
+  CHECK(sent >= messages);
+  CHECK(enqueued >= sent / sends_per_enqueue);
+  scene_end(&scene);
+}

@@ -33,7 +33,7 @@ final class CloseWait: @unchecked Sendable {
             if let deadline, context.ports.mono() >= deadline { break }
             deliverEvents()
             let soon = context.ports.mono() + 20
-            context.progressCondition.wait(context.lock, until: min(deadline ?? soon, soon))
+            context.lock.wait(context.progressCondition, until: min(deadline ?? soon, soon))
         }
         let isComplete = !isSending
         return waitForEvents() && isComplete
@@ -59,7 +59,7 @@ final class CloseWait: @unchecked Sendable {
             }
             deliverEvents()
             if events.isDelivering || events.hasEvents {
-                context.progressCondition.wait(context.lock, until: context.ports.mono() + 5)
+                context.lock.wait(context.progressCondition, until: context.ports.mono() + 5)
             }
         }
         return true

@@ -66,9 +66,9 @@ final class Drains {
                 // If no other thread polls, this thread runs the callbacks.
                 guard poll.isPolledElsewhere || !runOne() else { continue }
                 let soon = context.ports.mono() + 20
-                context.progressCondition.wait(context.lock, until: min(end ?? soon, soon))
+                context.lock.wait(context.progressCondition, until: min(end ?? soon, soon))
             } else {
-                context.progressCondition.wait(context.lock, until: end)
+                context.lock.wait(context.progressCondition, until: end)
             }
         }
     }

@@ -9,7 +9,7 @@ extension Engine {
         context.lock.lock()
         guard context.phase == .open else {
             // Another thread is closing the queue: wait until it has.
-            while context.phase != .closed { context.progressCondition.wait(context.lock) }
+            while context.phase != .closed { context.lock.wait(context.progressCondition) }
             context.lock.unlock()
             throw context.closedError
         }

@@ -7,7 +7,7 @@ final class EngineContext: @unchecked Sendable {
     let options: Options
     let ports: Ports
     let store: Store
-    let lock = Mutex()
+    let lock = TurnLock()
     /// Signalled when an attempt has ended, a callback has returned or a drain has ended.
     let progressCondition = Condition()
     private let process = getpid()

@@ -27,14 +27,14 @@ final class EngineTimer {
 
     /// The body of the thread. `step` performs what is due.
     func run(_ network: NetworkWatch, _ step: () -> Void) {
-        context.lock.lock()
+        context.lock.lockForEngine()
         while context.phase != .closed {
             step()
             let monitor = network.monitor
             context.lock.unlock()
             let reason = alarm.sleep(network: monitor?.descriptor)
             let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.readChange() : nil
-            context.lock.lock()
+            context.lock.lockForEngine()
             if reason.contains(.deadline) { armed = nil }
             network.planRetry()
             if reason.contains(.clockSet) { context.core.scheduler.clockSet(context.ports.moment) }

@@ -42,9 +42,9 @@ final class EventDelivery {
 
     /// The body of the event thread. `deliver` delivers one event and returns false if there is none.
     func run(_ deliver: () -> Bool) {
-        context.lock.lock()
+        context.lock.lockForEngine()
         while context.phase != .closed {
-            if !deliver() { condition.wait(context.lock) }
+            if !deliver() { context.lock.wait(condition) }
         }
         context.lock.unlock()
     }

@@ -24,7 +24,7 @@ final class HostCalls {
             detachForkedChild()
             return value
         }
-        context.lock.lock()
+        context.lock.lockForEngine()
         poll?.endSuppression()
         return value
     }

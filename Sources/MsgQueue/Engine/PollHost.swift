@@ -86,7 +86,7 @@ final class PollHost {
             guard context.phase != .closed || awaitsCloseCallback else { throw context.closedError }
             if ran > 0 { break }
             if let deadline, context.ports.mono() >= deadline { break }
-            condition.wait(context.lock, until: deadline)
+            context.lock.wait(condition, until: deadline)
         }
         return ran
     }

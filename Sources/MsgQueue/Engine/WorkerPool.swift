@@ -48,7 +48,7 @@ final class WorkerPool: @unchecked Sendable {
     }
 
     private func run(_ number: Int, _ driver: Driver) {
-        context.lock.lock()
+        context.lock.lockForEngine()
         idle -= 1
         while context.phase != .closed {
             guard context.phase == .open, context.hasStart else {
@@ -80,10 +80,10 @@ final class WorkerPool: @unchecked Sendable {
         idle += 1
         defer { idle -= 1 }
         guard threads.count > 1 else {
-            condition.wait(context.lock)
+            context.lock.wait(condition)
             return true
         }
-        let isInTime = condition.wait(context.lock, until: context.ports.mono().addingClamped(Self.idleTime))
+        let isInTime = context.lock.wait(condition, until: context.ports.mono().addingClamped(Self.idleTime))
         return isInTime || context.hasStart || context.phase != .open || threads.count == 1
     }
 

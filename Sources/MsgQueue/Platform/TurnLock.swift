@@ -1,0 +1,86 @@
+/// The engine's lock, shared by callers and by the engine's own threads. Callers wait in the order of their arrival. When both wait, callers
+/// and engine threads take turns; among themselves engine threads need not wait for one that has not woken up yet.
+final class TurnLock: @unchecked Sendable {
+    enum Side { case caller, engine }
+
+    /// Guards the state; held for moments only.
+    private let state = Mutex()
+    private var isHeld = false
+    /// The side that has the lock, or had it last.
+    private var side = Side.engine
+    /// Callers that wait, and those of them that have the lock next.
+    private var callers: [Semaphore] = []
+    private var engineThreads = 0
+    /// The lock is reserved for an engine thread.
+    private var isHandedToEngine = false
+    private let engineCondition = Condition()
+
+    func lock() {
+        state.lock()
+        guard isHeld || !callers.isEmpty || isHandedToEngine else {
+            (isHeld, side) = (true, .caller)
+            return state.unlock()
+        }
+        let turn = Semaphore()
+        callers.append(turn)
+        state.unlock()
+        turn.wait()
+    }
+
+    /// Takes the lock on a thread of the engine, or after a callback.
+    func lockForEngine() {
+        state.lock()
+        lockForEngineLocked()
+        state.unlock()
+    }
+
+    private func lockForEngineLocked() {
+        while isHeld || (isHandedToEngine ? false : !callers.isEmpty) {
+            engineThreads += 1
+            engineCondition.wait(state)
+            engineThreads -= 1
+        }
+        (isHeld, side, isHandedToEngine) = (true, .engine, false)
+    }
+
+    func unlock() {
+        state.lock()
+        release()
+        state.unlock()
+    }
+
+    private func release() {
+        if !callers.isEmpty, side == .engine || engineThreads == 0 {
+            side = .caller
+            callers.removeFirst().post()
+            return
+        }
+        isHeld = false
+        isHandedToEngine = engineThreads > 0 && !callers.isEmpty
+        if engineThreads > 0 { engineCondition.signal() }
+    }
+
+    func withLock<T, E: Error>(_ body: () throws(E) -> T) throws(E) -> T {
+        lock()
+        defer { unlock() }
+        return try body()
+    }
+
+    /// Waits for the condition, with the lock released meanwhile.
+    @discardableResult
+    func wait(_ condition: Condition, until deadline: Int64? = nil) -> Bool {
+        state.lock()
+        release()
+        let isInTime = condition.wait(state, until: deadline)
+        lockForEngineLocked()
+        state.unlock()
+        return isInTime
+    }
+
+    /// Initialises the lock again, in a forked child, which has one thread.
+    func reset() {
+        state.reset()
+        engineCondition.reset()
+        (isHeld, side, callers, engineThreads, isHandedToEngine) = (false, .engine, [], 0, false)
+    }
+}
