@@ -32,6 +32,7 @@ from .enums import (
     Link,
     Mode,
     Reason,
+    OnFull,
     Refused,
     Result,
     Status,
