@@ -119,7 +119,7 @@ typedef enum msgq_result {
   MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent recently */
   MSGQ_CONFLICT,     /* not possible in this status, or at this moment */
   MSGQ_BUSY,         /* the message is being sent right now */
-  MSGQ_FULL,         /* a limit on messages or bytes is reached; nothing changed */
+  MSGQ_FULL,         /* a limit of the queue is reached; nothing changed */
   MSGQ_TOO_LARGE,    /* the body or the metadata is over its limit; nothing changed */
   MSGQ_LOCKED,       /* another owner has the store open; the detail names its process if known */
   MSGQ_CLOSED,       /* the queue is closed */
