@@ -149,6 +149,7 @@ static int by_place(const void *left, const void *right) {
 
 static bool is_chosen(const struct check_test *test, const struct check_choice *choice) {
   if (choice->here_only && test->place != CHECK_HERE) return false;
+  if (test->place == CHECK_CLOCK ? choice->no_clock : choice->only_clock) return false;
   return choice->filter == NULL || strstr(test->name, choice->filter) != NULL;
 }
 
