@@ -185,13 +185,8 @@ final class Insertion {
         if let first = dropped.first { Log.warning("\(store.path): \(LogText.dropped(dropped.count, first: first.row.id))") }
         // Messages of this commit that were dropped for later ones of it.
         let gone = Set(dropped.map(\.row.sequence))
-        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one.
-        var ahead: [Name: Int64] = [:]
-        if inserted.count > 1 {
-            for place in inserted where !place.isInPlace && !gone.contains(place.sequence) {
-                ahead[commands[place.command].drafts[place.draft].conversation, default: 0] += 1
-            }
-        }
+        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one. Seldom needed.
+        var unreported: [Name: Int64]?
         var removed = changed.removed[...]
         for (index, place) in inserted.enumerated() {
             guard case .success(let ids) = commands[place.command].result else { continue }
@@ -211,9 +206,15 @@ final class Insertion {
                 let direct = context.core.scheduler.goesDirect(draft.conversation, inPlaceOf: place.sequence) ?? isFirst(place, draft)
                 context.core.scheduler.replaced(by: head, draft.conversation, goesDirect: direct, now)
             } else {
-                let direct =
-                    context.core.scheduler.goesDirect(draft.conversation) ?? isFirst(draft.conversation, of: ahead[draft.conversation] ?? 1)
-                ahead[draft.conversation, default: 1] -= 1
+                let known = context.core.scheduler.goesDirect(draft.conversation)
+                if known == nil, unreported == nil {
+                    unreported = inserted[index...].reduce(into: [:]) { counts, place in
+                        guard !place.isInPlace, !gone.contains(place.sequence) else { return }
+                        counts[commands[place.command].drafts[place.draft].conversation, default: 0] += 1
+                    }
+                }
+                let direct = known ?? isFirst(draft.conversation, of: unreported?[draft.conversation] ?? 1)
+                unreported?[draft.conversation, default: 1] -= 1
                 context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
             }
             if place.expiresAt != 0 { maintenance.expires(at: place.expiresAt) }

@@ -16,9 +16,10 @@ extension Simulation {
         var enqueued: [SimulatedEngine.Enqueued] = []
         do throws(Violation) {
             do throws(QueueError) {
-                enqueued = try withoutActuallyEscaping(change) { change throws(QueueError) in
-                    try engine.enqueue(conversations, key: key, change)
-                } ?? []
+                enqueued =
+                    try withoutActuallyEscaping(change) { change throws(QueueError) in
+                        try engine.enqueue(conversations, key: key, change)
+                    } ?? []
             } catch {
                 try insertion.checkRefusal(error, self)
             }
