@@ -115,7 +115,7 @@ TEST(F6_one_that_is_being_sent_or_failed_is_not_dropped) {
   msgq_draft drafts[2] = { MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT };
   CHECK_RESULT(MSGQ_FULL, msgq_enqueue_batch(scene.queue, drafts, 2, NULL));
   unsent_is(&scene, "failed sending b");
-  CHECK_NUMBER(1, (int64_t)journal_count(&scene.journal, MSGQ_EVENT_DISCARDED));
+  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_DISCARDED) == 1);
   atomic_store(&stub.held, false);
   AWAIT(status_of(&scene, "sending") == MSGQ_STATUS_FAILED);
   scene_end(&scene);

@@ -132,7 +132,7 @@ TEST(F5_one_that_is_being_sent_is_left_and_the_new_one_stands_behind_it) {
   unsent_is(&scene, "first other second");
   put_keyed(&scene, "third", "ana", "k");
   unsent_is(&scene, "first other third");
-  CHECK_NUMBER(1, (int64_t)journal_count(&scene.journal, MSGQ_EVENT_REPLACED));
+  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_REPLACED) == 1);
   CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&scene, "first"));
   CHECK_NUMBER(2, counts_of(&scene, NULL).queued);
   atomic_store(&stub.held, false);
