@@ -265,10 +265,10 @@ typedef enum msgq_final_failure {
 /* What msgq_enqueue and msgq_enqueue_batch do when a limit would be exceeded. */
 typedef enum msgq_on_full {
   MSGQ_ON_FULL_REFUSE = 0, /* FULL, and nothing changes */
-  MSGQ_ON_FULL_DROP_OLDEST /* in the same transaction the oldest queued messages of all conversations
-                              are deleted, each with MSGQ_EVENT_DISCARDED (MSGQ_FAILURE_DROPPED).
-                              One that is being sent or failed, and the history, are left. FULL when
-                              that is not enough */
+  MSGQ_ON_FULL_DROP_OLDEST /* in the same transaction the oldest queued messages, of all
+                              conversations, are deleted, each with MSGQ_EVENT_DISCARDED
+                              (MSGQ_FAILURE_DROPPED). One that is being sent or failed, and the
+                              history, are left. FULL when that is not enough */
 } msgq_on_full;
 
 /* Who runs transport and event callbacks. */
@@ -409,7 +409,7 @@ typedef struct msgq_options {
      reporting what is missing. */
   bool refuse_lost_tail;
 
-  /* Refuse. When limit_messages, limit_bytes or limit_file_bytes would be exceeded by an enqueue. */
+  /* Refuse. When an enqueue would exceed limit_messages, limit_bytes or limit_file_bytes. */
   msgq_on_full on_full;
   /* 0: none. Bytes of the database file and its log; over it: FULL, also from msgq_record, and from
      msgq_edit with a longer body. Free pages inside the file are used again and do not count. What
