@@ -61,7 +61,8 @@ struct LogSpace {
             guard file.truncate(to: target) else { return false }
             size = target
         }
-        guard file.writeZeros(at: 0, count: min(used, size)) else { return false }
+        // Asking for the size writes what is still buffered.
+        guard file.writeZeros(at: 0, count: min(used, size)), file.size != nil else { return false }
         used = 0
         return true
     }
