@@ -119,7 +119,7 @@ typedef enum msgq_result {
   MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent recently */
   MSGQ_CONFLICT,     /* not possible in this status, or at this moment */
   MSGQ_BUSY,         /* the message is being sent right now */
-  MSGQ_FULL,         /* a limit on messages or bytes is reached; nothing changed */
+  MSGQ_FULL,         /* a limit of the queue is reached; nothing changed */
   MSGQ_TOO_LARGE,    /* the body or the metadata is over its limit; nothing changed */
   MSGQ_LOCKED,       /* another owner has the store open; the detail names its process if known */
   MSGQ_CLOSED,       /* the queue is closed */
@@ -205,7 +205,8 @@ typedef enum msgq_failure_kind {
   MSGQ_FAILURE_REJECTED,     /* the receiver refuses the message (4xx) */
   MSGQ_FAILURE_NOT_FOUND,    /* there is no such receiver (404, 410) */
   MSGQ_FAILURE_EXPIRED,      /* the message expired before it could be sent */
-  MSGQ_FAILURE_UNKNOWN       /* an attempt interrupted by a crash, or an invalid answer */
+  MSGQ_FAILURE_UNKNOWN,      /* an attempt interrupted by a crash, or an invalid answer */
+  MSGQ_FAILURE_DROPPED       /* the queue was full (MSGQ_ON_FULL_DROP_OLDEST) */
 } msgq_failure_kind;
 
 /* A pair of strings. Keys are not empty and occur once; key and value may hold anything but NUL. */
@@ -260,6 +261,15 @@ typedef enum msgq_final_failure {
   MSGQ_FINAL_STEP_ASIDE = 0, /* the messages behind it are sent */
   MSGQ_FINAL_BLOCK           /* it blocks them until a person retries or deletes it */
 } msgq_final_failure;
+
+/* What msgq_enqueue and msgq_enqueue_batch do when a limit would be exceeded. */
+typedef enum msgq_on_full {
+  MSGQ_ON_FULL_REFUSE = 0, /* FULL, and nothing changes */
+  MSGQ_ON_FULL_DROP_OLDEST /* in the same transaction the oldest queued messages, of all
+                              conversations, are deleted, each with MSGQ_EVENT_DISCARDED
+                              (MSGQ_FAILURE_DROPPED). One that is being sent or failed, and the
+                              history, are left. FULL when that is not enough */
+} msgq_on_full;
 
 /* Who runs transport and event callbacks. */
 typedef enum msgq_callbacks {
@@ -375,7 +385,7 @@ typedef struct msgq_options {
 
   /* 0: never. Drafts without an expiry expire after this: 1 ms to 10 years. */
   int64_t expiry_ms;
-  /* 0: none. Unsent messages, and bytes of unsent bodies. Over it: FULL. */
+  /* 0: none. Unsent messages, and bytes of unsent bodies. Over it: FULL, or as on_full says. */
   uint64_t limit_messages;
   uint64_t limit_bytes;
   /* 1 MiB (0). One body: 1 byte to 256 MiB. Over it: TOO_LARGE. */
@@ -398,6 +408,16 @@ typedef struct msgq_options {
   /* False. Refuses a store whose log lost its end (CORRUPT) instead of opening what is whole and
      reporting what is missing. */
   bool refuse_lost_tail;
+
+  /* Refuse. When an enqueue would exceed limit_messages, limit_bytes or limit_file_bytes. */
+  msgq_on_full on_full;
+  /* 0: none. Bytes of the database file and its log; over it: FULL, also from msgq_record, and from
+     msgq_edit with a longer body. Free pages inside the file are used again and do not count. What
+     is in the queue can always be sent and deleted: outcomes and deletions may exceed the limit, by
+     up to 1 MiB and 1 KiB for each unsent message; the log of one msgq_clear, and a rewrite of the
+     file when it is closed, for a moment by the size of the file. The log takes 1/16 of the limit,
+     but 0.5 MiB at least: with less than 1 MiB nearly every message is refused. */
+  int64_t limit_file_bytes;
 } msgq_options;
 
 /* clang-format off */
@@ -405,7 +425,8 @@ typedef struct msgq_options {
   { sizeof(msgq_options), MSGQ_MODE_AUTO, true, false, false, false, 0, 500, 0, 10000,           \
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 3600000, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
-    604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false }
+    604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
+    MSGQ_ON_FULL_REFUSE, 0 }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -483,9 +504,16 @@ typedef struct msgq_draft {
   int64_t not_before_ms; /* 0: at once */
   int64_t expires_at_ms; /* 0: never. After it the message is `failed` with kind expired */
   bool unmetered_only;   /* only while the link is not metered */
+  /* NULL or "": none. At most 255 bytes without control characters. The message replaces a queued
+     one of the same key in its conversation: it takes its place in the order and its `sequence`,
+     and has an id, times, metadata and retries of its own. The id of the old one is then known
+     (DUPLICATE), and MSGQ_EVENT_REPLACED reports it. A message that is being sent is left, and the
+     new one stands behind it; one that failed, also one that is held, is left as well. Of several
+     drafts of one key the last one wins. */
+  const char *replace_key;
 } msgq_draft;
 
-#define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false }
+#define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL }
 
 void msgq_draft_init(msgq_draft *draft);
 
@@ -505,8 +533,8 @@ msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size
  * Puts a message that was received from someone else into the history, so that a conversation is
  * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
  * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
- * bytes; not_before_ms, expires_at_ms and unmetered_only of the draft have no meaning here.
- * `id_out` may be NULL. Changes the store.
+ * bytes; not_before_ms, expires_at_ms, unmetered_only and replace_key of the draft have no meaning
+ * here. `id_out` may be NULL. Changes the store.
  * Errors: DUPLICATE (the id is that of a message to send), TOO_LARGE.
  */
 msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender,
@@ -960,14 +988,17 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
   MSGQ_EVENT_DRAIN_PROGRESS,   /* report: so far */
   MSGQ_EVENT_DRAIN_FINISHED,   /* report */
-  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (exhausted, refused) */
+  MSGQ_EVENT_DISCARDED,        /* id, conversation, failure: it is gone (exhausted, refused,
+                                  on_full) */
   MSGQ_EVENT_DELETED,          /* id, conversation; NULL id: msgq_clear of the conversation, or
                                   (NULL) of all */
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (OK) has recovered */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized
                                   when an answer did it */
-  MSGQ_EVENT_RESYNC            /* events were lost because they were not taken: list again, and
+  MSGQ_EVENT_RESYNC,           /* events were lost because they were not taken: list again, and
                                   msgq_get_state */
+  MSGQ_EVENT_REPLACED          /* id, conversation, text: the id of the message that replaced it, of
+                                  the same replace_key */
 } msgq_event_kind;
 
 /* What a prompt asks about. */
@@ -1157,7 +1188,7 @@ void msgq_text_free(char *text);
 /* How many classes of latency and kinds of failure this version counts. The arrays have room for
    more. */
 #define MSGQ_LATENCY_CLASSES 11
-#define MSGQ_FAILURE_KINDS 11
+#define MSGQ_FAILURE_KINDS 12
 
 /* What a queue has done since it was opened. */
 typedef struct msgq_statistics {
@@ -1178,6 +1209,7 @@ typedef struct msgq_statistics {
   uint64_t latencies[16];
   uint64_t latency_sum_ms;
   uint64_t latency_max_ms;
+  uint64_t replaced; /* queued messages that newer ones of the same replace_key replaced */
 } msgq_statistics;
 
 msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);

@@ -95,6 +95,11 @@ extension Block {
             result.result = error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK
             result.text = string(error?.detail ?? "the store accepts writes again")
         case .resync: result.kind = MSGQ_EVENT_RESYNC
+        case .replaced(let id, let new, let conversation):
+            result.kind = MSGQ_EVENT_REPLACED
+            result.id = string(id)
+            result.conversation = string(conversation)
+            result.text = string(new)
         }
         return result
     }

@@ -114,6 +114,7 @@ public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq
         copy(statistics.latencies, to: &result.latencies)
         result.latency_sum_ms = UInt64(clamping: statistics.latencySum)
         result.latency_max_ms = UInt64(clamping: statistics.latencyMax)
+        result.replaced = UInt64(clamping: statistics.replaced)
         Structs.write(result, to: out)
     }
 }

@@ -85,6 +85,8 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.limitBytes = Int64(clamping: given.limit_bytes)
     options.limitBody = Int64(clamping: given.limit_body.or(defaults.limit_body))
     options.limitMetadata = Int64(clamping: given.limit_metadata)
+    options.onFull = try choice(given.on_full.rawValue, "on_full")
+    options.limitFileBytes = given.limit_file_bytes
     return options
 }
 

@@ -22,17 +22,15 @@ extension Simulation {
     /// Stores messages in this order, all or none, in one commit, and returns their ids.
     @discardableResult
     public func enqueue(_ drafts: [MessageQueue.Draft]) throws(MessageQueue.Error) -> [String] {
-        var bytes: Int64 = 0
         for draft in drafts {
             try DraftRule.check(borrowed(draft), settings)
             try DraftRule.check(bodySize: draft.body.count, settings)
-            bytes += Int64(draft.body.count)
         }
-        try DraftRule.checkRoom(for: Int64(drafts.count), bytes: bytes, in: engine.store.totals, settings)
         try checkDuplicates(drafts)
-        let stored = engine.enqueue(drafts.map(entry))
+        let stored = try engine.enqueue(drafts.map(entry))
+        for id in engine.removing { recorder.removed(id) }
         guard let stored else { throw interrupted() }
-        for (message, _) in stored { recorder.enqueued(message.id) }
+        for entry in stored { recorder.enqueued(entry.message.id) }
         return stored.map(\.message.id)
     }
 
@@ -40,7 +38,8 @@ extension Simulation {
     private func borrowed(_ draft: MessageQueue.Draft) -> BorrowedDraft {
         BorrowedDraft(
             id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0),
-            metadata: pairs(draft), notBefore: notBefore(draft), expiresAt: expiresAt(draft), unmeteredOnly: draft.unmeteredOnly)
+            metadata: pairs(draft), notBefore: notBefore(draft), expiresAt: expiresAt(draft), unmeteredOnly: draft.unmeteredOnly,
+            replaceKey: draft.replaceKey)
     }
 
     private func notBefore(_ draft: MessageQueue.Draft) -> Int64 { draft.notBefore?.millisecondsSince1970 ?? 0 }
@@ -56,13 +55,16 @@ extension Simulation {
         for id in drafts.compactMap(\.id) {
             guard seen.insert(Name(id)).inserted else { throw QueueError(.duplicate, "id \(id) occurs twice in the batch") }
             guard engine.store[id] == nil else { throw QueueError(.duplicate, "id \(id) is already in the store") }
+            guard !engine.store.known.contains(id) else { throw QueueError(.duplicate, "id \(id) is still remembered") }
         }
     }
 
     private func entry(_ draft: MessageQueue.Draft) -> SimulatedEngine.Entry {
         let now = engine.now.wall
         let life = settings.expiry
-        return SimulatedEngine.Entry(conversation: Name(draft.conversation), id: { [self] in draft.id ?? makeID($0) }) { [self] message in
+        let key = draft.replaceKey == "" ? nil : draft.replaceKey
+        let id = { [self] in draft.id ?? makeID($0) }
+        return SimulatedEngine.Entry(conversation: Name(draft.conversation), key: key, id: id) { [self] message in
             message.body = draft.body
             message.metadata = pairs(draft)
             message.createdAt = now

@@ -33,8 +33,8 @@ extension Simulation {
         /// Messages that the receiver took more than once, in the order of the second time. The queue promises delivery at least once: a
         /// message is sent again after a crash, or if an outcome is lost or late, always under the same id.
         public let sentTwice: [String]
-        /// Messages that `enqueue` accepted and that are neither in the store nor at the receiver, and were not removed by a call or by the
-        /// options (`exhausted`, `refused`). If it is not empty, the queue has broken its promise.
+        /// Messages that `enqueue` accepted and that are neither in the store nor at the receiver, and were not replaced, or removed by a
+        /// call or by the options (`exhausted`, `refused`, `onFull`). If it is not empty, the queue has broken its promise.
         public let lost: [String]
         /// The reports of the drains that have ended, in order.
         public let drains: [MessageQueue.Report]

@@ -55,6 +55,8 @@ TEST(bad_options_out_of_range) {
   REFUSE(remember_ids_ms, -1);
   REFUSE(limit_body, 268435457);
   REFUSE(limit_metadata, 16777217);
+  REFUSE(on_full, (msgq_on_full)2);
+  REFUSE(limit_file_bytes, -1);
   CHECK_NUMBER(0, directory_entries(scene.directory));
   scene_end(&scene);
 }

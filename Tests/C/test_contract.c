@@ -86,6 +86,8 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(limit_body);
   SAME(limit_metadata);
   SAME(refused);
+  SAME(on_full);
+  SAME(limit_file_bytes);
 #undef SAME
 }
 
@@ -104,6 +106,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK_NUMBER(30 * INT64_C(86400000), options.keep_sent_ms);
   CHECK_NUMBER(7 * INT64_C(86400000), options.remember_ids_ms);
   CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail && options.refused == MSGQ_REFUSED_KEEP);
+  CHECK(options.on_full == MSGQ_ON_FULL_REFUSE && options.limit_file_bytes == 0);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
 }
 

@@ -43,6 +43,8 @@ private struct RandomScript {
         options.holdInterrupted = .random(using: &random)
         options.exhausted = Bool.random(using: &random) ? .discard : .keep
         options.pauseOnUnauthorized = .random(using: &random)
+        options.limitMessages = [nil, nil, 2, 10].randomElement(using: &random) ?? nil
+        options.onFull = .dropOldest
         options.expiry = [nil, nil, .seconds(600)].randomElement(using: &random) ?? nil
         return options
     }
@@ -67,7 +69,8 @@ private struct RandomScript {
         func moment() -> VirtualTime { .milliseconds(Int64.random(in: 0...3_600_000, using: &random)) }
         for number in 0..<Int.random(in: 1...60, using: &random) {
             let lane = "c\(Int.random(in: 0..<4, using: &random))"
-            simulation.at(moment()) { try enqueue("m\(number)", lane, $0) }
+            let key = [nil, nil, "k"].randomElement(using: &random) ?? nil
+            simulation.at(moment()) { try enqueue("m\(number)", lane, key, $0) }
         }
         for _ in 0..<Int.random(in: 0...6, using: &random) {
             simulation.setConnectivity(Bool.random(using: &random) ? .offline : .online, at: moment())
@@ -92,12 +95,16 @@ private struct RandomScript {
     }
 
     /// Enqueues again under the same id, as a host does that crashed during the call.
-    private func enqueue(_ id: String, _ conversation: String, _ simulation: Simulation) throws {
+    private func enqueue(_ id: String, _ conversation: String, _ key: String?, _ simulation: Simulation) throws {
         while simulation.status(of: id) == nil {
             do throws(QueueError) {
-                try simulation.enqueue(id, conversation: conversation, id: id)
+                try simulation.enqueue(MessageQueue.Draft(id, conversation: conversation, id: id, replaceKey: key))
                 return
-            } catch { guard error.code == .unknown else { throw error } }
+            } catch {
+                // Failed messages and those being sent are not dropped.
+                if error.code == .full { return }
+                guard error.code == .unknown else { throw error }
+            }
         }
     }
 }

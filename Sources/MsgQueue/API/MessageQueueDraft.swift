@@ -13,10 +13,13 @@ extension MessageQueue {
         public var expiresAt: Timestamp?
         /// Sends the message only while the link is unmetered.
         public var unmeteredOnly: Bool
+        /// Replaces a queued message of this key in the conversation, in its place and with an id of its own; nil or empty: none. One that
+        /// is being sent is left, and this one stands behind it. At most 255 bytes without control characters.
+        public var replaceKey: String?
 
         public init(
             _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
-            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false
+            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil
         ) {
             self.id = id
             self.conversation = conversation
@@ -25,16 +28,17 @@ extension MessageQueue {
             self.notBefore = notBefore
             self.expiresAt = expiresAt
             self.unmeteredOnly = unmeteredOnly
+            self.replaceKey = replaceKey
         }
 
         /// Creates a draft whose body is the text in UTF-8.
         public init(
             _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
-            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false
+            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil
         ) {
             self.init(
                 Array(text.utf8), conversation: conversation, metadata: metadata, id: id,
-                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly)
+                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey)
         }
     }
 }
@@ -90,6 +94,6 @@ extension MessageQueue.Draft {
             id: id, conversation: Name(conversation), body: body,
             metadata: metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
             notBefore: notBefore?.millisecondsSince1970 ?? 0, expiresAt: expiresAt?.millisecondsSince1970 ?? 0,
-            unmeteredOnly: unmeteredOnly)
+            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey)
     }
 }

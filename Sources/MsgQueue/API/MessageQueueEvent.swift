@@ -17,7 +17,7 @@ extension MessageQueue {
         /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's
         /// answer paused it, otherwise nil.
         case paused(conversation: String?, isPaused: Bool, kind: FailureKind?)
-        /// A message was deleted because its retries were used up or the receiver refused it, as the options say.
+        /// A message was deleted because its retries were used up, the receiver refused it, or the queue was full, as the options say.
         case discarded(id: String, conversation: String, failure: Failure)
         case deleted(id: String, conversation: String)
         /// The unsent messages of one conversation, or (nil) of all conversations, were deleted.
@@ -26,6 +26,8 @@ extension MessageQueue {
         case storage(Error?)
         /// The subscriber was too slow and events were dropped: list again.
         case resync
+        /// A queued message was replaced by a newer one of the same ``Draft/replaceKey``. Its id is still refused as a duplicate.
+        case replaced(id: String, by: String, conversation: String)
     }
 
     /// A change of a message's status.
@@ -77,6 +79,7 @@ extension MessageQueue.Event {
         case .cleared(let conversation): self = .cleared(conversation: conversation)
         case .storage(let error): self = .storage(error)
         case .resync: self = .resync
+        case .replaced(let id, let new, let conversation): self = .replaced(id: id, by: new, conversation: conversation)
         }
     }
 }

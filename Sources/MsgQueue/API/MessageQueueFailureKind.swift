@@ -21,6 +21,8 @@ extension MessageQueue {
         case expired
         /// Unknown: for example an attempt that was interrupted by a crash.
         case unknown
+        /// The queue was full, and the message was deleted to make room for a newer one.
+        case dropped
 
         /// One or two sentences for users: what happened, and what can be done.
         public var text: String { Words.failure(engine) }

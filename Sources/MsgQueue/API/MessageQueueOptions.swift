@@ -77,6 +77,11 @@ extension MessageQueue {
         public var limitBody = Int(defaults.limitBody)
         /// The maximum size of a message's metadata in bytes: 0 to 16 MiB. Default: 64 KiB.
         public var limitMetadata = Int(defaults.limitMetadata)
+        /// What `enqueue` does when a limit of messages, bytes or file bytes would be exceeded. Default: `.refuse`.
+        public var onFull: OnFull = defaults.onFull
+        /// The maximum size of the database file and its log in bytes: 1 or more; nil: no limit. Free pages of the file are used again and
+        /// do not count. Outcomes and deletions are always written. Default: nil.
+        public var limitFileBytes: Int?
 
         public init() {}
 
@@ -135,6 +140,8 @@ extension MessageQueue.Options {
         options.limitBytes = try Self.orZero(limitBytes.map { Int64($0) }, "limit of bytes")
         options.limitBody = Int64(limitBody)
         options.limitMetadata = Int64(limitMetadata)
+        options.onFull = onFull
+        options.limitFileBytes = try Self.orZero(limitFileBytes.map { Int64($0) }, "limit of file bytes")
         try options.validate()
         return options
     }

@@ -13,6 +13,8 @@ extension MessageQueue {
         /// Messages that became `failed`.
         public let failed: Int
         public let discarded: Int
+        /// Queued messages that were replaced by newer ones of the same ``Draft/replaceKey``.
+        public let replaced: Int
         /// Bytes of the bodies sent.
         public let sentBytes: Int
         /// Failed attempts by kind; kinds without failures are omitted.
@@ -44,7 +46,7 @@ extension MessageQueue.Statistics {
         self.init(
             openedAt: .init(statistics.openedAt), enqueued: Int(statistics.enqueued), attempts: Int(statistics.attempts),
             sent: Int(statistics.sent), retried: Int(statistics.retried), failed: Int(statistics.failed),
-            discarded: Int(statistics.discarded), sentBytes: Int(statistics.sentBytes),
+            discarded: Int(statistics.discarded), replaced: Int(statistics.replaced), sentBytes: Int(statistics.sentBytes),
             failures: Dictionary(failures, uniquingKeysWith: +), sentPerMinute: Int(statistics.sentPerMinute),
             enqueuedPerMinute: Int(statistics.enqueuedPerMinute), latencies: statistics.latencies.map { Int($0) },
             latencySum: .milliseconds(statistics.latencySum), latencyMax: .milliseconds(statistics.latencyMax), engine: statistics)

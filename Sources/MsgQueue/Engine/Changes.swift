@@ -6,10 +6,12 @@ final class Changes {
     private let maintenance: Maintenance
     private let transactions: Transactions
     private let writes: PendingWrites
+    private let room: RoomMaker
 
     init(_ parts: EngineParts) {
         (context, store, events) = (parts.context, parts.context.store, parts.events)
         (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
+        room = RoomMaker(parts)
     }
 
     // MARK: One message
@@ -27,7 +29,9 @@ final class Changes {
 
     func edit(_ id: String, body: UnsafeRawBufferPointer) throws(QueueError) {
         let row = try find(id, .edit, .whole)
-        try DraftRule.checkRoom(for: 0, bytes: Int64(body.count) - row.bodySize, in: store.totals, context.options)
+        let growth = Int64(body.count) - row.bodySize
+        try DraftRule.checkRoom(for: 0, bytes: growth, in: store.totals, context.options)
+        try room.checkFile(for: growth)
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.replaceBody(of: row, body, now: context.ports.wall())
             if row.progress.perhapsArrived {

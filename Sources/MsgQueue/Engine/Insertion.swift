@@ -7,12 +7,15 @@ final class Insertion {
     private let health: StoreHealth
     private let maintenance: Maintenance
     private let transactions: Transactions
+    private let writes: PendingWrites
+    private let room: RoomMaker
     private let gate = WriteGate()
     private var idBits: RandomBits
 
     init(_ parts: EngineParts, _ idBits: RandomBits) {
         (context, store, events, health) = (parts.context, parts.context.store, parts.events, parts.health)
-        (maintenance, transactions) = (parts.maintenance, parts.transactions)
+        (maintenance, transactions, writes) = (parts.maintenance, parts.transactions, parts.writes)
+        room = RoomMaker(parts)
         self.idBits = idBits
     }
 
@@ -49,11 +52,40 @@ final class Insertion {
         let expiresAt: Int64
         let command: Int
         let draft: Int
+        /// It took the place of another one.
+        var isInPlace = false
+    }
+
+    /// A message that was removed for a new one.
+    private struct Removed {
+        let row: Row
+        /// The index in `Changed.inserted` of the new one.
+        let by: Int
+        /// The queue was full; otherwise it was replaced by the new one.
+        var isDropped = false
+    }
+
+    /// What a transaction changed, in order.
+    private struct Changed {
+        var inserted: [Inserted] = []
+        var removed: [Removed] = []
     }
 
     private func insert(_ commands: [WriteGate.Command]) {
+        // Commands that were refused after a part of them was written, and the transaction is repeated without them.
+        var refused: [Int: QueueError] = [:]
+        var isRepeated = true
+        while isRepeated {
+            let before = refused.count
+            insert(commands, &refused)
+            isRepeated = refused.count > before
+        }
+    }
+
+    private func insert(_ commands: [WriteGate.Command], _ refused: inout [Int: QueueError]) {
         let now = context.ports.moment
-        var inserted: [Inserted] = []
+        let refusedBefore = refused.count
+        var changed = Changed()
         do throws(QueueError) {
             try context.checkWritable()
             try store.reserveSpace(for: commands.lazy.flatMap(\.drafts))
@@ -62,11 +94,16 @@ final class Insertion {
                 // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
                 if isRepeated { try store.reserveSpace(for: commands.lazy.flatMap(\.drafts)) }
                 isRepeated = true
-                inserted.removeAll(keepingCapacity: true)
+                changed = Changed()
                 if commands.reduce(0, { $0 + $1.drafts.count }) >= Store.bulkThreshold { try store.beginBulk() }
                 for (index, command) in commands.enumerated() {
+                    if let error = refused[index] {
+                        command.result = .failure(error)
+                        continue
+                    }
+                    let victims: RoomMaker.Victims?
                     do throws(QueueError) {
-                        try checkRoom(command.drafts)
+                        victims = try room.victims(for: command.drafts)
                         try checkDuplicates(command.drafts)
                     } catch {
                         // Rejected before anything of it was written; the other commands continue.
@@ -74,12 +111,22 @@ final class Insertion {
                         command.result = .failure(error)
                         continue
                     }
+                    if let victims {
+                        do throws(QueueError) {
+                            let by = changed.inserted.count
+                            changed.removed += try room.drop(victims).map { Removed(row: $0, by: by, isDropped: true) }
+                        } catch {
+                            if error.code == .full { refused[index] = error }
+                            throw error
+                        }
+                    }
                     var ids: [String] = []
                     ids.reserveCapacity(command.drafts.count)
                     for (place, draft) in command.drafts.enumerated() {
-                        let row = try store.insert(
-                            draft, expiresAt: expiry(draft, now.wall), now: now.wall, random: idBits.next())
-                        inserted.append(Inserted(sequence: row.sequence, expiresAt: row.expiresAt, command: index, draft: place))
+                        let (row, isInPlace) = try insert(draft, &changed, now)
+                        changed.inserted.append(
+                            Inserted(
+                                sequence: row.sequence, expiresAt: row.expiresAt, command: index, draft: place, isInPlace: isInPlace))
                         ids.append(row.id)
                     }
                     command.result = .success(ids)
@@ -87,18 +134,31 @@ final class Insertion {
                 try store.endBulk()
             }
         } catch {
+            if refused.count > refusedBefore { return }
             // A refusal may rest on a message of this transaction, which is not stored.
             for command in commands { command.result = .failure(error) }
             return
         }
-        announce(inserted, commands, now)
+        announce(changed, commands, now)
         do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
     }
 
-    private func checkRoom(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
-        guard context.options.limitMessages > 0 || context.options.limitBytes > 0 else { return }
-        let bytes = drafts.reduce(Int64(0)) { $0 + Int64($1.body.count) }
-        try DraftRule.checkRoom(for: Int64(drafts.count), bytes: bytes, in: store.totals, context.options)
+    /// Stores one draft, or puts it into the place of a queued message of its key.
+    private func insert(
+        _ draft: BorrowedDraft, _ changed: inout Changed, _ now: Moment
+    ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
+        let expiresAt = expiry(draft, now.wall)
+        guard let key = draft.replaceKey else {
+            return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
+        }
+        let replaced = try room.replaceable(key, draft.conversation)
+        let by = changed.inserted.count
+        changed.removed += replaced.rows.map { Removed(row: $0, by: by) }
+        for row in replaced.rows where row.sequence != replaced.place { try store.removeReplaced(row, now: now.wall) }
+        guard let old = replaced.rows.first(where: { $0.sequence == replaced.place }) else {
+            return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
+        }
+        return (try store.replace(old, by: draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), true)
     }
 
     private func checkDuplicates(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
@@ -118,23 +178,47 @@ final class Insertion {
     }
 
     /// Reports committed messages to the scheduler and to the host.
-    private func announce(_ inserted: [Inserted], _ commands: [WriteGate.Command], _ now: Moment) {
+    private func announce(_ changed: Changed, _ commands: [WriteGate.Command], _ now: Moment) {
+        let inserted = changed.inserted
         guard !inserted.isEmpty else { return }
+        let dropped = changed.removed.filter(\.isDropped)
+        if let first = dropped.first { Log.warning("\(store.path): \(LogText.dropped(dropped.count, first: first.row.id))") }
+        // Messages of this commit that were dropped for later ones of it.
+        let gone = Set(dropped.map(\.row.sequence))
         // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one. Seldom needed.
         var unreported: [Name: Int64]?
+        var removed = changed.removed[...]
         for (index, place) in inserted.enumerated() {
-            let draft = commands[place.command].drafts[place.draft]
-            let known = context.core.scheduler.goesDirect(draft.conversation)
-            if known == nil, unreported == nil {
-                unreported = inserted[index...].reduce(into: [:]) { $0[commands[$1.command].drafts[$1.draft].conversation, default: 0] += 1 }
+            guard case .success(let ids) = commands[place.command].result else { continue }
+            while let old = removed.first, old.by == index {
+                writes.perform(
+                    old.isDropped
+                        ? context.core.dropped(old.row, now)
+                        : context.core.replaced(old.row, by: ids[place.draft], at: place.sequence, now))
+                removed.removeFirst()
             }
-            let direct = known ?? isFirst(draft.conversation, of: unreported?[draft.conversation] ?? 1)
-            unreported?[draft.conversation, default: 1] -= 1
+            let draft = commands[place.command].drafts[place.draft]
             let head = Head(
                 sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly)
-            context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
+            if gone.contains(place.sequence) {
+                // It is not in the store any more.
+            } else if place.isInPlace {
+                let direct = context.core.scheduler.goesDirect(draft.conversation, inPlaceOf: place.sequence) ?? isFirst(place, draft)
+                context.core.scheduler.replaced(by: head, draft.conversation, goesDirect: direct, now)
+            } else {
+                let known = context.core.scheduler.goesDirect(draft.conversation)
+                if known == nil, unreported == nil {
+                    unreported = inserted[index...].reduce(into: [:]) { counts, place in
+                        guard !place.isInPlace, !gone.contains(place.sequence) else { return }
+                        counts[commands[place.command].drafts[place.draft].conversation, default: 0] += 1
+                    }
+                }
+                let direct = known ?? isFirst(draft.conversation, of: unreported?[draft.conversation] ?? 1)
+                unreported?[draft.conversation, default: 1] -= 1
+                context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
+            }
             if place.expiresAt != 0 { maintenance.expires(at: place.expiresAt) }
-            guard events.hasHandler, case .success(let ids) = commands[place.command].result else { continue }
+            guard events.hasHandler else { continue }
             events.emit(
                 .status(
                     StatusChange(
@@ -163,6 +247,16 @@ final class Insertion {
         }
     }
 
+    /// Whether no message of its conversation waits before this one, which took the place of another.
+    private func isFirst(_ place: Inserted, _ draft: borrowing BorrowedDraft) -> Bool {
+        do throws(QueueError) {
+            return try !store.hasQueued(in: draft.conversation, before: place.sequence, sending: writes.sendingSequences)
+        } catch {
+            health.report(error)
+            return false
+        }
+    }
+
     // MARK: Received messages
 
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.
@@ -178,6 +272,9 @@ final class Insertion {
             return id
         }
         let now = context.ports.moment
+        var draft = draft
+        draft.replaceKey = nil
+        try room.checkFile(for: Store.space(for: draft))
         try store.reserveSpace(for: CollectionOfOne(draft))
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())

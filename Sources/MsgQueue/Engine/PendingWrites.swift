@@ -30,6 +30,9 @@ final class PendingWrites {
     /// The sequences of messages in flight, and of those whose outcome is not written yet.
     var sendingSequences: Set<Int64> { sendingSequences(in: nil) }
 
+    /// The sequences of messages that must not be replaced or dropped: those in flight, and those with a change that is not written yet.
+    var heldSequences: Set<Int64> { sendingSequences.union(unsaved.map(\.sequence)) }
+
     /// The same for one conversation, or (nil) for all.
     private func sendingSequences(in conversation: Name?) -> Set<Int64> {
         func belongs(_ name: Name?) -> Bool { conversation == nil || name == conversation }

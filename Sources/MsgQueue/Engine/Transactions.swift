@@ -10,6 +10,9 @@ final class Transactions {
 
     /// The delay in milliseconds after which commits without a flush are flushed, and survive a power loss.
     private static let flushDelay: Int64 = 700
+    /// The delay in milliseconds after which text of replaced and dropped messages is overwritten, so that many of them share one
+    /// checkpoint.
+    private static let scrubDelay: Int64 = 1_000
 
     private let context: EngineContext
     private let store: Store
@@ -17,6 +20,8 @@ final class Transactions {
     private let maintenance: Maintenance
     /// When the next such flush is due (monotonic).
     private var flushAt = Int64.max
+    /// When the next overwriting is due (monotonic).
+    private var scrubAt = Int64.max
     /// The number of outcomes committed without a flush, since the flush with this number.
     private var unflushed = (outcomes: 0, since: 0)
 
@@ -63,13 +68,18 @@ final class Transactions {
         unflushed = (before + outcomes, since)
     }
 
-    /// Returns when the timer thread must flush (monotonic).
+    /// Returns when the timer thread must flush, or overwrite text of removed messages (monotonic).
     func flushDeadline() -> Int64 {
         if store.needsFlush, flushAt == Int64.max { flushAt = context.ports.mono() + Self.flushDelay }
-        return flushAt
+        if store.hasRemovedText, scrubAt == Int64.max { scrubAt = context.ports.mono() + Self.scrubDelay }
+        return min(flushAt, scrubAt)
     }
 
     func flushWhatIsDue() {
+        if scrubAt <= context.ports.mono() {
+            if store.hasRemovedText { store.scrub() }
+            scrubAt = store.hasRemovedText ? context.ports.mono().addingClamped(60 * Self.scrubDelay) : Int64.max
+        }
         guard flushAt <= context.ports.mono() else { return }
         flushAt = Int64.max
         do throws(QueueError) { try store.flush() } catch { health.report(error) }

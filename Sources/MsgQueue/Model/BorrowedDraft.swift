@@ -7,10 +7,12 @@ package struct BorrowedDraft {
     package var notBefore: Int64
     package var expiresAt: Int64
     package var unmeteredOnly: Bool
+    /// Replaces queued messages of this key in the conversation; nil or empty: none.
+    package var replaceKey: String?
 
     package init(
         id: String?, conversation: Name, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
-        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool
+        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool, replaceKey: String? = nil
     ) {
         self.id = id
         self.conversation = conversation
@@ -19,5 +21,6 @@ package struct BorrowedDraft {
         self.notBefore = notBefore
         self.expiresAt = expiresAt
         self.unmeteredOnly = unmeteredOnly
+        self.replaceKey = replaceKey == "" ? nil : replaceKey
     }
 }

@@ -16,7 +16,8 @@ package enum Event: Sendable, Equatable {
     /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` if the receiver refused the
     /// credentials.
     case paused(conversation: String?, isPaused: Bool, kind: FailureKind)
-    /// A message was deleted because its retries were used up (`exhausted`) or the receiver refused it (`refused`).
+    /// A message was deleted because its retries were used up (`exhausted`), the receiver refused it (`refused`), or the queue was full
+    /// (`onFull`).
     case discarded(id: String, conversation: String, failure: Failure)
     case deleted(id: String, conversation: String)
     /// The unsent messages of one conversation, or (nil) of all conversations, were deleted.
@@ -25,6 +26,8 @@ package enum Event: Sendable, Equatable {
     case storage(QueueError?)
     /// Events were dropped because they were not received in time: list again.
     case resync
+    /// A queued message was replaced by a newer one of the same key.
+    case replaced(id: String, by: String, conversation: String)
 }
 
 package struct StatusChange: Sendable, Equatable {

@@ -21,6 +21,8 @@ package enum FailureKind: Int32, Sendable, CaseIterable {
     case expired
     /// Unknown: for example an attempt that was interrupted by a crash.
     case unknown
+    /// The queue was full, and the message was deleted to make room for a newer one.
+    case dropped
 }
 
 /// The failure of a message's last attempt.

@@ -33,3 +33,15 @@ extension MessageQueue {
 }
 
 package typealias FinalFailure = MessageQueue.FinalFailure
+
+extension MessageQueue {
+    /// What `enqueue` does when a limit would be exceeded, with the numbers of `msgq_on_full`.
+    public enum OnFull: Int32, Sendable, CaseIterable {
+        /// It throws `.full` and changes nothing.
+        case refuse = 0
+        /// It deletes the oldest queued messages, with an event and a log line.
+        case dropOldest
+    }
+}
+
+package typealias OnFull = MessageQueue.OnFull

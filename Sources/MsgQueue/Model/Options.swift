@@ -79,6 +79,10 @@ package struct Options: Sendable, Equatable {
     package var limitBody: Int64 = 1 << 20
     /// The maximum size of a message's metadata in bytes: 0 to 16 MiB.
     package var limitMetadata: Int64 = 64 << 10
+    /// What an enqueue does when a limit of messages, bytes or file bytes would be exceeded.
+    package var onFull: OnFull = .refuse
+    /// The maximum size of the store's files in bytes; 0: no limit. See `Store.fileUse`.
+    package var limitFileBytes: Int64 = 0
 
     package init() {}
 
@@ -109,6 +113,7 @@ package struct Options: Sendable, Equatable {
         try Self.checkNotNegative(time: rememberIDs, "remember ids")
         try Self.checkNotNegative(limitMessages, "limit of messages")
         try Self.checkNotNegative(limitBytes, "limit of bytes")
+        try Self.checkNotNegative(limitFileBytes, "limit of file bytes")
         try Self.check(limitBody, in: 1...Self.bodyCeiling, "limit of one body", unit: " bytes")
         try Self.check(limitMetadata, in: 0...(16 << 20), "limit of metadata", unit: " bytes")
         try Self.check(jitter, in: 0...1, "jitter")

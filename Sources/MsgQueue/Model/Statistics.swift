@@ -12,6 +12,8 @@ package struct Statistics: Sendable, Equatable {
     /// Messages that became `failed`.
     package internal(set) var failed: Int64 = 0
     package internal(set) var discarded: Int64 = 0
+    /// Queued messages that were replaced by newer ones of the same key.
+    package internal(set) var replaced: Int64 = 0
     package internal(set) var sentBytes: Int64 = 0
     /// Failed attempts, indexed by the number of their kind.
     package internal(set) var failuresByKind = [Int64](repeating: 0, count: FailureKind.allCases.count)
@@ -56,6 +58,7 @@ package struct Statistics: Sendable, Equatable {
             ("sent_total", "Messages sent.", sent), ("sent_bytes_total", "Bytes of the bodies sent.", sentBytes),
             ("retries_total", "Attempts that failed and will be made again.", retried),
             ("failed_total", "Messages that became failed.", failed), ("discarded_total", "Messages discarded.", discarded),
+            ("replaced_total", "Queued messages replaced by newer ones of the same key.", replaced),
         ] {
             metric(name, "counter", help, [("", "\(value)")])
         }
@@ -93,6 +96,7 @@ extension FailureKind {
         case .notFound: "not_found"
         case .expired: "expired"
         case .unknown: "unknown"
+        case .dropped: "dropped"
         }
     }
 }

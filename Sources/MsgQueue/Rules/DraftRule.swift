@@ -31,6 +31,7 @@ package enum DraftRule {
     package static func check(_ draft: borrowing BorrowedDraft, _ options: Options) throws(QueueError) {
         if let id = draft.id { try check(id: id) }
         if !draft.conversation.text.isEmpty { try check(conversation: draft.conversation.text) }
+        if let key = draft.replaceKey { try check(name: key, "replace key") }
         try check(bodySize: draft.body.count, options)
         guard draft.notBefore >= 0, draft.expiresAt >= 0 else {
             throw QueueError(.invalid, "the times of a message must not be negative")

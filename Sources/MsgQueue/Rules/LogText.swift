@@ -43,6 +43,12 @@ package enum LogText {
         return "message \(id) is discarded after \(attempts) (\(failure.kind.word), code \(failure.code))\(text)"
     }
 
+    /// Returns the line for messages that were dropped because the queue was full. `first`: the id of the first one.
+    package static func dropped(_ count: Int, first: String) -> String {
+        count == 1
+            ? "the queue is full: message \(first) was dropped" : "the queue is full: \(count) messages were dropped, first \(first)"
+    }
+
     private static func append(_ character: Character, to line: inout [UInt8]) {
         for scalar in character.unicodeScalars {
             if let escape = escape(scalar.value) { line += Array(escape.utf8) } else { line += Array(String(scalar).utf8) }

@@ -18,6 +18,13 @@ package struct StatisticsKeeper: Sendable {
         enqueuedLately.add(count, now.mono)
     }
 
+    package mutating func replaced() { statistics.replaced += 1 }
+
+    package mutating func dropped() {
+        statistics.discarded += 1
+        statistics.failuresByKind[Int(FailureKind.dropped.rawValue)] += 1
+    }
+
     package mutating func started() { statistics.attempts += 1 }
 
     package mutating func expired() {

@@ -41,6 +41,7 @@ package enum Words {
         case .notFound: "The recipient could not be found. Check the recipient, then retry."
         case .expired: "It was too late to send this message. You can still retry."
         case .unknown: "Something went wrong, and it is not known whether your message arrived. You can retry."
+        case .dropped: "The queue was full. This message was removed to make room for newer ones."
         }
     }
 

@@ -36,6 +36,24 @@ extension Core {
         scheduler.count(conversation) { $0.failed += 1 }
     }
 
+    // MARK: Replacement
+
+    /// Reports that a queued message was replaced, after the commit. `place`: where the message `id` that replaced it stands. The message
+    /// itself is reported after all those that it replaced, by `Scheduler.enqueued` or `Scheduler.replaced`.
+    package mutating func replaced(_ old: Row, by id: String, at place: Int64, _ now: Moment) -> [Effect] {
+        statistics.replaced()
+        if old.sequence != place { scheduler.removed(old.sequence, old.conversation, now) }
+        return [.notice(.event(.replaced(id: old.id, by: id, conversation: old.conversation.text)))]
+    }
+
+    /// Reports that a queued message was dropped because the queue was full, after the commit.
+    package mutating func dropped(_ row: Row, _ now: Moment) -> [Effect] {
+        statistics.dropped()
+        scheduler.removed(row.sequence, row.conversation, now)
+        let failure = RoomRule.failure(of: row, at: now.wall)
+        return [.notice(.event(.discarded(id: row.id, conversation: row.conversation.text, failure: failure)))]
+    }
+
     // MARK: Manual requests while offline or paused
 
     /// Accepts a manual request to send this message now. Returns nil if an attempt begins as soon as its conversation is free. Otherwise

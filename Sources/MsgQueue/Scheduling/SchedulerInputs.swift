@@ -230,7 +230,7 @@ extension Scheduler {
     }
 
     /// Whether the message can be put into the lane without leaving unread messages before it.
-    private func canInsert(_ sequence: Int64, _ lane: Lane) -> Bool {
+    func canInsert(_ sequence: Int64, _ lane: Lane) -> Bool {
         sequence <= lane.last || lane.more || scanComplete || sequence <= scannedThrough
     }
 

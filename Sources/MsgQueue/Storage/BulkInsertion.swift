@@ -66,6 +66,13 @@ extension Store {
         foldedThrough = nextSequence - 1
     }
 
+    /// Ends the bulk insertion and begins another one, so that the rows after `sequence` can be changed.
+    func settleBulk(from sequence: Int64) throws(QueueError) {
+        guard bulk != nil, sequence > foldedThrough else { return }
+        try endBulk()
+        bulk = BulkInsertion()
+    }
+
     private func insertWaiting() throws(QueueError) {
         guard let waiting = bulk?.waiting, !waiting.isEmpty else { return }
         bulk?.waiting.removeAll(keepingCapacity: true)

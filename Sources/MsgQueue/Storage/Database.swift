@@ -293,9 +293,24 @@ final class Database {
         Int64(LogImage.headerSize) + Int64(logFrames) * (Int64(LogImage.frameHeaderSize) + pageSize)
     }
     /// Whether the log is long enough for a checkpoint.
-    var isLogLong: Bool { logEnd >= LogSpace.target }
+    var isLogLong: Bool { logEnd >= space.target }
     /// Whether the log file is so long that it is shortened after its checkpoint.
     var isLogTooLong: Bool { space.isTooLong }
+
+    /// Limits the log to a share of `bytes`, the limit of the size of all files.
+    func limitLog(to bytes: Int64) throws(QueueError) {
+        guard bytes > 0 else { return }
+        space.target = min(max(bytes / 16, LogSpace.shortest), LogSpace.target)
+        try execute("PRAGMA journal_size_limit=\(space.limit)")
+    }
+
+    /// Bytes of the database that are in use, and of the log after a transaction that writes `more` bytes to it. Free pages of the database
+    /// are used again. The log has at least the size that it has without large transactions.
+    func fileBytes(adding more: Int64) throws(QueueError) -> Int64 {
+        let free = try statement("PRAGMA freelist_count")
+        let used = try pageCount() - (try free.first { () throws(QueueError) in free.int(0) } ?? 0)
+        return used * pageSize + max(space.size, space.goal, logEnd.addingClamped(more))
+    }
 
     /// Flushes the log. A failed flush is never repeated: the kernel may have dropped the pages and would report success.
     func flush() throws(QueueError) {

@@ -17,10 +17,17 @@ struct LogSpace {
     /// The last commits before a checkpoint may need so much more than `target`.
     private static let slack: Int64 = 256 << 10
 
+    /// The number of bytes at which this log is checkpointed: less where the size of the files is limited.
+    var target = Self.target
+    /// A longer log is shortened to `target` after its checkpoint.
+    var limit: Int64 { target + target / 2 }
+    /// The size up to which the file grows ahead of the commits.
+    var goal: Int64 { target + Self.slack }
+
     /// Whether there is space for it.
     private(set) var isKept = false
     /// The size of the file.
-    private var size: Int64 = 0
+    private(set) var size: Int64 = 0
     /// Bytes up to here may contain text of messages.
     private var used: Int64 = 0
 
@@ -34,7 +41,6 @@ struct LogSpace {
     mutating func append(through end: Int64, _ file: LogFile) {
         used = max(used, end)
         size = max(size, end)
-        let goal = Self.target + Self.slack
         guard isKept, end >= Self.shortest, size < goal, size - end < Self.margin else { return }
         let length = min(Self.step, goal - size)
         // On a full disk the log grows with its commits, as far as there is space.
@@ -52,8 +58,8 @@ struct LogSpace {
     /// with a valid header would be replayed after a crash, and only a part of them is left. Returns false when that failed.
     mutating func clean(_ file: LogFile) -> Bool {
         if isTooLong {
-            guard file.truncate(to: Self.target) else { return false }
-            size = Self.target
+            guard file.truncate(to: target) else { return false }
+            size = target
         }
         guard file.writeZeros(at: 0, count: min(used, size)) else { return false }
         used = 0
@@ -61,7 +67,7 @@ struct LogSpace {
     }
 
     /// Whether the file must be shortened after the next checkpoint.
-    var isTooLong: Bool { size > Self.limit }
+    var isTooLong: Bool { size > limit }
 
     /// Records that the file was truncated to zero bytes.
     mutating func reset() { (size, used) = (0, 0) }

@@ -33,6 +33,8 @@ package final class Store {
     /// What was repaired when the store was opened, to be reported to the host.
     package private(set) var repair: String?
     let isReadOnly: Bool
+    /// The log contains text of replaced or dropped messages, which the next checkpoint overwrites.
+    var hasRemovedText = false
 
     /// The number of unfolded rows at which the fold runs, so that it remains short.
     static let foldEvery: Int64 = 512
@@ -67,7 +69,7 @@ package final class Store {
                 database = reading
             } else {
                 reading.close()
-                database = try Self.connect(lock, survey)
+                database = try Self.connect(lock, survey, limit: options.limitFileBytes)
             }
         } catch {
             lock.release()
@@ -143,7 +145,7 @@ package final class Store {
     }
 
     /// Opens the database of an accepted store. From here on files are written.
-    private static func connect(_ lock: StoreLock, _ survey: StoreSurvey) throws(QueueError) -> Database {
+    private static func connect(_ lock: StoreLock, _ survey: StoreSurvey, limit: Int64) throws(QueueError) -> Database {
         if !survey.isHeaderReady, survey.logFrames == 0 {
             try Posix.write(lock.descriptor, at: StoreCreation.walMode.offset, StoreCreation.walMode.bytes, lock.path)
             try Posix.sync(lock.descriptor, lock.path)
@@ -158,6 +160,10 @@ package final class Store {
             }
         }
         let database = try Database(lock: lock, lengthLimit: lengthLimit)
+        do throws(QueueError) { try database.limitLog(to: limit) } catch {
+            database.close()
+            throw error
+        }
         database.adoptLog(frames: survey.logFrames)
         return database
     }
@@ -409,8 +415,12 @@ package final class Store {
     func checkpoint() -> Bool {
         guard !database.isLogFresh else { return true }
         guard copyLog() else { return false }
-        // After a large batch most of the log's space is released.
-        if database.isLogTooLong, !database.cleanLog() { Log.warning("\(path): the log could not be shortened") }
+        if hasRemovedText {
+            if database.cleanLog() { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
+        } else if database.isLogTooLong, !database.cleanLog() {
+            // After a large batch most of the log's space is released.
+            Log.warning("\(path): the log could not be shortened")
+        }
         database.restoreReserve(keeping: neededReserve)
         return true
     }
@@ -444,7 +454,10 @@ package final class Store {
     /// Removes deleted text from the log and the file as well.
     package func scrub() {
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
-        if !emptyLog({ isMarked ? $0.cleanLog() : $0.truncateLog() }) { Log.warning("\(path): deleted text is still in the log") }
+        guard emptyLog({ isMarked ? $0.cleanLog() : $0.truncateLog() }) else {
+            return Log.warning("\(path): deleted text is still in the log")
+        }
+        hasRemovedText = false
     }
 
     // MARK: Disk reserve
@@ -468,11 +481,18 @@ package final class Store {
     }
 
     /// Bytes that a new message needs: its row, its entry in the index of ids, what the fold writes, and its part of the reserve.
-    private static func space(for draft: borrowing BorrowedDraft) -> Int64 {
+    package static func space(for draft: borrowing BorrowedDraft) -> Int64 {
         let text = draft.metadata.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         let names = 3 * (draft.id?.utf8.count ?? 0) + 9 * draft.conversation.text.utf8.count
         let content = Int64(draft.body.count) + Int64(text)
         return content + content / 4 + Int64(names) + 600 + reservePerUnsent
+    }
+
+    /// The size of the store's files, for the option `limitFileBytes`: the pages of the database that are in use, the log, and what the
+    /// indexes and the outcomes of the accepted messages will need. `more`: bytes that the open transaction will write to the log.
+    package func fileUse(adding more: Int64) throws(QueueError) -> Int64 {
+        let unsent = min(max(0, counters.totals.queued.addingClamped(counters.totals.failed)), 1 << 40)
+        return try database.fileBytes(adding: more.addingClamped(more / 4)).addingClamped(unsent * Self.reservePerUnsent + foldReserve)
     }
 
     /// Reserves disk space for these messages and for sending them. Throws when the disk is full.

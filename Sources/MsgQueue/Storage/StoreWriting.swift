@@ -7,17 +7,8 @@ extension Store {
     package func insert(
         _ draft: borrowing BorrowedDraft, sender: String? = nil, expiresAt: Int64? = nil, now: Int64, random: UInt64
     ) throws(QueueError) -> Row {
-        let sequence = try takeSequence()
-        var progress = Progress()
-        if sender != nil { progress.status = .delivered }
-        var row = Row(
-            sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random),
-            isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
-            metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
-            expiresAt: expiresAt ?? draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress,
-            bodySize: Int64(draft.body.count))
-        row.contentHash = row.hashOfContent(draft.body)
-        row.stateHash = Row.hash(sequence, row.progress)
+        let row = Self.row(
+            of: draft, at: try takeSequence(), sender: sender, expiresAt: expiresAt ?? draft.expiresAt, now: now, random: random)
         var delta = Counts()
         delta.add(row.progress.status, isReceived: row.isReceived, amount: 1, bytes: row.bodySize)
         if bulk != nil {
@@ -26,6 +17,23 @@ extension Store {
             try insertRow(row, draft.body, isIndexed: false)
             try count(row, delta)
         }
+        return row
+    }
+
+    /// Returns the row of a new message.
+    static func row(
+        of draft: borrowing BorrowedDraft, at sequence: Int64, sender: String?, expiresAt: Int64, now: Int64, random: UInt64
+    ) -> Row {
+        var progress = Progress()
+        if sender != nil { progress.status = .delivered }
+        var row = Row(
+            sequence: sequence, id: draft.id ?? MessageID.make(sequence: sequence, now: now, random: random),
+            isNamed: draft.id != nil, conversation: draft.conversation, sender: sender, createdAt: now, editedAt: 0,
+            metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
+            expiresAt: expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
+        row.replaceKey = draft.replaceKey
+        row.contentHash = row.hashOfContent(draft.body)
+        row.stateHash = Row.hash(sequence, row.progress)
         return row
     }
 
@@ -54,7 +62,7 @@ extension Store {
         return true
     }
 
-    private func insertLarge(_ sequence: Int64, _ body: UnsafeRawBufferPointer) throws(QueueError) {
+    func insertLarge(_ sequence: Int64, _ body: UnsafeRawBufferPointer) throws(QueueError) {
         let statement = try database.statement("INSERT OR REPLACE INTO large_body(seq, body) VALUES(?1, ?2)")
         statement.bind(1, sequence)
         try statement.bind(2, borrowing: body)
@@ -113,7 +121,7 @@ extension Store {
         try count(row, delta)
     }
 
-    private func deleteLarge(_ sequence: Int64) throws(QueueError) {
+    func deleteLarge(_ sequence: Int64) throws(QueueError) {
         let statement = try database.statement("DELETE FROM large_body WHERE seq = ?1")
         statement.bind(1, sequence)
         try statement.run()

@@ -30,6 +30,10 @@ package final class SimulatedEngine {
     /// Tokens of attempts that timed out and have no outcome since.
     package internal(set) var late: Set<UInt64> = []
     var rounds: UInt32 = 0
+    /// The number of messages enqueued with a key.
+    var keyed = 0
+    /// The ids of the messages that the last `enqueue` replaced or dropped.
+    var removing: [String] = []
     /// When the next queued message expires (wall time), or an earlier time.
     package internal(set) var nextExpiry = Int64.max
 
@@ -63,7 +67,7 @@ package final class SimulatedEngine {
         (other.store, other.core, other.boot) = (store, core, boot)
         (other.random, other.answersInCall, other.stepLimit) = (random, answersInCall, stepLimit)
         (other.deadline, other.hasStart) = (deadline, hasStart)
-        (other.late, other.rounds, other.nextExpiry) = (late, rounds, nextExpiry)
+        (other.late, other.rounds, other.keyed, other.nextExpiry) = (late, rounds, keyed, nextExpiry)
         (other.writes, other.crashes, other.isDown, other.staged) = (writes, crashes, isDown, staged)
         (other.storeIsBroken, other.unsaved) = (storeIsBroken, unsaved)
         (other.storageRetryAt, other.storageDelay) = (storageRetryAt, storageDelay)

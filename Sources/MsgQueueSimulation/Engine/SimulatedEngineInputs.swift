@@ -5,49 +5,14 @@ import MsgQueue
 extension SimulatedEngine {
     // MARK: Inserting
 
-    /// A message to enqueue.
-    struct Entry {
-        var conversation: Name
-        var id: (_ sequence: Int64) -> String = { "m\($0)" }
-        var change: (inout SimulatedMessage) -> Void = { _ in }
-    }
-
-    /// Enqueues messages in one commit; `isDirect` says whether a message is sent directly.
-    func enqueue(_ entries: [Entry]) -> [(message: SimulatedMessage, isDirect: Bool)]? {
-        guard isReady() else { return nil }
-        let messages = entries.map { store.insert($0.conversation, id: $0.id, $0.change) }
-        guard commit() else { return nil }
-        var ahead: [Name: Int] = [:]
-        for message in messages { ahead[message.conversation, default: 0] += 1 }
-        return messages.map { message in
-            let own = ahead[message.conversation] ?? 1
-            let isDirect = scheduler.goesDirect(message.conversation) ?? isFirst(message, of: own)
-            ahead[message.conversation] = own - 1
-            scheduler.enqueued(message.head, message.conversation, goesDirect: isDirect, now)
-            expect(expiry: message.expiresAt)
-            return (message, isDirect)
-        }
-    }
-
-    package func enqueue(
-        _ conversations: [Name], _ change: @escaping (inout SimulatedMessage) -> Void
-    ) -> [(message: SimulatedMessage, isDirect: Bool)]? {
-        enqueue(conversations.map { Entry(conversation: $0, change: change) })
-    }
-
     /// Stores a message without an input to the scheduler, as if it had been there at the start.
     package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         _ = store.insert(conversation, change)
         store.commit()
     }
 
-    private func isFirst(_ message: SimulatedMessage, of own: Int) -> Bool {
-        let sending = scheduler.flights.values.count { !$0.isEnded && $0.conversation == message.conversation }
-        return store.count(of: message.conversation) - sending <= own
-    }
-
     /// Commits recorded facts, which must precede other writes. Returns false if the store rejects writes.
-    private func isReady() -> Bool {
+    func isReady() -> Bool {
         guard commit() else { return false }
         guard storeIsBroken else { return true }
         storageTrouble()

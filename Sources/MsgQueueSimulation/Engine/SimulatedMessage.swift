@@ -13,6 +13,7 @@ package struct SimulatedMessage {
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
+    package internal(set) var replaceKey: String?
     /// The attempt whose beginning is stored, but not its end.
     package var interrupted: (number: UInt32, startedAt: Int64)?
 

@@ -9,14 +9,17 @@ package struct SimulatedStore {
     private var order: [Int64] = []
     package private(set) var lanes: [Name: [Int64]] = [:]
     /// The counts of all messages.
-    private(set) var totals = Counts()
+    package private(set) var totals = Counts()
     private var nextSequence: Int64 = 1
     /// A receiver's request that the whole queue wait.
     package private(set) var hold: Due?
 
+    /// Ids of replaced messages, which are refused as duplicates.
+    package private(set) var known: Set<String> = []
+
     /// The previous values of the messages changed by the open transaction, oldest first.
     private var replaced: [(sequence: Int64, message: SimulatedMessage?)] = []
-    private var before: (nextSequence: Int64, hold: Due?)?
+    private var before: (nextSequence: Int64, hold: Due?, known: Set<String>)?
 
     init() {}
 
@@ -46,6 +49,11 @@ package struct SimulatedStore {
         return lane[Self.place(sequence + 1, in: lane)...].prefix(limit).compactMap { messages[$0]?.head }
     }
 
+    /// The queued messages of this key, in order.
+    package func queued(withKey key: String, in conversation: Name) -> [Int64] {
+        (lanes[conversation] ?? []).filter { messages[$0]?.replaceKey == key }
+    }
+
     // MARK: Changes
 
     /// Inserts a message. `id` returns its id, by default one made of the sequence.
@@ -58,6 +66,23 @@ package struct SimulatedStore {
         nextSequence += 1
         set(message.sequence, message)
         return message
+    }
+
+    /// Puts a new message into the place of a queued one.
+    mutating func replace(
+        _ old: SimulatedMessage, id: (_ sequence: Int64) -> String, _ change: (inout SimulatedMessage) -> Void
+    ) -> SimulatedMessage {
+        begin()
+        var message = SimulatedMessage(sequence: old.sequence, id: id(old.sequence), conversation: old.conversation)
+        change(&message)
+        known.insert(old.id)
+        set(message.sequence, message)
+        return message
+    }
+
+    mutating func removeReplaced(_ old: SimulatedMessage) {
+        delete(old.sequence)
+        known.insert(old.id)
     }
 
     package mutating func update(_ sequence: Int64, _ change: (inout SimulatedMessage) -> Void) {
@@ -101,7 +126,7 @@ package struct SimulatedStore {
     var isInTransaction: Bool { before != nil }
 
     private mutating func begin() {
-        if before == nil { before = (nextSequence, hold) }
+        if before == nil { before = (nextSequence, hold, known) }
     }
 
     mutating func commit() {
@@ -113,7 +138,7 @@ package struct SimulatedStore {
         guard let before else { return }
         let undone = replaced
         for (sequence, message) in undone.reversed() { set(sequence, message) }
-        (nextSequence, hold) = before
+        (nextSequence, hold, known) = before
         commit()
     }
 
@@ -124,8 +149,8 @@ package struct SimulatedStore {
         messages[sequence] = new
         if let old { totals.add(old.progress.status, amount: -1, bytes: -Int64(old.body.count)) }
         if let new { totals.add(new.progress.status, amount: 1, bytes: Int64(new.body.count)) }
-        if let old, new == nil { sequences[old.id] = nil }
-        if let new, old == nil { sequences[new.id] = sequence }
+        if let old, new?.id != old.id { sequences[old.id] = nil }
+        if let new, old?.id != new.id { sequences[new.id] = sequence }
         let (wasQueued, isQueued) = (old?.progress.status == .queued, new?.progress.status == .queued)
         if wasQueued, !isQueued, let old { leaveOrder(old) }
         if !wasQueued, isQueued, let new { joinOrder(new) }

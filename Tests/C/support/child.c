@@ -178,6 +178,26 @@ static int role_compose(const char *path) {
   }
 }
 
+/* Replaces one message without end. Prints each id only after msgq_enqueue returned MSGQ_OK. */
+static int role_replace(const char *path) {
+  msgq_queue *queue = NULL;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  options.mode = MSGQ_MODE_MANUAL;
+  if (msgq_open(path, &options, &queue) != MSGQ_OK) return 1;
+  for (unsigned number = 0;; number++) {
+    char id[MSGQ_ID_SIZE], body[5000];
+    memset(body, (int)('a' + number % 26), sizeof body);
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.conversation = "ana";
+    draft.replace_key = "k";
+    draft.body = body;
+    draft.body_size = number % 3 == 0 ? sizeof body : 10;
+    if (msgq_enqueue(queue, &draft, id) != MSGQ_OK) return 2;
+    printf("%s\n", id);
+    fflush(stdout);
+  }
+}
+
 /* Drains everything to the receiver in mode manual, then keeps the store open. */
 static int role_drain(const char *path, const char *port) {
   static struct sender sender;
@@ -264,6 +284,7 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "fork-and-hold") == 0) return role_fork_and_hold(first);
   if (strcmp(role, "read-by-sqlite") == 0) return role_read_by_sqlite(first, second);
   if (strcmp(role, "compose") == 0) return role_compose(first);
+  if (strcmp(role, "replace") == 0) return role_replace(first);
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
   if (strcmp(role, "converse") == 0) return role_converse(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);

@@ -26,6 +26,7 @@ import Testing
         (options.onlineDebounce, options.triggerInterval, options.expiry) = (.seconds(7), .seconds(8), .seconds(9))
         (options.drainBatch, options.keepSent, options.keepSentFor, options.rememberIDs) = (10, nil, nil, .seconds(11))
         (options.limitMessages, options.limitBytes, options.limitBody, options.limitMetadata) = (12, 13, 14, 15)
+        (options.onFull, options.limitFileBytes) = (.dropOldest, 16)
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "polled" {
@@ -35,6 +36,7 @@ import Testing
         #expect((engine.attemptTimeout, engine.onDemandTimeout, engine.promptTimeout) == (4_000, 5_000, 6_000))
         #expect((engine.onlineDebounce, engine.triggerInterval, engine.expiry, engine.rememberIDs) == (7_000, 8_000, 9_000, 11_000))
         #expect((engine.limitMessages, engine.limitBytes, engine.limitBody, engine.limitMetadata) == (12, 13, 14, 15))
+        #expect(engine.onFull == .dropOldest && engine.limitFileBytes == 16)
     }
 
     @Test func a_value_out_of_range_is_invalid_and_named() {
@@ -54,6 +56,7 @@ import Testing
         for error in [
             refused { $0.triggerInterval = .zero }, refused { $0.expiry = .zero }, refused { $0.drainBatch = 0 },
             refused { $0.limitMessages = 0 }, refused { $0.limitBytes = 0 }, refused { $0.limitBytes = -1 },
+            refused { $0.limitFileBytes = 0 },
         ] {
             #expect(error?.code == .invalid)
             #expect(error?.detail.contains("nil for none") == true, "\(error?.detail ?? "")")

@@ -5,6 +5,8 @@ import MsgQueueSimulation
 /// One entry of a simulation's journal.
 enum JournalEntry: Equatable, CustomStringConvertible {
     case enqueued(Int64, Name, direct: Bool)
+    case replaced(Int64, by: Int64)
+    case dropped(Int64)
     case started(Int64, Name, Hand)
     case ended(Int64, Resolution.Fate)
     case timedOut(Int64)
@@ -37,6 +39,8 @@ enum JournalEntry: Equatable, CustomStringConvertible {
     var description: String {
         switch self {
         case .enqueued(let sequence, let lane, let direct): "enqueued \(sequence) \(lane.text)\(direct ? " direct" : "")"
+        case .replaced(let old, let new): "replaced \(old) by \(new)"
+        case .dropped(let sequence): "dropped \(sequence)"
         case .started(let sequence, let lane, let hand): "started \(sequence) \(lane.text)\(hand == .none ? "" : " by \(hand)")"
         case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
         case .timedOut(let sequence): "timed out \(sequence)"

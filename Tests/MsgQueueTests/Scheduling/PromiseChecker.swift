@@ -66,6 +66,13 @@ struct PromiseChecker {
         if isDirect { direct.insert(message.sequence) }
     }
 
+    /// A queued message was replaced or dropped.
+    mutating func removed(_ sequence: Int64) {
+        forced[sequence] = nil
+        putBack.remove(sequence)
+        retries[sequence] = nil
+    }
+
     mutating func networkChanged(_ new: Network, _ simulation: Simulation) {
         let wasOnline = isOnline
         if wasOnline { look(simulation.now) }

@@ -106,13 +106,14 @@ extension PromiseChecker {
         let left = session.conversation.map { simulation.store.count(of: $0) } ?? simulation.store.queued.count
         switch stop {
         case .empty: return isOver && left == 0
-        case .waiting: return isOver && left > 0 && !isHeldByPauses(session, simulation)
+        // The messages of a conversation with a hung call may be unread.
+        case .waiting: return isOver && left > 0 && (!isHeldByPauses(session, simulation) || simulation.scheduler.hung > 0)
         case .offline: return isOver && (!isOnline || session.isStopped)
         case .batch: return !session.hasBatchLeft && isOver
         case .timeout: return session.deadline.map { $0 <= simulation.now.mono } ?? false
         case .storage: return simulation.now.mono < simulation.storageUntil
         case .closed: return isClosing
-        case .paused: return isOver && (simulation.scheduler.isPaused || isHeldByPauses(session, simulation))
+        case .paused: return isOver && (simulation.scheduler.isPaused || isAllPaused(session, simulation))
         case .started: return false
         }
     }
@@ -123,10 +124,16 @@ extension PromiseChecker {
     }
 
     /// Whether every queued message is in a paused conversation.
-    private func isHeldByPauses(_ session: Session, _ simulation: Simulation) -> Bool {
+    private func isAllPaused(_ session: Session, _ simulation: Simulation) -> Bool {
         if let conversation = session.conversation { return simulation.scheduler.pausedConversations.contains(conversation) }
-        return !simulation.store.queued.isEmpty && mayStart(simulation) && !isLimited(simulation)
+        return !simulation.store.queued.isEmpty
             && Set(simulation.store.lanes.keys).isSubset(of: simulation.scheduler.pausedConversations)
+    }
+
+    /// Whether nothing else holds them, so that the scheduler knows it.
+    private func isHeldByPauses(_ session: Session, _ simulation: Simulation) -> Bool {
+        guard session.conversation == nil else { return isAllPaused(session, simulation) }
+        return isAllPaused(session, simulation) && mayStart(simulation) && !isLimited(simulation)
     }
 
     // MARK: The prompt

@@ -10,6 +10,7 @@ struct RandomHost {
     private let simulation: Simulation
     private let conversations: [Name]
     private let isRough: Bool
+    private let usesKeys: Bool
 
     init(seed: UInt64, steps: Int) {
         self.seed = seed
@@ -36,8 +37,12 @@ struct RandomHost {
         options.unmeteredOnly = random.chance(10)
         options.sendInBackground = random.chance(20)
         options.triggerInterval = random.pick([0, 0, 0, 60_000])
+        options.limitMessages = random.pick([0, 0, 0, 3, 30, 900])
+        options.limitBytes = random.pick([0, 0, 0, 40])
+        options.onFull = random.chance(60) ? .dropOldest : .refuse
         simulation = Simulation(options)
         isRough = random.chance(50)
+        usesKeys = random.chance(40)
         // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.
         let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
         conversations = (0..<lanes).map { Name("c\($0)") }
@@ -111,7 +116,10 @@ struct RandomHost {
         let lanes = (0..<count).map { _ in random.pick(conversations) }
         let kind = random.int(0...99)
         let delay = random.int64(1...90_000)
-        simulation.enqueue(lanes) { message in
+        let key = usesKeys && random.chance(70) ? random.pick(["k", "k", "l"]) : nil
+        let size = random.int(0...12)
+        simulation.enqueue(lanes, key: key) { message in
+            message.body = [UInt8](repeating: 0, count: size)
             switch kind {
             case 0..<5: message.notBefore = wall + delay
             case 5..<10: message.expiresAt = wall + delay

@@ -10,6 +10,8 @@ final class Simulation: SimulationObserver {
     var journal: [(at: Int64, entry: JournalEntry)] = []
     /// The number of drains that a restart ended without a report.
     var lostDrains = 0
+    /// A violation that an input showed.
+    var violation: Violation?
 
     init(_ options: Options = Options(), hasTransport: Bool = true) {
         self.options = options
@@ -70,7 +72,10 @@ final class Simulation: SimulationObserver {
 
     /// Performs steps until nothing is due, or more than `starts` attempts would start. Returns the number of starts.
     @discardableResult
-    func settle(starts most: Int = .max) throws -> Int { try engine.runDueSteps(starts: most) }
+    func settle(starts most: Int = .max) throws -> Int {
+        if let violation { throw violation }
+        return try engine.runDueSteps(starts: most)
+    }
 
     // MARK: Results
 

@@ -6,20 +6,45 @@ import MsgQueueSimulation
 extension Simulation {
     // MARK: Adding messages
 
-    /// Enqueues in one commit. Returns the sequences.
+    /// Enqueues in one commit. Returns the sequences. What it replaces and drops is checked; the next `settle` throws a violation.
     @discardableResult
-    func enqueue(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) -> [Int64] {
-        let enqueued = withoutActuallyEscaping(change) { engine.enqueue(conversations, $0) } ?? []
-        for (message, isDirect) in enqueued {
-            note(.enqueued(message.sequence, message.conversation, direct: isDirect))
-            checker.enqueued(message, isDirect: isDirect, self)
+    func enqueue(
+        _ conversations: [Name], key: String? = nil, _ change: (inout SimulatedMessage) -> Void = { _ in }
+    ) -> [Int64] {
+        engine.commit()
+        let insertion = InsertionChecker(self, conversations, key)
+        var enqueued: [SimulatedEngine.Enqueued] = []
+        do throws(Violation) {
+            do throws(QueueError) {
+                enqueued =
+                    try withoutActuallyEscaping(change) { change throws(QueueError) in
+                        try engine.enqueue(conversations, key: key, change)
+                    } ?? []
+            } catch {
+                try insertion.checkRefusal(error, self)
+            }
+            try insertion.check(enqueued, self)
+        } catch { violation = error }
+        for entry in enqueued {
+            for old in entry.dropped {
+                note(.dropped(old.sequence))
+                checker.removed(old.sequence)
+            }
+            for old in entry.replaced {
+                note(.replaced(old.sequence, by: entry.message.sequence))
+                checker.removed(old.sequence)
+            }
+            note(.enqueued(entry.message.sequence, entry.message.conversation, direct: entry.isDirect))
+            checker.enqueued(entry.message, isDirect: entry.isDirect, self)
         }
         return enqueued.map(\.message.sequence)
     }
 
     @discardableResult
-    func enqueue(_ conversation: Name, count: Int = 1, _ change: (inout SimulatedMessage) -> Void = { _ in }) -> [Int64] {
-        enqueue(Array(repeating: conversation, count: count), change)
+    func enqueue(
+        _ conversation: Name, count: Int = 1, key: String? = nil, _ change: (inout SimulatedMessage) -> Void = { _ in }
+    ) -> [Int64] {
+        enqueue(Array(repeating: conversation, count: count), key: key, change)
     }
 
     /// Adds messages to the store before the scheduler starts.

@@ -134,15 +134,15 @@ _LISTED = [
 def _common_rows() -> list[tuple[str, str]]:
     """Returns names and defaults of the options whose default is the same in every mode."""
     options, values = _options.library_defaults(), _options.defaults()
-    assert options.limit_bytes == options.limit_messages
-    names = {"limit_messages": "`limit_messages`, `limit_bytes`"}
+    assert options.limit_bytes == options.limit_messages == options.limit_file_bytes
+    names = {"limit_messages": "`limit_messages`, `limit_bytes`, `limit_file_bytes`"}
     rows = [(names.get(name, f"`{name}`"), _value(values[name])) for name in _LISTED]
     rows[rows.index(("`drain_batch`", "none"))] = ("`drain_batch`", "all")
     return [
         ("`max_retries`, with delays of your own", str(options.max_retries)),
         *rows,
         ("`exhausted`", _value(Exhausted(options.exhausted))),
-        *((f"`{name}`", _value(values[name])) for name in ("refused", "final_failure")),
+        *((f"`{name}`", _value(values[name])) for name in ("on_full", "refused", "final_failure")),
     ]
 
 

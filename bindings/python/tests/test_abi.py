@@ -28,6 +28,7 @@ PREFIXES: dict[str, type[IntEnum]] = {
     "MSGQ_CALLBACKS_": enums.Callbacks,
     "MSGQ_FINAL_": enums.FinalFailure,
     "MSGQ_REFUSED_": enums.Refused,
+    "MSGQ_ON_FULL_": enums.OnFull,
     "MSGQ_LIFECYCLE_": enums.Lifecycle,
     "MSGQ_REASON_": enums.Reason,
     "MSGQ_ARRIVAL_": enums.Arrival,

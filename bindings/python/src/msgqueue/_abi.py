@@ -85,6 +85,8 @@ class Options(Structure):
         ("callbacks", c_int),
         ("read_only", c_bool),
         ("refuse_lost_tail", c_bool),
+        ("on_full", c_int),
+        ("limit_file_bytes", c_int64),
     ]
 
 
@@ -102,6 +104,7 @@ class Draft(Structure):
         ("not_before_ms", c_int64),
         ("expires_at_ms", c_int64),
         ("unmetered_only", c_bool),
+        ("replace_key", c_char_p),
     ]
 
 
@@ -239,6 +242,7 @@ class Statistics(Structure):
         ("latencies", c_uint64 * 16),
         ("latency_sum_ms", c_uint64),
         ("latency_max_ms", c_uint64),
+        ("replaced", c_uint64),
     ]
 
 

@@ -32,6 +32,7 @@ class Commands:
         not_before: Time | None = None,
         expires_at: Time | None = None,
         unmetered_only: bool = False,
+        replace_key: str | None = None,
     ) -> str:
         """Stores one message as queued. When this returns, it survives power loss.
 
@@ -43,6 +44,11 @@ class Commands:
             not_before: Not sent before this time: seconds since 1970 UTC, or a datetime with a time zone.
             expires_at: After this time it is not sent but failed with kind EXPIRED. None: as the option `expiry`.
             unmetered_only: Sent only while the link is not metered.
+            replace_key: Replaces a queued message of the same key in its conversation: the new message takes its place
+                and its `sequence`, and has an id, times, metadata and retries of its own. The id of the old one is
+                then known, and an event of kind REPLACED reports it. One that is being sent is left, and the new one
+                stands behind it; one that failed is left as well. At most 255 bytes without control characters; None
+                or "": none.
 
         Returns:
             The id.
@@ -50,14 +56,14 @@ class Commands:
         Raises:
             InvalidError: An argument is out of range.
             DuplicateError: The id is in the queue already, or was sent recently.
-            FullError: A limit on messages or bytes is reached.
+            FullError: A limit on messages or bytes is reached; see `on_full`.
             TooLargeError: The body or the metadata is over its limit.
             StorageError: The store refuses to write.
             UnknownError: Whether it is stored is not known; the same id may safely be enqueued again. After any other
                 error nothing has changed.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only)
+        _drafts.fill(draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only, replace_key)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
         return out.value.decode()
@@ -111,7 +117,7 @@ class Commands:
             UnknownError: Whether it is stored is not known.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, None, None, False)
+        _drafts.fill(draft, body, conversation, metadata, id, None, None, False, None)
         name = _arguments.text("sender", sender)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_record(self._handle.pointer, draft, name, out))

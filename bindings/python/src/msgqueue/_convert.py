@@ -165,6 +165,7 @@ def statistics(source: _abi.Statistics) -> Statistics:
         latencies=dict(zip(LATENCY_BOUNDS, source.latencies)),
         latency_sum=source.latency_sum_ms / 1000,
         latency_max=source.latency_max_ms / 1000,
+        replaced=source.replaced,
     )
 
 

@@ -25,6 +25,7 @@ def fill(
     not_before: object,
     expires_at: object,
     unmetered_only: object,
+    replace_key: object,
 ) -> None:
     """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
     target.struct_size = _SIZE
@@ -43,6 +44,8 @@ def fill(
         target.expires_at_ms = _arguments.moment("expires_at", expires_at)
     if unmetered_only is not False:
         target.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
+    if replace_key is not None:
+        target.replace_key = _arguments.text("replace_key", replace_key)
 
 
 def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
@@ -63,6 +66,7 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
                 draft.not_before,
                 draft.expires_at,
                 draft.unmetered_only,
+                draft.replace_key,
             )
         except InvalidError as problem:
             raise InvalidError(f"draft {index}: {problem.detail}") from None

@@ -14,7 +14,7 @@ from typing import Annotated, Callable, Optional, TypedDict
 
 from . import _abi, _arguments
 from ._library import library
-from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, Refused
+from .enums import Backoff, Callbacks, Exhausted, FinalFailure, Mode, OnFull, Refused
 from .errors import InvalidError
 from .retry import RetryPolicy
 
@@ -106,6 +106,8 @@ class Options(TypedDict, total=False):
     limit_bytes: Annotated[int, _number("limit_bytes", "0: no limit")]
     limit_body: Annotated[int, _number("limit_body", "1 byte to 256 MiB")]
     limit_metadata: Annotated[int, _number("limit_metadata", "0 to 16 MiB")]
+    on_full: Annotated[OnFull, _member("on_full", OnFull)]
+    limit_file_bytes: Annotated[int, _number("limit_file_bytes", "0: no limit", bits=63)]
 
 
 TABLE: dict[str, Option] = {

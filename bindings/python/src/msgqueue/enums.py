@@ -87,6 +87,8 @@ class FailureKind(_Named):
     """The message expired before it could be sent."""
     UNKNOWN = 10
     """An attempt interrupted by a crash, an exception, or an invalid answer."""
+    DROPPED = 11
+    """The queue was full, and the message was deleted to make room for a newer one."""
 
     @property
     def sentence(self) -> str:
@@ -132,6 +134,18 @@ class Refused(_Named):
     """It is failed until a person acts."""
     DISCARD = 1
     """It is deleted, with an event of kind DISCARDED."""
+
+
+class OnFull(_Named):
+    """What `enqueue` and `enqueue_batch` do when a limit would be exceeded."""
+
+    REFUSE = 0
+    """They raise FullError, and nothing changes."""
+    DROP_OLDEST = 1
+    """The oldest queued messages of all conversations are deleted, each with an event of kind DISCARDED.
+
+    One that is being sent or failed, and the history, are left. FullError when that is not enough.
+    """
 
 
 class FinalFailure(_Named):
@@ -265,7 +279,7 @@ class EventKind(_Named):
     DRAIN_FINISHED = 7
     """report."""
     DISCARDED = 8
-    """The message was deleted (`exhausted`, `refused`): id, conversation, failure."""
+    """The message was deleted (`exhausted`, `refused`, `on_full`): id, conversation, failure."""
     DELETED = 9
     """id, conversation; without id: `clear` of the conversation, or of all (conversation None)."""
     STORAGE = 10
@@ -274,6 +288,8 @@ class EventKind(_Named):
     """paused, conversation (None: the queue), and failure_kind UNAUTHORIZED when an answer caused it."""
     RESYNC = 12
     """Events were lost because they were not taken: list again, and call `state`."""
+    REPLACED = 13
+    """A queued message was replaced by a newer one of the same `replace_key`: id, conversation, text (the new id)."""
 
 
 class Reason(_Named):

@@ -33,6 +33,7 @@ class Draft:
     not_before: Time | None = None
     expires_at: Time | None = None
     unmetered_only: bool = False
+    replace_key: str | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ._polling import Polling
 from ._queries import Queries
 from ._registration import Registration, require_callable
 from ._sending import Sending
-from .enums import FinalFailure, Mode, Refused, Result
+from .enums import FinalFailure, Mode, OnFull, Refused, Result
 from .errors import Error
 from .retry import RetryPolicy
 
@@ -82,6 +82,8 @@ class MessageQueue:
         limit_bytes: int = 0,
         limit_body: int = _MEBIBYTE,
         limit_metadata: int = 64 * 1024,
+        on_full: OnFull = OnFull.REFUSE,
+        limit_file_bytes: int = 0,
         polled: bool = False,
     ) -> None:
         """Opens the store in a file, or makes it.
@@ -127,10 +129,15 @@ class MessageQueue:
                 always kept. Recorded messages that are not marked as read are also kept and do not count.
             remember_ids: Seconds for which the ids of messages that were sent and are gone are refused as duplicates.
                 0: not at all.
-            limit_messages: Unsent messages; over it: FullError. 0: no limit.
-            limit_bytes: Bytes of unsent bodies; over it: FullError. 0: no limit.
+            limit_messages: Unsent messages; over it: FullError, or as `on_full` says. 0: no limit.
+            limit_bytes: Bytes of unsent bodies; over it: FullError, or as `on_full` says. 0: no limit.
             limit_body: Bytes of one body: 1 byte to 256 MiB. Over it: TooLargeError.
             limit_metadata: Bytes of one message's metadata: 0 to 16 MiB. Over it: TooLargeError.
+            on_full: What `enqueue` does when `limit_messages`, `limit_bytes` or `limit_file_bytes` would be exceeded.
+                DROP_OLDEST deletes the oldest queued messages, each with an event and in the log.
+            limit_file_bytes: Bytes of the database file and its log; over it: FullError, or as `on_full` says. Free
+                pages inside the file are used again and do not count. Outcomes and deletions are always written. The
+                log takes a part of it: 0.5 MiB at least. 0: no limit.
             polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
 
         Raises:

@@ -40,6 +40,8 @@ class Statistics:
     """Seconds."""
     latency_max: float
     """Seconds."""
+    replaced: int
+    """Queued messages that newer ones of the same `replace_key` replaced."""
 
     def latency(self, share: float) -> float | None:
         """Returns the seconds that a share of the messages did not exceed.

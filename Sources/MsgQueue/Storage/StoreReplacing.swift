@@ -1,0 +1,93 @@
+/// Queued messages that make room for new ones: replaced by a message of the same key. Inside the caller's transaction.
+extension Store {
+    /// Returns the queued messages of this key, in order, with those being sent.
+    package func queued(withKey key: String, in conversation: Name) throws(QueueError) -> [Int64] {
+        let statement = try database.statement(
+            """
+            SELECT seq FROM message INDEXED BY message_replace
+            WHERE conversation = ?1 AND replace_key = ?2 AND replace_key IS NOT NULL AND status = \(.queued) ORDER BY seq
+            """)
+        try statement.bind(1, conversation.text)
+        try statement.bind(2, key)
+        var found: [Int64] = []
+        try statement.forEach { () throws(QueueError) in
+            found.append(statement.int(0))
+            return true
+        }
+        return found
+    }
+
+    /// Returns a queued message that can be removed; nil: it is damaged, and stays.
+    package func removable(_ sequence: Int64) throws(QueueError) -> Row? {
+        do throws(QueueError) {
+            guard var row = try row(at: sequence, .whole), row.progress.status == .queued else {
+                throw QueueError(.corrupt, "an index of queued messages does not agree with message \(sequence)", isIndex: true)
+            }
+            row.body = []
+            return row
+        } catch {
+            guard error.code == .corrupt, !error.isIndex else { throw error }
+            return nil
+        }
+    }
+
+    /// Returns a queued message of this key; nil: it is damaged, and stays.
+    package func replaceable(_ sequence: Int64, _ key: String, _ conversation: Name) throws(QueueError) -> Row? {
+        guard let row = try removable(sequence) else { return nil }
+        guard row.replaceKey == key, row.conversation == conversation else { throw mismatch(row) }
+        return row
+    }
+
+    /// Replaces a queued message by a new one in its place. The id of the old one counts as known from now on.
+    package func replace(
+        _ old: Row, by draft: borrowing BorrowedDraft, expiresAt: Int64, now: Int64, random: UInt64
+    ) throws(QueueError) -> Row {
+        try settleBulk(from: old.sequence)
+        let row = Self.row(of: draft, at: old.sequence, sender: nil, expiresAt: expiresAt, now: now, random: random)
+        let statement = try database.statement(
+            """
+            UPDATE message SET \(set: MessageColumn.allCases.filter { $0 != .seq }) WHERE seq = \(parameter: MessageColumn.seq)
+            """)
+        let fields = Fields<MessageColumn>(statement)
+        try row.bind(to: fields)
+        row.progress.bind(to: fields)
+        let isLarge = draft.body.count > Self.inlineBody
+        try fields.bind(.body, borrowing: isLarge ? nil : draft.body)
+        try statement.run()
+        guard database.changes == 1 else { throw mismatch(old) }
+        if isLarge { try insertLarge(row.sequence, draft.body) } else { try deleteLarge(row.sequence) }
+        let attempts = try database.statement("DELETE FROM attempt WHERE seq = ?1")
+        attempts.bind(1, row.sequence)
+        try attempts.run()
+        try addRecent(old.id, isReceived: false, now: now)
+        var delta = Counts()
+        delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
+        try count(row, delta)
+        hasRemovedText = true
+        return row
+    }
+
+    /// Removes a queued message that was replaced by one in another place.
+    package func removeReplaced(_ old: Row, now: Int64) throws(QueueError) {
+        try removeQueued(old)
+        try addRecent(old.id, isReceived: false, now: now)
+    }
+
+    /// Removes a queued message to make room for a new one.
+    package func removeQueued(_ row: Row) throws(QueueError) {
+        try settleBulk(from: row.sequence)
+        try delete(row)
+        hasRemovedText = true
+    }
+
+    /// Returns whether a queued message of the conversation is before this place, without those being sent.
+    package func hasQueued(in conversation: Name, before sequence: Int64, sending: Set<Int64>) throws(QueueError) -> Bool {
+        var last: Int64 = 0
+        // One conversation has few messages being sent.
+        while let head = try queued(in: conversation, after: last, limit: 1).first, head.sequence < sequence {
+            if !sending.contains(head.sequence) { return true }
+            last = head.sequence
+        }
+        return false
+    }
+}
