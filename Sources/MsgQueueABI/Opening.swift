@@ -85,6 +85,9 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.limitBytes = Int64(clamping: given.limit_bytes)
     options.limitBody = Int64(clamping: given.limit_body.or(defaults.limit_body))
     options.limitMetadata = Int64(clamping: given.limit_metadata)
+    options.ratePerSecond = given.rate_per_second
+    options.rateBurst = Int(given.rate_burst.or(1))
+    options.rampUp = given.ramp_up_ms
     return options
 }
 

@@ -39,6 +39,7 @@ extension SimulatedEngine {
     package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         _ = store.insert(conversation, change)
         store.commit()
+        scheduler.openedWithBacklog(now)
     }
 
     private func isFirst(_ message: SimulatedMessage, of own: Int) -> Bool {

@@ -36,6 +36,13 @@ struct RandomHost {
         options.unmeteredOnly = random.chance(10)
         options.sendInBackground = random.chance(20)
         options.triggerInterval = random.pick([0, 0, 0, 60_000])
+        // Its own generator, so that a seed without a rate does what it did before.
+        var pacing = SeededGenerator(seed &+ 77_000)
+        if pacing.chance(40) {
+            options.ratePerSecond = pacing.pick([0.5, 3, 20, 333, 5_000])
+            options.rateBurst = pacing.pick([1, 1, 2, 10])
+            options.rampUp = pacing.pick([0, 0, 5_000, 60_000])
+        }
         simulation = Simulation(options)
         isRough = random.chance(50)
         // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.
@@ -79,7 +86,8 @@ struct RandomHost {
         let options = simulation.options
         return """
             \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
-            debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations
+            debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations, \
+            rate \(options.ratePerSecond) burst \(options.rateBurst) ramp \(options.rampUp)
             """
     }
 

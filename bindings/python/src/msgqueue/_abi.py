@@ -85,6 +85,9 @@ class Options(Structure):
         ("callbacks", c_int),
         ("read_only", c_bool),
         ("refuse_lost_tail", c_bool),
+        ("rate_per_second", c_double),
+        ("rate_burst", c_uint32),
+        ("ramp_up_ms", c_int64),
     ]
 
 

@@ -82,6 +82,9 @@ class MessageQueue:
         limit_bytes: int = 0,
         limit_body: int = _MEBIBYTE,
         limit_metadata: int = 64 * 1024,
+        rate_per_second: float = 0.0,
+        rate_burst: int = 0,
+        ramp_up: float = 0.0,
         polled: bool = False,
     ) -> None:
         """Opens the store in a file, or makes it.
@@ -131,6 +134,13 @@ class MessageQueue:
             limit_bytes: Bytes of unsent bodies; over it: FullError. 0: no limit.
             limit_body: Bytes of one body: 1 byte to 256 MiB. Over it: TooLargeError.
             limit_metadata: Bytes of one message's metadata: 0 to 16 MiB. Over it: TooLargeError.
+            rate_per_second: Attempts of every kind that begin in a second, at most 1,000,000, also a fraction. In any T
+                seconds at most rate_per_second * T + rate_burst begin; the first one 1 / rate_per_second seconds after
+                opening. 0: no limit.
+            rate_burst: Attempts that may begin at once, after a time with fewer. 0: 1.
+            ramp_up: Needs a rate. After an outage attempts in flight and rate begin at 1 and 1 per second, grow with
+                each success, and reach their full values when sending has gone on for this many seconds at the
+                earliest, up to 1 day. Time-outs, HTTP 429 and 503 halve them. 0: off.
             polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
 
         Raises:
