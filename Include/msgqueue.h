@@ -414,15 +414,15 @@ typedef struct msgq_options {
   /* 1 (0). Attempts that may begin at once, after a time with fewer. */
   uint32_t rate_burst;
   /* 0: off; up to 1 day. Needs a rate_per_second. When sending begins again after an outage, the
-     attempts in flight and the rate begin at 1 and 1 per second (or at rate_per_second if that is
-     less), the burst in proportion to the rate, and at least 1. A success adds the share
-     1 / (rate * ramp_up) of the way to the full values, so that these are reached when sending has
-     gone on for ramp_up_ms at the earliest. A time-out, 429 and 503 (HTTP or code) halve both, not
-     below 1 and 1 per second; one whose attempt began before the latest halving does not. As with
-     max_in_flight, up to 4 attempts on demand go beside. Sending begins again: at msgq_open with
-     queued messages; online after offline; after msgq_resume of the whole queue; after an attempt
-     that ended as offline; after a receiver's delay for the whole queue; and with the first success
-     after failures, when for a second or more after the first of them none succeeded. */
+     attempts in flight, the burst and the rate begin at 1, 1 and 1 per second (or rate_per_second
+     if that is less). A success adds 1 / (present rate * ramp_up) of the way to the full values, so
+     that these are reached when sending has gone on for ramp_up_ms at the earliest. A time-out, 429
+     and 503 (HTTP or code) halve them, not below the first values; one whose attempt began before
+     the latest halving does not. As with max_in_flight, up to 4 attempts on demand go beside.
+     Sending begins again: at msgq_open with queued messages; online after offline; after
+     msgq_resume of the whole queue; after an attempt that ended as offline; after a receiver's
+     delay for the whole queue; and with the first success after failures, when for a second or
+     more after the first of them none succeeded. */
   int64_t ramp_up_ms;
 } msgq_options;
 

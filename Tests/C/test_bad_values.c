@@ -55,6 +55,10 @@ TEST(bad_options_out_of_range) {
   REFUSE(remember_ids_ms, -1);
   REFUSE(limit_body, 268435457);
   REFUSE(limit_metadata, 16777217);
+  REFUSE(rate_per_second, -1);
+  REFUSE(rate_per_second, (double)NAN);
+  REFUSE(rate_per_second, 1000001);
+  REFUSE(ramp_up_ms, 1000);
   CHECK_NUMBER(0, directory_entries(scene.directory));
   scene_end(&scene);
 }

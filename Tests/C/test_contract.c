@@ -86,6 +86,9 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(limit_body);
   SAME(limit_metadata);
   SAME(refused);
+  SAME(rate_per_second);
+  SAME(rate_burst);
+  SAME(ramp_up_ms);
 #undef SAME
 }
 
@@ -105,6 +108,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK_NUMBER(7 * INT64_C(86400000), options.remember_ids_ms);
   CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail && options.refused == MSGQ_REFUSED_KEEP);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
+  CHECK(options.rate_per_second == 0.0 && options.rate_burst == 0 && options.ramp_up_ms == 0);
 }
 
 TEST(contract_init_macros_set_struct_size_and_defaults) {

@@ -1,9 +1,7 @@
 /// When the next attempt may begin, and how many may be in flight: the options `rate_per_second`, `rate_burst` and `ramp_up_ms`.
-///
-/// While the ramp is below the full rate, the burst is smaller in proportion, but at least 1. Times are milliseconds of a monotonic clock.
+/// Times are milliseconds of a monotonic clock.
 package struct Pace: Sendable, Equatable {
     private let fullRate: Double
-    private let fullBurst: Double
     private let fullSlots: Int
     private var bucket: RateBucket
     private var ramp: Ramp?
@@ -11,9 +9,10 @@ package struct Pace: Sendable, Equatable {
     /// nil: the options set no rate.
     package init?(_ options: Options, openedAt now: Int64) {
         guard options.ratePerSecond > 0 else { return nil }
-        (fullRate, fullBurst, fullSlots) = (options.ratePerSecond, Double(max(options.rateBurst, 1)), options.maxInFlight)
-        bucket = RateBucket(rate: fullRate, burst: fullBurst, at: now)
-        if options.rampUp > 0 { ramp = Ramp(rate: fullRate, slots: fullSlots, duration: options.rampUp) }
+        let burst = Double(max(options.rateBurst, 1))
+        (fullRate, fullSlots) = (options.ratePerSecond, options.maxInFlight)
+        bucket = RateBucket(rate: fullRate, burst: burst, at: now)
+        if options.rampUp > 0 { ramp = Ramp(rate: fullRate, burst: burst, slots: fullSlots, duration: options.rampUp) }
     }
 
     /// The present rate, in attempts per second.
@@ -57,10 +56,9 @@ package struct Pace: Sendable, Equatable {
 
     private mutating func change(at now: Int64, _ change: (inout Ramp) -> Void) {
         guard var changed = ramp else { return }
-        let before = changed.rate
+        let (rate, burst) = (changed.rate, changed.burst)
         change(&changed)
         ramp = changed
-        guard changed.rate != before else { return }
-        bucket.set(rate: changed.rate, burst: max(fullBurst * changed.rate / fullRate, 1), at: now)
+        if (changed.rate, changed.burst) != (rate, burst) { bucket.set(rate: changed.rate, burst: changed.burst, at: now) }
     }
 }

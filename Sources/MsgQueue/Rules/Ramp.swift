@@ -1,11 +1,11 @@
-/// The rate and the number of attempts in flight after an outage. They begin low, grow with each success, and are halved when the receiver
-/// is overloaded.
+/// The rate, the burst and the number of attempts in flight after an outage. They begin low, grow with each success, and are halved when the
+/// receiver is overloaded.
 ///
-/// - Sending begins again (`restart`): 1 attempt in flight and 1 attempt per second, or the full rate if that is lower.
+/// - Sending begins again (`restart`): 1 attempt in flight, a burst of 1, and 1 attempt per second, or the full rate if that is lower.
 /// - A success adds the share of the way to the full values that one attempt takes at the present rate: `1 / (rate * duration)`. With
 ///   nothing but successes the growth is linear. The values are never above the straight line that begins with the first attempt after the
 ///   restart and reaches the full values `duration` later.
-/// - An overload (429, 503, timeout) halves both, not below the first values. An attempt that began before the latest halving does not halve
+/// - An overload (429, 503, timeout) halves them, not below the first values. An attempt that began before the latest halving does not halve
 ///   them again.
 /// - An outage of the receiver: an attempt failed, and none succeeded for `outage` or longer after it. The first success after it restarts.
 ///
@@ -15,10 +15,12 @@ package struct Ramp: Sendable, Equatable {
     package static let outage: Int64 = 1_000
 
     private let fullRate: Double
+    private let fullBurst: Double
     private let fullSlots: Double
     private let duration: Double
     /// Attempts per second.
     package private(set) var rate: Double
+    package private(set) var burst: Double
     private var slots: Double
     private var line = Line.none
     /// The first failure since the latest success; nil: none.
@@ -35,17 +37,17 @@ package struct Ramp: Sendable, Equatable {
     }
 
     /// At the full values. `duration` is in milliseconds.
-    package init(rate: Double, slots: Int, duration: Int64) {
-        (fullRate, fullSlots, self.duration) = (rate, Double(slots), Double(duration))
-        (self.rate, self.slots) = (rate, Double(slots))
+    package init(rate: Double, burst: Double, slots: Int, duration: Int64) {
+        (fullRate, fullBurst, fullSlots, self.duration) = (rate, burst, Double(slots), Double(duration))
+        (self.rate, self.burst, self.slots) = (rate, burst, Double(slots))
     }
 
     package var maxInFlight: Int { Int(slots) }
-    package var isFull: Bool { rate >= fullRate && slots >= fullSlots }
+    package var isFull: Bool { rate >= fullRate && burst >= fullBurst && slots >= fullSlots }
     private var lowestRate: Double { min(1, fullRate) }
 
     /// Sending was interrupted: it begins again with the next attempt.
-    package mutating func restart() { (rate, slots, line, failingSince) = (lowestRate, 1, .awaited, nil) }
+    package mutating func restart() { (rate, burst, slots, line, failingSince) = (lowestRate, 1, 1, .awaited, nil) }
 
     package mutating func began(at now: Int64) {
         if line == .awaited { line = .since(now) }
@@ -61,6 +63,7 @@ package struct Ramp: Sendable, Equatable {
         guard !isFull else { return }
         let share = min(1_000 / (rate * duration), 1)
         rate = grown(rate, from: lowestRate, to: fullRate, share, now)
+        burst = grown(burst, from: 1, to: fullBurst, share, now)
         slots = grown(slots, from: 1, to: fullSlots, share, now)
     }
 
@@ -85,6 +88,7 @@ package struct Ramp: Sendable, Equatable {
         guard isOverload, startedAt >= halvedAt else { return }
         halvedAt = now
         rate = max(rate / 2, lowestRate)
+        burst = max(burst / 2, 1)
         slots = max(slots / 2, 1)
     }
 }

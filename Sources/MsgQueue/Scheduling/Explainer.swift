@@ -134,7 +134,10 @@ package struct Explainer<Queue: QueuedMessages> {
             }
             var wait = Wait(reason: cause.reason, until: cause.until, isInTurn: isInTurn)
             wait.after = try after(cause, next, head, conversation, later)
-            if wait.after == .next, try !isWithinRate(head, later, then) { wait.after = .rate }
+            if wait.after == .next {
+                let isPermitted = try isWithinRate(head, later, then)
+                if !isPermitted { wait.after = .rate }
+            }
             // A drain ends the holds that no receiver requested.
             wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, now) : cause.until
             if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
@@ -205,7 +208,8 @@ package struct Explainer<Queue: QueuedMessages> {
     /// Whether a run of the queue that begins now starts the message at once: it is among the first, as far as a batch limits runs, and
     /// the rate permits it.
     private func isWithinRun(_ head: Head, _ scheduler: Scheduler) throws(QueueError) -> Bool {
-        try isWithin(scheduler.runLimit, head) && isWithinRate(head, scheduler, now)
+        guard try isWithin(scheduler.runLimit, head) else { return false }
+        return try isWithinRate(head, scheduler, now)
     }
 
     /// Whether the rate certainly permits the message at this time, even if every other one is attempted before.

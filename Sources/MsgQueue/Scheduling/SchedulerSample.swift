@@ -43,6 +43,7 @@ extension Scheduler {
         let ready = found.reasons[wait.reason] ?? 0
         let isSpecific = wait.reason.isTimed || [.paused, .blocked, .metered].contains(wait.reason)
         if ready > 0, !isSpecific || !sample.isComplete {
+            if wait.reason.isTimed, wait.after == .next, let rate = rateWait(now), rate.until > wait.until { return rate }
             result.count = sample.isComplete ? ready : nil
             if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
             return result

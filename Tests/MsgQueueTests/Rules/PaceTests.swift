@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func F3_a_rate_close_to_0_waits_very_long_and_does_not_overflow() throws {
-        var pace = try pace(5e-324, burst: Int(UInt32.max))
+        var pace = try pace(.leastNonzeroMagnitude, burst: Int(UInt32.max))
         #expect(pace.opening(at: 1) > 1_000_000_000_000_000)
         pace = try self.pace(1, openedAt: Int64.max - 5)
         #expect(pace.opening(at: Int64.max - 1) == Int64.max)
@@ -100,7 +100,7 @@ import Testing
 
     // MARK: The ramp
 
-    private enum Input {
+    enum Input {
         case restart
         case began
         case sent
@@ -146,7 +146,7 @@ import Testing
             (.failed(.network, 0), 2_000, 100, 8), (.refused, 2_500, 100, 8), (.sent, 3_000, 1, 1), (.sent, 3_500, 5.95, 1),
         ],
     ] as [[(Input, Int64, Double, Int)]])
-    fileprivate func F4_the_rate_after_each_input(_ steps: [(Input, Int64, Double, Int)]) throws {
+    func F4_the_rate_after_each_input(_ steps: [(Input, Int64, Double, Int)]) throws {
         var pace = try pace(100, ramp: 10_000, slots: 8)
         for (index, (input, now, rate, slots)) in steps.enumerated() {
             apply(input, &pace, at: now)

@@ -207,7 +207,8 @@ extension PromiseChecker {
         }
         // Then the maintenance fails expired messages.
         if simulation.scheduler.startWaitsForRate { return }
-        guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now), slotsTaken(simulation) < options.maxInFlight
+        guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now),
+            slotsTaken(simulation) < (pace.hasRamp ? 1 : options.maxInFlight)
         else { return }
         for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
             guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }
