@@ -14,7 +14,7 @@ struct Recovery {
 
     private static let paces: [(name: String, rate: Double?, ramp: Duration?)] = [
         ("no limit", nil, nil), ("10 per second", 10, nil), ("1 per second", 1, nil), ("10 per second, ramp of 60 s", 10, .seconds(60)),
-        ("10 per second, ramp of 10 min", 10, .seconds(600)), ("1 in 10 s", 0.1, nil),
+        ("1 in 10 s", 0.1, nil), ("1 in 50 s", 0.02, nil),
     ]
 
     /// Two tables in Markdown: by policy, and by rate.

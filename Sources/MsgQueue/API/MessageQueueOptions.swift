@@ -153,7 +153,9 @@ extension MessageQueue.Options {
 
     private func rate() throws(QueueError) -> Double {
         guard let ratePerSecond else { return 0 }
-        guard ratePerSecond > 0 else { throw QueueError(.invalid, "rate per second must be positive, or nil for none, got \(ratePerSecond)") }
+        guard ratePerSecond > 0 else {
+            throw QueueError(.invalid, "rate per second must be positive, or nil for none, got \(ratePerSecond)")
+        }
         return ratePerSecond
     }
 

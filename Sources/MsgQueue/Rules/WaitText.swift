@@ -62,7 +62,8 @@ extension Words {
     private static func whenConnected(_ wait: Wait, _ now: Int64) -> String {
         let isSent = wait.after == .next || wait.after == .rate
         guard wait.reason == .next || wait.reason.isTimed && isSent else { return explanation(wait, now: now) }
-        let sentence = wait.isInTurn || wait.after == .rate ? "It will be sent in its turn when connected" : "It will be sent when connected"
+        let sentence =
+            wait.isInTurn || wait.after == .rate ? "It will be sent in its turn when connected" : "It will be sent when connected"
         return wait.reason.isTimed ? "\(sentence), in \(time(wait, now)) at the earliest." : "\(sentence)."
     }
 

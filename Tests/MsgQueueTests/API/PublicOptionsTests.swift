@@ -59,7 +59,8 @@ import Testing
     @Test func zero_does_not_mean_no_limit() {
         for error in [
             refused { $0.triggerInterval = .zero }, refused { $0.expiry = .zero }, refused { $0.drainBatch = 0 },
-            refused { $0.limitMessages = 0 }, refused { $0.ratePerSecond = 0 }, refused { ($0.ratePerSecond, $0.rampUp) = (1, .zero) }, refused { $0.limitBytes = 0 }, refused { $0.limitBytes = -1 },
+            refused { $0.limitMessages = 0 }, refused { $0.ratePerSecond = 0 }, refused { ($0.ratePerSecond, $0.rampUp) = (1, .zero) },
+            refused { $0.limitBytes = 0 }, refused { $0.limitBytes = -1 },
         ] {
             #expect(error?.code == .invalid)
             #expect(error?.detail.contains("nil for none") == true, "\(error?.detail ?? "")")

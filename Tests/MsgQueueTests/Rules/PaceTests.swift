@@ -23,19 +23,20 @@ import Testing
 
     // MARK: The rate
 
-    @Test(arguments: [
-        // The clock is read in whole milliseconds, so that a wait between two attempts has one more.
-        (10, 1, 0, [101, 202, 303, 404]),
-        (10, 1, 5_000, [5_000, 5_101, 5_202]),
-        // After a second without attempts two begin at once.
-        (10, 2, 1_000, [1_000, 1_000, 1_101, 1_201, 1_301]),
-        (1_000, 1, 100, [100, 102, 104]),
-        (1_000, 3, 100, [100, 100, 100, 102, 103, 104]),
-        (0.5, 1, 0, [2_001, 4_002]),
-        (3, 1, 400, [400, 735, 1_070]),
-        (1_000_000, 1, 7, [7, 9, 11]),
-        (1_000_000, 1_000, 7, Array(repeating: 7, count: 1_000) + [9]),
-    ] as [(Double, Int, Int64, [Int64])])
+    @Test(
+        arguments: [
+            // The clock is read in whole milliseconds, so that a wait between two attempts has one more.
+            (10, 1, 0, [101, 202, 303, 404]),
+            (10, 1, 5_000, [5_000, 5_101, 5_202]),
+            // After a second without attempts two begin at once.
+            (10, 2, 1_000, [1_000, 1_000, 1_101, 1_201, 1_301]),
+            (1_000, 1, 100, [100, 102, 104]),
+            (1_000, 3, 100, [100, 100, 100, 102, 103, 104]),
+            (0.5, 1, 0, [2_001, 4_002]),
+            (3, 1, 400, [400, 735, 1_070]),
+            (1_000_000, 1, 7, [7, 9, 11]),
+            (1_000_000, 1_000, 7, Array(repeating: 7, count: 1_000) + [9]),
+        ] as [(Double, Int, Int64, [Int64])])
     func F3_attempts_begin_when_the_rate_permits(rate: Double, burst: Int, from: Int64, times: [Int64]) throws {
         var pace = try pace(rate, burst: burst)
         #expect(starts(times.count, &pace, from: from) == times)
@@ -122,30 +123,31 @@ import Testing
     }
 
     /// A rate of 100, 8 attempts in flight, a ramp of 10 s; the rate and the attempts in flight after each input.
-    @Test(arguments: [
-        [(.sent, 0, 100, 8)],
-        // Halved by each overload, not below the first values.
-        [
-            (.failed(.rateLimit, 429), 0, 50, 4), (.failed(.server, 503), 10, 25, 2), (.failed(.timeout, 0), 20, 12.5, 1),
-            (.failed(.timeout, 408), 30, 6.25, 1), (.failed(.unknown, 429), 40, 3.125, 1), (.failed(.server, 503), 50, 1.5625, 1),
-            (.failed(.server, 503), 60, 1, 1), (.failed(.server, 503), 70, 1, 1),
-        ],
-        // Other failures and refusals change nothing.
-        [(.failed(.server, 500), 0, 100, 8), (.failed(.network, 0), 10, 100, 8), (.refused, 20, 100, 8), (.sent, 30, 100, 8)],
-        // Without a restart, a success adds 1 / (rate * 10 s) of the way.
-        [(.failed(.rateLimit, 429), 0, 50, 4), (.sent, 10, 50.198, 4), (.sent, 20, 50.395, 4)],
-        // A restart: not above the line from the first attempt after it.
-        [
-            (.restart, 0, 1, 1), (.sent, 5_000, 1, 1), (.began, 6_000, 1, 1), (.sent, 6_500, 5.95, 1), (.sent, 6_500, 5.95, 1),
-            (.sent, 11_000, 7.614, 1),
-        ],
-        [(.offline, 0, 1, 1), (.began, 100, 1, 1), (.sent, 1_100, 10.9, 1)],
-        // The first success after failures for a second.
-        [
-            (.failed(.network, 0), 0, 100, 8), (.failed(.network, 0), 900, 100, 8), (.sent, 999, 100, 8),
-            (.failed(.network, 0), 2_000, 100, 8), (.refused, 2_500, 100, 8), (.sent, 3_000, 1, 1), (.sent, 3_500, 5.95, 1),
-        ],
-    ] as [[(Input, Int64, Double, Int)]])
+    @Test(
+        arguments: [
+            [(.sent, 0, 100, 8)],
+            // Halved by each overload, not below the first values.
+            [
+                (.failed(.rateLimit, 429), 0, 50, 4), (.failed(.server, 503), 10, 25, 2), (.failed(.timeout, 0), 20, 12.5, 1),
+                (.failed(.timeout, 408), 30, 6.25, 1), (.failed(.unknown, 429), 40, 3.125, 1), (.failed(.server, 503), 50, 1.5625, 1),
+                (.failed(.server, 503), 60, 1, 1), (.failed(.server, 503), 70, 1, 1),
+            ],
+            // Other failures and refusals change nothing.
+            [(.failed(.server, 500), 0, 100, 8), (.failed(.network, 0), 10, 100, 8), (.refused, 20, 100, 8), (.sent, 30, 100, 8)],
+            // Without a restart, a success adds 1 / (rate * 10 s) of the way.
+            [(.failed(.rateLimit, 429), 0, 50, 4), (.sent, 10, 50.198, 4), (.sent, 20, 50.395, 4)],
+            // A restart: not above the line from the first attempt after it.
+            [
+                (.restart, 0, 1, 1), (.sent, 5_000, 1, 1), (.began, 6_000, 1, 1), (.sent, 6_500, 5.95, 1), (.sent, 6_500, 5.95, 1),
+                (.sent, 11_000, 7.614, 1),
+            ],
+            [(.offline, 0, 1, 1), (.began, 100, 1, 1), (.sent, 1_100, 10.9, 1)],
+            // The first success after failures for a second.
+            [
+                (.failed(.network, 0), 0, 100, 8), (.failed(.network, 0), 900, 100, 8), (.sent, 999, 100, 8),
+                (.failed(.network, 0), 2_000, 100, 8), (.refused, 2_500, 100, 8), (.sent, 3_000, 1, 1), (.sent, 3_500, 5.95, 1),
+            ],
+        ] as [[(Input, Int64, Double, Int)]])
     func F4_the_rate_after_each_input(_ steps: [(Input, Int64, Double, Int)]) throws {
         var pace = try pace(100, ramp: 10_000, slots: 8)
         for (index, (input, now, rate, slots)) in steps.enumerated() {

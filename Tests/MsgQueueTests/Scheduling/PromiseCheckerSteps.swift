@@ -195,7 +195,9 @@ extension PromiseChecker {
         if let session {
             let waitsForSlot = slotsTaken(simulation) >= (pace.hasRamp ? 1 : options.maxInFlight) && slots(simulation).open > 0
             let waitsForRate = pace.isLimited && simulation.scheduler.startWaitsForRate
-            guard open(session, simulation) > 0 || waitsForSlot || waitsForRate else { throw Violation("a drain has no attempt in progress and no report") }
+            guard open(session, simulation) > 0 || waitsForSlot || waitsForRate else {
+                throw Violation("a drain has no attempt in progress and no report")
+            }
             if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain continues after its timeout") }
         }
         if let until = promptUntil, !isValid(simulation, until) { throw Violation("a prompt is not withdrawn") }

@@ -38,7 +38,7 @@ struct RandomHost {
         options.triggerInterval = random.pick([0, 0, 0, 60_000])
         // Its own generator, so that a seed without a rate does what it did before.
         var pacing = SeededGenerator(seed &+ 77_000)
-        if pacing.chance(40) {
+        if pacing.chance(25) {
             options.ratePerSecond = pacing.pick([0.5, 3, 20, 333, 5_000])
             options.rateBurst = pacing.pick([1, 1, 2, 10])
             options.rampUp = pacing.pick([0, 0, 5_000, 60_000])

@@ -5,7 +5,8 @@ import Testing
 /// The rate limit and the ramp in the scheduler. In these simulations the host sees the promise checked at each start, too.
 @Suite struct RateTests {
     private func simulation(
-        _ rate: Double, burst: Int = 1, ramp: Int64 = 0, mode: Mode = .auto, maxInFlight: Int = 1, _ change: (inout Options) -> Void = { _ in }
+        _ rate: Double, burst: Int = 1, ramp: Int64 = 0, mode: Mode = .auto, maxInFlight: Int = 1,
+        _ change: (inout Options) -> Void = { _ in }
     ) -> Simulation {
         Simulation(mode, maxInFlight: maxInFlight) { options in
             (options.ratePerSecond, options.rateBurst, options.rampUp) = (rate, burst, ramp)
@@ -119,20 +120,48 @@ import Testing
             let wait = simulation.scheduler.wait(queued: 1, hasStart: false, simulation.now)
             #expect(Words.queue(wait, BannerFacts(), now: simulation.now.wall) == text)
         }
-        #expect([12.34, 250.5, 1_000_000, 0.1].map { Words.rate($0) } == ["12.3 per second", "250 per second", "1000000 per second", "1 in 10 s"])
+        #expect(
+            [12.34, 250.5, 1_000_000, 0.1].map { Words.rate($0) } == [
+                "12.3 per second", "250 per second", "1000000 per second", "1 in 10 s",
+            ])
     }
 
     @Test func F4_sending_that_begins_again_begins_slowly() throws {
         let events: [(name: String, restarts: Bool, event: (Simulation) throws -> Void)] = [
-            ("online after offline", true, { $0.goOffline(); $0.goOnline() }),
+            (
+                "online after offline", true,
+                {
+                    $0.goOffline(); $0.goOnline()
+                }
+            ),
             ("another link", false, { $0.goOnline(metered: true) }),
-            ("resume", true, { $0.pause(); $0.resume() }),
+            (
+                "resume", true,
+                {
+                    $0.pause(); $0.resume()
+                }
+            ),
             ("resume without a pause", false, { $0.resume() }),
-            ("resume of a conversation", false, { $0.pause("ana"); $0.resume("ana") }),
-            ("foreground", false, { $0.setBackground(true); $0.setBackground(false) }),
+            (
+                "resume of a conversation", false,
+                {
+                    $0.pause("ana"); $0.resume("ana")
+                }
+            ),
+            (
+                "foreground", false,
+                {
+                    $0.setBackground(true); $0.setBackground(false)
+                }
+            ),
             ("a receiver's delay", true, { $0.scheduler.hold(until: $0.now.mono + 10, $0.now) }),
             ("launch without a backlog", false, { $0.restart() }),
-            ("launch with a backlog", true, { $0.pause(); $0.enqueue("ana"); $0.restart() }),
+            (
+                "launch with a backlog", true,
+                {
+                    $0.pause(); $0.enqueue("ana"); $0.restart()
+                }
+            ),
             (
                 "an outcome offline", true,
                 {

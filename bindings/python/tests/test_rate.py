@@ -45,7 +45,12 @@ def test_F3_the_receiver_never_sees_more_than_the_rate_in_any_window(
 ) -> None:
     before = time.monotonic()
     queue = opened(
-        transport=http, rate_per_second=50, rate_burst=4, max_in_flight=4, online_debounce=0, retry=RetryPolicy(ladder=[0.02])
+        transport=http,
+        rate_per_second=50,
+        rate_burst=4,
+        max_in_flight=4,
+        online_debounce=0,
+        retry=RetryPolicy(ladder=[0.02] * 8),
     )
     queue.set_connectivity(Connectivity.OFFLINE)
     for number in range(30):
@@ -75,7 +80,8 @@ def test_F3_a_wait_is_explained(opened: Opener, http: HttpTransport, receiver: R
     assert explanation.code is Reason.RATE
     assert explanation.text == "The rate of 1 in 50 s permits the next attempt in 50 s."
     assert queue.state().reason is Reason.RATE
-    assert explanation.until is not None and 40 < explanation.until.timestamp() - time.time() <= 51
+    assert explanation.until is not None
+    assert 40 < explanation.until.timestamp() - time.time() <= 51
     assert receiver.received == []
 
 

@@ -140,7 +140,7 @@ class MessageQueue:
             rate_burst: Attempts that may begin at once, after a time with fewer. 0: 1.
             ramp_up: Needs a rate. After an outage attempts in flight and rate begin at 1 and 1 per second, grow with
                 each success, and reach their full values when sending has gone on for this many seconds at the
-                earliest, up to 1 day. Time-outs, HTTP 429 and 503 halve them. 0: off.
+                earliest: 0 s to 1 day. Time-outs, HTTP 429 and 503 halve them. 0: off.
             polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
 
         Raises:
