@@ -136,9 +136,9 @@ def test_F4_retry_after_for_the_whole_queue_is_followed_by_a_ramp(
         return dataclasses.replace(outcome, retry_after_queue=bool(outcome.retry_after_header))
 
     queue = opened(transport=transport, rate_per_second=200, rate_burst=20, ramp_up=30)
+    receiver.answer_next(Answer(429, {"Retry-After": "1"}))
     for number in range(5):
         queue.enqueue(str(number), conversation=str(number))
-    receiver.answer_next(Answer(429, {"Retry-After": "1"}))
     wait_until(lambda: len(receiver.received) >= 3)
     wait_until(lambda: queue.counts().sent >= 3)
     limited = next(request.at for request in receiver.received)
