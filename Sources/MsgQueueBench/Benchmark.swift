@@ -32,7 +32,7 @@ struct Benchmark {
         var arguments = CommandLine.arguments.dropFirst()
         if arguments.contains("--help") || arguments.contains("-h") { return print(usage) }
         do {
-            if arguments == ["recovery"] { return print(try Recovery.table()) }
+            if arguments == ["recovery"] { return print(try Recovery.tables()) }
             var benchmark = Benchmark()
             while let name = arguments.popFirst() { try benchmark.set(name) { arguments.popFirst() } }
             try benchmark.run()

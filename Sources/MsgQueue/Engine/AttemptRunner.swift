@@ -104,7 +104,9 @@ final class AttemptRunner {
     private func attemptBegan(_ work: Work) {
         workers.clearStartWait()
         work.transport.enter()
-        writes.perform(context.core.began(work.start))
+        // The rate counts from the call of the transport, which follows at once.
+        let calledAt = context.core.scheduler.pace == nil ? nil : ports.mono()
+        writes.perform(context.core.began(work.start, calledAt: calledAt))
     }
 
     /// Calls the transport, with the lock released, and ends the attempt. `startNext` may begin the next attempt in the same commit.

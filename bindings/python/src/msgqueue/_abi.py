@@ -87,6 +87,9 @@ class Options(Structure):
         ("refuse_lost_tail", c_bool),
         ("on_full", c_int),
         ("limit_file_bytes", c_int64),
+        ("rate_per_second", c_double),
+        ("rate_burst", c_uint32),
+        ("ramp_up_ms", c_int64),
     ]
 
 
