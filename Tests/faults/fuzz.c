@@ -160,7 +160,7 @@ static void read_some(msgq_queue *queue) {
 static void call(msgq_queue **queue) {
   msgq_pair pairs[4];
   char id[MSGQ_ID_SIZE];
-  switch (byte() % 32) {
+  switch (byte() % 33) {
     case 0: case 1: case 2: case 3: {
       msgq_draft draft = a_draft(pairs);
       msgq_enqueue(*queue, byte() < 250 ? &draft : NULL, byte() & 1 ? id : NULL);
@@ -262,6 +262,15 @@ static void call(msgq_queue **queue) {
     default:
       msgq_close(*queue, 200);
       overwrite_bytes();
+    case 31: {
+      static const char bodies[64];
+      msgq_draft draft = a_draft(pairs);
+      size_t sizes[4], count = byte() % 5;
+      for (size_t index = 0; index < 4; index++) sizes[index] = byte() < 200 ? byte() % 20 : (size_t)number();
+      if (byte() < 200) draft.id = NULL, draft.body_size = 0;
+      msgq_enqueue_bodies(*queue, &draft, bodies, byte() % (sizeof bodies + 1), sizes, count, NULL);
+      break;
+    }
       *queue = open_queue();
       break;
   }

@@ -11,6 +11,25 @@ extension Engine {
         return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
     }
 
+    /// Stores messages that are like `draft` except for their bodies, which follow one another in `bodies` and have these sizes. All or none.
+    /// Returns their ids.
+    package func enqueue(
+        _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, like draft: BorrowedDraft
+    ) throws(QueueError) -> [String] {
+        try context.checkProcess()
+        try DraftRule.check(draft, context.options)
+        let drafts = try draft.with(bodies, sizes: sizes) { size throws(QueueError) in
+            try DraftRule.check(bodySize: size, context.options)
+        }
+        guard !drafts.isEmpty else { return [] }
+        let ids: Result<[String], QueueError> = drafts.withUnsafeBufferPointer { drafts in
+            do throws(QueueError) { return .success(try insertion.enqueue(drafts, runSteps: driver.runDueSteps)) } catch {
+                return .failure(error)
+            }
+        }
+        return try ids.get()
+    }
+
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.
     package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
         var draft = given

@@ -35,6 +35,9 @@ static void one_message_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_enqueue_batch(queue, drafts, 2, ids));
   CHECK_TEXT("untouched", ids[0]);
   CHECK_TEXT("untouched", ids[1]);
+  CHECK_RESULT(expected, msgq_enqueue_bodies(queue, &draft, "ab", 2, (size_t[]) { 1, 1 }, 2, ids));
+  CHECK_TEXT("untouched", ids[0]);
+  CHECK_TEXT("untouched", ids[1]);
   CHECK_RESULT(expected, msgq_get(queue, "id", &message));
   CHECK(message == NULL);
   CHECK_RESULT(expected, msgq_edit(queue, "id", "body", 4));

@@ -92,6 +92,7 @@ def test_a_closed_queue_raises_closed_error(opened: Opener, http: HttpTransport)
     for call in (
         lambda: queue.enqueue("late"),
         lambda: queue.enqueue_batch([{"body": "late"}]),
+        lambda: queue.enqueue_bodies(["late"]),
         lambda: queue.get("id"),
         lambda: queue.edit("id", "late"),
         lambda: queue.delete("id"),

@@ -450,6 +450,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_close_async": (c_int, [_queue, c_int64, ClosedFunction, c_void_p]),
     "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
     "msgq_enqueue_batch": (c_int, [_queue, POINTER(Draft), c_size_t, POINTER(IdBuffer)]),
+    "msgq_enqueue_bodies": (
+        c_int,
+        [_queue, POINTER(Draft), c_char_p, c_size_t, POINTER(c_size_t), c_size_t, POINTER(IdBuffer)],
+    ),
     "msgq_record": (c_int, [_queue, POINTER(Draft), c_char_p, POINTER(IdBuffer)]),
     "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
     "msgq_message_free": (None, [POINTER(Message)]),

@@ -245,6 +245,7 @@ class MessageQueue:
 
     enqueue = forward("_commands", Commands.enqueue)
     enqueue_batch = forward("_commands", Commands.enqueue_batch)
+    enqueue_bodies = forward("_commands", Commands.enqueue_bodies)
     record = forward("_commands", Commands.record)
 
     # ---------------------------------------------------------------- one message

@@ -9,7 +9,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .. import _arguments
+from .. import _arguments, _drafts
+from .._arguments import Body, Time
 from .._callbacks import EventHandler, logger
 from .._drains import drain_options
 from .._handle import CLOSE_TIMEOUT, block_timeout
@@ -184,6 +185,47 @@ class MessageQueue:
         return await self._calls.change_long(lambda queue: queue.enqueue_batch(given))
 
     # ---------------------------------------------------------------- one message
+    async def enqueue_bodies(
+        self,
+        bodies: Iterable[Body],
+        *,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        not_before: Time | None = None,
+        expires_at: Time | None = None,
+        unmetered_only: bool = False,
+    ) -> builtins.list[str]:
+        """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
+
+        Faster than `enqueue_batch`, most of all with bodies that are bytes.
+
+        Args:
+            bodies: As the body of `enqueue`.
+            conversation: Of all messages, as for `enqueue`; so are the arguments that follow.
+            metadata: As for `enqueue`.
+            not_before: As for `enqueue`.
+            expires_at: As for `enqueue`.
+            unmetered_only: As for `enqueue`.
+
+        Returns:
+            The ids.
+
+        Raises:
+            Error: As `enqueue`; the detail about a body has its index, from 0.
+        """
+        # The iterable is read here, because it may belong to the loop's thread.
+        given = _drafts.bodies(bodies)
+        return await self._calls.change_long(
+            lambda queue: queue.enqueue_bodies(
+                given,
+                conversation=conversation,
+                metadata=metadata,
+                not_before=not_before,
+                expires_at=expires_at,
+                unmetered_only=unmetered_only,
+            )
+        )
+
 
     get = reads(PolledQueue.get)
     attempts = reads(PolledQueue.attempts)
