@@ -597,6 +597,16 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
  */
 msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);
 
+/*
+ * Answers `count` attempts (0 to 1,000,000) in this order, as msgq_complete does each, with one
+ * commit for up to 64 of them. Every outcome has the same struct_size. results[i], unless `results`
+ * is NULL, is the result for tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call,
+ * which goes on. After an error no attempt was answered, except after CLOSED, when the queue was
+ * closed meanwhile.
+ */
+msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
+                                const msgq_outcome *outcomes, size_t count, msgq_result *results);
+
 typedef struct msgq_drain_options {
   uint32_t struct_size;
   uint32_t batch;     /* 0: as the option drain_batch. Attempts at most, without due retries */

@@ -63,6 +63,11 @@ TEST(bad_null_pointers) {
   CHECK_RESULT(MSGQ_INVALID, msgq_count(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, 1, NULL));
+  msgq_outcome sent = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, NULL, &sent, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, NULL, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, &sent, SIZE_MAX, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, &sent, 1000001, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, NULL, "ben", NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, NULL, &explanation));

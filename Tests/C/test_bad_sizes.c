@@ -151,6 +151,7 @@ TEST(bad_size_of_outcomes) {
   for (size_t index = 0; index < impossible_count; index++) {
     outcome.struct_size = impossible(index, sizeof outcome);
     CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+    CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { atomic_load(&stub.token) }, &outcome, 1, NULL));
   }
   LATER(msgq_outcome) later = { MSGQ_OUTCOME_INIT, "" };
   later.known.verdict = MSGQ_VERDICT_SENT;

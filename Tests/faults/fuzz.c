@@ -243,7 +243,10 @@ static void call(msgq_queue **queue) {
     case 28: {
       msgq_outcome outcome = MSGQ_OUTCOME_INIT;
       outcome.verdict = (msgq_verdict)number();
-      msgq_complete(*queue, (uint64_t)wide(), &outcome);
+      uint64_t tokens[3] = { (uint64_t)wide(), (uint64_t)wide(), byte() };
+      msgq_outcome outcomes[3] = { outcome, outcome, MSGQ_OUTCOME_INIT };
+      msgq_complete(*queue, tokens[0], &outcome);
+      msgq_complete_batch(*queue, tokens, outcomes, byte() % 4, NULL);
       break;
     }
     case 29: {
@@ -259,9 +262,6 @@ static void call(msgq_queue **queue) {
       msgq_close(*queue, 200);
       *queue = open_queue();
       break;
-    default:
-      msgq_close(*queue, 200);
-      overwrite_bytes();
     case 31: {
       static const char bodies[64];
       msgq_draft draft = a_draft(pairs);
@@ -271,6 +271,9 @@ static void call(msgq_queue **queue) {
       msgq_enqueue_bodies(*queue, &draft, bodies, byte() % (sizeof bodies + 1), sizes, count, NULL);
       break;
     }
+    default:
+      msgq_close(*queue, 200);
+      overwrite_bytes();
       *queue = open_queue();
       break;
   }

@@ -70,14 +70,32 @@ extension Engine {
 
     /// Ends an attempt that the transport left pending.
     package func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        guard outcome.verdict != .pending else { throw QueueError(.invalid, "verdict must not be pending") }
+        if let error = try complete([(token, outcome)]).first ?? nil { throw error }
+    }
+
+    /// Ends attempts that the transport left pending, in this order. Returns the error of each; nil: its outcome counts.
+    package func complete(_ answers: [(token: UInt64, outcome: Outcome)]) throws(QueueError) -> [QueueError?] {
+        for (_, outcome) in answers where outcome.verdict == .pending { throw QueueError(.invalid, "verdict must not be pending") }
+        var errors: [QueueError?] = []
+        errors.reserveCapacity(answers.count)
+        for start in stride(from: 0, to: answers.count, by: Self.outcomesPerCommit) {
+            let end = min(start + Self.outcomesPerCommit, answers.count)
+            try completing { errors += attempts.complete(answers[start..<end]) }
+        }
+        return errors
+    }
+
+    /// The lock is released between commits, so that callers need not wait long.
+    private static let outcomesPerCommit = 64
+
+    private func completing(_ body: () -> Void) throws(QueueError) {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
         // The close waits for outcomes, so they are accepted while it does.
         guard context.phase != .closed else { throw context.closedError }
-        defer { driver.runDueSteps() }
-        try attempts.complete(token, outcome)
+        body()
+        driver.runDueSteps()
     }
 
     // MARK: Many messages

@@ -486,6 +486,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_salvage": (c_int, [c_char_p, c_char_p, POINTER(CheckReport)]),
     "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
     "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
+    "msgq_complete_batch": (c_int, [_queue, POINTER(c_uint64), POINTER(Outcome), c_size_t, POINTER(c_int)]),
     "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),
     "msgq_drain_async": (c_int, [_queue, POINTER(DrainOptions), DrainedFunction, c_void_p]),
     "msgq_pause": (c_int, [_queue, c_char_p]),

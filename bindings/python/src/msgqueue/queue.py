@@ -281,6 +281,7 @@ class MessageQueue:
     set_event_handler = forward("_registration", Registration.set_event_handler)
     drain = forward("_drains", Drains.drain)
     complete = forward("_sending", Sending.complete)
+    complete_batch = forward("_sending", Sending.complete_batch)
     pause = forward("_sending", Sending.pause)
     resume = forward("_sending", Sending.resume)
 
