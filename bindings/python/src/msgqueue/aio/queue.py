@@ -43,8 +43,9 @@ class MessageQueue:
 
     Threads: the queue belongs to the loop in which it was opened; elsewhere its methods raise RuntimeError. Callbacks
     run on the loop's thread. Calls are made on a few threads of the queue, so that the loop does not wait for the disk.
-    One exception: starting an attempt writes a row, without a flush, and may wait for a flush in progress. During a
-    large `enqueue_batch`, a `clear`, a `retry_all` and a `backup` the callbacks are delayed, the loop is not.
+    Two exceptions may wait for a flush in progress: starting an attempt, which writes a row without a flush, and the
+    first call of `events`. During a large `enqueue_batch`, a `clear`, a `retry_all` and a `backup` the callbacks are
+    delayed, the loop is not.
 
     Order: calls that change something take effect in the order in which they were made, also when none is awaited
     before the next. A call that is cancelled may have taken effect or not. To find out, give the message an id and
@@ -184,7 +185,6 @@ class MessageQueue:
         given = drafts if isinstance(drafts, (Draft, Mapping)) else builtins.list(drafts)
         return await self._calls.change_long(lambda queue: queue.enqueue_batch(given))
 
-    # ---------------------------------------------------------------- one message
     async def enqueue_bodies(
         self,
         bodies: Iterable[Body],
@@ -226,6 +226,7 @@ class MessageQueue:
             )
         )
 
+    # ---------------------------------------------------------------- one message
 
     get = reads(PolledQueue.get)
     attempts = reads(PolledQueue.attempts)
@@ -255,6 +256,7 @@ class MessageQueue:
     # ---------------------------------------------------------------- sending
 
     complete = answers(PolledQueue.complete)
+    complete_batch = answers(PolledQueue.complete_batch)
     pause = changes(PolledQueue.pause)
     resume = changes(PolledQueue.resume)
 
@@ -315,8 +317,7 @@ class MessageQueue:
         dropping it, ends it before.
         """
         session = self._calls.opened
-        _ = session.queue
-        return session.events.reader()
+        return session.events.reader(session.queue, session.reads)
 
     async def set_event_handler(self, handler: EventHandler | None) -> None:
         """Sets the plain function that receives events. Readers of `events` are independent of it.
@@ -328,6 +329,8 @@ class MessageQueue:
         session = self._calls.opened
         _ = session.queue
         session.events.handler = handler
+        if handler is not None:
+            await self._calls.change(session.events.listen)
 
 
 def _require_transport(transport: object) -> None:
