@@ -28,7 +28,7 @@ OPEN = {
 
 # Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
 SOURCES = [
-    ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_NETWORK)?\((\w+)\)"),
+    ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_NETWORK|_CLOCK)?\((\w+)\)"),
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
     ("Swift", "Tests", "MsgQueue*Tests/**/*.swift", r"\bfunc (\w+)\("),
 ]

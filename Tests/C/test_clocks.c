@@ -64,7 +64,7 @@ static struct shifter shifter_start(void) {
   return shifter;
 }
 
-TEST_ALONE(X5_a_change_of_the_system_clock_takes_effect_at_once) {
+TEST_CLOCK(X5_a_change_of_the_system_clock_takes_effect_at_once) {
   struct scene scene;
   struct stub stub;
   int status = -1;
@@ -96,7 +96,7 @@ TEST_ALONE(X5_a_change_of_the_system_clock_takes_effect_at_once) {
   close(shifter.go);
 }
 
-TEST_ALONE(M6_setting_the_clock_forward_does_not_end_a_retry_after) {
+TEST_CLOCK(M6_setting_the_clock_forward_does_not_end_a_retry_after) {
   struct scene scene;
   struct stub stub;
   int status = -1;

@@ -121,7 +121,7 @@ TEST(close_with_a_hung_transport_ends_at_its_timeout) {
   scene_end(&scene);
 }
 
-/* A handler that hanging_send when a message was sent. */
+/* A handler that hangs when a message was sent. */
 struct hung_handler {
   atomic_bool held;
   atomic_int inside;

@@ -391,7 +391,7 @@ TEST(D13_forked_child_reads_only_its_own_lines) {
   scene_end(&scene);
 }
 
-/* The function hanging_send in the parent during the fork. In the child it is called again, and released without waiting for the call in the
+/* The function hangs in the parent during the fork. In the child it is called again, and released without waiting for the call in the
    parent. */
 TEST(D13_forked_child_keeps_the_function) {
   static struct sink sink;

@@ -63,7 +63,7 @@ TEST_ALONE(close_while_waiting_does_not_spin_when_timers_expire) {
   put(&scene, "retries", "ana", "hello");
   AWAIT(failure_of(&scene, "retries") == MSGQ_FAILURE_SERVER);
   atomic_store(&stub.held, true);
-  put(&scene, "hanging_send", "ben", "hello");
+  put(&scene, "hangs", "ben", "hello");
   AWAIT(atomic_load(&stub.inside) == 1);
   put_timed(&scene, "scheduled", "cleo", wall_ms() + 150, 0);
   put_timed(&scene, "expires", "ben", 0, wall_ms() + 150);

@@ -120,14 +120,16 @@ final class Insertion {
     /// Reports committed messages to the scheduler and to the host.
     private func announce(_ inserted: [Inserted], _ commands: [WriteGate.Command], _ now: Moment) {
         guard !inserted.isEmpty else { return }
-        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one.
-        var ahead: [Name: Int64] = [:]
-        if inserted.count > 1 { for place in inserted { ahead[commands[place.command].drafts[place.draft].conversation, default: 0] += 1 } }
-        for place in inserted {
+        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one. Seldom needed.
+        var unreported: [Name: Int64]?
+        for (index, place) in inserted.enumerated() {
             let draft = commands[place.command].drafts[place.draft]
-            let direct =
-                context.core.scheduler.goesDirect(draft.conversation) ?? isFirst(draft.conversation, of: ahead[draft.conversation] ?? 1)
-            ahead[draft.conversation, default: 1] -= 1
+            let known = context.core.scheduler.goesDirect(draft.conversation)
+            if known == nil, unreported == nil {
+                unreported = inserted[index...].reduce(into: [:]) { $0[commands[$1.command].drafts[$1.draft].conversation, default: 0] += 1 }
+            }
+            let direct = known ?? isFirst(draft.conversation, of: unreported?[draft.conversation] ?? 1)
+            unreported?[draft.conversation, default: 1] -= 1
             let head = Head(
                 sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly)
             context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)

@@ -25,6 +25,9 @@ final class TurnLock: @unchecked Sendable {
         callers.append(turn)
         state.unlock()
         turn.wait()
+        // The thread that handed the lock over may be about to wait for a condition, which this thread must not signal before.
+        state.lock()
+        state.unlock()
     }
 
     /// Takes the lock on a thread of the engine, or after a callback.

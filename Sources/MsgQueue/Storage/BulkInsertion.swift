@@ -5,9 +5,33 @@ struct BulkInsertion {
     static let rowsPerStatement = 64
 
     /// Per conversation: what its counts increase by, and its newest message.
-    fileprivate(set) var conversations: [Name: (counts: Counts, last: Int64)] = [:]
+    private var conversations: [Name: (counts: Counts, last: Int64)] = [:]
+    /// The conversation of the last rows, what its counts increase by and its newest message: not in `conversations` yet.
+    private var current: (name: Name, counts: Counts, last: Int64)?
     /// Rows to be inserted by the next statement. Their bodies stay in the caller's memory until the transaction ends.
     fileprivate var waiting: [(row: Row, body: UnsafeRawBufferPointer)] = []
+
+    fileprivate mutating func count(_ row: Row, _ delta: Counts) {
+        if current?.name != row.conversation {
+            endCurrent()
+            current = (row.conversation, Counts(), 0)
+        }
+        current?.counts += delta
+        current?.last = row.sequence
+    }
+
+    private mutating func endCurrent() {
+        guard let current else { return }
+        conversations[current.name, default: (Counts(), 0)].counts += current.counts
+        conversations[current.name]?.last = current.last
+    }
+
+    /// Returns what was counted for each conversation.
+    fileprivate mutating func counted() -> [Name: (counts: Counts, last: Int64)] {
+        endCurrent()
+        current = nil
+        return conversations
+    }
 }
 
 extension Store {
@@ -23,8 +47,7 @@ extension Store {
     /// Adds a row that belongs to a bulk insertion.
     func insertInBulk(_ row: Row, _ body: UnsafeRawBufferPointer, _ delta: Counts) throws(QueueError) {
         counters.add(delta, row.conversation, unfolded: false)
-        bulk?.conversations[row.conversation, default: (Counts(), 0)].counts += delta
-        bulk?.conversations[row.conversation]?.last = row.sequence
+        bulk?.count(row, delta)
         guard row.isPlain, body.count <= Self.inlineBody else {
             try insertWaiting()
             return try insertRow(row, body, isIndexed: true)
@@ -37,7 +60,7 @@ extension Store {
     package func endBulk() throws(QueueError) {
         guard bulk != nil else { return }
         try insertWaiting()
-        let conversations = bulk?.conversations ?? [:]
+        let conversations = bulk?.counted() ?? [:]
         bulk = nil
         for (conversation, (counts, last)) in conversations { try addCounts(counts, last: last, to: conversation) }
         foldedThrough = nextSequence - 1

@@ -60,6 +60,7 @@ final class Database {
                     context?.assumingMemoryBound(to: Int32.self).pointee = frames
                     return SQLITE_OK
                 }, hookFrames)
+            guard WriteBuffer.install(handle) else { throw QueueError(.internal, "SQLite has no log of \(path) open") }
             logDescriptor = try Posix.open(StorePath.log(of: path), O_RDONLY)
             let sizes = try statement("PRAGMA page_size")
             pageSize = try sizes.first { () throws(QueueError) in sizes.int(0) } ?? pageSize

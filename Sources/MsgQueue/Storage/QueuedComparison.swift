@@ -31,6 +31,7 @@ struct QueuedComparison {
     init(through end: Int64, counted: Int64) {
         self.end = end
         self.counted = counted
+        if end == 0 { stage = .done }
     }
 
     /// Applies a change of the index entries: `amount` is 1 when the message became queued, -1 when it ceased to be.
@@ -84,6 +85,8 @@ struct QueuedComparison {
             if cursor.sequence <= end { sum.add(cursor.sequence, 1) }
             return true
         }
+        // The rest of the conversation is newer, too.
+        if found == limit, cursor.sequence > end { cursor.sequence = .max }
         (waiting, waitingCursor) = (sum, cursor)
         return found
     }

@@ -83,10 +83,10 @@ _Noreturn void check_skip_test(const char *reason) {
   longjmp(end_of_test, 1);
 }
 
-/* Ends the process when a test hanging_send. Calls only functions that are safe in a signal handler. */
+/* Ends the process when a test hangs. Calls only functions that are safe in a signal handler. */
 static void on_alarm(int signal_number) {
   (void)signal_number;
-  static const char message[] = "\ntest hanging_send: ";
+  static const char message[] = "\ntest hangs: ";
   ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
   written += write(STDERR_FILENO, running, strlen(running));
   written += write(STDERR_FILENO, "\n", 1);
@@ -149,6 +149,7 @@ static int by_place(const void *left, const void *right) {
 
 static bool is_chosen(const struct check_test *test, const struct check_choice *choice) {
   if (choice->here_only && test->place != CHECK_HERE) return false;
+  if (test->place == CHECK_CLOCK ? choice->no_clock : choice->only_clock) return false;
   return choice->filter == NULL || strstr(test->name, choice->filter) != NULL;
 }
 

@@ -11,8 +11,9 @@
 
 #include "msgqueue.h"
 
-/* Where a test runs: in the runner's process, in a process of its own, or in one that also has its own network namespace. */
-enum check_place { CHECK_HERE, CHECK_ALONE, CHECK_NETWORK };
+/* Where a test runs: in the runner's process, in a process of its own, in one that also has its own network namespace, or in
+   one that sets the system's clock, while no other test runs on the machine. */
+enum check_place { CHECK_HERE, CHECK_ALONE, CHECK_NETWORK, CHECK_CLOCK };
 
 struct check_test {
   const char *name;
@@ -28,6 +29,7 @@ struct check_test {
 #define TEST(name) CHECK_DEFINE(name, CHECK_HERE)
 #define TEST_ALONE(name) CHECK_DEFINE(name, CHECK_ALONE)
 #define TEST_NETWORK(name) CHECK_DEFINE(name, CHECK_NETWORK)
+#define TEST_CLOCK(name) CHECK_DEFINE(name, CHECK_CLOCK)
 
 #define CHECK_DEFINE(name, place)                                                     \
   static void name(void);                                                             \
@@ -43,6 +45,8 @@ void check_register(struct check_test *test);
 struct check_choice {
   const char *filter;   /* part of the name; NULL: any */
   bool here_only;       /* only tests that run in the process of the runner */
+  bool no_clock;        /* no tests that set the system's clock */
+  bool only_clock;      /* no others */
   unsigned part, parts; /* of those only the tests whose number modulo `parts` is `part` */
 };
 

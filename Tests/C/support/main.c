@@ -1,11 +1,11 @@
 /*
  * Runs the tests: all, or those whose name contains FILTER.
  *
- *   msgqueue-tests [--list] [--here] [--part NUMBER/COUNT] [FILTER]
+ *   msgqueue-tests [--list] [--here] [--no-clock | --only-clock] [--part NUMBER/COUNT] [FILTER]
  *   msgqueue-tests --place alone|network NAME
  *
- * --list prints the names instead; --here leaves out the tests that run in processes of their own; --part 1/2 and
- * --part 2/2 are the two halves. --place runs one test in this process, after entering its network namespace if it needs one.
+ * --list prints the names instead; --here leaves out the tests that run in processes of their own, --no-clock those that set
+ * the system's clock, --only-clock all others; --part 1/2 and --part 2/2 are the two halves. --place runs one test in this process, after entering its network namespace if it needs one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "place.h"
 
 static int usage(void) {
-  fprintf(stderr, "msgqueue-tests [--list] [--here] [--part NUMBER/COUNT] [FILTER]\n");
+  fprintf(stderr, "msgqueue-tests [--list] [--here] [--no-clock | --only-clock] [--part NUMBER/COUNT] [FILTER]\n");
   return 2;
 }
 
@@ -31,6 +31,8 @@ int main(int count, char **arguments) {
     const char *argument = arguments[index];
     if (strcmp(argument, "--list") == 0) only_list = true;
     else if (strcmp(argument, "--here") == 0) choice.here_only = true;
+    else if (strcmp(argument, "--no-clock") == 0) choice.no_clock = true;
+    else if (strcmp(argument, "--only-clock") == 0) choice.only_clock = true;
     else if (strcmp(argument, "--part") == 0) {
       if (++index == count || sscanf(arguments[index], "%u/%u", &choice.part, &choice.parts) != 2) return usage();
       if (choice.part-- < 1 || choice.part >= choice.parts) return usage();

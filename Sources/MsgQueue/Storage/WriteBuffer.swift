@@ -1,0 +1,134 @@
+import CSQLite
+import Glibc
+
+/// Joins SQLite's writes to a file. SQLite writes the header and the page of each frame of the log separately, and in a checkpoint each page
+/// of the database. This buffer collects consecutive writes and writes them together: to the log at the latest with the last frame of a
+/// commit, so that a committed transaction is in the file when the commit returns; to both files before they are flushed, read there,
+/// truncated, measured or closed.
+///
+/// It replaces the methods of the file that this connection has open; the file itself stays that of SQLite's own VFS.
+struct WriteBuffer {
+    /// SQLite's VFS writes less than 128 KiB at a time.
+    private static let capacity = 1 << 16
+
+    /// First, so that a pointer to the methods is a pointer to this structure.
+    private var methods: sqlite3_io_methods
+    private let system: UnsafePointer<sqlite3_io_methods>
+    private let bytes: UnsafeMutableRawPointer
+    /// The buffered bytes belong here in the file.
+    private var start: Int64 = 0
+    private var count = 0
+    /// Where the last write ended; nil: unknown. Only a write that begins there is buffered.
+    private var end: Int64?
+    /// The page that is written next ends a commit.
+    private var isCommit = false
+
+    /// Replaces the methods of the database's file and of the log's. Returns false when SQLite has no log open.
+    static func install(_ database: OpaquePointer) -> Bool {
+        install(database, SQLITE_FCNTL_FILE_POINTER) && install(database, SQLITE_FCNTL_JOURNAL_POINTER)
+    }
+
+    private static func install(_ database: OpaquePointer, _ pointer: Int32) -> Bool {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(database, "main", pointer, &file) == SQLITE_OK, let file,
+            let system = file.pointee.pMethods
+        else { return false }
+        var methods = system.pointee
+        methods.xClose = { file in WriteBuffer.close(file) }
+        methods.xRead = { file, target, amount, offset in WriteBuffer.with(file) { $0.read($1, target, amount, offset) } }
+        methods.xWrite = { file, source, amount, offset in WriteBuffer.with(file) { $0.write($1, source, amount, offset) } }
+        methods.xTruncate = { file, size in
+            WriteBuffer.flushed(file) { system, file in system.xTruncate?(file, size) }
+        }
+        methods.xSync = { file, flags in WriteBuffer.flushed(file) { system, file in system.xSync?(file, flags) } }
+        methods.xFileSize = { file, size in WriteBuffer.flushed(file) { system, file in system.xFileSize?(file, size) } }
+        let own = UnsafeMutablePointer<WriteBuffer>.allocate(capacity: 1)
+        own.initialize(
+            to: WriteBuffer(methods: methods, system: system, bytes: .allocate(byteCount: capacity, alignment: 4096)))
+        file.pointee.pMethods = UnsafeRawPointer(own).assumingMemoryBound(to: sqlite3_io_methods.self)
+        return true
+    }
+
+    private init(methods: sqlite3_io_methods, system: UnsafePointer<sqlite3_io_methods>, bytes: UnsafeMutableRawPointer) {
+        (self.methods, self.system, self.bytes) = (methods, system, bytes)
+    }
+
+    // MARK: The methods of the file
+
+    private typealias File = UnsafeMutablePointer<sqlite3_file>
+
+    private static func own(_ file: File) -> UnsafeMutablePointer<WriteBuffer>? {
+        UnsafeMutableRawPointer(mutating: file.pointee.pMethods)?.assumingMemoryBound(to: WriteBuffer.self)
+    }
+
+    private static func with(_ file: File?, _ body: (inout WriteBuffer, File) -> Int32) -> Int32 {
+        guard let file, let own = own(file) else { return SQLITE_IOERR }
+        return body(&own.pointee, file)
+    }
+
+    /// Calls a method of the system after the buffer was written.
+    private static func flushed(_ file: File?, _ body: (sqlite3_io_methods, File) -> Int32?) -> Int32 {
+        with(file) { buffer, file in
+            let code = buffer.flush(file)
+            return code == SQLITE_OK ? body(buffer.system.pointee, file) ?? SQLITE_IOERR : code
+        }
+    }
+
+    private static func close(_ file: File?) -> Int32 {
+        guard let file, let own = own(file) else { return SQLITE_IOERR }
+        let code = own.pointee.flush(file)
+        let system = own.pointee.system
+        own.pointee.bytes.deallocate()
+        own.deinitialize(count: 1)
+        own.deallocate()
+        file.pointee.pMethods = system
+        let closed = system.pointee.xClose?(file) ?? SQLITE_IOERR
+        return code == SQLITE_OK ? closed : code
+    }
+
+    private mutating func write(_ file: File, _ source: UnsafeRawPointer?, _ amount: Int32, _ offset: Int64) -> Int32 {
+        guard let source, amount >= 0 else { return SQLITE_IOERR }
+        let size = Int(amount)
+        let endsCommit = isCommit
+        // The fifth to eighth byte of a frame's header are not zero in the last frame of a commit.
+        isCommit = size == LogImage.frameHeaderSize && source.loadUnaligned(fromByteOffset: 4, as: UInt32.self) != 0
+        let isNext = offset == end
+        end = offset + Int64(size)
+        guard isNext, size <= Self.capacity else {
+            let code = flush(file)
+            return code == SQLITE_OK ? system.pointee.xWrite?(file, source, amount, offset) ?? SQLITE_IOERR : code
+        }
+        if count + size > Self.capacity {
+            let code = flush(file)
+            guard code == SQLITE_OK else { return code }
+        }
+        if count == 0 { start = offset }
+        memcpy(bytes + count, source, size)
+        count += size
+        return endsCommit ? flush(file) : SQLITE_OK
+    }
+
+    private mutating func read(_ file: File, _ target: UnsafeMutableRawPointer?, _ amount: Int32, _ offset: Int64) -> Int32 {
+        guard let target, amount >= 0 else { return SQLITE_IOERR }
+        let last = offset + Int64(amount)
+        if count > 0, offset >= start, last <= start + Int64(count) {
+            memcpy(target, bytes + Int(offset - start), Int(amount))
+            return SQLITE_OK
+        }
+        if count > 0, offset < start + Int64(count), last > start {
+            let code = flush(file)
+            guard code == SQLITE_OK else { return code }
+        }
+        return system.pointee.xRead?(file, target, amount, offset) ?? SQLITE_IOERR
+    }
+
+    /// Writes what is buffered. After an error it is dropped: SQLite rolls the transaction back.
+    private mutating func flush(_ file: File) -> Int32 {
+        guard count > 0 else { return SQLITE_OK }
+        let amount = Int32(count)
+        count = 0
+        let code = system.pointee.xWrite?(file, bytes, amount, start) ?? SQLITE_IOERR
+        if code != SQLITE_OK { end = nil }
+        return code
+    }
+}
