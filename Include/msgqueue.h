@@ -13,7 +13,7 @@
  *    3. Results and errors
  *    4. Basic types              msgq_queue, msgq_status, msgq_failure_kind, msgq_pair
  *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
- *    6. Adding messages          msgq_draft, msgq_enqueue, msgq_enqueue_batch, msgq_record
+ *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies, _record
  *    7. Sending                  msgq_set_transport, msgq_complete, msgq_drain, msgq_pause
  *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts
  *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
@@ -555,6 +555,18 @@ msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size
                                char (*ids_out)[MSGQ_ID_SIZE]);
 
 /*
+ * Stores `count` messages (0 to 1,000,000) that differ only in their bodies, in this order, all or
+ * none. `bodies` holds the bodies one after another; body i has sizes[i] bytes, and the sizes add
+ * up to `bodies_size`. `bodies` may be NULL when bodies_size is 0, `sizes` when count is 0. `draft`
+ * is what the messages have in common: its id is NULL and its body_size 0. `ids_out` has room for
+ * `count` ids, or is NULL. Changes the store.
+ * Errors: FULL, TOO_LARGE. The detail about a body has its index, from 0.
+ */
+msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, const void *bodies,
+                                size_t bodies_size, const size_t *sizes, size_t count,
+                                char (*ids_out)[MSGQ_ID_SIZE]);
+
+/*
  * Puts a message that was received from someone else into the history, so that a conversation is
  * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
  * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
@@ -637,6 +649,16 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
  * Errors: NOT_FOUND (no such token), CONFLICT.
  */
 msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);
+
+/*
+ * Answers `count` attempts (0 to 1,000,000) in this order, as msgq_complete does each, with one
+ * commit for up to 64 of them. Every outcome has the same struct_size. results[i], unless `results`
+ * is NULL, is the result for tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call,
+ * which goes on. After an error no attempt was answered, except after CLOSED, when the queue was
+ * closed meanwhile.
+ */
+msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
+                                const msgq_outcome *outcomes, size_t count, msgq_result *results);
 
 typedef struct msgq_drain_options {
   uint32_t struct_size;

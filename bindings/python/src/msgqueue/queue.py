@@ -262,6 +262,7 @@ class MessageQueue:
 
     enqueue = forward("_commands", Commands.enqueue)
     enqueue_batch = forward("_commands", Commands.enqueue_batch)
+    enqueue_bodies = forward("_commands", Commands.enqueue_bodies)
     record = forward("_commands", Commands.record)
 
     # ---------------------------------------------------------------- one message
@@ -297,6 +298,7 @@ class MessageQueue:
     set_event_handler = forward("_registration", Registration.set_event_handler)
     drain = forward("_drains", Drains.drain)
     complete = forward("_sending", Sending.complete)
+    complete_batch = forward("_sending", Sending.complete_batch)
     pause = forward("_sending", Sending.pause)
     resume = forward("_sending", Sending.resume)
 
