@@ -13,7 +13,7 @@
  *    3. Results and errors
  *    4. Basic types              msgq_queue, msgq_status, msgq_failure_kind, msgq_pair
  *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
- *    6. Adding messages          msgq_draft, msgq_enqueue, msgq_enqueue_batch, msgq_record
+ *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies, _record
  *    7. Sending                  msgq_set_transport, msgq_complete, msgq_drain, msgq_pause
  *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts
  *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
@@ -418,6 +418,31 @@ typedef struct msgq_options {
      file when it is closed, for a moment by the size of the file. The log takes 1/16 of the limit,
      but 0.5 MiB at least: with less than 1 MiB nearly every message is refused. */
   int64_t limit_file_bytes;
+  /* -- The rate */
+
+  /* 0: no limit. Attempts of every kind that begin in a second (automatic and direct ones, retries,
+     drains, msgq_retry, msgq_send_now; pending ones too): more than 0, at most 1,000,000, also a
+     fraction. In any T seconds of the monotonic clock at most rate_per_second * T + rate_burst
+     begin; an attempt begins with the call of the transport. Waits are whole milliseconds and never
+     too short, and what one exceeds is made up for only within rate_burst: with a burst of 1 the
+     rate that is reached is a little lower. At most rate_burst begin in one millisecond.
+     The attempts of an earlier process are not known: the allowance is empty after msgq_open, and
+     the first attempt begins 1 / rate_per_second seconds later. Expiries and time-outs do not
+     wait. */
+  double rate_per_second;
+  /* 1 (0). Attempts that may begin at once, after a time with fewer. */
+  uint32_t rate_burst;
+  /* 0: off; up to 1 day. Needs a rate_per_second. When sending begins again after an outage, the
+     attempts in flight, the burst and the rate begin at 1, 1 and 1 per second (or rate_per_second
+     if that is less). A success adds 1 / (present rate * ramp_up) of the way to the full values, so
+     that these are reached when sending has gone on for ramp_up_ms at the earliest. A time-out, 429
+     and 503 (HTTP or code) halve them, not below the first values; one whose attempt began before
+     the latest halving does not. As with max_in_flight, up to 4 attempts on demand go beside.
+     Sending begins again: at msgq_open with queued messages; online after offline; after
+     msgq_resume of the whole queue; after an attempt that ended as offline; after a receiver's
+     delay for the whole queue; and with the first success after failures, when for a second or
+     more after the first of them none succeeded. */
+  int64_t ramp_up_ms;
 } msgq_options;
 
 /* clang-format off */
@@ -426,7 +451,7 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 3600000, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0 }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0 }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -530,6 +555,18 @@ msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size
                                char (*ids_out)[MSGQ_ID_SIZE]);
 
 /*
+ * Stores `count` messages (0 to 1,000,000) that differ only in their bodies, in this order, all or
+ * none. `bodies` holds the bodies one after another; body i has sizes[i] bytes, and the sizes add
+ * up to `bodies_size`. `bodies` may be NULL when bodies_size is 0, `sizes` when count is 0. `draft`
+ * is what the messages have in common: its id is NULL and its body_size 0. `ids_out` has room for
+ * `count` ids, or is NULL. Changes the store.
+ * Errors: FULL, TOO_LARGE. The detail about a body has its index, from 0.
+ */
+msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, const void *bodies,
+                                size_t bodies_size, const size_t *sizes, size_t count,
+                                char (*ids_out)[MSGQ_ID_SIZE]);
+
+/*
  * Puts a message that was received from someone else into the history, so that a conversation is
  * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
  * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
@@ -612,6 +649,16 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
  * Errors: NOT_FOUND (no such token), CONFLICT.
  */
 msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);
+
+/*
+ * Answers `count` attempts (0 to 1,000,000) in this order, as msgq_complete does each, with one
+ * commit for up to 64 of them. Every outcome has the same struct_size. results[i], unless `results`
+ * is NULL, is the result for tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call,
+ * which goes on. After an error no attempt was answered, except after CLOSED, when the queue was
+ * closed meanwhile.
+ */
+msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
+                                const msgq_outcome *outcomes, size_t count, msgq_result *results);
 
 typedef struct msgq_drain_options {
   uint32_t struct_size;
@@ -1079,7 +1126,8 @@ typedef enum msgq_reason {
                                prompt, or by msgq_send_now */
   MSGQ_REASON_HOLDING, /* online_debounce_ms, or the receiver's delay: until `until_ms` */
   MSGQ_REASON_TRIGGER, /* in the background, or the batch is used up: until the next trigger */
-  MSGQ_REASON_STORAGE  /* the store refuses to write */
+  MSGQ_REASON_STORAGE, /* the store refuses to write */
+  MSGQ_REASON_RATE     /* rate_per_second permits the next attempt of the queue at `until_ms` */
 } msgq_reason;
 
 typedef struct msgq_explanation {

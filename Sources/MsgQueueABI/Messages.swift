@@ -39,11 +39,32 @@ public func enqueueBatch(
             }
             batch.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
         }
-        let ids = try lend(batch) { drafts throws(QueueError) in try engine.enqueue(drafts) }
-        guard let ids_out else { return }
-        for (index, id) in ids.enumerated() {
-            write(id, to: (ids_out + index * Int(MSGQ_ID_SIZE)).assumingMemoryBound(to: CChar.self))
-        }
+        write(try lend(batch) { drafts throws(QueueError) in try engine.enqueue(drafts) }, to: ids_out)
+    }
+}
+
+/// As `msgq_enqueue_batch` not compared with the header by the compiler.
+@_cdecl("msgq_enqueue_bodies")
+public func enqueueBodies(
+    _ queue: OpaquePointer!, _ draft: UnsafePointer<msgq_draft>!, _ bodies: UnsafeRawPointer!, _ bodies_size: Int,
+    _ sizes: UnsafePointer<Int>!, _ count: Int, _ ids_out: UnsafeMutableRawPointer!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "count must be 0 to 1000000, got \(count)") }
+        let common = try read(try require(draft, "draft"))
+        guard common.id == nil, common.body.isEmpty else { throw QueueError(.invalid, "the draft must have no id and no body") }
+        guard bodies_size >= 0 else { throw QueueError(.invalid, "bodies_size is too large: \(UInt(bitPattern: bodies_size))") }
+        let joined = UnsafeRawBufferPointer(start: bodies_size > 0 ? try require(bodies, "bodies") : nil, count: bodies_size)
+        let given = UnsafeBufferPointer(start: count > 0 ? try require(sizes, "sizes") : nil, count: count)
+        write(try engine.enqueue(joined, sizes: given, like: common), to: ids_out)
+    }
+}
+
+private func write(_ ids: [String], to ids_out: UnsafeMutableRawPointer?) {
+    guard let ids_out else { return }
+    for (index, id) in ids.enumerated() {
+        write(id, to: (ids_out + index * Int(MSGQ_ID_SIZE)).assumingMemoryBound(to: CChar.self))
     }
 }
 

@@ -87,6 +87,9 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.limitMetadata = Int64(clamping: given.limit_metadata)
     options.onFull = try choice(given.on_full.rawValue, "on_full")
     options.limitFileBytes = given.limit_file_bytes
+    options.ratePerSecond = given.rate_per_second
+    options.rateBurst = Int(given.rate_burst.or(1))
+    options.rampUp = given.ramp_up_ms
     return options
 }
 

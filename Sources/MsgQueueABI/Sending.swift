@@ -84,11 +84,45 @@ private func answered(_ verdict: Outcome.Verdict, _ kind: FailureKind, _ answer:
 public func msgq_complete(_ queue: OpaquePointer!, _ token: UInt64, _ outcome: UnsafePointer<msgq_outcome>!) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let answer = try Structs.read(
-            try require(outcome, "outcome"), "msgq_outcome", over: defaultOutcome, flags: [\.retry_after_queue, \.not_sent])
-        try engine.complete(
-            token, answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer))
+        try engine.complete(token, try read(try require(outcome, "outcome")))
     }
+}
+
+@_cdecl("msgq_complete_batch") @implementation
+public func msgq_complete_batch(
+    _ queue: OpaquePointer!, _ tokens: UnsafePointer<UInt64>!, _ outcomes: UnsafePointer<msgq_outcome>!, _ count: Int,
+    _ results: UnsafeMutablePointer<msgq_result>!
+) -> msgq_result {
+    status { () throws(QueueError) in
+        let engine = try Handles.engine(queue)
+        guard (0...1_000_000).contains(count) else {
+            throw QueueError(.invalid, "count must be 0 to 1000000, got \(UInt(bitPattern: count))")
+        }
+        guard count > 0 else { return }
+        let tokens = try require(tokens, "tokens")
+        let first = UnsafeRawPointer(try require(outcomes, "outcomes"))
+        let stride = try Structs.check(first, msgq_outcome.self, "msgq_outcome")
+        var answers: [(token: UInt64, outcome: Outcome)] = []
+        answers.reserveCapacity(count)
+        for index in 0..<count {
+            let place = first + index * stride
+            guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
+                throw QueueError(.invalid, "struct_size of outcome \(index) differs from that of the first outcome")
+            }
+            answers.append((tokens[index], try read(place.assumingMemoryBound(to: msgq_outcome.self))))
+        }
+        let errors = try engine.complete(answers)
+        guard let results else { return }
+        for (index, error) in errors.enumerated() {
+            results[index] = error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK
+        }
+    }
+}
+
+/// Reads an outcome that completes an attempt.
+private func read(_ pointer: UnsafePointer<msgq_outcome>) throws(QueueError) -> Outcome {
+    let answer = try Structs.read(pointer, "msgq_outcome", over: defaultOutcome, flags: [\.retry_after_queue, \.not_sent])
+    return answered(try choice(answer.verdict.rawValue, "verdict"), try choice(answer.kind.rawValue, "failure kind"), answer)
 }
 
 @_cdecl("msgq_drain") @implementation

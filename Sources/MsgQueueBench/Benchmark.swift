@@ -5,6 +5,7 @@ import Glibc
 struct Benchmark {
     private static let usage = """
         usage: msgqueue-bench recovery
+               msgqueue-bench series [--seconds S] [--rounds N] [--directory DIRECTORY] [--deepest N]
                msgqueue-bench [--work W1,W2,W3,W4] [--seconds S] [--rounds N] [--directory DIRECTORY] [--json]
 
           --work       what to measure (default: all of W1, W2, W3, W4)
@@ -12,6 +13,10 @@ struct Benchmark {
           --rounds     samples of each contender, 1 to 1000 (default 5); the table shows medians
           --directory  an existing directory on the disk to measure (default: the working directory)
           --json       print one JSON object instead of tables
+
+        series: one JSON object with the throughput by threads, the cost of an enqueue by the number of queued messages (up to --deepest,
+        default 1000000), a drain with 16 attempts in flight (W4b), and the latencies of an enqueue while a drain runs (F8) and from
+        enqueue to the transport (W8).
 
         recovery: the table of the simulation kit's documentation. 10,000 clients of one receiver reconnect at the same moment, with
         several retry policies, in virtual time.
@@ -26,15 +31,21 @@ struct Benchmark {
     private var seconds = 0.5
     private var rounds = 5
     private var directory = "."
+    private var deepest = 1_000_000
     private var isJSON = false
+
+    private var series: Series { Series(seconds: seconds, rounds: rounds, directory: directory, deepest: deepest) }
 
     static func main() {
         var arguments = CommandLine.arguments.dropFirst()
         if arguments.contains("--help") || arguments.contains("-h") { return print(usage) }
         do {
-            if arguments == ["recovery"] { return print(try Recovery.table()) }
+            if arguments == ["recovery"] { return print(try Recovery.tables()) }
             var benchmark = Benchmark()
+            let isSeries = arguments.first == "series"
+            if isSeries { arguments.removeFirst() }
             while let name = arguments.popFirst() { try benchmark.set(name) { arguments.popFirst() } }
+            if isSeries { return print(try benchmark.series.json()) }
             try benchmark.run()
         } catch {
             let message = Array("msgqueue-bench: \(error)\n".utf8)
@@ -50,7 +61,7 @@ struct Benchmark {
             isJSON = true
             return
         }
-        guard ["--work", "--seconds", "--rounds", "--directory"].contains(name) else {
+        guard ["--work", "--seconds", "--rounds", "--directory", "--deepest"].contains(name) else {
             throw UsageError(description: "unknown option \(name)\n\(Self.usage)")
         }
         guard let value = next() else { throw UsageError(description: "\(name) needs a value") }
@@ -70,6 +81,11 @@ struct Benchmark {
                 throw UsageError(description: "--rounds must be 1 to 1000, got \(value)")
             }
             rounds = number
+        case "--deepest":
+            guard let number = Int(value), (0...10_000_000).contains(number) else {
+                throw UsageError(description: "--deepest must be 0 to 10000000, got \(value)")
+            }
+            deepest = number
         default: directory = value
         }
     }

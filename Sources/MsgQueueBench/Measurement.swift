@@ -21,7 +21,11 @@ struct Measurement {
     let seconds: Double
     private let body = [UInt8](repeating: 0x6d, count: Work.bodySize)
 
-    init(work: Work, seconds: Double) { (self.work, self.seconds) = (work, seconds) }
+    private let threads: Int
+
+    init(work: Work, seconds: Double, threads: Int = Work.threadCount) {
+        (self.work, self.seconds, self.threads) = (work, seconds, threads)
+    }
 
     /// Returns messages per second and CPU time per message in microseconds; nil: the contender does not support this workload.
     func run(_ type: any Contender.Type, directory: String) throws -> (perSecond: Double, cpu: Double)? {
@@ -67,7 +71,7 @@ struct Measurement {
         nonisolated(unsafe) var total = 0
         let body = body
         nonisolated(unsafe) let shared = contender
-        try Threads.run(Work.threadCount) {
+        try Threads.run(threads) {
             var own = 0
             repeat {
                 try shared.put(body)

@@ -12,8 +12,37 @@ struct Recovery {
         ("5 s, doubled 8 times", .exponential(base: .seconds(5), factor: 2, cap: .seconds(3_600)), 8),
     ]
 
-    /// A table in Markdown.
-    static func table() throws -> String {
+    private static let paces: [(name: String, rate: Double?, ramp: Duration?)] = [
+        ("no limit", nil, nil), ("10 per second", 10, nil), ("1 per second", 1, nil), ("10 per second, ramp of 60 s", 10, .seconds(60)),
+        ("1 in 10 s", 0.1, nil), ("1 in 50 s", 0.02, nil),
+    ]
+
+    /// Two tables in Markdown: by policy, and by rate.
+    static func tables() throws -> String {
+        try table() + "\n\nWith 5 messages each, the default delays and 20 % jitter:\n\n" + rates()
+    }
+
+    private static func rates() throws -> String {
+        var lines = [
+            "| rate of each client | peak, requests/s | wasted attempts | sent | failed | last sent after |",
+            "|---|---:|---:|---:|---:|---:|",
+        ]
+        for pace in paces {
+            var options = MessageQueue.Options(mode: .auto)
+            (options.jitter, options.ratePerSecond, options.rampUp) = (0.2, pace.rate, pace.ramp)
+            let report = try Fleet(clients: clients, messages: 5, options: options, receiver: receiver).recover()
+            lines.append(row([pace.name], report))
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func row(_ names: [String], _ report: Fleet.Report) -> String {
+        let last = "\((report.lastSent + .milliseconds(999)).components.seconds) s"
+        let cells = names + [report.peak, report.wasted, report.sent, report.failed].map(grouped) + [last]
+        return "| \(cells.joined(separator: " | ")) |"
+    }
+
+    private static func table() throws -> String {
         var lines = [
             "| delays | jitter | peak, requests/s | wasted attempts | sent | failed | last sent after |",
             "|---|---:|---:|---:|---:|---:|---:|",
@@ -24,10 +53,7 @@ struct Recovery {
                 options.maxRetries = policy.retries
                 options.jitter = jitter
                 let report = try Fleet(clients: clients, options: options, receiver: receiver).recover()
-                let share = "\(Int(jitter * 100)) %"
-                let last = "\((report.lastSent + .milliseconds(999)).components.seconds) s"
-                let cells = [policy.name, share] + [report.peak, report.wasted, report.sent, report.failed].map(grouped) + [last]
-                lines.append("| \(cells.joined(separator: " | ")) |")
+                lines.append(row([policy.name, "\(Int(jitter * 100)) %"], report))
             }
         }
         return lines.joined(separator: "\n")

@@ -6,6 +6,7 @@ class SQLiteContender: Contender {
     private let database: OpaquePointer
     private let insert: OpaquePointer
     private let remove: OpaquePointer
+    private var select: OpaquePointer?
     private let lock = Lock()
 
     required init(directory: String) throws {
@@ -45,6 +46,19 @@ class SQLiteContender: Contender {
         }
     }
 
+    /// Reads the body of a row.
+    func read(_ sequence: Int64) throws {
+        try lock.whileHeld {
+            let statement = try select ?? Self.prepare(database, "SELECT body FROM message WHERE seq = ?1")
+            select = statement
+            sqlite3_bind_int64(statement, 1, sequence)
+            guard sqlite3_step(statement) == SQLITE_ROW, sqlite3_column_bytes(statement, 0) == Work.bodySize else {
+                throw Self.failure(database)
+            }
+            sqlite3_reset(statement)
+        }
+    }
+
     func put(_ body: [UInt8]) throws { try lock.whileHeld { try store(body) } }
 
     func put(_ bodies: [[UInt8]]) throws {
@@ -64,6 +78,7 @@ class SQLiteContender: Contender {
     }
 
     func close() throws {
+        sqlite3_finalize(select)
         sqlite3_finalize(insert)
         sqlite3_finalize(remove)
         guard sqlite3_close(database) == SQLITE_OK else { throw Self.failure(database) }

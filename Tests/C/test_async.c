@@ -281,3 +281,75 @@ TEST(close_waits_for_an_attempt_in_flight) {
   post_end(&post);
 }
 
+
+/* The tokens of the attempts in flight. */
+struct tokens {
+  size_t count;
+  uint64_t tokens[100];
+};
+
+static msgq_verdict keep_token(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct tokens *tokens = context;
+  (void)out;
+  tokens->tokens[tokens->count++] = delivery->token;
+  return MSGQ_VERDICT_PENDING;
+}
+
+static void poll_until(struct scene *scene, struct tokens *tokens, size_t count) {
+  for (size_t ran = 1; tokens->count < count && ran > 0;) REQUIRE_OK(msgq_poll(scene->queue, 5000, &ran));
+  CHECK_NUMBER((long long)count, (long long)tokens->count);
+}
+
+TEST(X8_several_attempts_are_answered_by_one_call) {
+  enum { total = 100, in_flight = 64 };
+  struct scene scene;
+  struct tokens tokens = { 0 };
+  msgq_outcome outcomes[total];
+  msgq_result results[total];
+  char id[16];
+  scene_begin(&scene);
+  scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene.options.max_in_flight = in_flight;
+  scene.options.attempt_timeout_ms = 600000;
+  scene_open(&scene);
+  for (int index = 0; index < total; index++) {
+    snprintf(id, sizeof id, "m%d", index);
+    put(&scene, id, id, "hello");
+  }
+  REQUIRE_OK(msgq_set_transport(scene.queue, keep_token, &tokens, NULL));
+  REQUIRE_OK(msgq_drain_async(scene.queue, NULL, NULL, NULL));
+  poll_until(&scene, &tokens, in_flight);
+  /* Of the attempts in flight the first is rejected, the second is answered twice, and one token never was. */
+  uint64_t given[in_flight + 2];
+  memcpy(given, tokens.tokens, in_flight * sizeof given[0]);
+  given[in_flight] = given[1];
+  given[in_flight + 1] = 1;
+  for (size_t index = 0; index < in_flight + 2; index++) outcomes[index] = outcome_of(MSGQ_VERDICT_SENT);
+  outcomes[0] = outcome_of(MSGQ_VERDICT_REJECT);
+  /* A wrong outcome among them: nothing is answered. */
+  outcomes[5].verdict = MSGQ_VERDICT_PENDING;
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, given, outcomes, in_flight + 2, results));
+  outcomes[5].verdict = (msgq_verdict)99;
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, given, outcomes, in_flight + 2, results));
+  outcomes[5] = outcome_of(MSGQ_VERDICT_SENT);
+  outcomes[5].struct_size += 8;
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, given, outcomes, in_flight + 2, results));
+  outcomes[5].struct_size -= 8;
+  CHECK_NUMBER(in_flight, counts_of(&scene, NULL).sending);
+  CHECK_RESULT(MSGQ_OK, msgq_complete_batch(scene.queue, given, outcomes, in_flight + 2, results));
+  for (size_t index = 0; index < in_flight; index++) CHECK_RESULT(MSGQ_OK, results[index]);
+  CHECK_RESULT(MSGQ_CONFLICT, results[in_flight]);
+  CHECK_RESULT(MSGQ_NOT_FOUND, results[in_flight + 1]);
+  CHECK_NUMBER(in_flight - 1, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
+  /* The next attempts begin. */
+  poll_until(&scene, &tokens, total);
+  CHECK_RESULT(MSGQ_OK, msgq_complete_batch(scene.queue, tokens.tokens + in_flight, outcomes + 1, total - in_flight, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_complete_batch(scene.queue, NULL, NULL, 0, NULL));
+  /* The outcomes are stored. */
+  scene_close(&scene);
+  scene_open(&scene);
+  CHECK_NUMBER(total - 1, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
+  scene_end(&scene);
+}

@@ -46,6 +46,9 @@ TEST(bad_null_pointers) {
   put(&scene, "a", "ana", "hello");
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, NULL, 2, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, NULL, "ab", 2, (size_t[]) { 1, 1 }, 2, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, NULL, 2, (size_t[]) { 1, 1 }, 2, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "ab", 2, NULL, 2, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, NULL, &message));
   CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, "a", NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_edit(scene.queue, NULL, "x", 1));
@@ -60,6 +63,11 @@ TEST(bad_null_pointers) {
   CHECK_RESULT(MSGQ_INVALID, msgq_count(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_backup(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, 1, NULL));
+  msgq_outcome sent = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, NULL, &sent, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, NULL, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, &sent, SIZE_MAX, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, &sent, 1000001, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, NULL, "ben", NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_record(scene.queue, &draft, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_explain(scene.queue, NULL, &explanation));

@@ -48,6 +48,7 @@ TEST(bad_size_of_drafts) {
     draft.struct_size = impossible(index, sizeof draft);
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &draft, NULL));
     CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, &draft, 1, NULL));
+    CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "a", 1, (size_t[]) { 1 }, 1, NULL));
   }
   LATER(msgq_draft) later[2] = { { MSGQ_DRAFT_INIT, "" }, { MSGQ_DRAFT_INIT, "" } };
   later[0].known.struct_size = later[1].known.struct_size = sizeof later[0];
@@ -150,6 +151,7 @@ TEST(bad_size_of_outcomes) {
   for (size_t index = 0; index < impossible_count; index++) {
     outcome.struct_size = impossible(index, sizeof outcome);
     CHECK_RESULT(MSGQ_INVALID, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+    CHECK_RESULT(MSGQ_INVALID, msgq_complete_batch(scene.queue, (uint64_t[]) { atomic_load(&stub.token) }, &outcome, 1, NULL));
   }
   LATER(msgq_outcome) later = { MSGQ_OUTCOME_INIT, "" };
   later.known.verdict = MSGQ_VERDICT_SENT;

@@ -57,6 +57,10 @@ TEST(bad_options_out_of_range) {
   REFUSE(limit_metadata, 16777217);
   REFUSE(on_full, (msgq_on_full)2);
   REFUSE(limit_file_bytes, -1);
+  REFUSE(rate_per_second, -1);
+  REFUSE(rate_per_second, (double)NAN);
+  REFUSE(rate_per_second, 1000001);
+  REFUSE(ramp_up_ms, 1000);
   CHECK_NUMBER(0, directory_entries(scene.directory));
   scene_end(&scene);
 }

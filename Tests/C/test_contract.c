@@ -88,6 +88,9 @@ TEST(contract_options_macro_and_function_agree) {
   SAME(refused);
   SAME(on_full);
   SAME(limit_file_bytes);
+  SAME(rate_per_second);
+  SAME(rate_burst);
+  SAME(ramp_up_ms);
 #undef SAME
 }
 
@@ -108,6 +111,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK(!options.conflict_is_sent && !options.read_only && !options.refuse_lost_tail && options.refused == MSGQ_REFUSED_KEEP);
   CHECK(options.on_full == MSGQ_ON_FULL_REFUSE && options.limit_file_bytes == 0);
   CHECK(options.limit_body == 1048576 && options.limit_metadata == 65536);
+  CHECK(options.rate_per_second == 0.0 && options.rate_burst == 0 && options.ramp_up_ms == 0);
 }
 
 TEST(contract_init_macros_set_struct_size_and_defaults) {

@@ -46,6 +46,26 @@ TEST(X11_a_batch_over_the_limit_changes_nothing) {
   scene_end(&scene);
 }
 
+TEST(X11_bodies_over_a_limit_change_nothing) {
+  struct scene scene;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  size_t sizes[3] = { 2, 0, 3 };
+  scene_begin(&scene);
+  scene.options.limit_messages = 5;
+  scene.options.limit_bytes = 8;
+  scene.options.limit_body = 4;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_enqueue_bodies(scene.queue, &draft, "abcde", 5, sizes, 3, NULL));
+  CHECK_RESULT(MSGQ_FULL, msgq_enqueue_bodies(scene.queue, &draft, NULL, 0, (size_t[3]) { 0 }, 3, NULL));
+  CHECK_RESULT(MSGQ_FULL, msgq_enqueue_bodies(scene.queue, &draft, "abcd", 4, (size_t[]) { 2, 2 }, 2, NULL));
+  CHECK_RESULT(MSGQ_TOO_LARGE, msgq_enqueue_bodies(scene.queue, &draft, "abcdef", 6, (size_t[]) { 1, 5 }, 2, NULL));
+  CHECK_TEXT("body 1: the body has 5 bytes; the limit is 4 bytes", msgq_error_detail());
+  CHECK_NUMBER(3, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(5, counts_of(&scene, NULL).unsent_bytes);
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, (size_t[]) { 1, 2 }, 2, NULL));
+  scene_end(&scene);
+}
+
 TEST(X11_bytes_are_limited) {
   struct scene scene;
   scene_begin(&scene);

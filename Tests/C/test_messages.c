@@ -245,3 +245,82 @@ TEST(message_batch_is_all_or_nothing) {
   CHECK_NUMBER(4, counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }
+
+TEST(message_bodies_become_messages_that_are_otherwise_alike) {
+  enum { count = 200 };
+  struct scene scene;
+  static char bodies[count * 2000], ids[count][MSGQ_ID_SIZE];
+  size_t sizes[count], total = 0;
+  const msgq_pair metadata[] = { { "type", "text" } };
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.conversation = "ana";
+  draft.metadata = metadata;
+  draft.metadata_count = 1;
+  draft.not_before_ms = wall_ms() + 3600000;
+  draft.expires_at_ms = wall_ms() + 7200000;
+  draft.unmetered_only = true;
+  /* Empty bodies too, and bodies that are stored in a table of their own. */
+  for (size_t index = 0; index < count; index++) {
+    sizes[index] = index * 37 % 2000;
+    memset(bodies + total, (int)('a' + index % 26), sizes[index]);
+    total += sizes[index];
+  }
+  scene_begin_open(&scene);
+  REQUIRE_OK(msgq_enqueue_bodies(scene.queue, &draft, bodies, total, sizes, count, ids));
+  scene_close(&scene);
+  scene_open(&scene);
+  size_t start = 0;
+  uint64_t sequence = 0;
+  for (size_t index = 0; index < count; index++) {
+    msgq_message *message = NULL;
+    REQUIRE_OK(msgq_get(scene.queue, ids[index], &message));
+    CHECK(message->sequence > sequence);
+    sequence = message->sequence;
+    CHECK_TEXT("ana", message->conversation);
+    CHECK_NUMBER(sizes[index], message->body_size);
+    CHECK(message->body_size != sizes[index] || memcmp(bodies + start, message->body, sizes[index]) == 0);
+    CHECK_NUMBER(1, message->metadata_count);
+    CHECK_NUMBER(draft.not_before_ms, message->not_before_ms);
+    CHECK_NUMBER(draft.expires_at_ms, message->expires_at_ms);
+    CHECK(message->unmetered_only);
+    start += sizes[index];
+    msgq_message_free(message);
+  }
+  CHECK_NUMBER(count, counts_of(&scene, "ana").queued);
+  CHECK_NUMBER((long long)total, counts_of(&scene, "ana").unsent_bytes);
+  scene_end(&scene);
+}
+
+TEST(message_bodies_that_do_not_fit_their_sizes_change_nothing) {
+  struct scene scene;
+  char ids[3][MSGQ_ID_SIZE] = { "-", "-", "-" };
+  msgq_draft draft = MSGQ_DRAFT_INIT, named = MSGQ_DRAFT_INIT, with_body = MSGQ_DRAFT_INIT;
+  size_t sizes[3] = { 1, 0, 2 };
+  named.id = "a";
+  with_body.body = "abc";
+  with_body.body_size = 3;
+  scene_begin_open(&scene);
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "ab", 2, sizes, 3, ids));
+  CHECK_TEXT("body 2 has 2 bytes, but only 1 are left", msgq_error_detail());
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abcd", 4, sizes, 3, ids));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, sizes, 0, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, sizes, 1000001, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, sizes, SIZE_MAX, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", SIZE_MAX, sizes, 3, ids));
+  /* Sizes whose sum wraps around to 3. */
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, (size_t[]) { SIZE_MAX, 4 }, 2, ids));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, (size_t[]) { SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 4 }, 2, ids));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &named, "abc", 3, sizes, 3, ids));
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &with_body, "abc", 3, sizes, 3, ids));
+  draft.conversation = "a\nb";
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, sizes, 3, ids));
+  draft.conversation = NULL;
+  CHECK_TEXT("-", ids[0]);
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_bodies(scene.queue, &draft, NULL, 0, NULL, 0, NULL));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_bodies(scene.queue, &draft, NULL, 0, (size_t[]) { 0 }, 1, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_bodies(scene.queue, &draft, "abc", 3, sizes, 3, ids));
+  CHECK_NUMBER(4, counts_of(&scene, NULL).queued);
+  scene_end(&scene);
+}

@@ -72,7 +72,11 @@ TEST(older_drafts_filters_and_drain_options_are_accepted) {
   CHECK_RESULT(MSGQ_OK, msgq_enqueue(scene.queue, cut(&edge, &draft, body_end), NULL));
   CHECK_RESULT(MSGQ_OK, msgq_enqueue_batch(scene.queue, cut(&edge, &draft, body_end), 1, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, cut(&edge, &draft, offsetof(msgq_draft, body_size)), NULL));
+  msgq_draft common = MSGQ_DRAFT_INIT;
+  common.conversation = "ben";
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue_bodies(scene.queue, cut(&edge, &common, body_end), "ab", 2, (size_t[]) { 2 }, 1, NULL));
   CHECK_NUMBER(2, counts_of(&scene, "ana").queued);
+  CHECK_NUMBER(1, counts_of(&scene, "ben").queued);
 
   msgq_filter filter = MSGQ_FILTER_INIT;
   filter.conversation = "ana";

@@ -22,6 +22,19 @@ import Testing
         #expect(try recover(jitter: 0.5, seed: 1_000_000) != spread)
     }
 
+    @Test func F3_F4_a_rate_and_a_ramp_spread_the_messages_of_each_client() throws {
+        func recover(_ rate: Double?, ramp: Duration? = nil) throws -> Fleet.Report {
+            var options = MessageQueue.Options(mode: .auto)
+            (options.jitter, options.ratePerSecond, options.rampUp) = (0.2, rate, ramp)
+            return try Fleet(clients: 200, messages: 5, options: options, receiver: .init(capacity: 100, backlog: 200)).recover()
+        }
+        let free = try recover(nil)
+        let limited = try recover(1)
+        let ramped = try recover(10, ramp: .seconds(20))
+        #expect(free.peak > 400 && limited.peak == 200 && ramped.peak < 400)
+        #expect(limited.sent + limited.failed == 1_000 && ramped.sent + ramped.failed == 1_000)
+    }
+
     @Test func X10_a_receiver_with_enough_capacity_is_used_at_its_capacity() throws {
         let report = try Fleet(clients: 100, messages: 3, receiver: .init(capacity: 10, backlog: 1_000, latency: .zero)).recover()
         #expect(report.sent == 300 && report.wasted == 0 && report.failed == 0)

@@ -20,7 +20,23 @@ import Testing
         for (id, status) in report.statuses where status == .sent {
             #expect(report.attempts.contains { $0.id == id && $0.isAccepted }, "\(id) was never accepted")
         }
+        try checkRate(report, seed)
         if seed % 10 == 0 { #expect(try RandomScript(seed: seed).play() == report, "the same seed gives the same run") }
+    }
+}
+
+extension RandomSimulationTests {
+    /// F3: no window has more attempts than the rate permits, across crashes, too.
+    private func checkRate(_ report: Simulation.Report, _ seed: UInt64) throws {
+        let options = RandomScript(seed: seed).options
+        guard let rate = options.ratePerSecond else { return }
+        // Of all windows that end with an attempt, the worst begins with the one of the smallest `number - rate * time`.
+        var lowest = Double.infinity
+        for (number, attempt) in report.attempts.enumerated() {
+            let value = Double(number) - rate * (attempt.startedAt / .seconds(1))
+            lowest = min(lowest, value)
+            #expect(value - lowest + 1 <= Double(options.rateBurst) + 1e-6, "seed \(seed): attempt \(number) at \(attempt.startedAt)")
+        }
     }
 }
 
@@ -46,7 +62,18 @@ private struct RandomScript {
         options.limitMessages = [nil, nil, 2, 10].randomElement(using: &random) ?? nil
         options.onFull = .dropOldest
         options.expiry = [nil, nil, .seconds(600)].randomElement(using: &random) ?? nil
+        var pacing = SeededGenerator(seed: seed &+ 40_000)
+        if Int.random(in: 0..<3, using: &pacing) == 0 {
+            options.ratePerSecond = [0.01, 0.5, 10].randomElement(using: &pacing) ?? 1
+            options.rateBurst = [1, 4].randomElement(using: &pacing) ?? 1
+            options.rampUp = [nil, .seconds(60)].randomElement(using: &pacing) ?? nil
+        }
         return options
+    }
+
+    var options: MessageQueue.Options {
+        var random = SeededGenerator(seed: seed)
+        return options(&random)
     }
 
     func play() throws -> Simulation.Report {

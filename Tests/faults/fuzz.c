@@ -160,7 +160,7 @@ static void read_some(msgq_queue *queue) {
 static void call(msgq_queue **queue) {
   msgq_pair pairs[4];
   char id[MSGQ_ID_SIZE];
-  switch (byte() % 32) {
+  switch (byte() % 33) {
     case 0: case 1: case 2: case 3: {
       msgq_draft draft = a_draft(pairs);
       msgq_enqueue(*queue, byte() < 250 ? &draft : NULL, byte() & 1 ? id : NULL);
@@ -243,7 +243,10 @@ static void call(msgq_queue **queue) {
     case 28: {
       msgq_outcome outcome = MSGQ_OUTCOME_INIT;
       outcome.verdict = (msgq_verdict)number();
-      msgq_complete(*queue, (uint64_t)wide(), &outcome);
+      uint64_t tokens[3] = { (uint64_t)wide(), (uint64_t)wide(), byte() };
+      msgq_outcome outcomes[3] = { outcome, outcome, MSGQ_OUTCOME_INIT };
+      msgq_complete(*queue, tokens[0], &outcome);
+      msgq_complete_batch(*queue, tokens, outcomes, byte() % 4, NULL);
       break;
     }
     case 29: {
@@ -259,6 +262,15 @@ static void call(msgq_queue **queue) {
       msgq_close(*queue, 200);
       *queue = open_queue();
       break;
+    case 31: {
+      static const char bodies[64];
+      msgq_draft draft = a_draft(pairs);
+      size_t sizes[4], count = byte() % 5;
+      for (size_t index = 0; index < 4; index++) sizes[index] = byte() < 200 ? byte() % 20 : (size_t)number();
+      if (byte() < 200) draft.id = NULL, draft.body_size = 0;
+      msgq_enqueue_bodies(*queue, &draft, bodies, byte() % (sizeof bodies + 1), sizes, count, NULL);
+      break;
+    }
     default:
       msgq_close(*queue, 200);
       overwrite_bytes();

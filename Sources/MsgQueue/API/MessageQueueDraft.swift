@@ -67,12 +67,13 @@ extension MessageQueue.Draft {
         }
     }
 
-    static func pass<T>(
-        _ borrowed: [BorrowedDraft], to body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
+    /// `withUnsafeBufferPointer` with typed throws.
+    static func pass<Element, T>(
+        _ elements: [Element], to body: (UnsafeBufferPointer<Element>) throws(QueueError) -> T
     ) throws(QueueError) -> T {
         var result: Result<T, QueueError>?
-        borrowed.withUnsafeBufferPointer { drafts in
-            do throws(QueueError) { result = .success(try body(drafts)) } catch { result = .failure(error) }
+        elements.withUnsafeBufferPointer { elements in
+            do throws(QueueError) { result = .success(try body(elements)) } catch { result = .failure(error) }
         }
         guard let result else { throw QueueError(.internal, "the drafts could not be read") }
         return try result.get()

@@ -82,6 +82,15 @@ extension MessageQueue {
         /// The maximum size of the database file and its log in bytes: 1 or more; nil: no limit. Free pages of the file are used again and
         /// do not count. Outcomes and deletions are always written. Default: nil.
         public var limitFileBytes: Int?
+        /// The most attempts that begin in a second, of every kind: more than 0, at most 1,000,000; nil: no limit. In any T seconds at most
+        /// `ratePerSecond` · T + `rateBurst` begin. After opening, the first waits for 1 / `ratePerSecond` seconds. Default: nil.
+        public var ratePerSecond: Double?
+        /// Attempts that may begin together, after a time with fewer: 1 to 4,294,967,295. Default: 1.
+        public var rateBurst = defaults.rateBurst
+        /// After an outage, attempts in flight and the rate begin at 1 and 1 per second, grow with each success, and reach the full values
+        /// after this time at the earliest; HTTP 429, 503 and timeouts halve them. More than 0, at most 1 day; nil: no ramp. Needs
+        /// `ratePerSecond`. Default: nil.
+        public var rampUp: Duration?
 
         public init() {}
 
@@ -142,8 +151,19 @@ extension MessageQueue.Options {
         options.limitMetadata = Int64(limitMetadata)
         options.onFull = onFull
         options.limitFileBytes = try Self.orZero(limitFileBytes.map { Int64($0) }, "limit of file bytes")
+        options.ratePerSecond = try rate()
+        options.rateBurst = rateBurst
+        options.rampUp = try Self.orZero(time: rampUp, "ramp up")
         try options.validate()
         return options
+    }
+
+    private func rate() throws(QueueError) -> Double {
+        guard let ratePerSecond else { return 0 }
+        guard ratePerSecond > 0 else {
+            throw QueueError(.invalid, "rate per second must be positive, or nil for none, got \(ratePerSecond)")
+        }
+        return ratePerSecond
     }
 
     /// Returns 0 for nil, as the engine expects; here a value of 0 is an error.

@@ -104,7 +104,9 @@ final class AttemptRunner {
     private func attemptBegan(_ work: Work) {
         workers.clearStartWait()
         work.transport.enter()
-        writes.perform(context.core.began(work.start))
+        // The rate counts from the call of the transport, which follows at once.
+        let calledAt = context.core.scheduler.pace == nil ? nil : ports.mono()
+        writes.perform(context.core.began(work.start, calledAt: calledAt))
     }
 
     /// Calls the transport, with the lock released, and ends the attempt. `startNext` may begin the next attempt in the same commit.
@@ -137,15 +139,20 @@ final class AttemptRunner {
         }
     }
 
-    /// Ends an attempt that the transport left pending.
-    func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        guard context.core.hasIssued(token) else { throw QueueError(.notFound, "attempt token not found: \(token)") }
-        if let flight = context.core.openFlight(token) {
-            end(flight, outcome)
-            writes.commit()
-        } else {
-            try answerLate(token, outcome)
+    /// Ends attempts that the transport left pending, in one commit. Returns the error of each; nil: its outcome counts.
+    func complete(_ answers: ArraySlice<(token: UInt64, outcome: Outcome)>) -> [QueueError?] {
+        defer { writes.commit() }
+        return answers.map { token, outcome in
+            do throws(QueueError) { try complete(token, outcome) } catch { return error }
+            return nil
         }
+    }
+
+    /// The caller commits.
+    private func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
+        guard context.core.hasIssued(token) else { throw QueueError(.notFound, "attempt token not found: \(token)") }
+        guard let flight = context.core.openFlight(token) else { return try answerLate(token, outcome) }
+        end(flight, outcome)
     }
 
     /// Ends an attempt in flight; the caller commits.

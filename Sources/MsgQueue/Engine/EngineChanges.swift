@@ -11,6 +11,25 @@ extension Engine {
         return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
     }
 
+    /// Stores messages that are like `draft` except for their bodies, which follow one another in `bodies` and have these sizes. All or none.
+    /// Returns their ids.
+    package func enqueue(
+        _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, like draft: BorrowedDraft
+    ) throws(QueueError) -> [String] {
+        try context.checkProcess()
+        try DraftRule.check(draft, context.options)
+        let drafts = try draft.with(bodies, sizes: sizes) { size throws(QueueError) in
+            try DraftRule.check(bodySize: size, context.options)
+        }
+        guard !drafts.isEmpty else { return [] }
+        let ids: Result<[String], QueueError> = drafts.withUnsafeBufferPointer { drafts in
+            do throws(QueueError) { return .success(try insertion.enqueue(drafts, runSteps: driver.runDueSteps)) } catch {
+                return .failure(error)
+            }
+        }
+        return try ids.get()
+    }
+
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.
     package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
         var draft = given
@@ -51,14 +70,32 @@ extension Engine {
 
     /// Ends an attempt that the transport left pending.
     package func complete(_ token: UInt64, _ outcome: Outcome) throws(QueueError) {
-        guard outcome.verdict != .pending else { throw QueueError(.invalid, "verdict must not be pending") }
+        if let error = try complete([(token, outcome)]).first ?? nil { throw error }
+    }
+
+    /// Ends attempts that the transport left pending, in this order. Returns the error of each; nil: its outcome counts.
+    package func complete(_ answers: [(token: UInt64, outcome: Outcome)]) throws(QueueError) -> [QueueError?] {
+        for (_, outcome) in answers where outcome.verdict == .pending { throw QueueError(.invalid, "verdict must not be pending") }
+        var errors: [QueueError?] = []
+        errors.reserveCapacity(answers.count)
+        for start in stride(from: 0, to: answers.count, by: Self.outcomesPerCommit) {
+            let end = min(start + Self.outcomesPerCommit, answers.count)
+            try completing { errors += attempts.complete(answers[start..<end]) }
+        }
+        return errors
+    }
+
+    /// The lock is released between commits, so that callers need not wait long.
+    private static let outcomesPerCommit = 64
+
+    private func completing(_ body: () -> Void) throws(QueueError) {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
         // The close waits for outcomes, so they are accepted while it does.
         guard context.phase != .closed else { throw context.closedError }
-        defer { driver.runDueSteps() }
-        try attempts.complete(token, outcome)
+        body()
+        driver.runDueSteps()
     }
 
     // MARK: Many messages

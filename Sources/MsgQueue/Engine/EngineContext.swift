@@ -8,7 +8,7 @@ final class EngineContext: @unchecked Sendable {
     let ports: Ports
     let store: Store
     let lock = TurnLock()
-    /// Signalled when an attempt has ended, a callback has returned or a drain has ended.
+    /// Signalled when a drain has ended, and while the queue closes when an attempt or a callback has ended.
     let progressCondition = Condition()
     private let process = getpid()
 

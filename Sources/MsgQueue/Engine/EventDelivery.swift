@@ -68,7 +68,7 @@ final class EventDelivery {
             if let release = handler.leave() { host.call(release) }
         }
         isDelivering = false
-        context.progressCondition.broadcast()
+        if context.phase != .open { context.progressCondition.broadcast() }
         return true
     }
 

@@ -34,7 +34,7 @@ final class HostCalls {
 
     func endTransportCall() {
         transportCalls -= 1
-        context.progressCondition.broadcast()
+        if context.phase != .open { context.progressCondition.broadcast() }
     }
 
     /// Closes the queue in a forked child: the host's callback forked, and only this thread exists here. The file belongs to the parent;

@@ -45,5 +45,7 @@ extension MessageQueue.Explanation {
         case trigger
         /// The store rejects writes.
         case storage
+        /// The rate limit permits the next attempt later.
+        case rate
     }
 }

@@ -84,6 +84,13 @@ package struct Options: Sendable, Equatable {
     /// The maximum size of the store's files in bytes; 0: no limit. See `Store.fileUse`.
     package var limitFileBytes: Int64 = 0
 
+    /// The most attempts that begin in a second: more than 0, at most 1,000,000; 0: no limit.
+    package var ratePerSecond = 0.0
+    /// Attempts that may begin beyond the rate: in T seconds `ratePerSecond` · T + `rateBurst`. 1 to 2^32 - 1.
+    package var rateBurst = 1
+    /// After an outage, how long it takes at least to reach the full rate: milliseconds, 0 to 1 day; 0: no ramp. Needs a rate.
+    package var rampUp: Int64 = 0
+
     package init() {}
 
     package init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
@@ -117,6 +124,10 @@ package struct Options: Sendable, Equatable {
         try Self.check(limitBody, in: 1...Self.bodyCeiling, "limit of one body", unit: " bytes")
         try Self.check(limitMetadata, in: 0...(16 << 20), "limit of metadata", unit: " bytes")
         try Self.check(jitter, in: 0...1, "jitter")
+        try Self.check(ratePerSecond, in: 0...1_000_000, "rate per second")
+        try Self.check(rateBurst, in: 1...Int(UInt32.max), "rate burst")
+        try Self.check(time: rampUp, in: 0...Self.day, "ramp up")
+        guard rampUp == 0 || ratePerSecond > 0 else { throw QueueError(.invalid, "ramp up needs a rate per second") }
         switch backoff {
         case .automatic: break
         case .ladder(let delays):

@@ -4,7 +4,7 @@ package struct Wait: Sendable, Equatable {
     /// When the reason ends, in milliseconds since 1970; 0: unknown.
     package var until: Int64 = 0
     /// The reason that follows: `.next`: the message is sent then; `.trigger`: at the next trigger; `.person`: after a drain; `.expired`:
-    /// the message expires before `until`. Of a single message also `.behind`, `.blocked` and `.metered`.
+    /// the message expires before `until`; `.rate`: it is sent when the rate permits. Of a single message also `.behind`, `.blocked` and `.metered`.
     package var after: Explanation.Reason = .next
     /// The time before which no run of the queue sends the message, in milliseconds since 1970; 0: none.
     package var earliest: Int64 = 0
@@ -16,6 +16,21 @@ package struct Wait: Sendable, Equatable {
     package var isInTurn = false
     /// Of a single message with the reason `.sending`: the attempt has ended, but the transport's call has not returned.
     package var isEnding = false
+    /// With the reason `.rate`.
+    package var pace: PaceText?
+}
+
+/// What a text says about the rate.
+package struct PaceText: Sendable, Equatable {
+    /// In attempts per second.
+    package var rate: Double
+    /// It is lower than the option says, after an outage or an overload of the receiver.
+    package var isReduced: Bool
+
+    package init?(_ pace: Pace?) {
+        guard let pace else { return nil }
+        (rate, isReduced) = (pace.rate, pace.isRamping)
+    }
 }
 
 extension Words {
@@ -40,12 +55,15 @@ extension Words {
         case .holding: followUp(wait, now, "Sending resumes in \(time(wait, now)).")
         case .trigger: "\(atNextRun(wait))."
         case .storage: storage(wait)
+        case .rate: followUp(wait, now, rate(wait, now))
         }
     }
 
     private static func whenConnected(_ wait: Wait, _ now: Int64) -> String {
-        guard wait.reason == .next || wait.reason.isTimed && wait.after == .next else { return explanation(wait, now: now) }
-        let sentence = wait.isInTurn ? "It will be sent in its turn when connected" : "It will be sent when connected"
+        let isSent = wait.after == .next || wait.after == .rate
+        guard wait.reason == .next || wait.reason.isTimed && isSent else { return explanation(wait, now: now) }
+        let sentence =
+            wait.isInTurn || wait.after == .rate ? "It will be sent in its turn when connected" : "It will be sent when connected"
         return wait.reason.isTimed ? "\(sentence), in \(time(wait, now)) at the earliest." : "\(sentence)."
     }
 
@@ -58,6 +76,7 @@ extension Words {
         case .blocked: blocked
         case .metered: metered + (earliest(wait, now).map { " It is sent \($0)." } ?? "")
         case .expired: "It expires in \(interval(wait.expiresAt.subtractingClamped(now))), before it can be sent\(again)."
+        case .rate: "It will be sent\(again) in its turn\(earliest(wait, now).map { ", \($0)" } ?? "")."
         default: "It will be ready to send\(again) in \(time(wait, now))."
         }
     }
@@ -76,6 +95,23 @@ extension Words {
 
     /// Why a message that is next does not start: calls of the transport that have not returned occupy every slot.
     static func hung(_ calls: Int) -> String { "It will be sent when one of the \(calls) unfinished attempts ends." }
+
+    private static func rate(_ wait: Wait, _ now: Int64) -> String {
+        let left = wait.until.subtractingClamped(now)
+        let time = left < 1_000 ? "within a second" : "in \(interval(left))"
+        guard let pace = wait.pace else { return "The rate limit permits the next attempt \(time)." }
+        let rate = "rate of \(rate(pace.rate))"
+        return pace.isReduced
+            ? "Sending is slower after an outage: the present \(rate) permits the next attempt \(time)."
+            : "The \(rate) permits the next attempt \(time)."
+    }
+
+    /// Formats a rate, rounded: "25 per second", "2.5 per second", "1 in 40 s".
+    static func rate(_ perSecond: Double) -> String {
+        guard perSecond >= 1 else { return "1 in \(interval(Int64(min(1_000 / perSecond, 1e15))))" }
+        let tenths = Int64((min(perSecond, 1e9) * 10).rounded())
+        return "\(tenths / 10)\(tenths < 1_000 && tenths % 10 != 0 ? ".\(tenths % 10)" : "") per second"
+    }
 
     static let noTransport = "Sending is not set up yet."
     static let readOnly = "The store is open for reading only. Nothing is sent from it."
@@ -118,13 +154,15 @@ extension Words {
             guard let count = wait.count else { return "\(messages(facts.queued)) queued. Sending resumes the next time the queue runs." }
             return "\(messages(count)) will be sent the next time the queue runs."
         case .storage: return storage(wait)
+        case .rate: return rate(wait, now)
         }
     }
 
     /// What happens when the wait of the whole queue for a time ends. `sent`: the sentence for a message that is sent then.
     private static func queueFollowUp(_ wait: Wait, _ now: Int64, _ sent: String) -> String {
         switch wait.after {
-        case .next: return sent
+        // The rate permits one of the messages.
+        case .next, .rate: return sent
         case .trigger: return "Sending resumes the next time the queue runs\(earliest(wait, now).map { ", \($0)" } ?? "")."
         case .metered: return metered
         case .blocked: return queueBlocked
@@ -143,5 +181,5 @@ extension Words {
 
 extension Explanation.Reason {
     /// The reason ends at a known time.
-    package var isTimed: Bool { self == .retrying || self == .scheduled || self == .holding }
+    package var isTimed: Bool { self == .retrying || self == .scheduled || self == .holding || self == .rate }
 }

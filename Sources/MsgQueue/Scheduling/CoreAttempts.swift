@@ -42,13 +42,14 @@ extension Core {
         return .start(Start(flight: flight, row: kept, from: row.progress.status, changes: changes))
     }
 
-    /// Puts the message in flight, after the beginning of its attempt was committed.
-    package mutating func began(_ start: Start) -> [Effect] {
+    /// Puts the message in flight, after the beginning of its attempt was committed. `calledAt`: when the transport is called (monotonic);
+    /// nil: at the time of the start.
+    package mutating func began(_ start: Start, calledAt: Int64? = nil) -> [Effect] {
         let flight = start.flight
         nextToken += 1
         rowsInFlight[flight.token] = start.row
         statistics.started()
-        scheduler.started(flight, flight.startedAt)
+        scheduler.started(flight, calledAt: calledAt, flight.startedAt)
         let change = StatusChange(
             id: start.row.id, conversation: flight.conversation.text, from: start.from, to: .sending, attempt: flight.number, failure: nil,
             at: flight.startedAt.wall)
@@ -78,6 +79,7 @@ extension Core {
             if row.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
+        scheduler.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
         scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
         if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))

@@ -113,13 +113,14 @@ package struct Explainer<Queue: QueuedMessages> {
     private func wait(
         after cause: Cause, _ head: Head, _ conversation: Name, _ scheduler: Scheduler
     ) throws(QueueError) -> Wait {
-        let isInTurn = try !isWithinBatch(head, scheduler)
+        let isInTurn = try !isWithinRun(head, scheduler)
         guard cause.isTimed else {
             let after = cause.reason == .storage ? scheduler.afterStorage(head, conversation) : .next
             return Wait(reason: cause.reason, until: cause.until, after: after, isInTurn: isInTurn, isEnding: cause.isEnding)
         }
         let isInRound = scheduler.isInRound(scheduler.withExpectedDue(head, now), conversation, now)
         var cause = cause
+        if cause.reason == .rate { return waitForRate(until: cause.until, head, isInTurn: isInTurn) }
         for _ in 0..<Self.longestChain {
             let then = Moment(wall: cause.until, mono: now.mono.addingClamped(cause.until.subtractingClamped(now.wall)))
             var later = scheduler.assuming(then)
@@ -127,11 +128,16 @@ package struct Explainer<Queue: QueuedMessages> {
             if !isInRound { later.round = nil }
             let next = try self.cause(head, conversation, later, then)
             if next.isTimed, next.until > cause.until {
+                if next.reason == .rate { return waitForRate(until: next.until, head, isInTurn: isInTurn) }
                 cause = next
                 continue
             }
             var wait = Wait(reason: cause.reason, until: cause.until, isInTurn: isInTurn)
             wait.after = try after(cause, next, head, conversation, later)
+            if wait.after == .next {
+                let isPermitted = try isWithinRate(head, later, then)
+                if !isPermitted { wait.after = .rate }
+            }
             // A drain ends the holds that no receiver requested.
             wait.earliest = cause.reason == .holding ? scheduler.earliestStart(head, now) : cause.until
             if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
@@ -163,7 +169,7 @@ package struct Explainer<Queue: QueuedMessages> {
     private func waitWhenConnected(_ row: Row) throws(QueueError) -> Wait {
         let connected = scheduler.assumingOnline(row.head, now)
         let cause = try self.cause(row, connected, now)
-        let isInTurn = try !isWithinBatch(row.head, connected)
+        let isInTurn = try !isWithinRun(row.head, connected)
         switch cause.reason {
         case .behind:
             let (own, until) = connected.explain(row.head, row.conversation, holder: nil, now)
@@ -190,11 +196,29 @@ package struct Explainer<Queue: QueuedMessages> {
         return page.count < Self.examinedAhead || page.last.map { $0.sequence >= row.sequence } ?? true
     }
 
-    // MARK: Batches
+    /// The wait for the next attempt that the rate permits, of this or of another message.
+    private func waitForRate(until: Int64, _ head: Head, isInTurn: Bool) -> Wait {
+        var wait = Wait(reason: .rate, until: until, earliest: until, isInTurn: isInTurn, pace: PaceText(scheduler.pace))
+        if head.expiresAt != 0, head.expiresAt <= until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
+        return wait
+    }
 
-    /// Whether the message is among the first that a run of the queue sends, where a batch limits runs.
-    private func isWithinBatch(_ head: Head, _ scheduler: Scheduler) throws(QueueError) -> Bool {
-        try isWithin(scheduler.runLimit, head)
+    // MARK: Batches and rates
+
+    /// Whether a run of the queue that begins now starts the message at once: it is among the first, as far as a batch limits runs, and
+    /// the rate permits it.
+    private func isWithinRun(_ head: Head, _ scheduler: Scheduler) throws(QueueError) -> Bool {
+        guard try isWithin(scheduler.runLimit, head) else { return false }
+        return try isWithinRate(head, scheduler, now)
+    }
+
+    /// Whether the rate certainly permits the message at this time, even if every other one is attempted before.
+    private func isWithinRate(_ head: Head, _ scheduler: Scheduler, _ then: Moment) throws(QueueError) -> Bool {
+        guard let pace = scheduler.pace else { return true }
+        guard pace.isOpen(at: then.mono) else { return false }
+        // A success after an outage restarts the ramp.
+        let permitted = pace.hasRamp ? 1 : Int(min(pace.available(at: then.mono).rounded(), Double(Scheduler.scanChunk)))
+        return try hasAtMost(permitted - scheduler.forced.count, head)
     }
 
     /// Whether fewer than `limit` queued messages are before this one, as far as one chunk shows.

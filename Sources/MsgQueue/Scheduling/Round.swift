@@ -53,6 +53,8 @@ struct Round {
 
     mutating func add(_ sequence: Int64, _ conversation: Name) { picks.append(Pick(conversation: conversation, sequence: sequence)) }
 
+    func hasPick(of conversation: Name) -> Bool { picks.contains { $0.conversation == conversation } }
+
     func isHeld(_ conversation: Name) -> Bool { held.contains(conversation) }
 
     mutating func hold(_ conversation: Name) { held.insert(conversation) }

@@ -6,7 +6,8 @@
 package struct Scheduler {
     let mode: Mode
     let direct: Bool
-    let maxInFlight: Int
+    /// The most attempts in flight, without a ramp.
+    private let fullSlots: Int
     let onlineDebounce: Int64
     let promptTimeout: Int64
     let defaultBatch: Int
@@ -45,6 +46,10 @@ package struct Scheduler {
     package internal(set) var network = Network()
     package internal(set) var hasTransport = false
     package internal(set) var isClosing = false
+    /// The limit of the rate, with its ramp; nil: none.
+    package internal(set) var pace: Pace?
+    /// At the last `next` an attempt would have started, but for `pace`.
+    var startWaitsForRate = false
     package internal(set) var session: Session?
     /// Requested drains of another scope; they begin one after another when the current one has ended.
     var pending: [Session] = []
@@ -113,7 +118,8 @@ package struct Scheduler {
         self.opening = opening
         mode = options.mode
         direct = options.direct
-        maxInFlight = options.maxInFlight
+        fullSlots = options.maxInFlight
+        pace = Pace(options, openedAt: opening.moment.mono)
         onlineDebounce = options.onlineDebounce
         promptTimeout = options.promptTimeout
         defaultBatch = options.drainBatch
@@ -152,6 +158,9 @@ package struct Scheduler {
 
     /// Whether automatic sending is active now. Retries that are due need no `budget` then.
     func sendsAutomatically(_ now: Moment) -> Bool { mode == .auto && timersRun && now.mono >= stableAt && now.mono >= offlineHoldUntil }
+
+    /// The most attempts in flight now.
+    package var maxInFlight: Int { pace?.maxInFlight ?? fullSlots }
 
     /// Attempts that count against `maxInFlight`. Up to `hungCeiling` hung calls do not count.
     var slotsTaken: Int {

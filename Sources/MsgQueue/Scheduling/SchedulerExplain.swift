@@ -3,6 +3,14 @@ extension Scheduler {
     /// Explains a queued message that is not in flight. `holder`: the first message before it that blocks its conversation.
     package func explain(_ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment) -> (reason: Explanation.Reason, until: Int64)
     {
+        let (reason, until) = explainWithoutRate(stored, conversation, holder: holder, now)
+        guard reason == .next, let pace, !pace.isOpen(at: now.mono) else { return (reason, until) }
+        return (.rate, wall(pace.opening(at: now.mono), now))
+    }
+
+    private func explainWithoutRate(
+        _ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment
+    ) -> (reason: Explanation.Reason, until: Int64) {
         let head = withExpectedDue(stored, now)
         if now.mono < storageRetryAt { return (.storage, wall(storageRetryAt, now)) }
         if !hasTransport { return (.noTransport, 0) }

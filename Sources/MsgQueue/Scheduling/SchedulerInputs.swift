@@ -8,6 +8,7 @@ extension Scheduler {
         if network.isOnline, !was.isOnline {
             stableAt = now.mono + onlineDebounce
             offlineHoldUntil = 0
+            pace?.restart(at: now.mono)
             if prompt == .disarmed { prompt = .armed }
         } else if network.isOnline {
             // The new link may reach the receiver.
@@ -56,6 +57,7 @@ extension Scheduler {
         } else {
             was = isPaused
             isPaused = false
+            if was { pace?.restart(at: now.mono) }
         }
         if was { trigger(now) }
         return was
@@ -75,9 +77,13 @@ extension Scheduler {
     package mutating func hold(until: Int64, _ now: Moment) -> Bool {
         guard until > receiverHoldUntil else { return false }
         receiverHoldUntil = until
+        pace?.restart(at: now.mono)
         scheduleAll(now)
         return true
     }
+
+    /// The store has a backlog at the launch.
+    package mutating func openedWithBacklog(_ now: Moment) { pace?.restart(at: now.mono) }
 
     /// Blocks the conversation behind a failed message, with the option `final_failure = block`.
     package mutating func failed(_ sequence: Int64, _ conversation: Name, _ now: Moment) {
@@ -337,8 +343,9 @@ extension Scheduler {
 
     // MARK: Attempts
 
-    /// Adds an attempt whose beginning was committed.
-    package mutating func started(_ flight: Flight, _ now: Moment) {
+    /// Adds an attempt whose beginning was committed. `calledAt`: when the transport is called (monotonic), which may be later than `now`.
+    package mutating func started(_ flight: Flight, calledAt: Int64? = nil, _ now: Moment) {
+        pace?.began(at: calledAt ?? now.mono)
         forced.removeAll { $0.sequence == flight.sequence }
         flights[flight.token] = flight
         round?.remove(flight.sequence)

@@ -16,16 +16,38 @@ extension Scheduler {
         }
         if let stop = endOfSession(now) { return .finish(stop) }
         wakeWaiting(now)
-        if mayStart {
-            // Manual requests do not wait for automatic attempts.
-            if slotsTaken < maxInFlight + Self.manualSlots, let step = nextManual() { return step }
-            if slotsTaken < maxInFlight, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued) { return step }
-        }
-        if let session, isDone(session) {
+        if let step = nextAttempt(now, queued: queued) { return step }
+        if let session, isDone(session), !hasDelayedStart(session, now) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
         if shouldPrompt(now, queued: queued) { return .raisePrompt }
-        return .wait(until: soonest(now, nil))
+        return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : nil))
+    }
+
+    /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned.
+    private mutating func nextAttempt(_ now: Moment, queued: Int64) -> Step? {
+        startWaitsForRate = false
+        guard mayStart else { return nil }
+        let isOpen = pace?.isOpen(at: now.mono) ?? true
+        let (taken, slots) = (slotsTaken, maxInFlight)
+        // Manual requests do not wait for automatic attempts.
+        if taken < slots + Self.manualSlots, let step = nextManual() {
+            if isOpen { return step }
+            startWaitsForRate = true
+        }
+        guard taken < slots, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued) else { return nil }
+        guard !isOpen, case .start = step else { return step }
+        startWaitsForRate = true
+        return nil
+    }
+
+    /// Whether a message of the drain would be sent now, but for the rate.
+    private func hasDelayedStart(_ session: Session, _ now: Moment) -> Bool {
+        guard startWaitsForRate else { return false }
+        guard let conversation = session.conversation else { return true }
+        if forced.contains(where: { $0.conversation == conversation }) || round?.hasPick(of: conversation) == true { return true }
+        guard let head = lanes[conversation]?.upcoming.first else { return false }
+        return step(for: Ticket(key: head.sequence, conversation: conversation), now) != nil
     }
 
     /// The attempt whose deadline has passed, the oldest first.

@@ -43,11 +43,13 @@ extension Scheduler {
         let ready = found.reasons[wait.reason] ?? 0
         let isSpecific = wait.reason.isTimed || [.paused, .blocked, .metered].contains(wait.reason)
         if ready > 0, !isSpecific || !sample.isComplete {
+            if wait.reason.isTimed, wait.after == .next, let rate = rateWait(now), rate.until > wait.until { return rate }
             result.count = sample.isComplete ? ready : nil
             if wait.reason == .trigger, defaultBatch > 0, ready > Int64(defaultBatch) { result.count = nil }
             return result
         }
         if found.reasons[.next] != nil { return Wait(reason: .next) }
+        if found.reasons[.rate] != nil, let wait = rateWait(now) { return wait }
         guard sample.isComplete else {
             // It is unknown whether a message is ready to be sent.
             if wait.reason == .person { result.count = 0 }
@@ -79,7 +81,7 @@ extension Scheduler {
             if reason == .behind {
                 let (own, time) = explain(head, conversation, holder: nil, now)
                 // The message is sent with the one before it only if it has no wait of its own; those behind it wait, too.
-                waits = own.isTimed || own == .metered
+                waits = own.isTimed && own != .rate || own == .metered
                 (reason, until) = waits ? (own, time) : (holder?.reason ?? .sending, 0)
             }
             if holder == nil || waits, holds(head, now) { holders[conversation] = (holder?.sequence ?? head.sequence, reason) }
@@ -100,7 +102,7 @@ extension Scheduler {
             if let soonest, soonest.until < until { break }
             // Reading a sample does not fail.
             guard let wait = try? explainer.wait(reason, until: until, head, conversation) else { continue }
-            if ![.next, .trigger, .person].contains(wait.after) {
+            if ![.next, .trigger, .person, .rate].contains(wait.after) {
                 other = other ?? wait
             } else if soonest.map({ wait.until < $0.until || wait.until == $0.until && wait.after == .next }) ?? true {
                 soonest = wait

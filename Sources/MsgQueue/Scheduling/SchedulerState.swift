@@ -34,6 +34,7 @@ extension Scheduler {
         other.network.connectivity = .online
         other.network.metered = head.unmeteredOnly || unmeteredOnly
         other.returnedAt = now.mono
+        other.pace?.restart(at: now.mono)
         (other.stableAt, other.offlineHoldUntil, other.session) = (0, 0, nil)
         other.budget = runLimit
         return other
@@ -90,6 +91,7 @@ extension Scheduler {
             return Wait(reason: .holding, until: end, after: afterwards, earliest: end)
         }
         if queued <= 0, forced.isEmpty { return Wait(reason: .done) }
+        if startWaitsForRate, let wait = rateWait(now) { return wait }
         if hasStart || session != nil { return Wait(reason: .next) }
         if areAllHeld { return held }
         if unmeteredOnly, network.metered { return Wait(reason: .metered) }
@@ -99,6 +101,13 @@ extension Scheduler {
             return Wait(reason: .person)
         }
         return soonestMessage(now) ?? held
+    }
+
+    /// The wait for the next attempt that the rate permits; nil: it permits one now.
+    func rateWait(_ now: Moment) -> Wait? {
+        guard let pace, !pace.isOpen(at: now.mono) else { return nil }
+        let end = wall(pace.opening(at: now.mono), now)
+        return Wait(reason: .rate, until: end, earliest: end, pace: PaceText(pace))
     }
 
     /// In mode auto: what delays automatic sending; nil: nothing.

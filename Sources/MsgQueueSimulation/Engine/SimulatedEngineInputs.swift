@@ -9,6 +9,7 @@ extension SimulatedEngine {
     package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         _ = store.insert(conversation, change)
         store.commit()
+        scheduler.openedWithBacklog(now)
     }
 
     /// Commits recorded facts, which must precede other writes. Returns false if the store rejects writes.

@@ -35,6 +35,9 @@ static void one_message_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_enqueue_batch(queue, drafts, 2, ids));
   CHECK_TEXT("untouched", ids[0]);
   CHECK_TEXT("untouched", ids[1]);
+  CHECK_RESULT(expected, msgq_enqueue_bodies(queue, &draft, "ab", 2, (size_t[]) { 1, 1 }, 2, ids));
+  CHECK_TEXT("untouched", ids[0]);
+  CHECK_TEXT("untouched", ids[1]);
   CHECK_RESULT(expected, msgq_get(queue, "id", &message));
   CHECK(message == NULL);
   CHECK_RESULT(expected, msgq_edit(queue, "id", "body", 4));
@@ -96,6 +99,9 @@ static void sending_calls(msgq_queue *queue, msgq_result expected) {
   outcome.verdict = MSGQ_VERDICT_SENT;
   report.sent = 4711;
   CHECK_RESULT(expected, msgq_complete(queue, 1, &outcome));
+  msgq_result result = MSGQ_INTERNAL;
+  CHECK_RESULT(expected, msgq_complete_batch(queue, (uint64_t[]) { 1 }, &outcome, 1, &result));
+  CHECK_RESULT(MSGQ_INTERNAL, result);
   CHECK_RESULT(expected, msgq_drain(queue, NULL, &report));
   CHECK_NUMBER(4711, report.sent);
   CHECK_RESULT(expected, msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));

@@ -55,6 +55,16 @@ import Testing
         let ids = try queue.enqueue(bodies.map { MessageQueue.Draft($0) })
         for (id, body) in zip(ids, bodies) { #expect(try queue.message(id: id).body == body) }
         #expect(try queue.enqueue([]) == [])
+        let common = MessageQueue.Draft([], conversation: "ana", metadata: ["a": "b"])
+        let alike = try queue.enqueue(bodies: bodies, like: common)
+        for (id, body) in zip(alike, bodies) {
+            let message = try queue.message(id: id)
+            #expect(message.body == body && message.conversation == "ana" && message.metadata == ["a": "b"])
+        }
+        #expect(try queue.enqueue(bodies: []) == [])
+        #expect(throws: MessageQueue.Error.self) { try queue.enqueue(bodies: bodies, like: MessageQueue.Draft([], id: "a")) }
+        #expect(throws: MessageQueue.Error.self) { try queue.enqueue(bodies: bodies, like: MessageQueue.Draft([1])) }
+        #expect(try queue.counts().queued == 2 * bodies.count)
         try queue.syncClose()
     }
 

@@ -27,6 +27,7 @@ import Testing
         (options.drainBatch, options.keepSent, options.keepSentFor, options.rememberIDs) = (10, nil, nil, .seconds(11))
         (options.limitMessages, options.limitBytes, options.limitBody, options.limitMetadata) = (12, 13, 14, 15)
         (options.onFull, options.limitFileBytes) = (.dropOldest, 16)
+        (options.ratePerSecond, options.rateBurst, options.rampUp) = (2.5, 16, .seconds(17))
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "polled" {
@@ -45,6 +46,11 @@ import Testing
         #expect(refused { $0.attemptTimeout = .seconds(Int64.max) }?.code == .invalid)
         #expect(refused { $0.attemptTimeout = .seconds(Int64.max) * 10 }?.code == .invalid)
         #expect(refused { $0.attemptTimeout = .microseconds(1) } == nil, "a part of a millisecond is rounded up")
+        for rate in [-1, .nan, .infinity, 1_000_001] { #expect(refused { $0.ratePerSecond = rate }?.code == .invalid, "\(rate)") }
+        #expect(refused { $0.ratePerSecond = 0.001 } == nil && refused { $0.ratePerSecond = 1_000_000 } == nil)
+        #expect(refused { ($0.ratePerSecond, $0.rateBurst) = (1, 0) }?.detail.contains("rate burst") == true)
+        #expect(refused { $0.rampUp = .seconds(1) }?.detail == "ramp up needs a rate per second")
+        #expect(refused { ($0.ratePerSecond, $0.rampUp) = (1, .seconds(86_401)) }?.code == .invalid)
         #expect(refused { $0.onlineDebounce = .zero } == nil)
         #expect(refused { $0.onlineDebounce = .nanoseconds(-1) }?.code == .invalid)
         #expect(refused { $0.keepSentFor = .seconds(-1) }?.code == .invalid)
@@ -56,7 +62,8 @@ import Testing
         for error in [
             refused { $0.triggerInterval = .zero }, refused { $0.expiry = .zero }, refused { $0.drainBatch = 0 },
             refused { $0.limitMessages = 0 }, refused { $0.limitBytes = 0 }, refused { $0.limitBytes = -1 },
-            refused { $0.limitFileBytes = 0 },
+            refused { $0.limitFileBytes = 0 }, refused { $0.ratePerSecond = 0 },
+            refused { ($0.ratePerSecond, $0.rampUp) = (1, .zero) },
         ] {
             #expect(error?.code == .invalid)
             #expect(error?.detail.contains("nil for none") == true, "\(error?.detail ?? "")")

@@ -16,6 +16,12 @@ import Testing
         options.drainBatch = random.pick([0, 0, 3])
         options.unmeteredOnly = random.chance(10)
         options.onlineDebounce = random.pick([0, 500])
+        var pacing = SeededGenerator(seed &+ 66_000)
+        if pacing.chance(30) {
+            options.ratePerSecond = pacing.pick([0.5, 10, 1_000])
+            options.rateBurst = pacing.pick([1, 5])
+            options.rampUp = pacing.pick([0, 8_000])
+        }
         let simulation = Simulation(options)
         simulation.checker.isDisabled = true
         for _ in 0..<random.int(0...60) { simulation.preload([random.pick(Self.conversations)]) }
@@ -39,7 +45,7 @@ import Testing
             #expect(reason(sequence, simulation) == .next, "\(place): \(sequence) starts\n\(simulation.tail())")
             try simulation.settle(starts: 1)
         }
-        guard !simulation.hasStart, simulation.scheduler.slotsTaken < simulation.options.maxInFlight else { return }
+        guard !simulation.hasStart, simulation.scheduler.slotsTaken < simulation.scheduler.maxInFlight else { return }
         for sequence in simulation.store.queued where !simulation.sendingSequences.contains(sequence) {
             let reason = reason(sequence, simulation)
             #expect(
@@ -71,7 +77,7 @@ import Testing
         guard [.retrying, .scheduled].contains(wait.reason) else { return }
         // A message behind another, or that expires, is not sent at the end of its wait.
         let sendable = explanations.filter {
-            [.retrying, .scheduled].contains($0.reason) && [.next, .trigger, .person].contains($0.after)
+            [.retrying, .scheduled].contains($0.reason) && [.next, .trigger, .person, .rate].contains($0.after)
         }
         guard let first = sendable.map(\.until).min() else { return }
         #expect(abs(first - wait.until) <= 2, "\(place): \(wait)\n\(explanations)\n\(simulation.tail(10))")

@@ -33,6 +33,8 @@ struct PromiseChecker {
     /// Messages that are queued for a retry, with times of the monotonic clock.
     var retries: [Int64: Retry] = [:]
 
+    var pace: PaceJudge
+
     /// When the network last returned and lasted.
     var returnedAt = Int64.min
 
@@ -56,7 +58,7 @@ struct PromiseChecker {
         func serves(_ name: Name) -> Bool { conversation == nil || conversation == name }
     }
 
-    init(_ options: Options) { self.options = options }
+    init(_ options: Options) { (self.options, pace) = (options, PaceJudge(options)) }
 
     var isOnline: Bool { network.connectivity != .offline }
 
@@ -87,6 +89,7 @@ struct PromiseChecker {
         pausedUntil = 0
         guard !wasOnline else { return }
         settledAt = simulation.now.mono + options.onlineDebounce
+        pace.interrupted()
         hasPrompted = promptUntil != nil
     }
 
@@ -98,6 +101,8 @@ struct PromiseChecker {
 
     /// Computes the rest of each delay after a start: exactly in the same boot, otherwise by the wall clock.
     mutating func opened(_ simulation: Simulation) {
+        pace.opened(simulation.now)
+        if !simulation.store.queued.isEmpty { pace.interrupted() }
         for message in simulation.store.all where message.progress.dueAt != 0 {
             let progress = message.progress
             let left =
@@ -145,6 +150,7 @@ struct PromiseChecker {
     mutating func ended(_ message: SimulatedMessage, _ resolution: Resolution, _ simulation: Simulation) {
         if resolution.isOffline {
             pausedUntil = simulation.now.mono + Scheduler.offlineHold
+            pace.interrupted()
             if session?.serves(message.conversation) == true { session?.isStopped = true }
             putBack = []
             asked.remove(message.sequence)

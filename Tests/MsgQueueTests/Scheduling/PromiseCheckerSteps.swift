@@ -23,6 +23,7 @@ extension PromiseChecker {
         // Requests on demand have slots of their own.
         let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
         guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
+        try pace.starts(simulation.now, taken: slotsTaken(simulation), isOnDemand: hand.isOutOfTurn)
         if hand == .none {
             try startsByItself(message, simulation, fail)
             if message.progress.dueAt == 0, session?.serves(conversation) == true { session?.started += 1 }
@@ -176,12 +177,14 @@ extension PromiseChecker {
     /// Returns a message that may start now, for which the scheduler must not wait.
     private func startable(_ simulation: Simulation) -> SimulatedMessage? {
         let now = simulation.now
-        guard mayStart(simulation), slotsTaken(simulation) < options.maxInFlight + Scheduler.manualSlots else { return nil }
+        // With a ramp the number of slots may be as low as 1.
+        let slots = pace.hasRamp ? 1 : options.maxInFlight
+        guard mayStart(simulation), slotsTaken(simulation) < slots + Scheduler.manualSlots else { return nil }
         let closed = closed(simulation)
         for sequence in forced.keys.sorted() {
             if let message = simulation.store[sequence], !closed.contains(message.conversation) { return message }
         }
-        guard slotsTaken(simulation) < options.maxInFlight, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
+        guard slotsTaken(simulation) < slots, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         return heads(simulation).first { head in
             let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head)
             let own = (direct.contains(head.sequence) && head.isPlain) || retriesByTimer(head, simulation)
@@ -197,16 +200,24 @@ extension PromiseChecker {
             throw Violation("the attempt of message \(flight.sequence) has not timed out")
         }
         if let session {
-            let waitsForSlot = slotsTaken(simulation) >= options.maxInFlight && slots(simulation).open > 0
-            guard open(session, simulation) > 0 || waitsForSlot else { throw Violation("a drain has no attempt in progress and no report") }
+            let waitsForSlot = slotsTaken(simulation) >= (pace.hasRamp ? 1 : options.maxInFlight) && slots(simulation).open > 0
+            let waitsForRate = pace.isLimited && simulation.scheduler.startWaitsForRate
+            guard open(session, simulation) > 0 || waitsForSlot || waitsForRate else {
+                throw Violation("a drain has no attempt in progress and no report")
+            }
             if let deadline = session.deadline, deadline <= now.mono { throw Violation("a drain continues after its timeout") }
         }
         if let until = promptUntil, !isValid(simulation, until) { throw Violation("a prompt is not withdrawn") }
         if shouldPrompt(simulation) { throw Violation("no prompt is raised") }
         if let message = startable(simulation), !isAfterJump(now) || retries[message.sequence] != nil {
-            throw Violation("message \(message.sequence) of \(message.conversation.text) is ready, but does not start")
+            do { try pace.waits(until: until, now) } catch {
+                throw Violation("message \(message.sequence) of \(message.conversation.text) is ready, but does not start: \(error)")
+            }
         }
-        guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now), slotsTaken(simulation) < options.maxInFlight
+        // Then the maintenance fails expired messages.
+        if simulation.scheduler.startWaitsForRate { return }
+        guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now),
+            slotsTaken(simulation) < (pace.hasRamp ? 1 : options.maxInFlight)
         else { return }
         for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
             guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }

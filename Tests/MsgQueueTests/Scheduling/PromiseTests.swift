@@ -11,7 +11,14 @@ import Testing
     @Test(arguments: 1...400 as ClosedRange<UInt64>)
     func X1_what_an_explanation_promises_happens_then_and_not_before(seed: UInt64) throws {
         var random = SeededGenerator(seed &+ 52_000)
-        let simulation = Simulation(options(&random))
+        var options = options(&random)
+        var pacing = SeededGenerator(seed &+ 91_000)
+        if pacing.chance(35) {
+            options.ratePerSecond = pacing.pick([0.2, 2, 10, 1_000])
+            options.rateBurst = pacing.pick([1, 1, 3])
+            options.rampUp = pacing.pick([0, 0, 8_000])
+        }
+        let simulation = Simulation(options)
         simulation.checker.isDisabled = true
         simulation.answersInCall = random.chance(20)
         for _ in 0..<random.int(0...6) { simulation.preload([random.pick(Self.conversations)]) }
@@ -148,8 +155,9 @@ private struct Claim {
     func violation(_ simulation: Simulation) throws -> String? {
         // Attempts and drains that are under way may end meanwhile: what follows them is not what the text is about.
         let scheduler = simulation.scheduler
-        guard scheduler.session == nil, scheduler.slotsTaken < simulation.options.maxInFlight, !simulation.hasStart else { return nil }
+        guard scheduler.session == nil, scheduler.slotsTaken < scheduler.maxInFlight, !simulation.hasStart else { return nil }
         if sequence == nil, scheduler.flights.values.contains(where: \.isEnded) { return nil }
+        if says("permits the next attempt") { return try atThatRate(simulation) }
         if says("when connected") { return try whenConnected(simulation) }
         if says("the next time the queue runs") || says("when the queue runs") { return try atNextRun(simulation) }
         if ["tried again in", "to be sent in", "Sending resumes in", "The next one is in"].contains(where: says) {
@@ -177,7 +185,22 @@ private struct Claim {
         return try exactly(wait.until, Future(simulation))
     }
 
-    private func exactly(_ time: Int64, _ future: Future) throws -> String? {
+    /// An attempt of any message, at `wait.until`.
+    private func atThatRate(_ simulation: Simulation) throws -> String? {
+        let left = wait.until - simulation.now.wall
+        guard says(left < 1_000 ? "within a second" : "in \(Words.interval(left))") else { return "another time than \(left) ms" }
+        return try exactly(wait.until, Future(simulation)) { !$0.started.isEmpty }
+    }
+
+    /// How long the rate delays all messages of a simulation at most.
+    private func runsForRate(_ future: Future) throws {
+        let rate = future.engine.options.ratePerSecond
+        if rate > 0 { try future.run(until: future.now.wall + Int64(100_000 / min(rate, 1))) }
+    }
+
+    private func exactly(_ time: Int64, _ future: Future) throws -> String? { try exactly(time, future, isMet) }
+
+    private func exactly(_ time: Int64, _ future: Future, _ isMet: (Future) -> Bool) throws -> String? {
         let start = future.now.wall
         if time > start { try future.run(until: time - 1) }
         if isMet(future) { return "attempted before \(time - start) ms: \(future.started)" }
@@ -220,6 +243,7 @@ private struct Claim {
             try future.run(until: wait.earliest)
         }
         try future.runQueue()
+        if sequence == nil { try runsForRate(future) }
         if let violation = missing(future) { return violation }
         if isInTurn || hasExpired(future) { return nil }
         return isMet(future) ? nil : "not attempted when the queue ran: \(future.started)"
@@ -236,6 +260,7 @@ private struct Claim {
         try future.run(until: wait.until)
         if isMet(future), says("ready to send") { return "attempted without a drain: \(future.started)" }
         try event(future)
+        if !isMet(future) { try runsForRate(future) }
         return isMet(future) || wait.isInTurn ? nil : "not ready after \(wait.until - simulation.now.wall) ms: \(future.started)"
     }
 
@@ -253,7 +278,10 @@ private struct Claim {
         let future = Future(simulation)
         if !simulation.scheduler.network.isOnline { try future.connect() }
         // A batch limits what one drain sends.
-        for _ in 0..<max(1, sequence == nil ? Int(wait.count ?? 1) : 1) { try future.drain() }
+        for _ in 0..<max(1, sequence == nil ? Int(wait.count ?? 1) : 1) {
+            try future.drain()
+            if sequence == nil { try runsForRate(future) }
+        }
         if let violation = missing(future) { return violation }
         if wait.isInTurn || hasExpired(future) { return nil }
         return isMet(future) ? nil : "not attempted by a drain: \(future.started)"

@@ -40,6 +40,13 @@ struct RandomHost {
         options.limitMessages = random.pick([0, 0, 0, 3, 30, 900])
         options.limitBytes = random.pick([0, 0, 0, 40])
         options.onFull = random.chance(60) ? .dropOldest : .refuse
+        // Its own generator, so that a seed without a rate does what it did before.
+        var pacing = SeededGenerator(seed &+ 77_000)
+        if pacing.chance(25) {
+            options.ratePerSecond = pacing.pick([0.5, 3, 20, 333, 5_000])
+            options.rateBurst = pacing.pick([1, 1, 2, 10])
+            options.rampUp = pacing.pick([0, 0, 5_000, 60_000])
+        }
         simulation = Simulation(options)
         isRough = random.chance(50)
         usesKeys = random.chance(40)
@@ -84,7 +91,8 @@ struct RandomHost {
         let options = simulation.options
         return """
             \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
-            debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations
+            debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations, \
+            rate \(options.ratePerSecond) burst \(options.rateBurst) ramp \(options.rampUp)
             """
     }
 

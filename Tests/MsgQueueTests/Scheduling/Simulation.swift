@@ -8,6 +8,8 @@ final class Simulation: SimulationObserver {
     let engine: SimulatedEngine
     var checker: PromiseChecker
     var journal: [(at: Int64, entry: JournalEntry)] = []
+    /// The boot to which the times of `checker.pace` belong.
+    var pacedBoot: Int64
     /// The number of drains that a restart ended without a report.
     var lostDrains = 0
     /// A violation that an input showed.
@@ -17,6 +19,8 @@ final class Simulation: SimulationObserver {
         self.options = options
         engine = SimulatedEngine(options, at: Moment(wall: 1_700_000_000_000, mono: 5_000_000))
         checker = PromiseChecker(options)
+        checker.pace.opened(engine.now)
+        pacedBoot = engine.boot
         engine.observer = self
         if hasTransport {
             scheduler.transportChanged(present: true, now)

@@ -50,6 +50,7 @@ extension Simulation {
     /// Adds messages to the store before the scheduler starts.
     func preload(_ conversations: [Name], _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         for conversation in conversations { engine.preload(conversation, change) }
+        checker.pace.interrupted()
     }
 
     // MARK: One message
@@ -168,6 +169,7 @@ extension Simulation {
 
     func resume(_ conversation: Name? = nil) {
         note(.paused(conversation, false))
+        if conversation == nil, scheduler.isPaused { checker.pace.interrupted() }
         _ = core.resume(conversation, now)
     }
 
@@ -234,8 +236,12 @@ extension Simulation {
         note(.restarted)
         lostDrains += (scheduler.session == nil ? 0 : 1) + scheduler.pending.count
         engine.commit()
+        let (pace, boot) = (checker.pace, self.boot)
         engine.restart()
         checker = PromiseChecker(options)
+        // Its times count from the boot.
+        if boot == pacedBoot { checker.pace = pace }
+        pacedBoot = boot
         checker.opened(self)
         if hasTransport {
             scheduler.transportChanged(present: true, now)

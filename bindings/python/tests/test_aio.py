@@ -190,6 +190,12 @@ def test_Q14_R11_every_method_of_the_plain_queue_works(store: Path, receiver: Re
             await queue.drain(timeout=-1)
         await queue.edit(id, "hello!")
         assert await queue.enqueue_batch([{"body": "two", "id": "2", "conversation": "ben"}]) == ["2"]
+        with pytest.raises(TypeError):
+            await queue.enqueue_bodies([b"x", 3])  # type: ignore[list-item]
+        carl = await queue.enqueue_bodies((body for body in ("a", b"b")), conversation="carl", metadata={"k": "v"})
+        assert [(await queue.get(each)).text for each in carl] == ["a", "b"]
+        for each in carl:
+            await queue.delete(each)
         await queue.record("hi", sender="ben", conversation="ana", id="theirs")
         assert [message.text for message in await queue.list()] == ["hello!", "two"]
         assert [each.name for each in await queue.conversations()] == ["ana", "ben"]

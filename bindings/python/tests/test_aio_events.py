@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from async_sender import Complaints, in_loop, until
-from msgqueue import ClosedError, Connectivity, Event, EventKind, Outcome, Status, aio
+from msgqueue import ClosedError, Connectivity, Event, EventKind, Outcome, Status, _abi, _convert, aio
 from msgqueue.aio._events import MAX_BUFFERED
 
 
@@ -57,6 +57,47 @@ def test_a_waiting_reader_ends_when_the_queue_is_closed(store: Path) -> None:
         for events in await asyncio.gather(*reading):
             # Events just before the close were delivered, too.
             assert statuses(events) == [("last", Status.QUEUED)]
+
+    in_loop(test())
+
+
+def test_without_a_listener_no_event_is_made(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Event] = []
+    convert = _convert.event
+
+    def count(source: _abi.Event) -> Event:
+        made.append(convert(source))
+        return made[-1]
+
+    monkeypatch.setattr(_convert, "event", count)
+
+    async def test() -> None:
+        async with aio.MessageQueue(store, lambda _: Outcome.sent()) as queue:
+            await queue.enqueue("one")
+            assert (await queue.drain()).remaining == 0
+            assert made == []
+            reader = queue.events()
+            await queue.enqueue("two", id="2")
+            await queue.drain()
+            await queue.close()
+            assert statuses([event async for event in reader]) == [
+                ("2", Status.QUEUED),
+                ("2", Status.SENDING),
+                ("2", Status.SENT),
+            ]
+
+    in_loop(test())
+
+
+def test_a_first_reader_during_a_long_call_gets_a_resync(store: Path) -> None:
+    async def test() -> None:
+        async with aio.MessageQueue(store) as queue:
+            with queue._calls.opened._bridge.long_call():
+                reader = queue.events()
+            assert (await reader.__anext__()).kind is EventKind.RESYNC
+            await queue.enqueue("one", id="1")
+            await queue.close()
+            assert statuses([event async for event in reader]) == [("1", Status.QUEUED)]
 
     in_loop(test())
 

@@ -115,6 +115,8 @@ def test_a_closed_queue_raises_closed_error(store: Path) -> None:
             queue.drain(),
             queue.set_connectivity(Connectivity.ONLINE),
             queue.complete(1, Outcome.sent()),
+            queue.complete_batch([(1, Outcome.sent())]),
+            queue.enqueue_bodies(["late"]),
             queue.set_transport(None),
             queue.set_event_handler(None),
         ):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from msgqueue import Draft, Exhausted, InvalidError, MessageQueue, Outcome, RetryPolicy, Status
+from msgqueue import Draft, Exhausted, InvalidError, MessageQueue, Outcome, RetryPolicy, Status, TooLargeError
 
 SURROGATE = "lone \ud800 surrogate"
 NUL = "cut\0off"
@@ -51,6 +51,9 @@ WRONG_VALUES: list[tuple[str, Callable[[Any], object]]] = [
     ("naive datetime", lambda queue: queue.enqueue("x", not_before=NAIVE)),
     ("datetime before 1970", lambda queue: queue.enqueue("x", expires_at=datetime(1969, 1, 1, tzinfo=timezone.utc))),
     ("second draft of a batch", lambda queue: queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])),
+    ("lone surrogate in a body of several", lambda queue: queue.enqueue_bodies(["x", "\ud800"])),
+    ("conversation of bodies", lambda queue: queue.enqueue_bodies(["x"], conversation="a\nb")),
+    ("time of bodies", lambda queue: queue.enqueue_bodies(["x"], not_before=-1)),
     ("NUL in get", lambda queue: queue.get(NUL)),
     ("NUL in delete", lambda queue: queue.delete(NUL)),
     ("NUL in retry", lambda queue: queue.retry(NUL)),
@@ -91,6 +94,8 @@ WRONG_VALUES: list[tuple[str, Callable[[Any], object]]] = [
     ("timeout NaN", lambda queue: queue.drain(timeout=math.nan)),
     ("close timeout negative", lambda queue: queue.close(timeout=-1)),
     ("close timeout infinite", lambda queue: queue.close(timeout=math.inf)),
+    ("negative token of several", lambda queue: queue.complete_batch([(-1, Outcome.sent())])),
+    ("pending among outcomes", lambda queue: queue.complete_batch([(1, Outcome.sent()), (2, Outcome.pending())])),
     ("negative token", lambda queue: queue.complete(-1, Outcome.sent())),
     ("token beyond C", lambda queue: queue.complete(2**64, Outcome.sent())),
     ("complete with pending", lambda queue: queue.complete(1, Outcome.pending())),
@@ -123,6 +128,13 @@ WRONG_TYPES: list[tuple[str, Callable[[Any], object]]] = [
     ("batch of one draft", lambda queue: queue.enqueue_batch(Draft("x"))),
     ("batch with an unknown word", lambda queue: queue.enqueue_batch([{"body": "x", "colour": "red"}])),
     ("batch without a body", lambda queue: queue.enqueue_batch([{"conversation": "ana"}])),
+    ("bodies of one message", lambda queue: queue.enqueue_bodies(b"x")),
+    ("bodies as one text", lambda queue: queue.enqueue_bodies("x")),
+    ("bodies as one bytearray", lambda queue: queue.enqueue_bodies(bytearray(b"x"))),
+    ("bodies as a dict", lambda queue: queue.enqueue_bodies({"body": "x"})),
+    ("bytearray among bodies", lambda queue: queue.enqueue_bodies([b"x", bytearray(b"y")])),
+    ("bodies that are no iterable", lambda queue: queue.enqueue_bodies(7)),
+    ("conversation of bodies as bytes", lambda queue: queue.enqueue_bodies([b"x"], conversation=b"ana")),
     ("get bytes", lambda queue: queue.get(b"id")),
     ("edit None", lambda queue: queue.edit("id", None)),
     ("mark number", lambda queue: queue.mark("id", 4)),
@@ -145,6 +157,8 @@ WRONG_TYPES: list[tuple[str, Callable[[Any], object]]] = [
     ("link number", lambda queue: queue.set_connectivity(2, 1)),
     ("lifecycle number", lambda queue: queue.set_lifecycle(1)),
     ("pause bytes", lambda queue: queue.pause(b"ana")),
+    ("complete several with None", lambda queue: queue.complete_batch([(1, None)])),
+    ("complete tokens alone", lambda queue: queue.complete_batch([1, 2])),
     ("complete None", lambda queue: queue.complete(1, None)),
     ("transport string", lambda queue: queue.set_transport("http://127.0.0.1")),
     ("handler number", lambda queue: queue.set_event_handler(7)),
@@ -173,6 +187,12 @@ def test_an_error_in_a_batch_names_the_draft(queue: Any) -> None:
         queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])
     with pytest.raises(TypeError, match="draft 2: body must be str or bytes"):
         queue.enqueue_batch([{"body": "x"}, Draft("y"), {"body": 3}])
+    with pytest.raises(InvalidError, match="body 1: body is not valid Unicode"):
+        queue.enqueue_bodies([b"x", "\ud800"])
+    with pytest.raises(TypeError, match="body 2: body must be str or bytes"):
+        queue.enqueue_bodies(["x", b"y", 3])
+    with pytest.raises(TooLargeError, match="body 1: the body has 1048577 bytes"):
+        queue.enqueue_bodies([b"x", bytes(1024 * 1024 + 1)])
 
 
 WRONG_OPTIONS: list[tuple[type[Exception], dict[str, Any]]] = [

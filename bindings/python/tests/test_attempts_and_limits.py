@@ -27,6 +27,7 @@ from msgqueue import (
     NotFoundError,
     Outcome,
     Report,
+    Result,
     RetryPolicy,
     Status,
     Stop,
@@ -151,6 +152,31 @@ def test_X8_a_transport_may_complete_later_from_any_thread(opened: Opener) -> No
         queue.complete(taken[0].token, Outcome.sent())
     with pytest.raises(NotFoundError):
         queue.complete(2**63, Outcome.sent())
+
+
+def test_X8_several_attempts_may_be_completed_by_one_call(opened: Opener) -> None:
+    taken: list[Delivery] = []
+
+    def transport(delivery: Delivery) -> Outcome:
+        taken.append(delivery)
+        return Outcome.pending()
+
+    queue = opened(transport=transport, mode=Mode.MANUAL, direct=False, max_in_flight=3, attempt_timeout=600)
+    ids = [queue.enqueue("hello", conversation=name) for name in ("ana", "ben", "carl")]
+    drain = threading.Thread(target=queue.drain)
+    drain.start()
+    wait_until(lambda: len(taken) == 3)
+    tokens = {delivery.id: delivery.token for delivery in taken}
+    answers = [(tokens[id], Outcome.sent()) for id in ids[:2]]
+    answers += [(tokens[ids[2]], Outcome.reject(code=7, text="no")), (tokens[ids[0]], Outcome.sent())]
+    results = queue.complete_batch([*answers, (2**63, Outcome.sent())])
+    assert results == [Result.OK, Result.OK, Result.OK, Result.CONFLICT, Result.NOT_FOUND]
+    drain.join()
+    assert [queue.get(id).status for id in ids] == [Status.SENT, Status.SENT, Status.FAILED]
+    rejected = queue.get(ids[2]).failure
+    assert rejected is not None
+    assert (rejected.code, rejected.text) == (7, "no")
+    assert queue.complete_batch([]) == []
 
 
 def test_X8_an_attempt_may_be_completed_before_the_transport_returns(opened: Opener) -> None:

@@ -92,6 +92,7 @@ def test_a_closed_queue_raises_closed_error(opened: Opener, http: HttpTransport)
     for call in (
         lambda: queue.enqueue("late"),
         lambda: queue.enqueue_batch([{"body": "late"}]),
+        lambda: queue.enqueue_bodies(["late"]),
         lambda: queue.get("id"),
         lambda: queue.edit("id", "late"),
         lambda: queue.delete("id"),
@@ -112,6 +113,7 @@ def test_a_closed_queue_raises_closed_error(opened: Opener, http: HttpTransport)
         queue.drain,
         lambda: queue.backup("copy.db"),
         lambda: queue.complete(1, Outcome.sent()),
+        lambda: queue.complete_batch([(1, Outcome.sent())]),
         lambda: queue.set_transport(http),
         lambda: queue.set_transport(None),
         lambda: queue.set_event_handler(print),

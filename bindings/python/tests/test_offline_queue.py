@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from msgqueue import (
     DuplicateError,
     EventKind,
     FailureKind,
+    FullError,
+    InvalidError,
     MessageQueue,
     Mode,
     NotFoundError,
@@ -285,6 +288,43 @@ def test_Q14_a_queued_id_is_refused_and_nothing_changes(opened: Opener) -> None:
         queue.enqueue_batch([{"body": "a", "id": "twin"}, {"body": "b", "id": "twin"}])
     assert queue.counts() == before
     assert [message.text for message in queue.list()] == ["one"]
+
+
+def test_Q15_bodies_become_messages_that_are_otherwise_alike(opened: Opener) -> None:
+    queue = opened(mode=Mode.MANUAL, direct=False)
+    bodies: list[str | bytes] = ["text", b"\0\xff", "", b"", "\N{SNOWMAN}", b"x" * 5000] * 100
+    later = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(hours=1)
+    ids = queue.enqueue_bodies(
+        iter(bodies),
+        conversation="ana",
+        metadata={"k": "v"},
+        not_before=later,
+        expires_at=later + timedelta(hours=1),
+        unmetered_only=True,
+    )
+    assert len(set(ids)) == len(bodies)
+    messages = queue.list(conversation="ana", limit=1000)
+    assert [message.id for message in messages] == ids
+    assert [message.body for message in messages] == [
+        body.encode() if isinstance(body, str) else body for body in bodies
+    ]
+    for message in messages:
+        assert message.metadata == {"k": "v"}
+        assert (message.not_before, message.expires_at) == (later, later + timedelta(hours=1))
+        assert message.unmetered_only
+    assert queue.enqueue_bodies([]) == []
+
+
+def test_X11_bodies_are_stored_all_or_none(opened: Opener) -> None:
+    queue = opened(mode=Mode.MANUAL, direct=False, limit_messages=100)
+    queue.enqueue_bodies([b"one"] * 99)
+    before = queue.counts()
+    with pytest.raises(FullError):
+        queue.enqueue_bodies([b"one", b"two"])
+    assert queue.counts() == before
+    with pytest.raises(InvalidError, match="1000000"):
+        queue.enqueue_bodies([b""] * 1_000_001)
+    assert queue.counts() == before
 
 
 def test_Q14_a_sent_id_is_refused(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:

@@ -87,6 +87,9 @@ class Options(Structure):
         ("refuse_lost_tail", c_bool),
         ("on_full", c_int),
         ("limit_file_bytes", c_int64),
+        ("rate_per_second", c_double),
+        ("rate_burst", c_uint32),
+        ("ramp_up_ms", c_int64),
     ]
 
 
@@ -454,6 +457,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_close_async": (c_int, [_queue, c_int64, ClosedFunction, c_void_p]),
     "msgq_enqueue": (c_int, [_queue, POINTER(Draft), POINTER(IdBuffer)]),
     "msgq_enqueue_batch": (c_int, [_queue, POINTER(Draft), c_size_t, POINTER(IdBuffer)]),
+    "msgq_enqueue_bodies": (
+        c_int,
+        [_queue, POINTER(Draft), c_char_p, c_size_t, POINTER(c_size_t), c_size_t, POINTER(IdBuffer)],
+    ),
     "msgq_record": (c_int, [_queue, POINTER(Draft), c_char_p, POINTER(IdBuffer)]),
     "msgq_get": (c_int, [_queue, c_char_p, POINTER(POINTER(Message))]),
     "msgq_message_free": (None, [POINTER(Message)]),
@@ -486,6 +493,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_salvage": (c_int, [c_char_p, c_char_p, POINTER(CheckReport)]),
     "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
     "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
+    "msgq_complete_batch": (c_int, [_queue, POINTER(c_uint64), POINTER(Outcome), c_size_t, POINTER(c_int)]),
     "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),
     "msgq_drain_async": (c_int, [_queue, POINTER(DrainOptions), DrainedFunction, c_void_p]),
     "msgq_pause": (c_int, [_queue, c_char_p]),

@@ -18,6 +18,7 @@ from typing import Any
 from . import _abi, _convert
 from ._failures import described, failure, log_raised, outcome_of, wrong_answer
 from ._poll_threads import PollThreads
+from .enums import Verdict
 from .events import Event
 from .models import Delivery, Report
 from .outcome import Outcome
@@ -81,7 +82,8 @@ class Callbacks:
 
 def _call_transport(context: int, delivery: Any, out: Any) -> int:  # noqa: ANN401 - ctypes pointers
     outcome = _send(_registry.get(context), delivery[0])
-    outcome._write(out[0])
+    if outcome.verdict is not Verdict.PENDING:
+        outcome._write(out[0])
     # If the lines above raise, ctypes returns 0, which is UNKNOWN: a failure, never success.
     return outcome.verdict
 

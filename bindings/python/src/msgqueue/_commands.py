@@ -85,6 +85,47 @@ class Commands:
         self._handle.check(self._handle.lib.msgq_enqueue_batch(self._handle.pointer, array, len(array), ids))
         return [entry.value.decode() for entry in ids]
 
+    def enqueue_bodies(
+        self,
+        bodies: Iterable[Body],
+        *,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        not_before: Time | None = None,
+        expires_at: Time | None = None,
+        unmetered_only: bool = False,
+    ) -> builtins.list[str]:
+        """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
+
+        Faster than `enqueue_batch`, most of all with bodies that are bytes.
+
+        Args:
+            bodies: As the body of `enqueue`.
+            conversation: Of all messages, as for `enqueue`; so are the arguments that follow.
+            metadata: As for `enqueue`.
+            not_before: As for `enqueue`.
+            expires_at: As for `enqueue`.
+            unmetered_only: As for `enqueue`.
+
+        Returns:
+            The ids.
+
+        Raises:
+            Error: As `enqueue`; the detail about a body has its index, from 0.
+        """
+        draft = _abi.Draft()
+        _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only)
+        given = _drafts.bodies(bodies)
+        count = len(given)
+        sizes = (ctypes.c_size_t * count)(*map(len, given))
+        joined = b"".join(given)
+        ids = (_abi.IdBuffer * count)()
+        handle = self._handle
+        handle.check(
+            handle.lib.msgq_enqueue_bodies(handle.pointer, draft, joined, len(joined), sizes, count, ids),
+        )
+        return _drafts.made_ids(ids)
+
     def record(
         self,
         body: Body,

@@ -263,7 +263,7 @@ def _prompt(source: _abi.Prompt | _abi.StandingPrompt) -> Prompt:
 
 
 def _pairs(pairs: Any, count: int) -> dict[str, str]:  # noqa: ANN401 - a ctypes pointer has no better type
-    return {_text(pairs[index].key): _text(pairs[index].value) for index in range(count)}
+    return {_text(pairs[index].key): _text(pairs[index].value) for index in range(count)} if count else {}
 
 
 def _text(value: bytes | None) -> str:

@@ -14,6 +14,8 @@ from .errors import InvalidError
 from .models import Draft
 
 _SIZE = ctypes.sizeof(_abi.Draft)
+# A UUID.
+_ID_LENGTH = 36
 
 
 def fill(
@@ -73,6 +75,29 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
         except TypeError as problem:
             raise TypeError(f"draft {index}: {problem}") from None
     return result
+
+
+def bodies(given: Iterable[Any]) -> list[bytes]:
+    """Returns bodies as bytes. An error names the body by its index, from 0."""
+    if isinstance(given, (str, bytes, bytearray, memoryview, Mapping)):
+        raise TypeError("enqueue_bodies needs an iterable of bodies; for one message use enqueue")
+    result = list(given)
+    # Most often they are bytes already, which is found out without a loop in Python.
+    if not set(map(type, result)) <= {bytes}:
+        for index, body in enumerate(result):
+            try:
+                result[index] = _arguments.body(body)
+            except InvalidError as problem:
+                raise InvalidError(f"body {index}: {problem.detail}") from None
+            except TypeError as problem:
+                raise TypeError(f"body {index}: {problem}") from None
+    return result
+
+
+def made_ids(ids: ctypes.Array[Any]) -> list[str]:
+    """Reads the ids that the library made, which all have `_ID_LENGTH` characters of ASCII."""
+    text = bytes(ids).decode("ascii")
+    return [text[start : start + _ID_LENGTH] for start in range(0, len(text), _abi.ID_SIZE)]
 
 
 def _draft(given: object) -> Draft:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Annotated, Callable, Optional, TypedDict
+from typing import Annotated, Any, Callable, Optional, TypedDict, Union
 
 from . import _abi, _arguments
 from ._library import library
@@ -38,9 +38,9 @@ class Option:
 
     field: str
     """The field of msgq_options."""
-    check: Callable[[str, object], int]
+    check: Callable[[str, object], Union[int, float]]
     """Checks the argument of that name and returns its value for C."""
-    read: Callable[[int], object]
+    read: Callable[[Any], object]
     """Turns the value of C into the one of Python."""
     values: str = ""
     """The range as the documentation gives it; the library checks it."""
@@ -72,6 +72,10 @@ def _seconds(field: str, values: str, none: Optional[int] = None) -> Option:
 
 def _number(field: str, values: str, bits: int = 64, none: Optional[int] = None) -> Option:
     return Option(field, partial(_arguments.unsigned, bits=bits), int, values, none)
+
+
+def _real(field: str, values: str) -> Option:
+    return Option(field, _arguments.finite, float, values)
 
 
 class Options(TypedDict, total=False):
@@ -108,6 +112,9 @@ class Options(TypedDict, total=False):
     limit_metadata: Annotated[int, _number("limit_metadata", "0 to 16 MiB")]
     on_full: Annotated[OnFull, _member("on_full", OnFull)]
     limit_file_bytes: Annotated[int, _number("limit_file_bytes", "0: no limit", bits=63)]
+    rate_per_second: Annotated[float, _real("rate_per_second", "0: no limit")]
+    rate_burst: Annotated[int, _number("rate_burst", "0: 1", bits=32)]
+    ramp_up: Annotated[float, _seconds("ramp_up_ms", "0 s to 1 day")]
 
 
 TABLE: dict[str, Option] = {

@@ -324,6 +324,8 @@ class Reason(_Named):
     """In the background, or the batch is used up: until the next trigger."""
     STORAGE = 16
     """The store refuses to write."""
+    RATE = 17
+    """`rate_per_second` permits the next attempt of the queue later."""
 
 
 def _text(function: str, number: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from .errors import InvalidError
 _TEXT_SIZE = _abi.Outcome.text.size - 1
 _HEADER_SIZE = _abi.Outcome.retry_after.size - 1
 _MAX_CODE = 2**31 - 1
+_SIZE = ctypes.sizeof(_abi.Outcome)
 
 
 class Headers(Protocol):
@@ -66,7 +68,9 @@ class Outcome:
             code: The transport's own code.
             text: For a developer.
         """
-        return cls(Verdict.SENT, code=code, text=text)
+        # The most frequent outcome is made once.
+        is_plain = cls is Outcome and type(code) is int and type(text) is str and not code and not text
+        return _SENT if is_plain else cls(Verdict.SENT, code=code, text=text)
 
     @classmethod
     def retry(
@@ -159,8 +163,8 @@ class Outcome:
             -1 if self.retry_after is None else _arguments.milliseconds("retry_after", self.retry_after)
         )
         target.retry_after_queue = self.retry_after_queue
-        target.retry_after = self.retry_after_header.encode()
-        target.text = _cut(self.text)
+        target.retry_after = self.retry_after_header.encode() if self.retry_after_header else b""
+        target.text = _cut(self.text) if self.text else b""
         target.not_sent = self.not_sent
 
     def _for_c(self) -> _abi.Outcome:
@@ -168,6 +172,18 @@ class Outcome:
         target: _abi.Outcome = _abi.sized(_abi.Outcome)
         self._write(target)
         return target
+
+
+def _array_for_c(outcomes: Sequence[Outcome]) -> ctypes.Array[_abi.Outcome]:
+    """Returns an array for `msgq_complete_batch`."""
+    array = (_abi.Outcome * len(outcomes))()
+    for target, outcome in zip(array, outcomes):
+        target.struct_size = _SIZE
+        outcome._write(target)
+    return array
+
+
+_SENT = Outcome(Verdict.SENT)
 
 
 def _failure(kind: FailureKind) -> FailureKind:

@@ -84,6 +84,9 @@ class MessageQueue:
         limit_metadata: int = 64 * 1024,
         on_full: OnFull = OnFull.REFUSE,
         limit_file_bytes: int = 0,
+        rate_per_second: float = 0.0,
+        rate_burst: int = 0,
+        ramp_up: float = 0.0,
         polled: bool = False,
     ) -> None:
         """Opens the store in a file, or makes it.
@@ -138,6 +141,13 @@ class MessageQueue:
             limit_file_bytes: Bytes of the database file and its log; over it: FullError, or as `on_full` says. Free
                 pages inside the file are used again and do not count. Outcomes and deletions are always written. The
                 log takes a part of it: 0.5 MiB at least. 0: no limit.
+            rate_per_second: Attempts of every kind that begin in a second, at most 1,000,000, also a fraction. In any T
+                seconds at most rate_per_second * T + rate_burst begin; the first one 1 / rate_per_second seconds after
+                opening. 0: no limit.
+            rate_burst: Attempts that may begin at once, after a time with fewer. 0: 1.
+            ramp_up: Needs a rate. After an outage attempts in flight and rate begin at 1 and 1 per second, grow with
+                each success, and reach their full values when sending has gone on for this many seconds at the
+                earliest: 0 s to 1 day. Time-outs, HTTP 429 and 503 halve them. 0: off.
             polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
 
         Raises:
@@ -252,6 +262,7 @@ class MessageQueue:
 
     enqueue = forward("_commands", Commands.enqueue)
     enqueue_batch = forward("_commands", Commands.enqueue_batch)
+    enqueue_bodies = forward("_commands", Commands.enqueue_bodies)
     record = forward("_commands", Commands.record)
 
     # ---------------------------------------------------------------- one message
@@ -287,6 +298,7 @@ class MessageQueue:
     set_event_handler = forward("_registration", Registration.set_event_handler)
     drain = forward("_drains", Drains.drain)
     complete = forward("_sending", Sending.complete)
+    complete_batch = forward("_sending", Sending.complete_batch)
     pause = forward("_sending", Sending.pause)
     resume = forward("_sending", Sending.resume)
 

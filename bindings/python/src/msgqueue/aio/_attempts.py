@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from functools import partial
 from typing import Union
 
 from .._failures import failure, is_expected, log_raised, outcome_of, wrong_answer
 from ..enums import Verdict
-from ..errors import ClosedError, ConflictError, Error, ForkedError, NotFoundError
+from ..errors import ClosedError, Error, ForkedError
 from ..models import Delivery
 from ..outcome import Outcome
+from ..queue import MessageQueue
 from ._bridge import Bridge
 from ._executor import Executor
 
@@ -25,6 +28,11 @@ logger = logging.getLogger("msgqueue")
 
 # Seconds to wait for tasks that were cancelled because the queue is closed.
 _CANCEL_TIMEOUT = 1.0
+
+# Outcomes in one call of the library. While it handles them, the loop starts the attempts that follow those before.
+_MAX_ANSWERS = 16
+
+_PENDING = Outcome.pending()
 
 
 class Attempt:
@@ -51,6 +59,10 @@ class Attempts:
         self._latest: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._is_closed = False
+        # Outcomes for the library. One call passes on all that have gathered since the last one.
+        self._outcomes: deque[tuple[int, Outcome]] = deque()
+        self._is_answering = False
+        self._lock = threading.Lock()
 
     @property
     def answers(self) -> Executor:
@@ -69,7 +81,7 @@ class Attempts:
 
     def _post(self, transport: Transport, delivery: Delivery) -> Outcome:
         self._bridge.post(partial(self._begin, transport, delivery))
-        return Outcome.pending()
+        return _PENDING
 
     def cancel(self) -> None:
         """Cancels the tasks when the queue is closed; their outcomes are not needed any more."""
@@ -91,10 +103,12 @@ class Attempts:
                 before.task.cancel()
         attempt = Attempt(self, delivery)
         self._latest[delivery.id] = attempt
-        context = copy_context()
-        context.run(_current.set, attempt)
         # A task runs in a copy of the context in which it is created.
-        task = context.run(self._loop.create_task, _send(transport, delivery))
+        before_it = _current.set(attempt)
+        try:
+            task = self._loop.create_task(_send(transport, delivery))
+        finally:
+            _current.reset(before_it)
         attempt.task = task
         self._tasks.add(task)
         # A callback, because a task that is cancelled before it starts runs no code of its own.
@@ -107,12 +121,32 @@ class Attempts:
             del self._latest[attempt.delivery.id]
         outcome = self._outcome(attempt, task)
         if attempt.is_latest and not self._is_closed and outcome.verdict is not Verdict.PENDING:
-            answer = partial(_answer, self._bridge, attempt.delivery.token, outcome)
-            try:
-                self._executor.submit(answer)
-            except RuntimeError:
-                # No thread can be started: blocking the loop is better than losing the outcome.
-                answer()
+            self._answer(attempt.delivery.token, outcome)
+
+    def _answer(self, token: int, outcome: Outcome) -> None:
+        with self._lock:
+            self._outcomes.append((token, outcome))
+            if self._is_answering:
+                return
+            self._is_answering = True
+        try:
+            self._executor.submit(self._pass_on)
+        except RuntimeError:
+            # No thread can be started: blocking the loop is better than losing the outcome.
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Passes outcomes to the library until there are none."""
+        while True:
+            with self._lock:
+                waiting = self._outcomes
+                answers = [waiting.popleft() for _ in range(min(len(waiting), _MAX_ANSWERS))]
+                self._is_answering = bool(answers)
+            if not answers:
+                return
+            queue = self._bridge.queue
+            if queue is not None:
+                _complete(queue, answers)
 
     def _outcome(self, attempt: Attempt, task: asyncio.Task[object]) -> Outcome:
         if task.cancelled():
@@ -144,14 +178,12 @@ async def _send(transport: Transport, delivery: Delivery) -> object:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _answer(bridge: Bridge, token: int, outcome: Outcome) -> None:
-    queue = bridge.queue
-    if queue is None:
-        return
+def _complete(queue: MessageQueue, answers: list[tuple[int, Outcome]]) -> None:
     try:
-        queue.complete(token, outcome)
-    except (ConflictError, NotFoundError, ClosedError, ForkedError):
-        # An answer after the time-out or after the close is refused; the attempt is recorded already.
+        # An answer after the time-out is refused; the attempt is recorded already. So the results do not matter.
+        queue.complete_batch(answers)
+    except (ClosedError, ForkedError):
+        # After the close the same.
         return
     except Error:
-        logger.error("an outcome could not be passed to the library", exc_info=True)
+        logger.error("outcomes could not be passed to the library", exc_info=True)

@@ -66,6 +66,11 @@ class Bridge:
             self._loop.remove_reader(descriptor)
         os.close(descriptor)
 
+    @property
+    def is_in_long_call(self) -> bool:
+        """Whether a call holds the library's lock for long."""
+        return bool(self._long_calls)
+
     @contextmanager
     def long_call(self) -> Iterator[None]:
         """Suspends polling during a call that holds the library's lock: a poll would block the loop. Any thread."""
@@ -87,11 +92,14 @@ class Bridge:
 
         During `close` the library runs callbacks on the thread that closes, or in the loop's poll.
         """
-        self._posted.append(call)
-        if self._is_here:
+        if not self._is_here:
+            self._posted.append(call)
+            call_on_loop(self._loop, self._run_posted)
+        elif self._posted:
+            self._posted.append(call)
             self._run_posted()
         else:
-            call_on_loop(self._loop, self._run_posted)
+            call()
 
     @property
     def _is_here(self) -> bool:

@@ -6,13 +6,17 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
+from datetime import datetime, timezone
 from functools import partial
 from weakref import WeakSet
 
 from .._callbacks import EventHandler
 from ..enums import EventKind
+from ..errors import ClosedError, ForkedError
 from ..events import Event
+from ..queue import MessageQueue
 from ._bridge import Bridge
+from ._executor import Executor
 
 logger = logging.getLogger("msgqueue")
 
@@ -72,16 +76,45 @@ class Events:
         self._loop = loop
         self._bridge = bridge
         self._readers: WeakSet[EventReader] = WeakSet()
+        # Without a listener the library reports no event. From the first one on it does, until the queue is closed.
+        self._is_listening = handler is not None
+
+    @property
+    def first_handler(self) -> EventHandler | None:
+        """What the library calls from the beginning; None: nobody listens yet."""
+        return self.publish if self._is_listening else None
 
     def publish(self, event: Event) -> None:
         """Receives an event from the library, on any thread."""
         self._bridge.post(partial(self._deliver, event))
 
-    def reader(self) -> EventReader:
-        """Returns a new reader."""
+    def reader(self, queue: MessageQueue, threads: Executor) -> EventReader:
+        """Returns a new reader, which receives every event from now on.
+
+        The first one needs the library's lock. While a long call holds it, one of `threads` waits for it, and the
+        readers receive an event of kind RESYNC for what they may have missed.
+        """
         reader = EventReader()
         self._readers.add(reader)
+        if not self._is_listening:
+            self._is_listening = True
+            if self._bridge.is_in_long_call:
+                threads.submit(partial(self._listen_late, queue))
+            else:
+                self.listen(queue)
         return reader
+
+    def listen(self, queue: MessageQueue) -> None:
+        """Asks the library for events. Any thread; a second call changes nothing."""
+        queue.set_event_handler(self.publish)
+        self._is_listening = True
+
+    def _listen_late(self, queue: MessageQueue) -> None:
+        try:
+            self.listen(queue)
+        except (ClosedError, ForkedError):
+            return
+        self.publish(Event(EventKind.RESYNC, at=datetime.now(timezone.utc)))
 
     def end(self) -> None:
         """Ends the readers when the queue is closed."""

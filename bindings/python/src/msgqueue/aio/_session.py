@@ -93,7 +93,7 @@ class Session:
         transport = self._transport
 
         def opened() -> None:
-            queue = make(transport=transport, on_event=self.events.publish, polled=True)
+            queue = make(transport=transport, on_event=self.events.first_handler, polled=True)
             made.append(queue)
             # When the loop has ended, no attempt is answered any more.
             queue._handle.last_timeout = 0.0

@@ -9,7 +9,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .. import _arguments
+from .. import _arguments, _drafts
+from .._arguments import Body, Time
 from .._callbacks import EventHandler, logger
 from .._drains import drain_options
 from .._handle import CLOSE_TIMEOUT, block_timeout
@@ -42,8 +43,9 @@ class MessageQueue:
 
     Threads: the queue belongs to the loop in which it was opened; elsewhere its methods raise RuntimeError. Callbacks
     run on the loop's thread. Calls are made on a few threads of the queue, so that the loop does not wait for the disk.
-    One exception: starting an attempt writes a row, without a flush, and may wait for a flush in progress. During a
-    large `enqueue_batch`, a `clear`, a `retry_all` and a `backup` the callbacks are delayed, the loop is not.
+    Two exceptions may wait for a flush in progress: starting an attempt, which writes a row without a flush, and the
+    first call of `events`. During a large `enqueue_batch`, a `clear`, a `retry_all` and a `backup` the callbacks are
+    delayed, the loop is not.
 
     Order: calls that change something take effect in the order in which they were made, also when none is awaited
     before the next. A call that is cancelled may have taken effect or not. To find out, give the message an id and
@@ -183,6 +185,47 @@ class MessageQueue:
         given = drafts if isinstance(drafts, (Draft, Mapping)) else builtins.list(drafts)
         return await self._calls.change_long(lambda queue: queue.enqueue_batch(given))
 
+    async def enqueue_bodies(
+        self,
+        bodies: Iterable[Body],
+        *,
+        conversation: str = "",
+        metadata: Mapping[str, str] | None = None,
+        not_before: Time | None = None,
+        expires_at: Time | None = None,
+        unmetered_only: bool = False,
+    ) -> builtins.list[str]:
+        """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
+
+        Faster than `enqueue_batch`, most of all with bodies that are bytes.
+
+        Args:
+            bodies: As the body of `enqueue`.
+            conversation: Of all messages, as for `enqueue`; so are the arguments that follow.
+            metadata: As for `enqueue`.
+            not_before: As for `enqueue`.
+            expires_at: As for `enqueue`.
+            unmetered_only: As for `enqueue`.
+
+        Returns:
+            The ids.
+
+        Raises:
+            Error: As `enqueue`; the detail about a body has its index, from 0.
+        """
+        # The iterable is read here, because it may belong to the loop's thread.
+        given = _drafts.bodies(bodies)
+        return await self._calls.change_long(
+            lambda queue: queue.enqueue_bodies(
+                given,
+                conversation=conversation,
+                metadata=metadata,
+                not_before=not_before,
+                expires_at=expires_at,
+                unmetered_only=unmetered_only,
+            )
+        )
+
     # ---------------------------------------------------------------- one message
 
     get = reads(PolledQueue.get)
@@ -213,6 +256,7 @@ class MessageQueue:
     # ---------------------------------------------------------------- sending
 
     complete = answers(PolledQueue.complete)
+    complete_batch = answers(PolledQueue.complete_batch)
     pause = changes(PolledQueue.pause)
     resume = changes(PolledQueue.resume)
 
@@ -273,8 +317,7 @@ class MessageQueue:
         dropping it, ends it before.
         """
         session = self._calls.opened
-        _ = session.queue
-        return session.events.reader()
+        return session.events.reader(session.queue, session.reads)
 
     async def set_event_handler(self, handler: EventHandler | None) -> None:
         """Sets the plain function that receives events. Readers of `events` are independent of it.
@@ -286,6 +329,8 @@ class MessageQueue:
         session = self._calls.opened
         _ = session.queue
         session.events.handler = handler
+        if handler is not None:
+            await self._calls.change(session.events.listen)
 
 
 def _require_transport(transport: object) -> None:
