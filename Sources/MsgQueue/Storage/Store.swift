@@ -27,6 +27,8 @@ package final class Store {
     var comparison: QueuedComparison?
     /// This session has changed the store, and the database file is marked as in use.
     private var isMarked = false
+    /// The generation of the first log of this session.
+    private let firstGeneration = Int64.random(in: 1...Int64.max)
     private let currentBoot: String
     /// The end of the log that was lost before the store was opened.
     package let loss: LostTail?
@@ -73,6 +75,10 @@ package final class Store {
             lock.release()
             // `unknown` concerns changes of the caller, and opening makes none.
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        }
+        if !options.readOnly {
+            // Unowned: the database belongs to this store.
+            database.beforeFirstChange = { [unowned self] () throws(QueueError) in try openSideFile() }
         }
         do throws(QueueError) {
             try start(survey)
@@ -338,9 +344,9 @@ package final class Store {
         }
         if isFirst || database.isLogFresh {
             state.logBase = stateOnDisk.generation
-            state.generation = Int64.random(in: 1...Int64.max)
+            // The side record contains the first one already.
+            state.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)
         }
-        if isFirst, !isReadOnly { try openSideFile() }
         if state != stateOnDisk || isUpgraded { try state.write(database) }
     }
 
@@ -378,11 +384,14 @@ package final class Store {
 
     // MARK: The log
 
-    /// Opens the side record and makes it and the file names durable, before the log contains anything that could be lost.
+    /// Opens the side record and makes it and the file names durable, before the log contains anything. Without the record, a log that a
+    /// crash left with pages but without a commit could belong to any store.
     private func openSideFile() throws(QueueError) {
         guard !side.isOpen else { return }
         try side.open()
-        try side.write(record(frames: Int64(database.logFrames)), durable: true)
+        var first = record(frames: Int64(database.logFrames))
+        if database.isLogFresh { (first.generation, first.base) = (firstGeneration, stateOnDisk.generation) }
+        try side.write(first, durable: true)
         try database.watchFiles()
     }
 
