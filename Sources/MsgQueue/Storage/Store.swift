@@ -22,9 +22,13 @@ package final class Store {
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
-    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
+    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?)?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
+    /// nil: not needed, or complete.
+    var check: BackgroundCheck?
+    /// A check is needed, and has not been completed without findings.
+    private var isUnchecked = false
     /// This session has changed the store, and the database file is marked as in use.
     private var isMarked = false
     /// The generation of the first log of this session.
@@ -191,6 +195,16 @@ package final class Store {
         guard counters.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
+        if survey.needsCheck {
+            isUnchecked = true
+            check = BackgroundCheck(through: lastSequence, counted: messages)
+        }
+    }
+
+    /// Notes that the check found no damage. The next commit stores it.
+    func noteChecked() {
+        isUnchecked = false
+        if isMarked { state.bootID = currentBoot }
     }
 
     private func upgrade() throws(QueueError) {
@@ -299,7 +313,7 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison)
+        atBegin = (nextSequence, state, comparison, check)
     }
 
     package var isInTransaction: Bool { database.isInTransaction }
@@ -338,7 +352,7 @@ package final class Store {
         guard database.hasChanges || state != stateOnDisk || isUpgraded else { return }
         if isFirst {
             state.mark = .open
-            state.bootID = currentBoot
+            state.bootID = isUnchecked ? StoreState.unchecked : currentBoot
             state.totals = Counts()
             if nextSequence > state.sequenceCeiling { try reserveSequences() }
         }
@@ -357,7 +371,7 @@ package final class Store {
     }
 
     private func undo() {
-        if let (next, old, compared) = atBegin { (nextSequence, state, comparison) = (next, old, compared) }
+        if let (next, old, compared, checked) = atBegin { (nextSequence, state, comparison, check) = (next, old, compared, checked) }
         pruneMap.undo()
         bulk = nil
         counters.rollback()

@@ -30,6 +30,10 @@ struct StoreState: Equatable {
     var logBase: Int64 = 0
     var hold = Hold()
 
+    /// The value of `bootID` while a check that the crash of an earlier system requires is not complete.
+    static let unchecked = "unchecked"
+    var isUnchecked: Bool { bootID == Self.unchecked }
+
     private var integers: [Int64] {
         [
             sequenceCeiling, foldedThrough, mark.rawValue, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed,
