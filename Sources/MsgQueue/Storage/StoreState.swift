@@ -185,7 +185,7 @@ enum TableLeaf {
         return values
     }
 
-    private static func varint(_ bytes: [UInt8], _ position: inout Int) -> Int64? {
+    static func varint(_ bytes: [UInt8], _ position: inout Int) -> Int64? {
         var value: UInt64 = 0
         for index in 0..<9 {
             guard position < bytes.count else { return nil }

@@ -193,6 +193,26 @@ import Testing
         }
     }
 
+    /// VACUUM, which the close of a store that has become much smaller runs, moves the tables to other pages.
+    @Test(arguments: StoreCreation.pageSizes)
+    func D15_tables_are_found_after_a_vacuum_without_the_first_page(pageSize: Int64) throws {
+        let scene = try Scene(400, seed: 3, pageSize: pageSize)
+        do {
+            let plain = try PlainDatabase(scene.path)
+            let before = try plain.rows("SELECT name, rootpage FROM sqlite_schema ORDER BY name")
+            try plain.rows("VACUUM")
+            try plain.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            #expect(try plain.rows("SELECT name, rootpage FROM sqlite_schema ORDER BY name") != before)
+        }
+        #expect(try MessageQueue.check(path: scene.path).isSound)
+        for range in [0..<16, 0..<Int(pageSize)] {
+            try scene.change { bytes in for index in range { bytes[index] = 0 } }
+            let (ids, report) = try scene.salvaged()
+            #expect(ids == Set(scene.expected.keys), "\(report.text)")
+            #expect(!report.isSound)
+        }
+    }
+
     @Test func D15_a_log_of_another_database_is_ignored_and_reported() throws {
         let scene = try Scene(30)
         let other = try StoreBench()
