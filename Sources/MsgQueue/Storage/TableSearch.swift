@@ -14,10 +14,10 @@ struct TableSearch {
 
         /// Returns the table to which a record belongs, by the types of its columns.
         init?(_ types: [TablePage.Column], hasRowid: Bool) {
-            func isNumbers(_ range: Range<Int>) -> Bool { types[range].allSatisfy { $0 == .integer } }
+            func isNumbers(_ range: Range<Int>) -> Bool { types[range].allSatisfy { $0 == .integer || $0 == .bit } }
             switch (hasRowid, types.count) {
             case (true, 2) where types == [.null, .blob]: self = .largeBody
-            case (true, 3) where types == [.null, .integer, .integer]: self = .inFlight
+            case (true, 3) where types[0] == .null && isNumbers(1..<3): self = .inFlight
             // 13 and 26 columns in layout 1.
             case (true, 13), (true, 20):
                 guard types[0] == .null, types[4] == .text, isNumbers(1..<4), isNumbers(5..<types.count) else { return nil }
@@ -25,7 +25,8 @@ struct TableSearch {
             case (true, 26...32):
                 guard types[0] == .null, types[3] == .text, types[5] == .text, isNumbers(1..<3), isNumbers(10..<25) else { return nil }
                 self = .message
-            case (false, 3) where types == [.text, .integer, .integer]: self = .recent
+            // The indexes by conversation have the sequence number twice.
+            case (false, 3) where types == [.text, .integer, .bit]: self = .recent
             case (false, 9) where types[8] == .text && isNumbers(0..<8): self = .attempt
             case (false, 10...11) where types[0] == .text && isNumbers(1..<types.count): self = .conversation
             default: return nil
@@ -165,19 +166,22 @@ private struct PageWriter {
 
 /// The cells of a page of a b-tree, as far as they are in the page.
 struct TablePage {
-    enum Column { case null, integer, real, text, blob }
+    /// `bit`: 0 or 1.
+    enum Column { case null, bit, integer, real, text, blob }
 
     struct Cell {
         /// 0 in a page without rowids.
         let rowid: Int64
         let types: [Column]
+        /// The offset of its end in the page.
+        let end: Int
     }
 
     let hasRowid: Bool
     private(set) var cells: [Cell] = []
     /// Of an inner page without rowids.
     private(set) var children: [UInt32] = []
-    /// There is a cell in the second half of the page. Cells are added from the end of a page.
+    /// A cell ends in the second half of the page. Cells are added from the end of a page.
     private(set) var isFilledFromEnd = false
 
     /// nil: it is no leaf and no page without rowids, or its cells are not all in the page.
@@ -191,9 +195,11 @@ struct TablePage {
         for index in 0..<count {
             let offset = Self.number(page, start + 2 * index, 2)
             guard offset >= start + 2 * count, offset < page.count - 4 else { return nil }
-            if offset >= page.count / 2 { isFilledFromEnd = true }
             if isInner { children.append(UInt32(Self.number(page, offset, 4))) }
-            if let cell = cell(page, offset + (isInner ? 4 : 0)) { cells.append(cell) }
+            guard let cell = cell(page, offset + (isInner ? 4 : 0)) else { continue }
+            guard cell.end <= page.count else { return nil }
+            if cell.end > page.count / 2 { isFilledFromEnd = true }
+            cells.append(cell)
         }
         if isInner { children.append(UInt32(Self.number(page, 8, 4))) }
     }
@@ -214,13 +220,25 @@ struct TablePage {
         while position < start + Int(size) {
             switch TableLeaf.varint(page, &position) {
             case 0: types.append(.null)
-            case 1, 2, 3, 4, 5, 6, 8, 9: types.append(.integer)
+            case 1, 2, 3, 4, 5, 6: types.append(.integer)
+            case 8, 9: types.append(.bit)
             case 7: types.append(.real)
             case let type? where type >= 12: types.append(type % 2 == 0 ? .blob : .text)
             default: return nil
             }
         }
-        return position == start + Int(size) ? Cell(rowid: rowid, types: types) : nil
+        guard position == start + Int(size) else { return nil }
+        return Cell(rowid: rowid, types: types, end: start + localSize(of: payload, pageSize: page.count))
+    }
+
+    /// Returns how many bytes of a payload are in the page, with the number of the first overflow page.
+    private func localSize(of payload: Int64, pageSize: Int) -> Int {
+        let size = Int64(pageSize)
+        let most = hasRowid ? size - 35 : (size - 12) * 64 / 255 - 23
+        guard payload > most else { return Int(payload) }
+        let least = (size - 12) * 32 / 255 - 23
+        let split = least + (payload - least) % (size - 4)
+        return Int(split <= most ? split : least) + 4
     }
 
     private static func number(_ bytes: [UInt8], _ offset: Int, _ count: Int) -> Int {
