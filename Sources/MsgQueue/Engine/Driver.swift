@@ -70,6 +70,7 @@ final class Driver: @unchecked Sendable {
             transactions.flushWhatIsDue()
             maintenance.run(writes, transactions)
             maintenance.compareIndexes(writes)
+            maintenance.checkStore()
             runDueSteps()
         }
     }

@@ -1,8 +1,8 @@
-/// Background work: expiry, pruning of the history, the comparison of the indexes. Under the engine's lock.
+/// Background work: expiry, pruning of the history, the comparison of the indexes, the check of the store. Under the engine's lock.
 final class Maintenance {
     /// The time between two prunings when nothing else requests one, in milliseconds.
     private static let interval: Int64 = 60_000
-    /// The pause between two steps of the comparison, so that callers wait for one step at most.
+    /// The pause between two steps of the comparison or of the check, so that callers wait for one step at most.
     private static let comparisonPause: Int64 = 4
     /// The pause between two steps of the search for prunable messages, so that callers can use the disk in between.
     private static let lookPause: Int64 = 20
@@ -19,6 +19,8 @@ final class Maintenance {
     private var nextExpiry = Int64.max
     /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
+    /// When the next step of the check is due (monotonic).
+    private var checkAt: Int64 = 0
 
     init(_ context: EngineContext, _ events: EventDelivery, _ health: StoreHealth) {
         (self.context, store, self.events, self.health) = (context, context.store, events, health)
@@ -39,13 +41,13 @@ final class Maintenance {
     /// Returns when the timer thread must call `run` (monotonic); at least once a minute while a message expires, because the wall clock
     /// may be set.
     func deadline(_ writes: PendingWrites) -> Int64 {
-        guard isPossible(writes) else { return Int64.max }
+        guard isPossible(writes) else { return checkDeadline }
         var due = min(dueAt, comparisonDeadline)
         if nextExpiry != Int64.max {
             let now = context.ports.moment
             due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
         }
-        return max(due, context.core.scheduler.storageRetryAt, retryAt)
+        return min(max(due, context.core.scheduler.storageRetryAt, retryAt), checkDeadline)
     }
 
     /// Rejected facts are written first, because they change rows.
@@ -120,11 +122,39 @@ final class Maintenance {
         context.core.scheduler.forgetBacklog(now)
     }
 
+    private var checkDeadline: Int64 {
+        store.isCheckDue && context.phase == .open && !store.isPoisoned ? checkAt : Int64.max
+    }
+
+    /// Checks the store in steps after its system stopped while it was in use. The store is in use meanwhile: no message is sent or
+    /// returned before it was compared with its checksum.
+    func checkStore() {
+        let now = context.ports.mono()
+        guard checkDeadline <= now else { return }
+        checkAt = now + Self.comparisonPause
+        do throws(QueueError) {
+            switch try store.checkStep() {
+            case .unfinished: break
+            case .sound: Log.info("\(store.path): the check after the system stopped found no damage")
+            case .damaged(let text):
+                let error = QueueError(.corrupt, "the check after the system stopped found damage: \(text)")
+                Log.error("\(store.path): \(error.detail)")
+                events.emit(.storage(error))
+            }
+        } catch {
+            checkAt = now + Self.interval
+            health.report(error)
+        }
+    }
+
     /// Rebuilds the indexes from the messages and reports it. Returns false if that failed.
     func rebuildIndexes(_ error: QueueError) -> Bool {
+        let before = store.messages
         guard store.rebuildIndexes() else { return false }
-        Log.error("\(store.path): rebuilt a damaged index from the messages: \(error.detail)")
-        events.emit(.storage(QueueError(.corrupt, "rebuilt a damaged index from the messages")))
+        let missing = before - store.messages
+        let loss = missing > 0 ? "; \(Words.messages(missing)) that the counts contained are missing" : ""
+        Log.error("\(store.path): rebuilt a damaged index from the messages: \(error.detail)\(loss)")
+        events.emit(.storage(QueueError(.corrupt, "rebuilt a damaged index from the messages\(loss)")))
         events.countsChanged()
         historyGrew()
         return true

@@ -164,7 +164,17 @@ final class Database {
         }
     }
 
+    /// Called once, before the first change. (Pages of a large transaction are written to the log before its commit.)
+    var beforeFirstChange: (() throws(QueueError) -> Void)?
+
+    func prepareChange() throws(QueueError) {
+        guard let prepare = beforeFirstChange else { return }
+        try prepare()
+        beforeFirstChange = nil
+    }
+
     func execute(_ sql: String) throws(QueueError) {
+        try prepareChange()
         let code = sqlite3_exec(handle, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw error(code, sql) }
     }
@@ -211,7 +221,7 @@ final class Database {
             throw QueueError(.storage, "an earlier flush of \(path) failed: close the queue and open it again")
         }
         guard !isInTransaction else { return }
-        try statement("BEGIN IMMEDIATE").run()
+        try statement("BEGIN IMMEDIATE").runControl()
         isInTransaction = true
         changesAtBegin = sqlite3_total_changes(handle)
     }
@@ -221,7 +231,7 @@ final class Database {
     func commit(durable: Bool) throws(QueueError) {
         guard isInTransaction else { return }
         do throws(QueueError) {
-            try statement("COMMIT").run()
+            try statement("COMMIT").runControl()
             guard sqlite3_get_autocommit(handle) != 0 else {
                 throw QueueError(.internal, "the commit left the transaction open")
             }

@@ -73,14 +73,10 @@ final class InspectedStore {
                     : "the database cannot be read together with \(log), which was ignored")
             return opened
         }
-        // New stores with the same page size have the same root pages. VACUUM, which `close` runs on a store that has become much smaller,
-        // changes them: of such a store this may find only a part.
         for ignoringLog in [false, true] {
-            for pageSize in StoreCreation.pageSizes {
-                guard let opened = try? attempt(lock, ignoringLog: ignoringLog, replacingSchema: pageSize) else { continue }
-                if opened.state != nil || Self.hasMessages(opened) { return opened }
-                opened.database.close()
-            }
+            guard let opened = try? attempt(lock, ignoringLog: ignoringLog, searching: true) else { continue }
+            if opened.state != nil || Self.hasMessages(opened) { return opened }
+            opened.database.close()
         }
         throw first
     }
@@ -104,16 +100,16 @@ final class InspectedStore {
         } catch let error as QueueError { throw error } catch { throw QueueError(.internal, "a log was applied that was to be ignored") }
     }
 
-    private static func attempt(_ lock: StoreLock, ignoringLog: Bool = false, replacingSchema pageSize: Int64? = nil) throws -> Opened {
+    private static func attempt(_ lock: StoreLock, ignoringLog: Bool = false, searching: Bool = false) throws -> Opened {
         let path = lock.path
-        let view = try StoreView(path: path, database: lock.descriptor, ignoringLog: ignoringLog, pageSize: pageSize)
+        var view = try StoreView(path: path, database: lock.descriptor, ignoringLog: ignoringLog)
         var findings: [String] = []
         let layout: Int64
-        if pageSize != nil {
-            let schema = try StoreCreation.schema(pages: view.pages, pageSize: view.pageSize)
-            for (page, bytes) in schema { view.replace(page: page, with: bytes) }
+        if searching {
+            let found = try search(lock, ignoringLog: ignoringLog)
+            view = found.view
             layout = Schema.version
-            findings.append("the header or the schema is damaged; the tables were searched at their usual pages")
+            findings += found.findings
         } else {
             let raw = try Posix.read(lock.descriptor, at: 0, count: 100, path)
             layout = try StoreHeader.check(with: try view.header(), raw: raw, path)
@@ -121,7 +117,7 @@ final class InspectedStore {
         }
         let database = try Database(view: view, lengthLimit: Store.lengthLimit)
         do {
-            try StoreSurvey.checkObjects(database, layout)
+            if !searching { try StoreSurvey.checkObjects(database, layout) }
             var state: StoreState?
             do throws(QueueError) { state = try StoreState.read(database, layout: layout) } catch {}
             if state == nil { findings.append("the table state is damaged") }
@@ -132,11 +128,29 @@ final class InspectedStore {
             }
             return Opened(
                 view: view, database: database, reader: Store(over: database, lock, ""), layout: layout, state: state, binding: binding,
-                isSchemaReplaced: pageSize != nil, findings: findings)
+                isSchemaReplaced: searching, findings: findings)
         } catch {
             database.close()
             throw error
         }
+    }
+
+    /// Returns a view with a schema for the tables that were found by the content of the pages. The page size may be unknown.
+    private static func search(
+        _ lock: StoreLock, ignoringLog: Bool
+    ) throws(QueueError) -> (view: StoreView, findings: [String]) {
+        var best: (view: StoreView, search: TableSearch)?
+        for pageSize in StoreCreation.pageSizes {
+            let view = try StoreView(path: lock.path, database: lock.descriptor, ignoringLog: ignoringLog, pageSize: pageSize)
+            // The log has the page size in its header.
+            guard view.pageSize == pageSize else { continue }
+            let search = try TableSearch(view)
+            if search.score > best?.search.score ?? 0 { best = (view, search) }
+        }
+        guard let best else { throw QueueError(.corrupt, "\(lock.path) is damaged: no tables were found in it") }
+        var search = best.search
+        try search.install(in: best.view)
+        return (best.view, search.findings)
     }
 
     /// Whether there is an intact message, which shows that the file is a store.

@@ -3,9 +3,6 @@
 /// An enqueue inserts one row into one b-tree, `message`. Most indexes and the counts are updated later for many rows at once, by the
 /// *fold*: rows after `state.folded_through` have `indexed` = 0, and are neither in the indexes with the condition `indexed = 1` nor in
 /// the counts of `conversation`.
-///
-/// The comments in the statements are stored in the file. They must not grow so much that the root pages move: a salvage looks for the
-/// tables of every store in the pages where a new store has them.
 enum Schema {
     /// "msgq".
     static let applicationID: Int64 = 0x6d73_6771

@@ -66,8 +66,17 @@ final class Statement {
 
     // MARK: Running
 
-    /// Runs a statement that returns no rows. `database.changes` is then the number of changed rows.
+    /// Runs a statement that changes the database. `database.changes` is then the number of changed rows.
     func run() throws(QueueError) {
+        do throws(QueueError) { try database.prepareChange() } catch {
+            reset()
+            throw error
+        }
+        try runControl()
+    }
+
+    /// Runs BEGIN or COMMIT.
+    func runControl() throws(QueueError) {
         defer { reset() }
         var code = sqlite3_step(handle)
         while code == SQLITE_ROW { code = sqlite3_step(handle) }

@@ -22,11 +22,17 @@ package final class Store {
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
-    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?)?
+    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?)?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
+    /// nil: not needed, or complete.
+    var check: BackgroundCheck?
+    /// A check is needed, and has not been completed without findings.
+    private var isUnchecked = false
     /// This session has changed the store, and the database file is marked as in use.
     private var isMarked = false
+    /// The generation of the first log of this session.
+    private let firstGeneration = Int64.random(in: 1...Int64.max)
     private let currentBoot: String
     /// The end of the log that was lost before the store was opened.
     package let loss: LostTail?
@@ -75,6 +81,10 @@ package final class Store {
             lock.release()
             // `unknown` concerns changes of the caller, and opening makes none.
             throw error.code == .unknown ? QueueError(.storage, error.detail, isFull: error.isFull) : error
+        }
+        if !options.readOnly {
+            // Unowned: the database belongs to this store.
+            database.beforeFirstChange = { [unowned self] () throws(QueueError) in try openSideFile() }
         }
         do throws(QueueError) {
             try start(survey)
@@ -191,6 +201,16 @@ package final class Store {
         guard counters.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
+        if survey.needsCheck {
+            isUnchecked = true
+            check = BackgroundCheck(through: lastSequence, counted: messages)
+        }
+    }
+
+    /// Notes that the check found no damage. The next commit stores it.
+    func noteChecked() {
+        isUnchecked = false
+        if isMarked { state.bootID = currentBoot }
     }
 
     private func upgrade() throws(QueueError) {
@@ -299,7 +319,7 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison)
+        atBegin = (nextSequence, state, comparison, check)
     }
 
     package var isInTransaction: Bool { database.isInTransaction }
@@ -338,15 +358,15 @@ package final class Store {
         guard database.hasChanges || state != stateOnDisk || isUpgraded else { return }
         if isFirst {
             state.mark = .open
-            state.bootID = currentBoot
+            state.bootID = isUnchecked ? StoreState.unchecked : currentBoot
             state.totals = Counts()
             if nextSequence > state.sequenceCeiling { try reserveSequences() }
         }
         if isFirst || database.isLogFresh {
             state.logBase = stateOnDisk.generation
-            state.generation = Int64.random(in: 1...Int64.max)
+            // The side record contains the first one already.
+            state.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)
         }
-        if isFirst, !isReadOnly { try openSideFile() }
         if state != stateOnDisk || isUpgraded { try state.write(database) }
     }
 
@@ -357,7 +377,7 @@ package final class Store {
     }
 
     private func undo() {
-        if let (next, old, compared) = atBegin { (nextSequence, state, comparison) = (next, old, compared) }
+        if let (next, old, compared, checked) = atBegin { (nextSequence, state, comparison, check) = (next, old, compared, checked) }
         pruneMap.undo()
         bulk = nil
         counters.rollback()
@@ -384,11 +404,14 @@ package final class Store {
 
     // MARK: The log
 
-    /// Opens the side record and makes it and the file names durable, before the log contains anything that could be lost.
+    /// Opens the side record and makes it and the file names durable, before the log contains anything. Without the record, a log that a
+    /// crash left with pages but without a commit could belong to any store.
     private func openSideFile() throws(QueueError) {
         guard !side.isOpen else { return }
         try side.open()
-        try side.write(record(frames: Int64(database.logFrames)), durable: true)
+        var first = record(frames: Int64(database.logFrames))
+        if database.isLogFresh { (first.generation, first.base) = (firstGeneration, stateOnDisk.generation) }
+        try side.write(first, durable: true)
         try database.watchFiles()
     }
 

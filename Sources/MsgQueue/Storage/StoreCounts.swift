@@ -117,6 +117,9 @@ extension Store {
     /// The counts of all messages. Those being sent count as queued.
     package var totals: Counts { counters.totals }
 
+    /// The number of all messages, by the counts.
+    package var messages: Int64 { totals.unsent &+ totals.history }
+
     /// Returns the counts of one conversation. Messages being sent count as queued.
     package func counts(of conversation: Name) throws(QueueError) -> Counts {
         let folded: Counts
@@ -186,6 +189,7 @@ extension Store {
         foldedThrough = nextSequence - 1
         counters.clearUnfolded()
         comparison?.finish()
+        check?.rebuilt()
         try rebuildConversations()
     }
 

@@ -17,16 +17,20 @@ enum StoreCreation {
 
     /// Returns the bytes of an empty store. `usesLog`: its header selects the write-ahead log.
     static func image(usesLog: Bool, pageSize: Int64 = pageSizes[0]) throws(QueueError) -> [UInt8] {
+        var first = StoreState()
+        first.generation = Int64.random(in: 1...Int64.max)
+        return try image(usesLog: usesLog, pageSize: pageSize, Schema.statements + [first.update])
+    }
+
+    private static func image(usesLog: Bool, pageSize: Int64, _ statements: [String]) throws(QueueError) -> [UInt8] {
         var handle: OpaquePointer?
         var code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nil)
         defer { sqlite3_close(handle) }
-        var first = StoreState()
-        first.generation = Int64.random(in: 1...Int64.max)
         let setup = [
             "PRAGMA page_size=\(pageSize)", "PRAGMA application_id=\(Schema.applicationID)", "PRAGMA user_version=\(Schema.version)",
             "BEGIN",
         ]
-        for sql in setup + Schema.statements + [first.update, "COMMIT"] where code == SQLITE_OK {
+        for sql in setup + statements + ["COMMIT"] where code == SQLITE_OK {
             code = sqlite3_exec(handle, sql, nil, nil, nil)
         }
         guard code == SQLITE_OK else {
@@ -43,33 +47,49 @@ enum StoreCreation {
         return image
     }
 
-    /// Returns the pages of an empty store that contain its header and schema, for a database of `pages` pages.
-    static func schema(pages: Int64, pageSize: Int64) throws(QueueError) -> [(page: UInt32, bytes: [UInt8])] {
-        let image = try Self.image(usesLog: false, pageSize: pageSize)
-        let size = Int(pageSize)
-        func number(_ offset: Int, bytes: Int) -> Int {
-            guard offset + bytes <= image.count else { return 0 }
-            return image[offset..<offset + bytes].reduce(0) { $0 << 8 | Int($1) }
+    /// Returns the first page of a store with these tables, without indexes and constraints, for a database of `pages` pages.
+    static func schemaPage(
+        _ tables: [(table: TableSearch.Table, root: UInt32)], pages: Int64, pageSize: Int64
+    ) throws(QueueError) -> [UInt8] {
+        var statements: [String] = []
+        for (table, _) in tables { statements.append(try definition(of: table)) }
+        statements.append("PRAGMA writable_schema=ON")
+        statements += tables.map { "UPDATE sqlite_schema SET rootpage = \($0.root) WHERE name = '\($0.table.rawValue)'" }
+        var page = Array(try image(usesLog: false, pageSize: pageSize, statements).prefix(Int(pageSize)))
+        guard page.count == pageSize, page[100] == 0x0d else { throw QueueError(.internal, "the schema needs more than one page") }
+        for (index, shift) in [24, 16, 8, 0].enumerated() { page[28 + index] = UInt8(truncatingIfNeeded: pages >> Int64(shift)) }
+        return page
+    }
+
+    /// Returns a short statement that creates a table with the columns, the key and the defaults of the schema.
+    private static func definition(of table: TableSearch.Table) throws(QueueError) -> String {
+        var handle: OpaquePointer?
+        var statement: OpaquePointer?
+        var code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nil)
+        defer {
+            sqlite3_finalize(statement)
+            sqlite3_close(handle)
         }
-        var found: [(page: UInt32, bytes: [UInt8])] = []
-        var left = [1]
-        // https://sqlite.org/fileformat2.html#b_tree_pages
-        while let page = left.popLast(), page >= 1, page * size <= image.count, found.count < 64 {
-            let start = (page - 1) * size
-            var bytes = Array(image[start..<start + size])
-            let head = page == 1 ? start + 100 : start
-            if number(head, bytes: 1) == 0x05 {
-                left.append(number(head + 8, bytes: 4))
-                for cell in 0..<number(head + 3, bytes: 2) { left.append(number(start + number(head + 12 + 2 * cell, bytes: 2), bytes: 4)) }
-            }
-            if page == 1 {
-                // The number of pages of the database.
-                let count = UInt32(clamping: pages)
-                for (index, shift) in [24, 16, 8, 0].enumerated() { bytes[28 + index] = UInt8(truncatingIfNeeded: count >> UInt32(shift)) }
-            }
-            found.append((UInt32(clamping: page), bytes))
+        for sql in Schema.statements where code == SQLITE_OK { code = sqlite3_exec(handle, sql, nil, nil, nil) }
+        if code == SQLITE_OK {
+            let sql = "SELECT name, dflt_value, pk FROM pragma_table_info('\(table.rawValue)')"
+            code = sqlite3_prepare_v2(handle, sql, -1, &statement, nil)
         }
-        return found
+        var (columns, key): ([String], [String]) = ([], [])
+        while code == SQLITE_OK || code == SQLITE_ROW {
+            code = sqlite3_step(statement)
+            guard code == SQLITE_ROW, let name = sqlite3_column_text(statement, 0) else { break }
+            var column = "\"\(String(cString: name))\""
+            if sqlite3_column_int(statement, 2) > 0 {
+                key.append(column)
+                if table.hasRowid { column += " INTEGER PRIMARY KEY" }
+            }
+            if let value = sqlite3_column_text(statement, 1) { column += " DEFAULT \(String(cString: value))" }
+            columns.append(column)
+        }
+        guard code == SQLITE_DONE, !columns.isEmpty else { throw QueueError(.storage, "creating a schema failed (SQLite \(code))") }
+        let end = table.hasRowid ? ")" : ",PRIMARY KEY(\(key.joined(separator: ",")))) WITHOUT ROWID"
+        return "CREATE TABLE \(table.rawValue)(\(columns.joined(separator: ","))\(end)"
     }
 
     /// The file format versions in the header of a database that uses a write-ahead log.

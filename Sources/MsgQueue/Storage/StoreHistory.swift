@@ -106,6 +106,10 @@ extension Store {
     }
 
     private func deleteRecent(before: Int64, limit: Int64) throws(QueueError) -> Int {
+        // A session in which nothing is due changes no file.
+        let oldest = try database.statement("SELECT min(gone_at) FROM recent INDEXED BY recent_gone")
+        let isDue = try oldest.first { () throws(QueueError) in !oldest.isNull(0) && oldest.int(0) < before } ?? false
+        guard isDue else { return 0 }
         let statement = try database.statement(
             "DELETE FROM recent WHERE id IN (SELECT id FROM recent INDEXED BY recent_gone WHERE gone_at < ?1 LIMIT ?2)")
         statement.bind(1, before)

@@ -15,6 +15,8 @@ extension Store {
         case .none, .outline: break
         case .whole, .start:
             if fields.isNull(.body) {
+                // Until the store is checked, nothing of a body is shown before the checksum of all of it was compared.
+                if part == .start, isCheckDue { _ = try read(fields, .whole) }
                 row.body = try largeBody(row.sequence, part)
                 row.hasWholeBody = part == .whole
             } else {

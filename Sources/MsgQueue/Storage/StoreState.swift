@@ -30,6 +30,10 @@ struct StoreState: Equatable {
     var logBase: Int64 = 0
     var hold = Hold()
 
+    /// The value of `bootID` while a check that the crash of an earlier system requires is not complete.
+    static let unchecked = "unchecked"
+    var isUnchecked: Bool { bootID == Self.unchecked }
+
     private var integers: [Int64] {
         [
             sequenceCeiling, foldedThrough, mark.rawValue, totals.queued, totals.sent, totals.delivered, totals.read, totals.failed,
@@ -181,7 +185,7 @@ enum TableLeaf {
         return values
     }
 
-    private static func varint(_ bytes: [UInt8], _ position: inout Int) -> Int64? {
+    static func varint(_ bytes: [UInt8], _ position: inout Int) -> Int64? {
         var value: UInt64 = 0
         for index in 0..<9 {
             guard position < bytes.count else { return nil }

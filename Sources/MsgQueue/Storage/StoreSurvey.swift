@@ -17,6 +17,8 @@ struct StoreSurvey {
     let loss: LostTail?
     /// An index does not agree with the messages and is to be rebuilt.
     let needsIndexes: Bool
+    /// The system stopped while the store was in use, and the store is too large to be checked completely while it is opened.
+    let needsCheck: Bool
 }
 
 /// The lost end of a store's log.
@@ -62,14 +64,17 @@ extension StoreSurvey {
             state?.sequenceCeiling = last
         }
         let loss = try LostTail.find(view, binding, wasOpen: wasOpen, layout: layout, lastSequence: last)
-        // A crash of the process does not damage the file; a crash of the system may.
         let isSuspect = state == nil || loss != nil || !raw.starts(with: StorePath.header)
-        let isOtherBoot = state.map { $0.bootID != currentBoot || $0.bootID.isEmpty } ?? true
-        var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect || (state?.mark == .open && isOtherBoot))
+        var needsIndexes = try verify(database, pages: view.pages, whole: isSuspect)
+        // A crash of the process does not damage the file; a crash of the system may.
+        let isUnchecked = state.map { $0.isUnchecked || $0.mark == .open && ($0.bootID != currentBoot || $0.bootID.isEmpty) } ?? false
+        let needsCheck = isUnchecked && !isSuspect && view.pages > smallStore
+        if needsCheck { try FreePages.check(view) }
         if let state, !needsIndexes, view.pages <= smallStore { needsIndexes = try !countsFit(database, through: state.foldedThrough) }
         return StoreSurvey(
             layout: layout, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0, hasLog: log != nil,
-            isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes)
+            isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes,
+            needsCheck: needsCheck)
     }
 
     static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) {
@@ -146,6 +151,38 @@ extension StoreSurvey {
         statement.bind(1, folded)
         return try statement.first { () throws(QueueError) in false } ?? true
     }
+}
+
+/// The list of free pages (https://sqlite.org/fileformat2.html#the_freelist). A page that is listed twice would be used twice, and the
+/// second use would overwrite messages.
+enum FreePages {
+    /// Throws when the list is damaged.
+    static func check(_ view: StoreView) throws(QueueError) {
+        let header = try view.header()
+        guard header.count == 100 else { return }
+        var (trunk, left) = (number(header, 32), number(header, 36))
+        var isFree = [Bool](repeating: false, count: Int(clamping: view.pages) + 1)
+        func use(_ page: Int) throws(QueueError) {
+            guard page >= 2, page < isFree.count, !isFree[page], left > 0 else {
+                throw QueueError(.corrupt, "\(view.path) is damaged: its list of free pages contains page \(page)")
+            }
+            isFree[page] = true
+            left -= 1
+        }
+        while trunk != 0 {
+            try use(trunk)
+            let bytes = try view.page(UInt32(clamping: trunk))
+            let count = bytes.count >= 8 ? number(bytes, 4) : Int.max
+            guard count <= bytes.count / 4 - 2 else {
+                throw QueueError(.corrupt, "\(view.path) is damaged: page \(trunk) of its list of free pages is invalid")
+            }
+            for index in 0..<count { try use(number(bytes, 8 + 4 * index)) }
+            trunk = number(bytes, 0)
+        }
+        guard left == 0 else { throw QueueError(.corrupt, "\(view.path) is damaged: \(left) pages are missing in its list of free pages") }
+    }
+
+    private static func number(_ bytes: [UInt8], _ offset: Int) -> Int { bytes[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) } }
 }
 
 /// The header of the database file.

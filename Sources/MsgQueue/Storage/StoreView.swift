@@ -80,6 +80,16 @@ final class StoreView: @unchecked Sendable {
         return try Posix.read(logDescriptor, at: log.offset(ofFrame: frame), count: 100, log.path)
     }
 
+    /// Reads a page with the log applied; it is shorter when the file is.
+    func page(_ page: UInt32) throws(QueueError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: Int(pageSize))
+        let result = bytes.withUnsafeMutableBytes { buffer -> Result<Int, QueueError> in
+            do throws(QueueError) { return .success(try read(buffer, at: (Int64(page) - 1) * pageSize)) } catch { return .failure(error) }
+        }
+        bytes.removeLast(bytes.count - (try result.get()))
+        return bytes
+    }
+
     // MARK: The file for SQLite
 
     fileprivate func read(_ target: UnsafeMutableRawBufferPointer, at start: Int64) throws(QueueError) -> Int {

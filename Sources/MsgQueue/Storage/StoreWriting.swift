@@ -142,6 +142,7 @@ extension Store {
             isFirst = false
         }
         guard existed else { return }
+        check?.removed(row)
         try count(row, row.change(to: nil))
         try updateNewest(afterRemoving: row)
     }

@@ -14,13 +14,15 @@ import Testing
         var target: String { bench.directory.file("salvaged.db") }
 
         init(
-            _ count: Int, seed: UInt64 = 1, clean: Bool = true, folded: Bool = true, pageSize: Int64 = StoreCreation.pageSizes[0]
+            _ count: Int, seed: UInt64 = 1, clean: Bool = true, folded: Bool = true, pageSize: Int64 = StoreCreation.pageSizes[0],
+            largeBodies: Bool = false
         ) throws {
             bench = try StoreBench(pageSize: pageSize)
             var random = SeededGenerator(seed)
             var rows: [Row] = []
             for number in 1...count {
-                let body = random.bytes(random.chance(10) ? random.int(1_025...9_000) : random.int(0...400))
+                let isLarge = random.chance(10)
+                let body = random.bytes(largeBodies ? 3_000 : isLarge ? random.int(1_025...9_000) : random.int(0...400))
                 rows.append(
                     try bench.add(
                         Name("c\(number % 7)"), body, id: number % 3 == 0 ? "named-\(number)" : nil,
@@ -191,6 +193,33 @@ import Testing
             #expect(ids == Set(scene.expected.keys))
             #expect(!report.isSound)
         }
+    }
+
+    /// VACUUM, which the close of a store that has become much smaller runs, moves the tables to other pages.
+    @Test(arguments: StoreCreation.pageSizes)
+    func D15_tables_are_found_after_a_vacuum_without_the_first_page(pageSize: Int64) throws {
+        let scene = try Scene(400, seed: 3, pageSize: pageSize, largeBodies: pageSize == 4096)
+        try scene.bench.reopen()
+        try scene.bench.transaction { try $0.addRecent("gone", isReceived: false, now: 1_700_000_000_000) }
+        scene.bench.close()
+        do {
+            let plain = try PlainDatabase(scene.path)
+            let before = try plain.rows("SELECT name, rootpage FROM sqlite_schema ORDER BY name")
+            try plain.rows("VACUUM")
+            try plain.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            #expect(try plain.rows("SELECT name, rootpage FROM sqlite_schema ORDER BY name") != before)
+        }
+        #expect(try MessageQueue.check(path: scene.path).isSound)
+        for range in [0..<16, 0..<Int(pageSize)] {
+            try scene.change { bytes in for index in range { bytes[index] = 0 } }
+            let (ids, report) = try scene.salvaged()
+            #expect(ids == Set(scene.expected.keys), "\(report.text)")
+            #expect(!report.isSound && !report.text.contains("lost"), "\(report.text)")
+        }
+        try MessageQueue.salvage(from: scene.path, to: scene.target)
+        let store = try Store(path: scene.target, options: Options())
+        defer { store.close(clean: true) }
+        #expect(try store.recentIsReceived("gone", since: 0) == false)
     }
 
     @Test func D15_a_log_of_another_database_is_ignored_and_reported() throws {

@@ -1,0 +1,210 @@
+import Foundation
+import Testing
+
+@testable import MsgQueue
+
+/// The check of a store after its system stopped while it was in use. Stores of more than 2 MiB are checked after the opening, in steps.
+@Suite struct BackgroundCheckTests {
+    /// Changes a closed store to what a power failure leaves after the log was checkpointed.
+    private func markUnchecked(_ path: String, boot: String = "another boot") throws {
+        let database = try Database(building: path, lengthLimit: Store.lengthLimit)
+        var state = try #require(try StoreState.read(database, layout: Schema.version))
+        state.mark = .open
+        state.bootID = boot
+        try database.begin()
+        try state.write(database)
+        try database.commit(durable: false)
+        database.close()
+        let side = SideFile(of: path)
+        try side.open()
+        try side.write(
+            SideRecord(
+                generation: state.generation, base: state.logBase, salts: 0, frames: 0, lastSequence: state.sequenceCeiling), durable: true)
+    }
+
+    /// Makes a closed store of more than 2 MiB; some bodies are large, some ids are given.
+    private func filled(_ count: Int = 3_000) throws -> StoreBench {
+        let bench = try StoreBench()
+        try bench.transaction { _ in
+            for number in 1...count {
+                let body = Array("body \(number) ".utf8) + [UInt8](repeating: 0x78, count: number % 50 == 0 ? 5_000 : 900)
+                _ = try bench.insert(Name("c\(number % 7)"), body, id: number % 3 == 0 ? "named-\(number)" : nil)
+            }
+        }
+        bench.close()
+        return bench
+    }
+
+    private func change(_ path: String, _ body: (inout [UInt8]) throws -> Void) throws {
+        var bytes = try FileBytes.read(path)
+        try body(&bytes)
+        try FileBytes.write(bytes, to: path)
+    }
+
+    /// Returns the page of an object, as a range of bytes of the file.
+    private func rootPage(_ object: String, _ path: String) throws -> Range<Int> {
+        let plain = try PlainDatabase(path)
+        let size = Int(try plain.number("PRAGMA page_size"))
+        let page = Int(try plain.number("SELECT rootpage FROM sqlite_schema WHERE name = '\(object)'")) - 1
+        return page * size..<(page + 1) * size
+    }
+
+    /// Opens the store as a queue, waits for the end of the check, and returns the storage events.
+    private func eventsOfCheck(_ path: String, _ body: (MessageQueue) throws -> Void = { _ in }) async throws -> [String] {
+        let queue = try MessageQueue(path: path, options: MessageQueue.Options(mode: .manual))
+        let log = EventLog(queue.events)
+        try body(queue)
+        let engine = queue.engine
+        #expect(await eventually(within: 120) { engine.context.lock.withLock { !engine.context.store.isCheckDue } })
+        try await queue.close()
+        #expect(await eventually { log.hasEnded })
+        return log.events.compactMap { if case .storage(let trouble?) = $0 { "\(trouble)" } else { nil } }
+    }
+
+    @Test func D10_a_sound_store_is_checked_once_after_a_power_failure() async throws {
+        let bench = try filled()
+        try markUnchecked(bench.directory.store)
+        let events = try await eventsOfCheck(bench.directory.store) { queue in try queue.enqueue("new") }
+        #expect(events.isEmpty)
+        try bench.reopen()
+        #expect(!bench.store.isCheckDue)
+    }
+
+    @Test func D10_a_check_that_was_interrupted_is_repeated_by_the_next_opening() throws {
+        for clean in [false, true] {
+            let bench = try filled()
+            try markUnchecked(bench.directory.store)
+            try bench.reopen()
+            #expect(bench.store.isCheckDue)
+            try bench.add("ana", [1])
+            #expect(try bench.store.checkStep() == .unfinished)
+            try bench.reopen(clean: clean)
+            #expect(bench.store.isCheckDue)
+            while bench.store.isCheckDue {
+                let step = try bench.store.checkStep()
+                #expect(step == (bench.store.isCheckDue ? .unfinished : .sound))
+            }
+            try bench.add("ana", [1])
+            try bench.reopen(clean: false)
+            #expect(!bench.store.isCheckDue)
+        }
+    }
+
+    @Test func D10_damage_that_only_the_check_finds_is_told_and_never_shown() async throws {
+        let bench = try filled()
+        let path = bench.directory.store
+        try change(path) { bytes in
+            for text in ["body 100 ", "body 7 "] {
+                let place = try #require(FileBytes.find(Array(text.utf8), in: bytes))
+                bytes[place] ^= 0x20
+            }
+        }
+        try markUnchecked(path)
+        let events = try await eventsOfCheck(path) { queue in
+            let messages = try queue.list(MessageQueue.Filter(limit: 1_000, withoutBodies: true))
+            #expect(messages.filter { $0.preview.hasPrefix("Body") }.isEmpty)
+            #expect(Set(messages.filter { $0.status == .failed }.map(\.sequence)) == [7, 100])
+        }
+        #expect(events.contains { $0.contains("2 messages damaged; damaged sequences: 7, 100") }, "\(events)")
+        // It is told again by each opening.
+        try markUnchecked(path, boot: StoreState.unchecked)
+        let again = try await eventsOfCheck(path)
+        #expect(again.contains { $0.contains("2 messages damaged") }, "\(again)")
+    }
+
+    @Test func D10_a_page_that_cannot_be_read_is_told_and_the_other_messages_are_sent() async throws {
+        let bench = try filled()
+        let path = bench.directory.store
+        try change(path) { bytes in
+            let place = try #require(FileBytes.find(Array("body 1501 ".utf8), in: bytes)) / 2048 * 2048
+            bytes.replaceSubrange(place..<place + 2048, with: [UInt8](repeating: 0, count: 2048))
+        }
+        try markUnchecked(path)
+        let events = try await eventsOfCheck(path) { queue in try queue.enqueue("new") }
+        #expect(events.contains { $0.contains("cannot all be read") }, "\(events)")
+        let report = try MessageQueue.check(path: path)
+        #expect(!report.isSound && report.whole > 2_900, "\(report.text)")
+    }
+
+    /// Only queued messages are in the indexes that are compared with the counts.
+    @Test(arguments: [true, false])
+    func D10_messages_that_are_missing_are_told(isQueued: Bool) async throws {
+        let bench = try filled()
+        let path = bench.directory.store
+        if !isQueued {
+            try bench.reopen()
+            try bench.transaction { store in
+                for sequence in Int64(11)...13 {
+                    let row = try #require(try store.row(at: sequence, .none))
+                    var progress = row.progress
+                    progress.status = .sent
+                    try store.update(row, to: progress)
+                }
+            }
+            bench.close()
+        }
+        do { try PlainDatabase(path).rows("DELETE FROM message WHERE seq BETWEEN 11 AND 13") }
+        try markUnchecked(path)
+        let events = try await eventsOfCheck(path)
+        let text = isQueued ? "3 messages that the counts contained are missing" : "there are 2997 messages, but the counts show 3000"
+        #expect(events.contains { $0.contains(text) }, "\(events)")
+    }
+
+    @Test(arguments: ["message_named", "message_conversation", "conversation_recent"])
+    func D10_a_damaged_index_is_told(index: String) async throws {
+        let bench = try filled()
+        let path = bench.directory.store
+        let page = try rootPage(index, path)
+        try change(path) { bytes in bytes[page.lowerBound] = 0x55 }
+        try markUnchecked(path)
+        let events = try await eventsOfCheck(path)
+        #expect(events.contains { $0.contains("the index \(index) is damaged") }, "\(events)")
+        let report = try MessageQueue.check(path: path)
+        #expect(!report.isSound && report.whole == 3_000, "\(report.text)")
+    }
+
+    @Test func D10_a_page_that_is_free_twice_is_refused() throws {
+        let bench = try filled()
+        let path = bench.directory.store
+        try bench.reopen()
+        try bench.transaction { store in
+            for sequence in Int64(1)...600 {
+                let row = try #require(try store.row(at: sequence, .none))
+                try store.delete(row)
+            }
+        }
+        bench.close()
+        try change(path) { bytes in
+            func number(_ offset: Int) -> Int { bytes[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) } }
+            let trunk = (number(32) - 1) * 2048
+            #expect(number(trunk + 4) > 2)
+            bytes.replaceSubrange(trunk + 8..<trunk + 12, with: bytes[trunk + 12..<trunk + 16])
+        }
+        try markUnchecked(path)
+        #expect(refusal { _ = try Store(path: path, options: Options()) } == .corrupt)
+    }
+
+    @Test(arguments: 1...4)
+    func D10_changes_between_the_steps_are_not_reported_as_damage(seed: UInt64) throws {
+        let bench = try filled()
+        try markUnchecked(bench.directory.store)
+        try bench.reopen()
+        var random = SeededGenerator(seed)
+        while bench.store.isCheckDue {
+            let step = try bench.store.checkStep()
+            #expect(step == (bench.store.isCheckDue ? .unfinished : .sound))
+            for _ in 0..<10 {
+                let sequence = Int64(random.next() % 3_000) + 1
+                guard let row = try bench.row(sequence, .none) else { continue }
+                let isRolledBack = random.chance(30)
+                do {
+                    try bench.transaction { store in
+                        try store.delete(row)
+                        _ = try bench.insert("new", [1, 2, 3])
+                        if isRolledBack { throw QueueError(.busy, "rolled back") }
+                    }
+                } catch let error as QueueError where error.code == .busy {}
+            }
+        }
+    }
+}
