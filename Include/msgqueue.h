@@ -558,8 +558,8 @@ msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size
  * Stores `count` messages (0 to 1,000,000) that differ only in their bodies, in this order, all or
  * none. `bodies` holds the bodies one after another; body i has sizes[i] bytes, and the sizes add
  * up to `bodies_size`. `bodies` may be NULL when bodies_size is 0, `sizes` when count is 0. `draft`
- * is what the messages have in common: its id is NULL and its body_size 0. `ids_out` has room for
- * `count` ids, or is NULL. Changes the store.
+ * is what the messages have in common: its id and replace_key are NULL and its body_size is 0.
+ * `ids_out` has room for `count` ids, or is NULL. Changes the store.
  * Errors: FULL, TOO_LARGE. The detail about a body has its index, from 0.
  */
 msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, const void *bodies,

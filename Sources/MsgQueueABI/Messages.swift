@@ -53,7 +53,7 @@ public func enqueueBodies(
         let engine = try Handles.engine(queue)
         guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "count must be 0 to 1000000, got \(count)") }
         let common = try read(try require(draft, "draft"))
-        guard common.id == nil, common.body.isEmpty else { throw QueueError(.invalid, "the draft must have no id and no body") }
+        guard common.body.isEmpty else { throw QueueError(.invalid, "the draft of several bodies must have no body of its own") }
         guard bodies_size >= 0 else { throw QueueError(.invalid, "bodies_size is too large: \(UInt(bitPattern: bodies_size))") }
         let joined = UnsafeRawBufferPointer(start: bodies_size > 0 ? try require(bodies, "bodies") : nil, count: bodies_size)
         let given = UnsafeBufferPointer(start: count > 0 ? try require(sizes, "sizes") : nil, count: count)

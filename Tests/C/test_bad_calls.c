@@ -48,6 +48,9 @@ TEST(bad_null_pointers) {
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, NULL, 2, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, NULL, "ab", 2, (size_t[]) { 1, 1 }, 2, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, NULL, 2, (size_t[]) { 1, 1 }, 2, NULL));
+  draft.replace_key = "key";
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "ab", 2, (size_t[]) { 1, 1 }, 2, NULL));
+  draft.replace_key = NULL;
   CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_bodies(scene.queue, &draft, "ab", 2, NULL, 2, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, NULL, &message));
   CHECK_RESULT(MSGQ_INVALID, msgq_get(scene.queue, "a", NULL));

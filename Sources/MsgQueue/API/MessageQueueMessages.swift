@@ -26,11 +26,11 @@ extension MessageQueue {
         try Draft.withBorrowed(drafts) { borrowed throws(Error) in try engine.enqueue(borrowed) }
     }
 
-    /// Stores messages that are like `draft` except for their bodies, in this order, all or none, and returns their ids. The draft has no id
-    /// and an empty body.
+    /// Stores messages that are like `draft` except for their bodies, in this order, all or none, and returns their ids. The draft has no id,
+    /// no replace key and an empty body.
     @discardableResult
     public func enqueue(bodies: [[UInt8]], like draft: Draft = Draft([])) throws(Error) -> [String] {
-        guard draft.id == nil, draft.body.isEmpty else { throw Error(.invalid, "the draft must have no id and no body") }
+        guard draft.body.isEmpty else { throw Error(.invalid, "the draft of several bodies must have no body of its own") }
         return try draft.withBorrowed { common throws(Error) in
             try Draft.borrowing(Array(bodies.joined())) { joined throws(Error) in
                 try Draft.pass(bodies.map(\.count)) { sizes throws(Error) in try engine.enqueue(joined, sizes: sizes, like: common) }

@@ -17,6 +17,9 @@ extension Engine {
         _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, like draft: BorrowedDraft
     ) throws(QueueError) -> [String] {
         try context.checkProcess()
+        guard draft.id == nil, draft.replaceKey == nil else {
+            throw QueueError(.invalid, "the draft of several bodies must have no id and no replace_key")
+        }
         try DraftRule.check(draft, context.options)
         let drafts = try draft.with(bodies, sizes: sizes) { size throws(QueueError) in
             try DraftRule.check(bodySize: size, context.options)

@@ -76,7 +76,7 @@ def with_latencies(**counts: int) -> Statistics:
     return Statistics(
         opened=datetime.now(timezone.utc),
         **dict.fromkeys(("sent_per_minute", "enqueued_per_minute", "enqueued", "attempts", "sent", "sent_bytes"), 0),
-        **dict.fromkeys(("retried", "failed", "discarded"), 0),
+        **dict.fromkeys(("retried", "failed", "discarded", "replaced"), 0),
         failures={},
         latencies=latencies,
         latency_sum=0.0,

@@ -114,7 +114,7 @@ class Commands:
             Error: As `enqueue`; the detail about a body has its index, from 0.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only)
+        _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only, None)
         given = _drafts.bodies(bodies)
         count = len(given)
         sizes = (ctypes.c_size_t * count)(*map(len, given))
