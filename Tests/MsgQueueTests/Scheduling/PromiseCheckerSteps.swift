@@ -219,7 +219,8 @@ extension PromiseChecker {
         guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now),
             slotsTaken(simulation) < (pace.hasRamp ? 1 : options.maxInFlight)
         else { return }
-        for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) {
+        // The scheduler does not look at a message that waits for an unmetered link.
+        for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) && !isMetered(head) {
             guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }
             throw Violation("message \(head.sequence) has expired, but is not failed")
         }
