@@ -91,7 +91,7 @@ TEST(contract_zero_options_mean_the_defaults) {
   CHECK_NUMBER(30000, atomic_load(&stub.timeout_ms));
   CHECK(delay_of(&scene, "a") >= 5000 && delay_of(&scene, "a") < 10000);
   CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
-  AWAIT(status_of(&scene, "a") == MSGQ_STATUS_QUEUED && attempts_of(&scene, "a") == 2);
+  AWAIT(attempts_of(&scene, "a") == 2 && status_of(&scene, "a") == MSGQ_STATUS_QUEUED);
   CHECK_NUMBER(3000, atomic_load(&stub.timeout_ms));
   CHECK(delay_of(&scene, "a") >= 10000 && delay_of(&scene, "a") < 20000);
   scene_end(&scene);

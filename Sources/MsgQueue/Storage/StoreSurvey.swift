@@ -41,7 +41,7 @@ extension StoreSurvey {
 
     /// Returns an error that names the file. SQLite reports a damaged schema as an error in a statement, and damaged pages in several ways.
     static func asDamage(_ error: QueueError, of path: String) -> QueueError {
-        let isNamed = error.detail.contains(path)
+        let isNamed = strstr(error.detail, path) != nil
         guard error.code == .internal || error.code == .tooLarge || (error.code == .corrupt && !isNamed) else { return error }
         return QueueError(.corrupt, "\(path) is damaged: \(error.detail)")
     }
@@ -123,7 +123,8 @@ extension StoreSurvey {
         }
         if findings == ["ok"] { return false }
         let isOfIndexes = findings.allSatisfy { finding in
-            [" missing from index ", "wrong # of entries in index ", "non-unique entry in index "].contains { finding.contains($0) }
+            // `String.contains` would link the library of regular expressions.
+            [" missing from index ", "wrong # of entries in index ", "non-unique entry in index "].contains { (part: String) in strstr(finding, part) != nil }
         }
         guard isOfIndexes, !findings.isEmpty else {
             throw QueueError(.corrupt, "\(database.path) is damaged: \(findings.first ?? "the check returned nothing")")

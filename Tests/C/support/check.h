@@ -99,8 +99,9 @@ _Noreturn void check_skip_test(const char *reason);
 #define AWAIT(condition)                                                                          \
   do {                                                                                            \
     int64_t await_end = steady_ms() + check_timeout_ms();                                        \
-    while (!(condition) && steady_ms() < await_end) pause_ms(1);                                  \
-    if (!check_that((condition), __FILE__, __LINE__, #condition)) check_end_test();               \
+    bool await_holds;                                                                             \
+    while (!(await_holds = (condition)) && steady_ms() < await_end) pause_ms(1);                  \
+    if (!check_that(await_holds, __FILE__, __LINE__, #condition)) check_end_test();               \
   } while (0)
 
 #endif
