@@ -124,7 +124,9 @@ extension StoreSurvey {
         if findings == ["ok"] { return false }
         let isOfIndexes = findings.allSatisfy { finding in
             // `String.contains` would link the library of regular expressions.
-            [" missing from index ", "wrong # of entries in index ", "non-unique entry in index "].contains { (part: String) in strstr(finding, part) != nil }
+            [" missing from index ", "wrong # of entries in index ", "non-unique entry in index "].contains { (part: String) in
+                strstr(finding, part) != nil
+            }
         }
         guard isOfIndexes, !findings.isEmpty else {
             throw QueueError(.corrupt, "\(database.path) is damaged: \(findings.first ?? "the check returned nothing")")
