@@ -7,30 +7,17 @@
 #include "scene.h"
 #include "stores.h"
 
-/* Returns the result of enqueueing a body of `size` bytes. */
-static msgq_result put_bytes(struct scene *scene, const char *id, size_t size) {
-  char *body = calloc(1, size + 1);
-  REQUIRE(body != NULL);
-  msgq_draft draft = MSGQ_DRAFT_INIT;
-  draft.id = id;
-  draft.body = body;
-  draft.body_size = size;
-  msgq_result result = msgq_enqueue(scene->queue, &draft, NULL);
-  free(body);
-  return result;
-}
-
 TEST(X11_messages_are_limited) {
   struct scene scene;
   scene_begin(&scene);
   scene.options.limit_messages = 2;
   scene_open(&scene);
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1));
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "b", 1));
-  CHECK_RESULT(MSGQ_FULL, put_bytes(&scene, "c", 1));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "a", 1));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "b", 1));
+  CHECK_RESULT(MSGQ_FULL, put_body_of(&scene, "c", 1));
   CHECK_NUMBER(-1, status_of(&scene, "c"));
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a"));
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "c", 1));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "c", 1));
   scene_end(&scene);
 }
 
@@ -71,13 +58,13 @@ TEST(X11_bytes_are_limited) {
   scene_begin(&scene);
   scene.options.limit_bytes = 100;
   scene_open(&scene);
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 60));
-  CHECK_RESULT(MSGQ_FULL, put_bytes(&scene, "b", 41));
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "b", 40));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "a", 60));
+  CHECK_RESULT(MSGQ_FULL, put_body_of(&scene, "b", 41));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "b", 40));
   CHECK_RESULT(MSGQ_FULL, msgq_edit(scene.queue, "b", "forty-one bytes, of which one is too much", 41));
   CHECK_NUMBER(100, counts_of(&scene, NULL).unsent_bytes);
   CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "a", "less", 4));
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "c", 56));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "c", 56));
   scene_end(&scene);
 }
 
@@ -85,10 +72,10 @@ TEST(X11_a_body_is_limited) {
   struct scene scene;
   char *body = calloc(1, 1048577);
   scene_begin_open(&scene);
-  CHECK_RESULT(MSGQ_TOO_LARGE, put_bytes(&scene, "a", 1048577));
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_body_of(&scene, "a", 1048577));
   CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1048576));
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "empty", 0));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "a", 1048576));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "empty", 0));
   CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, 1048577));
   CHECK_RESULT(MSGQ_TOO_LARGE, msgq_edit(scene.queue, "empty", body, SIZE_MAX)); /* the size is checked first */
   CHECK_NUMBER(1048576, counts_of(&scene, NULL).unsent_bytes);
@@ -101,8 +88,8 @@ TEST(X11_a_body_limit_of_one_byte) {
   scene_begin(&scene);
   scene.options.limit_body = 1;
   scene_open(&scene);
-  CHECK_RESULT(MSGQ_OK, put_bytes(&scene, "a", 1));
-  CHECK_RESULT(MSGQ_TOO_LARGE, put_bytes(&scene, "b", 2));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "a", 1));
+  CHECK_RESULT(MSGQ_TOO_LARGE, put_body_of(&scene, "b", 2));
   scene_end(&scene);
 }
 

@@ -33,19 +33,6 @@ static bool unsent_is(struct scene *scene, const char *expected) {
   return check_text(expected, text, __FILE__, __LINE__, "the unsent messages");
 }
 
-static msgq_result put_size(struct scene *scene, const char *id, size_t size) {
-  char *body = calloc(1, size + 1);
-  REQUIRE(body != NULL);
-  memset(body, 'x', size);
-  msgq_draft draft = MSGQ_DRAFT_INIT;
-  draft.id = id;
-  draft.body = body;
-  draft.body_size = size;
-  msgq_result result = msgq_enqueue(scene->queue, &draft, NULL);
-  free(body);
-  return result;
-}
-
 TEST(F6_by_default_a_full_queue_refuses) {
   struct scene scene;
   scene_begin(&scene);
@@ -147,16 +134,16 @@ TEST(F6_bytes_are_freed_too) {
   scene.options.on_full = MSGQ_ON_FULL_DROP_OLDEST;
   scene.options.limit_bytes = 100;
   scene_open(&scene);
-  CHECK_RESULT(MSGQ_OK, put_size(&scene, "a", 40));
-  CHECK_RESULT(MSGQ_OK, put_size(&scene, "b", 40));
-  CHECK_RESULT(MSGQ_OK, put_size(&scene, "c", 60));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "a", 40));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "b", 40));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "c", 60));
   unsent_is(&scene, "b c");
-  CHECK_RESULT(MSGQ_OK, put_size(&scene, "d", 1));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "d", 1));
   unsent_is(&scene, "c d");
-  CHECK_RESULT(MSGQ_FULL, put_size(&scene, "e", 101));
+  CHECK_RESULT(MSGQ_FULL, put_body_of(&scene, "e", 101));
   CHECK_RESULT(MSGQ_FULL, msgq_edit(scene.queue, "d", "a body that is much longer than the rest of the room", 52));
   unsent_is(&scene, "c d");
-  CHECK_RESULT(MSGQ_OK, put_size(&scene, "f", 100));
+  CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "f", 100));
   unsent_is(&scene, "f");
   scene_end(&scene);
 }
@@ -167,7 +154,7 @@ TEST(F6_a_duplicate_drops_nothing) {
   scene_open(&scene);
   put(&scene, "a", "ana", "1");
   put(&scene, "b", "ana", "2");
-  CHECK_RESULT(MSGQ_DUPLICATE, put_size(&scene, "b", 1));
+  CHECK_RESULT(MSGQ_DUPLICATE, put_body_of(&scene, "b", 1));
   unsent_is(&scene, "a b");
   scene_end(&scene);
 }
@@ -219,7 +206,7 @@ TEST(F6_the_files_stay_below_their_limit) {
     scene_open(&scene);
     int accepted = 0, refused = 0;
     for (int number = 0; number < (int)(2 * limit / 2000); number++) {
-      msgq_result result = put_size(&scene, NULL, (size_t)(100 + number * 37 % 4000));
+      msgq_result result = put_body_of(&scene, NULL, (size_t)(100 + number * 37 % 4000));
       if (result == MSGQ_OK) accepted++;
       else if (check_result(MSGQ_FULL, result, __FILE__, __LINE__, "enqueue")) refused++;
       int64_t size = files_of(&scene);
@@ -237,7 +224,7 @@ TEST(F6_the_files_stay_below_their_limit) {
       stub_begin(&stub, MSGQ_VERDICT_SENT);
       REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
       CHECK_NUMBER(accepted, (int64_t)drain(&scene).sent);
-      AWAIT(put_size(&scene, NULL, 1000) == MSGQ_OK);
+      AWAIT(put_body_of(&scene, NULL, 1000) == MSGQ_OK);
       CHECK_RESULT(MSGQ_OK, msgq_clear(scene.queue, NULL));
     }
     /* A batch larger than the limit. */
@@ -268,7 +255,7 @@ TEST(F6_a_full_file_refuses_received_messages_and_longer_bodies) {
   scene.options.limit_file_bytes = 2 << 20;
   scene_open(&scene);
   put(&scene, "a", "ana", "short");
-  while (put_size(&scene, NULL, 3000) == MSGQ_OK) {}
+  while (put_body_of(&scene, NULL, 3000) == MSGQ_OK) {}
   static char body[4096];
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.body = body;
@@ -288,7 +275,7 @@ TEST(F6_a_limit_that_is_smaller_than_an_empty_store_refuses_everything) {
     if (!drops) scene.options.on_full = MSGQ_ON_FULL_REFUSE;
     scene.options.limit_file_bytes = 1;
     scene_open(&scene);
-    CHECK_RESULT(MSGQ_FULL, put_size(&scene, "a", 1));
+    CHECK_RESULT(MSGQ_FULL, put_body_of(&scene, "a", 1));
     CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
     scene_end(&scene);
   }

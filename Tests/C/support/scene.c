@@ -71,6 +71,19 @@ void put_timed(struct scene *scene, const char *id, const char *conversation, in
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
+msgq_result put_body_of(struct scene *scene, const char *id, size_t size) {
+  char *body = malloc(size + 1);
+  REQUIRE(body != NULL);
+  memset(body, 'x', size);
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.id = id;
+  draft.body = body;
+  draft.body_size = size;
+  msgq_result result = msgq_enqueue(scene->queue, &draft, NULL);
+  free(body);
+  return result;
+}
+
 /* Returns the message, or NULL. The caller frees it. */
 static msgq_message *get(struct scene *scene, const char *id) {
   msgq_message *message = NULL;

@@ -30,6 +30,8 @@ const char *scene_file(const struct scene *scene, const char *name);
 void put(struct scene *scene, const char *id, const char *conversation, const char *body);
 /* The same with times in milliseconds since 1970; 0: none. */
 void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms);
+/* Returns the result of enqueueing a body of `size` bytes. */
+msgq_result put_body_of(struct scene *scene, const char *id, size_t size);
 /* Returns the status of a message; -1 when there is no such message. */
 int status_of(struct scene *scene, const char *id);
 /* Drains without a timeout and returns the report. */
