@@ -5,6 +5,8 @@ final class EngineTimer {
     private let alarm: Alarm
     /// When the alarm rings (monotonic); nil: it has rung and was not armed again.
     private var armed: Int64? = Int64.max
+    /// The thread waits for the alarm.
+    private(set) var isAsleep = false
 
     init(_ context: EngineContext, _ alarm: Alarm) { (self.context, self.alarm) = (context, alarm) }
 
@@ -31,10 +33,12 @@ final class EngineTimer {
         while context.phase != .closed {
             step()
             let monitor = network.monitor
+            isAsleep = true
             context.lock.unlock()
             let reason = alarm.sleep(network: monitor?.descriptor)
             let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.readChange() : nil
             context.lock.lockForEngine()
+            isAsleep = false
             if reason.contains(.deadline) { armed = nil }
             network.planRetry()
             if reason.contains(.clockSet) { context.core.scheduler.clockSet(context.ports.moment) }

@@ -1,3 +1,5 @@
+import Glibc
+
 @testable import MsgQueue
 
 /// A polled engine over a real file, in virtual time; its callbacks run on the thread of the test.
@@ -27,6 +29,16 @@ final class EngineBench: @unchecked Sendable {
     private func connect() throws {
         try engine.setHandler(Registration({ [weak self] event, _ in self?.note(event) }))
         try engine.setTransport(Registration({ [weak self] delivery in self?.take(delivery) ?? .offline }))
+        try awaitTimer()
+    }
+
+    /// Waits until the timer thread has made its first step, so that it makes none after the test has set the clocks.
+    private func awaitTimer() throws {
+        let end = Ports.system.mono() + 30_000
+        while !engine.context.lock.withLock({ engine.timer.isAsleep }) {
+            guard Ports.system.mono() < end else { throw QueueError(.internal, "the timer thread does not start") }
+            usleep(200)
+        }
     }
 
     private func note(_ event: Event) { mutex.withLock { reported.append(event) } }
