@@ -164,12 +164,11 @@ enum FreePages {
         let header = try view.header()
         guard header.count == 100 else { return }
         var (trunk, left) = (number(header, 32), number(header, 36))
-        var isFree = [Bool](repeating: false, count: Int(clamping: view.pages) + 1)
+        var used = Set<Int>()
         func use(_ page: Int) throws(QueueError) {
-            guard page >= 2, page < isFree.count, !isFree[page], left > 0 else {
+            guard page >= 2, page <= view.pages, used.insert(page).inserted, left > 0 else {
                 throw QueueError(.corrupt, "\(view.path) is damaged: its list of free pages contains page \(page)")
             }
-            isFree[page] = true
             left -= 1
         }
         while trunk != 0 {

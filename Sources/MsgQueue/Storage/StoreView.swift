@@ -133,8 +133,14 @@ final class StoreView: @unchecked Sendable {
 
     fileprivate var fileSize: Int64 { size }
 
-    /// The number of pages of the database.
+    /// The number of pages of the database. A damaged log can claim any number.
     var pages: Int64 { size / pageSize }
+
+    /// The numbers of the pages that are in the files, in order.
+    func storedPages() throws(QueueError) -> [UInt32] {
+        let inFile = UInt32(clamping: min(size, Int64(try Posix.status(database, path).st_size)) / pageSize)
+        return (inFile > 0 ? Array(1...inFile) : []) + frames.keys.filter { $0 > inFile && Int64($0) <= pages }.sorted()
+    }
 
     // MARK: The VFS
 

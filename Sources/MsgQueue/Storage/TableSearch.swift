@@ -46,8 +46,7 @@ struct TableSearch {
 
     /// Reads all pages of the view.
     init(_ view: StoreView) throws(QueueError) {
-        guard view.pages >= 2 else { return }
-        for number in 2...UInt32(clamping: view.pages) { add(number, TablePage(try view.page(number))) }
+        for number in try view.storedPages() where number >= 2 { add(number, TablePage(try view.page(number))) }
     }
 
     private mutating func add(_ number: UInt32, _ page: TablePage?) {
@@ -65,7 +64,7 @@ struct TableSearch {
 
     /// Adds a schema for the found tables to the view.
     mutating func install(in view: StoreView) throws(QueueError) {
-        var writer = PageWriter(view)
+        var writer = PageWriter(view, after: Int64(try view.storedPages().last ?? 1))
         var roots: [(table: Table, root: UInt32)] = []
         for table in Table.allCases {
             let root = table.hasRowid ? writer.addTree(over: leaves[table] ?? []) : largestTree(table)
@@ -100,7 +99,7 @@ private struct PageWriter {
     private(set) var last: Int64
     private var size: Int { Int(view.pageSize) }
 
-    init(_ view: StoreView) { (self.view, last) = (view, view.pages) }
+    init(_ view: StoreView, after last: Int64) { (self.view, self.last) = (view, last) }
 
     /// Appends a page without cells, or with the given bytes at its start.
     mutating func addPage(_ bytes: [UInt8]) -> UInt32 {

@@ -222,6 +222,39 @@ import Testing
         #expect(try store.recentIsReceived("gone", since: 0) == false)
     }
 
+    /// The last commit of the log empties the first page and says that the database has four thousand million pages.
+    @Test func D15_a_log_that_claims_too_many_pages_does_not_delay_a_salvage() throws {
+        let scene = try Scene(60, clean: false)
+        try scene.change("outbox.db-wal") { log in
+            func number(_ offset: Int) -> UInt32 { log[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) } }
+            func put(_ value: UInt32, _ offset: Int) {
+                for index in 0..<4 { log[offset + index] = UInt8(truncatingIfNeeded: value >> UInt32(24 - 8 * index)) }
+            }
+            let (header, frameHeader, page) = (32, 24, Int(StoreCreation.pageSizes[0]))
+            var (frame, next) = (0, header)
+            while next + frameHeader + page <= log.count, number(next + 8) == number(16), number(next) != 0 {
+                (frame, next) = (next, next + frameHeader + page)
+            }
+            put(1, frame)
+            put(.max, frame + 4)
+            for offset in frame + frameHeader..<next { log[offset] = 0 }
+            let before = frame == header ? 24 : frame - page - frameHeader + 16
+            var (first, second) = (number(before), number(before + 4))
+            let isBigEndian = number(0) & 1 == 1
+            for offset in Array(stride(from: frame, to: frame + 8, by: 8)) + Array(stride(from: frame + frameHeader, to: next, by: 8)) {
+                let (left, right) = (number(offset), number(offset + 4))
+                first = first &+ (isBigEndian ? left : left.byteSwapped) &+ second
+                second = second &+ (isBigEndian ? right : right.byteSwapped) &+ first
+            }
+            put(first, frame + 16)
+            put(second, frame + 20)
+        }
+        try scene.change { database in for index in 0..<4096 { database[index] = 0 } }
+        let report = try MessageQueue.salvage(from: scene.path, to: scene.target)
+        #expect(report.whole > 0)
+        #expect(!report.isSound)
+    }
+
     @Test func D15_a_log_of_another_database_is_ignored_and_reported() throws {
         let scene = try Scene(30)
         let other = try StoreBench()
