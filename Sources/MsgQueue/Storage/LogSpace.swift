@@ -61,8 +61,7 @@ struct LogSpace {
             guard file.truncate(to: target) else { return false }
             size = target
         }
-        // Asking for the size writes what is still buffered.
-        guard file.writeZeros(at: 0, count: min(used, size)), file.size != nil else { return false }
+        guard file.writeZeros(at: 0, count: min(used, size)) else { return false }
         used = 0
         return true
     }
@@ -103,6 +102,7 @@ struct LogFile {
 
     func truncate(to size: Int64) -> Bool { methods.pointee.xTruncate.map { $0(file, size) == SQLITE_OK } ?? false }
 
+    /// Writes zeros to the file. Nothing of them stays in the buffer.
     func writeZeros(at start: Int64, count: Int64) -> Bool {
         guard let write = methods.pointee.xWrite else { return false }
         var offset = start
@@ -112,6 +112,7 @@ struct LogFile {
             guard code == SQLITE_OK else { return false }
             offset += length
         }
-        return true
+        // Asking for the size writes what is still buffered.
+        return size != nil
     }
 }
