@@ -8,7 +8,7 @@ final class TurnLock: @unchecked Sendable {
     private var isHeld = false
     /// The side that has the lock, or had it last.
     private var side = Side.engine
-    /// Callers that wait, and those of them that have the lock next.
+    /// Callers that wait, in the order of their arrival.
     private var callers: [Semaphore] = []
     private var engineThreads = 0
     /// The lock is reserved for an engine thread.
@@ -38,7 +38,7 @@ final class TurnLock: @unchecked Sendable {
     }
 
     private func lockForEngineLocked() {
-        while isHeld || (isHandedToEngine ? false : !callers.isEmpty) {
+        while isHeld || (!isHandedToEngine && !callers.isEmpty) {
             engineThreads += 1
             engineCondition.wait(state)
             engineThreads -= 1
