@@ -39,7 +39,7 @@ public func enqueueBatch(
             }
             batch.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
         }
-        write(try lend(batch) { drafts throws(QueueError) in try engine.enqueue(drafts) }, to: ids_out)
+        write(try batch.withUnsafeBufferPointer { drafts throws(QueueError) in try engine.enqueue(drafts) }, to: ids_out)
     }
 }
 
@@ -66,16 +66,6 @@ private func write(_ ids: [String], to ids_out: UnsafeMutableRawPointer?) {
     for (index, id) in ids.enumerated() {
         write(id, to: (ids_out + index * Int(MSGQ_ID_SIZE)).assumingMemoryBound(to: CChar.self))
     }
-}
-
-/// `withUnsafeBufferPointer` with typed throws.
-private func lend<T>(
-    _ drafts: [BorrowedDraft], _ body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
-) throws(QueueError) -> T {
-    let result: Result<T, QueueError> = drafts.withUnsafeBufferPointer { pointer in
-        do throws(QueueError) { return .success(try body(pointer)) } catch { return .failure(error) }
-    }
-    return try result.get()
 }
 
 /// The size of the smallest draft: up to and including its body.

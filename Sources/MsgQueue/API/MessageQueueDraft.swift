@@ -46,7 +46,7 @@ extension MessageQueue {
 extension MessageQueue.Draft {
     /// Calls `body` with the draft for the engine, without copying the draft's body.
     func withBorrowed<T>(_ body: (BorrowedDraft) throws(QueueError) -> T) throws(QueueError) -> T {
-        try Self.borrowing(self.body) { bytes throws(QueueError) in try body(lent(bytes)) }
+        try self.body.withBytes { bytes throws(QueueError) in try body(lent(bytes)) }
     }
 
     /// Calls `body` with several drafts for the engine. Their bodies are copied into one buffer, because a pointer is valid for one array
@@ -57,37 +57,14 @@ extension MessageQueue.Draft {
         var joined: [UInt8] = []
         joined.reserveCapacity(drafts.reduce(0) { $0 + $1.body.count })
         for draft in drafts { joined += draft.body }
-        return try borrowing(joined) { bytes throws(QueueError) in
+        return try joined.withBytes { bytes throws(QueueError) in
             var offset = 0
             let borrowed = drafts.map { draft in
                 defer { offset += draft.body.count }
                 return draft.lent(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]))
             }
-            return try pass(borrowed, to: body)
+            return try borrowed.withUnsafeBufferPointer(body)
         }
-    }
-
-    /// `withUnsafeBufferPointer` with typed throws.
-    static func pass<Element, T>(
-        _ elements: [Element], to body: (UnsafeBufferPointer<Element>) throws(QueueError) -> T
-    ) throws(QueueError) -> T {
-        var result: Result<T, QueueError>?
-        elements.withUnsafeBufferPointer { elements in
-            do throws(QueueError) { result = .success(try body(elements)) } catch { result = .failure(error) }
-        }
-        guard let result else { throw QueueError(.internal, "the drafts could not be read") }
-        return try result.get()
-    }
-
-    static func borrowing<T>(
-        _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(QueueError) -> T
-    ) throws(QueueError) -> T {
-        var result: Result<T, QueueError>?
-        bytes.withUnsafeBytes { pointer in
-            do throws(QueueError) { result = .success(try body(pointer)) } catch { result = .failure(error) }
-        }
-        guard let result else { throw QueueError(.internal, "the body could not be read") }
-        return try result.get()
     }
 
     private func lent(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {

@@ -7,7 +7,7 @@ extension MessageQueue {
     @discardableResult
     public func enqueue(_ draft: Draft) throws(Error) -> String {
         let ids = try draft.withBorrowed { borrowed throws(Error) in
-            try Draft.pass([borrowed]) { drafts throws(Error) in try engine.enqueue(drafts) }
+            try [borrowed].withUnsafeBufferPointer { drafts throws(Error) in try engine.enqueue(drafts) }
         }
         guard let id = ids.first else { throw Error(.internal, "enqueue returned no id") }
         return id
@@ -32,8 +32,10 @@ extension MessageQueue {
     public func enqueue(bodies: [[UInt8]], like draft: Draft = Draft([])) throws(Error) -> [String] {
         guard draft.body.isEmpty else { throw Error(.invalid, "the draft of several bodies must have no body of its own") }
         return try draft.withBorrowed { common throws(Error) in
-            try Draft.borrowing(Array(bodies.joined())) { joined throws(Error) in
-                try Draft.pass(bodies.map(\.count)) { sizes throws(Error) in try engine.enqueue(joined, sizes: sizes, like: common) }
+            try Array(bodies.joined()).withBytes { joined throws(Error) in
+                try bodies.map(\.count).withUnsafeBufferPointer { sizes throws(Error) in
+                    try engine.enqueue(joined, sizes: sizes, like: common)
+                }
             }
         }
     }
@@ -55,7 +57,7 @@ extension MessageQueue {
     ///
     /// - Throws: `.notFound`, `.busy` (being sent), `.conflict` (sent).
     public func edit(_ id: String, body: [UInt8]) throws(Error) {
-        try Draft.borrowing(body) { bytes throws(Error) in try engine.edit(id, body: bytes) }
+        try body.withBytes { bytes throws(Error) in try engine.edit(id, body: bytes) }
     }
 
     public func edit(_ id: String, body text: String) throws(Error) { try edit(id, body: Array(text.utf8)) }

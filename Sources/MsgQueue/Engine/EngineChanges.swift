@@ -25,12 +25,9 @@ extension Engine {
             try DraftRule.check(bodySize: size, context.options)
         }
         guard !drafts.isEmpty else { return [] }
-        let ids: Result<[String], QueueError> = drafts.withUnsafeBufferPointer { drafts in
-            do throws(QueueError) { return .success(try insertion.enqueue(drafts, runSteps: driver.runDueSteps)) } catch {
-                return .failure(error)
-            }
+        return try drafts.withUnsafeBufferPointer { drafts throws(QueueError) in
+            try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
         }
-        return try ids.get()
     }
 
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.

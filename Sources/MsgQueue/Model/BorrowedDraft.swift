@@ -23,6 +23,7 @@ package struct BorrowedDraft {
         self.unmeteredOnly = unmeteredOnly
         self.replaceKey = replaceKey == "" ? nil : replaceKey
     }
+
     /// Returns one draft like this one for each body. The bodies follow one another in `bodies`, and `check` accepts each size.
     package func with(
         _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, _ check: (Int) throws(QueueError) -> Void
@@ -41,5 +42,12 @@ package struct BorrowedDraft {
         }
         guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
         return drafts
+    }
+}
+
+extension [UInt8] {
+    /// `withUnsafeBytes` with typed throws.
+    package func withBytes<T>(_ body: (UnsafeRawBufferPointer) throws(QueueError) -> T) throws(QueueError) -> T {
+        try withUnsafeBufferPointer { bytes throws(QueueError) in try body(UnsafeRawBufferPointer(bytes)) }
     }
 }

@@ -150,16 +150,7 @@ extension Store {
             INSERT OR IGNORE INTO message(indexed, \(MessageColumn.self)) VALUES(1, \(parameters: MessageColumn.self))
             """)
         row.progress.bind(to: Fields(statement))
-        return try Self.lending(row.body) { bytes throws(QueueError) in try insert(row, bytes, statement) }
-    }
-
-    private static func lending(
-        _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(QueueError) -> Bool
-    ) throws(QueueError) -> Bool {
-        let result = bytes.withUnsafeBytes { buffer -> Result<Bool, QueueError> in
-            do throws(QueueError) { return .success(try body(buffer)) } catch { return .failure(error) }
-        }
-        return try result.get()
+        return try row.body.withBytes { bytes throws(QueueError) in try insert(row, bytes, statement) }
     }
 
     /// Finishes a store that was filled row by row: writes its counts, and marks it as a copy.
