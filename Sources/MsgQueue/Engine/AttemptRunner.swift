@@ -1,11 +1,7 @@
 /// Begins attempts, calls the transport and ends attempts with their outcomes. Under the engine's lock.
 final class AttemptRunner {
-    /// An attempt whose beginning is committed, with everything that the call of the transport needs.
-    struct Work {
-        let start: Core.Start
-        let delivery: Delivery
-        let transport: Registration<TransportFunction>
-    }
+    /// The most body bytes of attempts that begin in one commit, because their calls wait in memory.
+    private static let bytesPerCommit = 1 << 20
 
     private let context: EngineContext
     private let store: Store
@@ -13,68 +9,88 @@ final class AttemptRunner {
     private let health: StoreHealth
     private let transactions: Transactions
     private let writes: PendingWrites
-    private let workers: WorkerPool
+    private let calls: CallQueue
     private let host: HostCalls
     private var transport: Registration<TransportFunction>?
+    /// Releases of replaced transports whose last call has returned.
+    private var dueReleases: [@Sendable () -> Void] = []
 
     init(
-        _ context: EngineContext, _ health: StoreHealth, _ workers: WorkerPool, _ host: HostCalls, _ transactions: Transactions,
+        _ context: EngineContext, _ health: StoreHealth, _ calls: CallQueue, _ host: HostCalls, _ transactions: Transactions,
         _ writes: PendingWrites
     ) {
         (self.context, store, ports) = (context, context.store, context.ports)
-        (self.health, self.workers, self.host) = (health, workers, host)
+        (self.health, self.calls, self.host) = (health, calls, host)
         (self.transactions, self.writes) = (transactions, writes)
     }
-
-    /// Whether a call of the transport keeps its thread until the outcome is known.
-    var transportBlocks: Bool { transport?.blocks ?? false }
 
     /// Replaces the transport. Returns the release of the previous one, if it is due now.
     func setTransport(_ new: Registration<TransportFunction>?) -> (@Sendable () -> Void)? {
         let release = transport?.retire()
         transport = new
+        calls.forgetTimes()
         context.core.scheduler.transportChanged(present: new != nil, ports.moment)
         return release
     }
 
-    /// Removes the transport when the queue is closed. Returns its release.
-    func close() -> (@Sendable () -> Void)? {
-        defer { transport = nil }
-        return transport?.retire()
+    /// Handles the outcomes that have arrived, and withdraws the calls that no thread has taken: the queue will be closed next.
+    func prepareClose() {
+        calls.cancelAll()
+        handleReturned()
+        writes.commit()
     }
 
-    /// Begins the next attempt in one commit with the facts recorded before. `nextStep` performs steps up to one that starts an attempt or
-    /// waits. Returns nil if no attempt can begin now.
-    func startNext(after nextStep: () -> Step) -> Work? {
+    /// Removes the transport when the queue is closed. Returns the releases that are due.
+    func close() -> [(@Sendable () -> Void)?] {
+        defer { (transport, dueReleases) = (nil, []) }
+        return dueReleases + [transport?.retire()]
+    }
+
+    // MARK: Beginning
+
+    /// Begins attempts, in one commit with the facts recorded before. `nextStep` performs steps up to one that starts an attempt or waits.
+    /// Returns false if none can begin now.
+    func begin(limit: Int, after nextStep: () -> Step) -> Bool {
         // A write that failed is tried again after room was made for it or an index was rebuilt, because no other thread would try.
         var triesLeft = 16
         while true {
-            guard context.phase == .open, case .start(let conversation, let sequence, let hand) = nextStep(), let transport else {
-                writes.commit()
-                return nil
-            }
-            do throws(QueueError) {
-                guard let work = try prepare(conversation, sequence, hand, transport) else { continue }
-                if writes.commit(begins: true) {
-                    attemptBegan(work)
-                    return work
-                }
-            } catch {
-                writes.rollBack(error)
-            }
-            guard ports.mono() >= context.core.scheduler.storageRetryAt else { return nil }
+            let staged = stage(limit: limit, after: nextStep)
+            let isCommitted = writes.commit()
+            guard let staged else { return false }
+            if staged, isCommitted { return true }
+            guard ports.mono() >= context.core.scheduler.storageRetryAt else { return false }
             triesLeft -= 1
             guard triesLeft > 0 else {
                 health.pause(QueueError(.storage, "failed to write the beginning of an attempt"))
-                return nil
+                return false
             }
         }
+    }
+
+    /// Writes the beginnings of attempts into the open transaction. Returns false if the store rejected one, nil if no attempt can begin.
+    private func stage(limit: Int, after nextStep: () -> Step) -> Bool? {
+        var (count, bytes) = (0, 0)
+        while count < limit, bytes < Self.bytesPerCommit {
+            guard context.phase == .open, case .start(let conversation, let sequence, let hand) = nextStep(), let transport else {
+                return count > 0 ? true : nil
+            }
+            do throws(QueueError) {
+                guard let call = try prepare(conversation, sequence, hand, transport) else { continue }
+                count += 1
+                bytes += call.delivery.body.count
+                guard writes.stage(call) else { return true }
+            } catch {
+                writes.rollBack(error)
+                return false
+            }
+        }
+        return true
     }
 
     /// Writes the beginning of an attempt into the open transaction; nil: the message must not be sent any more.
     private func prepare(
         _ conversation: Name, _ sequence: Int64, _ hand: Hand, _ transport: Registration<TransportFunction>
-    ) throws(QueueError) -> Work? {
+    ) throws(QueueError) -> CallQueue.Call? {
         let now = ports.moment
         let found: Row?
         let pairs: [(key: String, value: String)]
@@ -96,31 +112,42 @@ final class AttemptRunner {
             let delivery = Delivery(
                 id: start.row.id, conversation: conversation.text, body: found?.body ?? [], pairs: pairs, attempt: start.flight.number,
                 token: start.flight.token, createdAt: start.row.createdAt, timeout: start.flight.deadline - now.mono)
-            return Work(start: start, delivery: delivery, transport: transport)
+            return CallQueue.Call(start: start, delivery: delivery, transport: transport)
         }
     }
 
-    /// Puts the attempt in flight, after its beginning was committed.
-    private func attemptBegan(_ work: Work) {
-        workers.clearStartWait()
-        work.transport.enter()
-        // The rate counts from the call of the transport, which follows at once.
-        let calledAt = context.core.scheduler.pace == nil ? nil : ports.mono()
-        writes.perform(context.core.began(work.start, calledAt: calledAt))
+    // MARK: Calling
+
+    /// Makes the call and further ones, with the lock released, then handles the outcomes. `begin` begins the next attempts in the same
+    /// commit.
+    func make(_ call: CallQueue.Call, thenBegin begin: () -> Void) {
+        host.beginTransportCall()
+        host.call { calls.make(call) { context.isOwnProcess } }
+        handleReturned()
+        if calls.hasWaiting { writes.commit() } else { begin() }
+        for release in takeReleases() { host.call(release) }
+        host.endTransportCall()
     }
 
-    /// Calls the transport, with the lock released, and ends the attempt. `startNext` may begin the next attempt in the same commit.
-    func call(_ work: Work, thenStart startNext: () -> Work? = { nil }) -> Work? {
-        host.beginTransportCall()
-        let outcome = host.call { work.transport.function(work.delivery) }
-        work.transport.blocks = outcome.verdict != .pending
-        returned(work.start.flight, outcome)
-        let release = work.transport.leave()
-        let next = startNext()
-        if next == nil { writes.commit() }
-        if let release { host.call(release) }
-        host.endTransportCall()
-        return next
+    /// Handles the outcomes that other threads have left, whose calls take long now.
+    func handleLeftOutcomes() {
+        guard calls.state.hasWork else { return }
+        handleReturned()
+        writes.commit()
+        for release in takeReleases() { host.call(release) }
+    }
+
+    private func handleReturned() {
+        guard !context.isForkedChild else { return }
+        for (call, outcome) in calls.takeReturned() {
+            returned(call.start.flight, outcome)
+            if let release = call.transport.leave() { dueReleases.append(release) }
+        }
+    }
+
+    private func takeReleases() -> [@Sendable () -> Void] {
+        defer { dueReleases = [] }
+        return dueReleases
     }
 
     /// Handles the return of the transport's call.

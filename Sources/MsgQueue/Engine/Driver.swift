@@ -10,6 +10,7 @@ final class Driver: @unchecked Sendable {
     private let writes: PendingWrites
     private let network: NetworkWatch
     private let poll: PollHost?
+    private let calls: CallQueue
     private let workers: WorkerPool
     private let host: HostCalls
     private let attempts: AttemptRunner
@@ -23,7 +24,8 @@ final class Driver: @unchecked Sendable {
         ports = parts.context.ports
         (events, maintenance, drains) = (parts.events, parts.maintenance, parts.drains)
         (transactions, writes, network) = (parts.transactions, parts.writes, parts.network)
-        (poll, workers, host, timer, attempts) = (parts.poll, parts.workers, parts.host, parts.timer, parts.attempts)
+        (poll, calls, workers, host) = (parts.poll, parts.calls, parts.workers, parts.host)
+        (timer, attempts) = (parts.timer, parts.attempts)
         suspendTime = parts.context.ports.asleep()
     }
 
@@ -41,11 +43,10 @@ final class Driver: @unchecked Sendable {
             context.hasStart = true
             // The attempt waits for a thread that calls the transport; the timer serves all other deadlines.
             let deadline = context.core.scheduler.deadline(ports.moment) ?? Int64.max
-            arm(poll == nil ? min(deadline, workers.provideThread(self, blocks: attempts.transportBlocks)) : deadline)
+            arm(poll == nil ? min(deadline, workers.provideThread(self)) : deadline)
         case .wait(let deadline):
             context.hasStart = false
-            workers.clearStartWait()
-            arm(deadline ?? Int64.max)
+            arm(min(deadline ?? Int64.max, workers.provideThread(self)))
         default: break
         }
         wake()
@@ -111,7 +112,9 @@ final class Driver: @unchecked Sendable {
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }
-            case .timeOut(let token): writes.perform(context.core.timedOut(token, now, random: ports.fraction))
+            case .timeOut(let token):
+                calls.cancel(token)
+                writes.perform(context.core.timedOut(token, now, random: ports.fraction))
             case .finish(let stop):
                 writes.commit()
                 if drains.finish(stop, now) { drainStarted() }
@@ -153,11 +156,18 @@ final class Driver: @unchecked Sendable {
 
     // MARK: Attempts
 
-    /// Begins the next attempt in one commit with the facts recorded before; nil: no attempt can begin now.
-    func startNext() -> AttemptRunner.Work? { attempts.startNext(after: advance) }
+    /// Returns the next call of the transport, after the beginning of its attempt was committed; nil: none can begin now.
+    func nextCall() -> CallQueue.Call? {
+        attempts.handleLeftOutcomes()
+        if let call = calls.take() { return call }
+        guard context.phase == .open, context.hasStart, begin() else { return nil }
+        return calls.take()
+    }
 
-    /// Makes one attempt and begins the next one in the commit that ends it.
-    func callThenStartNext(_ work: AttemptRunner.Work) -> AttemptRunner.Work? { attempts.call(work, thenStart: startNext) }
+    /// Makes the call and begins the next attempts in the commit that ends it.
+    func make(_ call: CallQueue.Call) { attempts.make(call) { _ = begin() } }
+
+    private func begin() -> Bool { attempts.begin(limit: poll == nil ? calls.attemptsPerCommit : 1, after: advance) }
 
     // MARK: Callbacks
 
@@ -175,12 +185,13 @@ final class Driver: @unchecked Sendable {
             return true
         }
         guard context.hasStart else { return false }
-        guard let work = startNext() else {
+        guard let call = nextCall() else {
             runDueSteps()
             return deliverOne()
         }
         runDueSteps()
-        _ = attempts.call(work)
+        // The host's loop decides when the next attempt begins.
+        attempts.make(call) { writes.commit() }
         runDueSteps()
         return true
     }

@@ -71,13 +71,13 @@ extension Engine {
     /// the caller must run.
     private func finish(isComplete: Bool) -> (CloseResult, CloseCallbacks) {
         let store = context.store
+        attempts.prepareClose()
         context.phase = .closed
-        writes.commit()
         if writes.hasUnsaved, !store.isPoisoned { writes.saveUnsaved() }
         let waiters = drains.close()
         let stuck = host.transportCalls > 0 || events.isDelivering
         let (barriers, handlerRelease) = events.close()
-        let releases = [attempts.close(), handlerRelease]
+        let releases = attempts.close() + [handlerRelease]
         network.stop()
         backups.close()
         store.close(clean: true)

@@ -6,6 +6,7 @@ struct EngineParts {
     let timer: EngineTimer
     let network: NetworkWatch
     let health: StoreHealth
+    let calls = CallQueue()
     let workers: WorkerPool
     let host: HostCalls
     let drains: Drains
@@ -25,12 +26,12 @@ struct EngineParts {
         timer = EngineTimer(context, alarm)
         network = NetworkWatch(context, events)
         health = StoreHealth(context, events)
-        workers = WorkerPool(context, health)
+        workers = WorkerPool(context, health, calls)
         host = HostCalls(context, events, poll, workers)
         drains = Drains(context, events, health)
         maintenance = Maintenance(context, events, health)
         transactions = Transactions(context, health, maintenance)
-        writes = PendingWrites(context, events, health, maintenance, drains, transactions)
-        attempts = AttemptRunner(context, health, workers, host, transactions, writes)
+        writes = PendingWrites(context, events, health, maintenance, drains, transactions, calls)
+        attempts = AttemptRunner(context, health, calls, host, transactions, writes)
     }
 }

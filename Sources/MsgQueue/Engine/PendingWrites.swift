@@ -8,18 +8,21 @@ final class PendingWrites {
     private let maintenance: Maintenance
     private let drains: Drains
     private let transactions: Transactions
+    private let calls: CallQueue
     /// Facts in the open transaction.
     private var staged: [Fact] = []
+    /// Attempts whose beginning is in the open transaction, and whether the core has reserved them.
+    private var beginnings: [(call: CallQueue.Call, isReserved: Bool)] = []
     /// Facts that the store rejected. No attempt starts before they are written.
     private var unsaved: [Fact] = []
     private var isMakingRoom = false
 
     init(
         _ context: EngineContext, _ events: EventDelivery, _ health: StoreHealth, _ maintenance: Maintenance, _ drains: Drains,
-        _ transactions: Transactions
+        _ transactions: Transactions, _ calls: CallQueue
     ) {
         (self.context, store, self.events, self.health) = (context, context.store, events, health)
-        (self.maintenance, self.drains, self.transactions) = (maintenance, drains, transactions)
+        (self.maintenance, self.drains, self.transactions, self.calls) = (maintenance, drains, transactions, calls)
     }
 
     var hasUnsaved: Bool { !unsaved.isEmpty }
@@ -121,33 +124,61 @@ final class PendingWrites {
         }
     }
 
-    /// Commits the recorded facts, then performs their notices. Returns false if the store rejected them; they are kept.
-    ///
-    /// `begins`: the transaction also contains the beginning of an attempt.
+    /// Takes an attempt whose beginning is in the open transaction. Returns whether another one may begin in the same transaction.
+    func stage(_ call: CallQueue.Call) -> Bool {
+        let isReserved = context.core.canWithdraw(call.start)
+        if isReserved { context.core.reserve(call.start) }
+        beginnings.append((call, isReserved))
+        return isReserved
+    }
+
+    /// Commits the recorded facts and the beginnings of attempts, performs the notices and queues the calls. Returns false if the store
+    /// rejected them: the facts are kept, the beginnings are not.
     @discardableResult
-    func commit(begins: Bool = false) -> Bool {
+    func commit() -> Bool {
         guard !context.isForkedChild, store.isInTransaction else { return true }
         do throws(QueueError) {
             let outcomes = staged.count(where: \.isOutcome)
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
-                    durable: context.options.durableOutcomes && outcomes > 0
-                        || begins && (context.options.durableOutcomes || context.options.holdInterrupted))
+                    durable: context.options.durableOutcomes && (outcomes > 0 || !beginnings.isEmpty)
+                        || context.options.holdInterrupted && !beginnings.isEmpty)
             }
             health.committed()
         } catch {
             rollBack(error)
             return false
         }
-        let facts = staged
-        staged = []
+        let (facts, begun) = (staged, beginnings)
+        (staged, beginnings) = ([], [])
         for fact in facts { for notice in fact.notices { handle(notice) } }
+        for (call, isReserved) in begun { began(call, isReserved) }
         return true
     }
 
-    /// Rolls back. The facts of the transaction are kept and written later.
+    /// Puts the attempt in flight, after its beginning was committed.
+    private func began(_ call: CallQueue.Call, _ isReserved: Bool) {
+        call.transport.enter()
+        if !isReserved {
+            // The rate counts from the call of the transport, which follows at once.
+            let calledAt = context.core.scheduler.pace == nil ? nil : context.ports.mono()
+            context.core.reserve(call.start, calledAt: calledAt)
+        }
+        perform(context.core.began(call.start))
+        calls.add(call)
+    }
+
+    private func withdrawBeginnings() {
+        let now = context.ports.moment
+        // In the opposite order, so that each is undone in the state that it left.
+        for (call, isReserved) in beginnings.reversed() where isReserved { context.core.withdraw(call.start, now) }
+        beginnings = []
+    }
+
+    /// Rolls back. The facts of the transaction are kept and written later; the beginnings of attempts are withdrawn.
     func rollBack(_ error: QueueError, keeping fact: Fact? = nil) {
         store.rollback()
+        withdrawBeginnings()
         unsaved += staged
         if let fact { unsaved.append(fact) }
         staged = []

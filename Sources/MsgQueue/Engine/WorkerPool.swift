@@ -1,40 +1,54 @@
 /// The worker threads, which call the transport. Under the engine's lock.
 final class WorkerPool: @unchecked Sendable {
-    /// How long an attempt waits for a thread to return from its call before another thread is created, in milliseconds.
+    /// How long work waits for a thread that is about to take it before another thread is woken, in milliseconds.
     private static let handoverTime: Int64 = 2
+    /// How long it waits for a thread that is busy in the engine before another thread is created, in milliseconds.
+    private static let busyTime: Int64 = 100
     /// How long an idle thread is kept, in milliseconds. One is always kept.
     private static let idleTime: Int64 = 10_000
     private static let ceiling = 256
 
     private let context: EngineContext
     private let health: StoreHealth
+    private let calls: CallQueue
     /// Keyed by number.
     private var threads: [Int: EngineThread] = [:]
     private var threadsStarted = 0
+    /// Threads that wait for work.
     private var idle = 0
+    /// Threads that were woken or created and do not have the lock yet.
+    private var waking = 0
     private var calling = 0
-    /// Since when attempts have waited for a thread (monotonic); nil: none waits.
-    private var startWaitsSince: Int64?
+    /// Since when work has waited for a thread (monotonic), and how many calls had been taken then; nil: none waits.
+    private var workWaits: (since: Int64, taken: Int)?
     private let condition = Condition()
 
-    init(_ context: EngineContext, _ health: StoreHealth) { (self.context, self.health) = (context, health) }
+    init(_ context: EngineContext, _ health: StoreHealth, _ calls: CallQueue) {
+        (self.context, self.health, self.calls) = (context, health, calls)
+    }
 
-    /// Called when an attempt began or none can begin.
-    func clearStartWait() { startWaitsSince = nil }
-
-    /// Wakes or creates a thread for an attempt that can begin. Returns when to call again (monotonic). `blocks`: a call of the transport
-    /// keeps its thread until the outcome is known.
-    func provideThread(_ driver: Driver, blocks: Bool) -> Int64 {
-        let now = context.ports.mono()
-        let since = startWaitsSince ?? now
-        startWaitsSince = since
-        if idle > 0 {
-            condition.signal()
+    /// Wakes or creates a thread if there is work for one: an attempt that can begin, a call, or an outcome. Returns when to call again
+    /// (monotonic).
+    func provideThread(_ driver: Driver) -> Int64 {
+        let state = calls.state
+        guard context.hasStart || state.hasWork else {
+            workWaits = nil
             return Int64.max
         }
+        let now = context.ports.mono()
+        if workWaits?.taken != state.taken { workWaits = (now, state.taken) }
+        let waited = now - (workWaits?.since ?? now)
+        let busy = threads.count - idle - state.underWay
+        // A thread that is in the engine, or returns from a quick call soon, takes the work.
+        if busy > 0, waited < Self.busyTime { return now + Self.handoverTime }
+        if state.underWay > 0, state.isQuick, waited < Self.handoverTime { return now + Self.handoverTime - waited }
+        workWaits?.since = now
+        if idle > 0 {
+            (idle, waking) = (idle - 1, waking + 1)
+            condition.signal()
+            return now + Self.handoverTime
+        }
         guard calling < context.options.maxInFlight + Scheduler.hungCeiling, threads.count < Self.ceiling else { return Int64.max }
-        // A transport that leaves attempts pending returns at once, so the existing thread will do.
-        guard threads.isEmpty || blocks || now - since >= Self.handoverTime else { return since + Self.handoverTime }
         threadsStarted += 1
         let number = threadsStarted
         guard let thread = EngineThread("msgq-worker", { [self] in run(number, driver) }) else {
@@ -42,30 +56,23 @@ final class WorkerPool: @unchecked Sendable {
             return now + 1_000
         }
         threads[number] = thread
-        idle += 1
-        startWaitsSince = now
+        waking += 1
         return now + Self.handoverTime
     }
 
     private func run(_ number: Int, _ driver: Driver) {
         context.lock.lockForEngine()
-        idle -= 1
+        waking -= 1
         while context.phase != .closed {
-            guard context.phase == .open, context.hasStart else {
+            guard context.phase == .open && context.hasStart || calls.state.hasWork else {
                 guard awaitWork() else { break }
                 continue
             }
-            guard var work = driver.startNext() else {
-                // The step was not a start (the end of a drain, an expiry, a pause); others may follow from it.
-                driver.runDueSteps()
-                continue
-            }
             calling += 1
-            while true {
-                // Other attempts may begin in parallel.
+            while let call = driver.nextCall() {
+                // Others may begin or be made in parallel.
                 driver.runDueSteps()
-                guard let next = driver.callThenStartNext(work) else { break }
-                work = next
+                driver.make(call)
             }
             calling -= 1
             driver.runDueSteps()
@@ -78,13 +85,14 @@ final class WorkerPool: @unchecked Sendable {
     /// Returns false if the thread was idle for so long that it can end.
     private func awaitWork() -> Bool {
         idle += 1
-        defer { idle -= 1 }
+        // A signal wakes any of the idle threads, and one of them may have reached its time at the same moment.
+        defer { if waking > 0 { waking -= 1 } else { idle -= 1 } }
         guard threads.count > 1 else {
             context.lock.wait(condition)
             return true
         }
         let isInTime = context.lock.wait(condition, until: context.ports.mono().addingClamped(Self.idleTime))
-        return isInTime || context.hasStart || context.phase != .open || threads.count == 1
+        return isInTime || context.hasStart || calls.state.hasWork || context.phase != .open || threads.count == 1
     }
 
     /// Returns the threads when the queue is closed, to be joined or detached.
@@ -94,6 +102,9 @@ final class WorkerPool: @unchecked Sendable {
         return Array(threads.values)
     }
 
-    /// Resets the condition in a forked child.
-    func detachForkedChild() { condition.reset() }
+    /// Resets condition and mutex in a forked child.
+    func detachForkedChild() {
+        condition.reset()
+        calls.detachForkedChild()
+    }
 }

@@ -2,8 +2,6 @@
 /// its last call has returned. Calls are counted under the engine's lock; the release function runs outside it.
 package final class Registration<Function>: @unchecked Sendable {
     package let function: Function
-    /// Whether the last call blocked its thread until the outcome was known.
-    var blocks = false
     private let release: (@Sendable () -> Void)?
     private var running = 0
     private var isRetired = false

@@ -42,14 +42,26 @@ extension Core {
         return .start(Start(flight: flight, row: kept, from: row.progress.status, changes: changes))
     }
 
-    /// Puts the message in flight, after the beginning of its attempt was committed. `calledAt`: when the transport is called (monotonic);
-    /// nil: at the time of the start.
-    package mutating func began(_ start: Start, calledAt: Int64? = nil) -> [Effect] {
-        let flight = start.flight
+    /// Whether `withdraw` can undo `reserve`, so that other attempts may begin in the same commit.
+    package func canWithdraw(_ start: Start) -> Bool { scheduler.canWithdraw(start.flight) }
+
+    /// Puts the message in flight. `calledAt`: when the transport is called (monotonic); nil: at the time of the start.
+    package mutating func reserve(_ start: Start, calledAt: Int64? = nil) {
         nextToken += 1
-        rowsInFlight[flight.token] = start.row
+        rowsInFlight[start.flight.token] = start.row
+        scheduler.started(start.flight, calledAt: calledAt, start.flight.startedAt)
+    }
+
+    /// Undoes `reserve`: the store rejected the beginning of the attempt.
+    package mutating func withdraw(_ start: Start, _ now: Moment) {
+        rowsInFlight[start.flight.token] = nil
+        scheduler.withdraw(start.flight, start.row.head, now)
+    }
+
+    /// Returns the effects of an attempt that is reserved and whose beginning was committed.
+    package mutating func began(_ start: Start) -> [Effect] {
+        let flight = start.flight
         statistics.started()
-        scheduler.started(flight, calledAt: calledAt, flight.startedAt)
         let change = StatusChange(
             id: start.row.id, conversation: flight.conversation.text, from: start.from, to: .sending, attempt: flight.number, failure: nil,
             at: flight.startedAt.wall)

@@ -365,6 +365,29 @@ extension Scheduler {
         }
     }
 
+    /// Whether `withdraw` can undo `started`, called before it.
+    func canWithdraw(_ flight: Flight) -> Bool {
+        guard flight.hand == .none, round == nil, pace == nil, let lane = lanes[flight.conversation] else { return false }
+        return !lane.approved.contains(flight.sequence) && canInsert(flight.sequence, lane)
+    }
+
+    /// Undoes `started` for an attempt whose beginning was not committed, for which `canWithdraw` was true.
+    mutating func withdraw(_ flight: Flight, _ head: Head, _ now: Moment) {
+        flights[flight.token] = nil
+        if !head.isRetry {
+            if session?.serves(flight.conversation) == true {
+                session?.started -= 1
+            } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
+                budget += 1
+            }
+        }
+        let known = withMonotonicDue(head)
+        withLane(flight.conversation, now) { lane in
+            lane.flight = nil
+            lane.insert(known)
+        }
+    }
+
     /// Whether the attempt is a retry of the backoff ladder; retries do not count against a batch.
     private func isRetry(_ flight: Flight) -> Bool {
         lanes[flight.conversation]?.upcoming.first { $0.sequence == flight.sequence }?.isRetry ?? false

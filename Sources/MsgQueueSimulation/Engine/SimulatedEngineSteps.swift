@@ -80,8 +80,15 @@ extension SimulatedEngine {
         case .start(let start):
             guard let message else { throw Violation("an attempt of the missing message \(sequence) started") }
             if !storeIsBroken { try observer?.starts(message, conversation, hand) }
+            // The engine reserves all but the last of the attempts that begin in one commit before it, the last after it.
+            let isReserved = core.canWithdraw(start) && start.flight.token % 2 == 0
+            if isReserved { core.reserve(start) }
             for change in start.changes { store.apply(change) }
-            guard commit() else { return false }
+            guard commit() else {
+                if isReserved { core.withdraw(start, now) }
+                return false
+            }
+            if !isReserved { core.reserve(start) }
             try perform(core.began(start))
             if !answersInCall { scheduler.callReturned(start.flight.token, now) }
             transport?(start, message)

@@ -1,0 +1,125 @@
+/// Calls of the transport that are to be made, for attempts whose beginning is committed, and calls that have returned. It has a mutex of its
+/// own, so that a worker makes several quick calls after one another without the engine's lock.
+final class CallQueue: @unchecked Sendable {
+    /// A call of the transport, with everything that it needs.
+    struct Call {
+        let start: Core.Start
+        let delivery: Delivery
+        let transport: Registration<TransportFunction>
+    }
+
+    /// The most attempts that begin in one commit.
+    private static let mostPerCommit = 16
+    /// Calls below this average duration, in nanoseconds, are made one after another by one thread: waking another one takes as long.
+    private static let quickTime = 50_000.0
+    /// The longest duration that counts for the average, so that one slow call does not count for long.
+    private static let longestTime = 8 * quickTime
+    /// How long an outcome waits for those of further calls, in nanoseconds.
+    private static let gatheringTime: UInt64 = 1_000_000
+
+    private let mutex = Mutex()
+    private var waiting: [Call] = []
+    private var returned: [(call: Call, outcome: Outcome)] = []
+    /// When the first of `returned` returned.
+    private var firstReturnedAt: UInt64 = 0
+    private var underWay = 0
+    private var taken = 0
+    private var averageTime = longestTime
+    private var wasPending = false
+
+    /// What the engine needs to know to provide threads.
+    struct State {
+        /// Calls that wait for a thread, or outcomes that wait to be handled.
+        let hasWork: Bool
+        /// Threads inside the transport.
+        let underWay: Int
+        /// The number of calls that were taken by a thread until now.
+        let taken: Int
+        /// Calls return quickly, so that the threads inside the transport will take the next calls.
+        let isQuick: Bool
+    }
+
+    var state: State {
+        mutex.withLock { State(hasWork: hasWork, underWay: underWay, taken: taken, isQuick: isQuick) }
+    }
+
+    var hasWaiting: Bool { mutex.withLock { !waiting.isEmpty } }
+
+    /// The most attempts that may begin in the next commit. When calls take long, an attempt begins only when a thread is ready to call.
+    var attemptsPerCommit: Int { mutex.withLock { isQuick ? Self.mostPerCommit : 1 } }
+
+    private var hasWork: Bool { !waiting.isEmpty || !returned.isEmpty }
+
+    private var isQuick: Bool { wasPending || averageTime < Self.quickTime }
+
+    func add(_ call: Call) { mutex.withLock { waiting.append(call) } }
+
+    /// Returns the next call, to be passed to `make`.
+    func take() -> Call? { mutex.withLock { takeLocked() } }
+
+    private func takeLocked() -> Call? {
+        guard !waiting.isEmpty else { return nil }
+        underWay += 1
+        taken &+= 1
+        return waiting.removeFirst()
+    }
+
+    /// Makes the call, and further ones while that is better than to handle the outcomes first. Without the engine's lock. `isOwnProcess`:
+    /// the call did not return in a forked child.
+    func make(_ first: Call, isOwnProcess: () -> Bool) {
+        var next: Call? = first
+        while let call = next {
+            let startedAt = Ports.nanoseconds()
+            let outcome = call.transport.function(call.delivery)
+            guard isOwnProcess() else { return }
+            next = mutex.withLock { finish(call, outcome, startedAt) }
+        }
+    }
+
+    /// Notes the outcome. Returns the next call to be made by the same thread, if any.
+    private func finish(_ call: Call, _ outcome: Outcome, _ startedAt: UInt64) -> Call? {
+        let now = Ports.nanoseconds()
+        underWay -= 1
+        if returned.isEmpty { firstReturnedAt = now }
+        returned.append((call, outcome))
+        wasPending = outcome.verdict == .pending
+        averageTime += (min(Double(now &- startedAt), Self.longestTime) - averageTime) / 8
+        guard isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
+        return takeLocked()
+    }
+
+    /// Returns the calls that have returned, in the order of their return.
+    func takeReturned() -> [(call: Call, outcome: Outcome)] {
+        mutex.withLock {
+            defer { returned.removeAll(keepingCapacity: true) }
+            return returned
+        }
+    }
+
+    /// Withdraws a call that no thread has taken. It is returned by `takeReturned` as if the transport had left it pending.
+    func cancel(_ token: UInt64) {
+        mutex.withLock {
+            guard let place = waiting.firstIndex(where: { $0.start.flight.token == token }) else { return }
+            if returned.isEmpty { firstReturnedAt = Ports.nanoseconds() }
+            returned.append((waiting.remove(at: place), .pending))
+        }
+    }
+
+    /// Withdraws all calls that no thread has taken: the queue is closed.
+    func cancelAll() {
+        mutex.withLock {
+            returned += waiting.map { ($0, .pending) }
+            waiting = []
+        }
+    }
+
+    /// A new transport may be slower or quicker.
+    func forgetTimes() { mutex.withLock { (averageTime, wasPending) = (Self.longestTime, false) } }
+
+    /// Initialises the mutex again, in a forked child. Calls of the parent's threads are forgotten.
+    func detachForkedChild() {
+        mutex.reset()
+        waiting = []
+        returned = []
+    }
+}
