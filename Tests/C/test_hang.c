@@ -87,6 +87,43 @@ TEST(A10_a_hung_transport_blocks_no_other_conversation) {
   scene_end(&scene);
 }
 
+/* After many quick calls several attempts begin together; one of their calls hangs. */
+TEST(A10_a_call_that_hangs_delays_no_call_that_waits_behind_it) {
+  enum { conversations = 16, before = 100, after = 3 };
+  struct scene scene;
+  struct hanging hanging;
+  char name[16];
+  memset(&hanging, 0, sizeof hanging);
+  atomic_store(&hanging.held, true);
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = conversations;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_transport(scene.queue, hanging_send, &hanging, NULL));
+  set_offline(&scene);
+  for (int round = 0; round < before + after; round++) {
+    if (round == before) put(&scene, "hung-1", "hung", "hello");
+    for (int number = 0; number < conversations - 1; number++) {
+      snprintf(name, sizeof name, "c%d", number);
+      put(&scene, NULL, name, "hello");
+    }
+  }
+  set_online(&scene);
+  const uint64_t others = (uint64_t)(before + after) * (conversations - 1);
+  AWAIT(counts_of(&scene, NULL).sent == others);
+  AWAIT(atomic_load(&hanging.inside) == 1);
+  CHECK_NUMBER(1, counts_of(&scene, NULL).sending);
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(scene.queue, 50));
+  scene.queue = NULL;
+  atomic_store(&hanging.held, false);
+  AWAIT(atomic_load(&hanging.inside) == 0);
+  CHECK_NUMBER((int64_t)others + 1, atomic_load(&hanging.calls));
+  scene_open(&scene);
+  CHECK_NUMBER(others, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "hung-1"));
+  scene_end(&scene);
+}
+
 TEST(close_with_a_hung_transport_ends_at_its_timeout) {
   struct scene scene;
   struct stub stub;

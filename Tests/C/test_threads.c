@@ -55,6 +55,38 @@ TEST_ALONE(A10_sixty_four_attempts_in_flight_use_few_threads) {
   answers_end(&answers);
 }
 
+/* Returns how many write calls the process has made. */
+static int64_t writes_of_process(void) {
+  char line[128];
+  long long writes = -1;
+  FILE *file = fopen("/proc/self/io", "re");
+  if (file == NULL) return -1;
+  while (writes < 0 && fgets(line, sizeof line, file) != NULL) sscanf(line, "syscw: %lld", &writes);
+  fclose(file);
+  return writes;
+}
+
+/* A commit writes the log at least once, and each attempt has a beginning and an end. */
+TEST(A10_attempts_with_quick_calls_share_commits) {
+  enum { conversations = 16, rounds = 100, total = conversations * rounds };
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = conversations;
+  scene_open(&scene);
+  set_offline(&scene);
+  put_rounds(&scene, conversations, rounds);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  int64_t before = writes_of_process();
+  set_online(&scene);
+  AWAIT(counts_of(&scene, NULL).sent == total);
+  int64_t writes = writes_of_process() - before;
+  if (!CHECK(writes < total)) fprintf(stderr, "  %lld writes for %d messages\n", (long long)writes, total);
+  scene_end(&scene);
+}
+
 TEST(X8_answers_from_many_threads_at_once) {
   struct scene scene;
   struct answers answers;

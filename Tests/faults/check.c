@@ -28,6 +28,7 @@ msgq_options check_options(const struct promises *promises) {
   options.hold_interrupted = promises->holds;
   options.durable_outcomes = promises->durable_outcomes;
   options.online_debounce_ms = 0;
+  options.max_in_flight = 8;
   return options;
 }
 

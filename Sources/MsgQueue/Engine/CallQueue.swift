@@ -24,7 +24,8 @@ final class CallQueue: @unchecked Sendable {
     private var firstReturnedAt: UInt64 = 0
     private var underWay = 0
     private var taken = 0
-    private var averageTime = longestTime
+    /// nil: no call of the present transport has returned.
+    private var averageTime: Double?
     private var wasPending = false
 
     /// What the engine needs to know to provide threads.
@@ -35,12 +36,12 @@ final class CallQueue: @unchecked Sendable {
         let underWay: Int
         /// The number of calls that were taken by a thread until now.
         let taken: Int
-        /// Calls return quickly, so that the threads inside the transport will take the next calls.
-        let isQuick: Bool
+        /// How long work waits for a thread that is inside the transport, in milliseconds.
+        let patience: Int64
     }
 
     var state: State {
-        mutex.withLock { State(hasWork: hasWork, underWay: underWay, taken: taken, isQuick: isQuick) }
+        mutex.withLock { State(hasWork: hasWork, underWay: underWay, taken: taken, patience: patience) }
     }
 
     var hasWaiting: Bool { mutex.withLock { !waiting.isEmpty } }
@@ -50,7 +51,11 @@ final class CallQueue: @unchecked Sendable {
 
     private var hasWork: Bool { !waiting.isEmpty || !returned.isEmpty }
 
-    private var isQuick: Bool { wasPending || averageTime < Self.quickTime }
+    private var isQuick: Bool { wasPending || averageTime.map { $0 < Self.quickTime } ?? false }
+
+    /// A transport that leaves its attempts pending, or whose calls are quick, will return soon. The first call of a transport may be of
+    /// either kind.
+    private var patience: Int64 { wasPending ? 20 : isQuick || averageTime == nil ? 2 : 0 }
 
     func add(_ call: Call) { mutex.withLock { waiting.append(call) } }
 
@@ -83,7 +88,8 @@ final class CallQueue: @unchecked Sendable {
         if returned.isEmpty { firstReturnedAt = now }
         returned.append((call, outcome))
         wasPending = outcome.verdict == .pending
-        averageTime += (min(Double(now &- startedAt), Self.longestTime) - averageTime) / 8
+        let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
+        averageTime = average + (time - average) / 8
         guard isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
         return takeLocked()
     }
@@ -114,7 +120,7 @@ final class CallQueue: @unchecked Sendable {
     }
 
     /// A new transport may be slower or quicker.
-    func forgetTimes() { mutex.withLock { (averageTime, wasPending) = (Self.longestTime, false) } }
+    func forgetTimes() { mutex.withLock { (averageTime, wasPending) = (nil, false) } }
 
     /// Initialises the mutex again, in a forked child. Calls of the parent's threads are forgotten.
     func detachForkedChild() {

@@ -1,8 +1,8 @@
 /// The worker threads, which call the transport. Under the engine's lock.
 final class WorkerPool: @unchecked Sendable {
-    /// How long work waits for a thread that is about to take it before another thread is woken, in milliseconds.
+    /// After this time it is checked whether a thread has taken the work, in milliseconds.
     private static let handoverTime: Int64 = 2
-    /// How long it waits for a thread that is busy in the engine before another thread is created, in milliseconds.
+    /// How long work waits for a thread that is busy in the engine, in milliseconds.
     private static let busyTime: Int64 = 100
     /// How long an idle thread is kept, in milliseconds. One is always kept.
     private static let idleTime: Int64 = 10_000
@@ -39,9 +39,9 @@ final class WorkerPool: @unchecked Sendable {
         if workWaits?.taken != state.taken { workWaits = (now, state.taken) }
         let waited = now - (workWaits?.since ?? now)
         let busy = threads.count - idle - state.underWay
-        // A thread that is in the engine, or returns from a quick call soon, takes the work.
+        // A thread that is in the engine, or returns from its call soon, takes the work.
         if busy > 0, waited < Self.busyTime { return now + Self.handoverTime }
-        if state.underWay > 0, state.isQuick, waited < Self.handoverTime { return now + Self.handoverTime - waited }
+        if state.underWay > 0, waited < state.patience { return now + state.patience - waited }
         workWaits?.since = now
         if idle > 0 {
             (idle, waking) = (idle - 1, waking + 1)

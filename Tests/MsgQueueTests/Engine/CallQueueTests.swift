@@ -1,0 +1,107 @@
+import Glibc
+import Testing
+
+@testable import MsgQueue
+
+/// Which calls a thread makes before it handles their outcomes.
+@Suite struct CallQueueTests {
+    private final class Made: @unchecked Sendable {
+        var tokens: [UInt64] = []
+    }
+
+    private let calls = CallQueue()
+    private let made = Made()
+
+    private func add(_ tokens: ClosedRange<UInt64>, microseconds: useconds_t = 0, _ outcome: Outcome = .sent) {
+        for token in tokens {
+            let flight = Flight(
+                token: token, conversation: "ana", sequence: 1, number: 1, hand: .none, startedAt: Moment(wall: 0, mono: 0), deadline: 1)
+            let row = Row(
+                sequence: 1, id: "m", conversation: "ana", createdAt: 0, notBefore: 0, expiresAt: 0, unmeteredOnly: false,
+                progress: Progress(), bodySize: 0)
+            let transport = Registration<TransportFunction>({ [made] delivery in
+                made.tokens.append(delivery.token)
+                if microseconds > 0 { usleep(microseconds) }
+                return outcome
+            })
+            let delivery = Delivery(
+                id: "m", conversation: "ana", body: [], pairs: [], attempt: 1, token: token, createdAt: 0, timeout: 1)
+            calls.add(
+                CallQueue.Call(
+                    start: Core.Start(flight: flight, row: row, from: .queued, changes: []), delivery: delivery, transport: transport))
+        }
+    }
+
+    /// Makes calls until one thread would handle outcomes. Returns their tokens.
+    private func make() -> [UInt64] {
+        guard let call = calls.take() else { return [] }
+        calls.make(call) { true }
+        return calls.takeReturned().map(\.call.start.flight.token)
+    }
+
+    private func teachQuickness() {
+        for token in 1...40 as ClosedRange<UInt64> {
+            add(token...token)
+            _ = make()
+        }
+    }
+
+    @Test func the_first_calls_begin_one_by_one() {
+        #expect(calls.attemptsPerCommit == 1)
+        add(1...3)
+        #expect(make() == [1])
+        #expect(calls.attemptsPerCommit == 1)
+        #expect(make() == [2])
+    }
+
+    @Test func one_thread_makes_all_waiting_calls_when_they_are_quick() {
+        teachQuickness()
+        #expect(calls.attemptsPerCommit > 1)
+        add(100...115)
+        var tokens: [UInt64] = []
+        // A thread that the system interrupts returns earlier.
+        while calls.hasWaiting { tokens += make() }
+        #expect(tokens == Array(100...115))
+    }
+
+    @Test func calls_that_take_long_return_one_by_one() {
+        teachQuickness()
+        add(100...140, microseconds: 300)
+        while calls.hasWaiting { _ = make() }
+        #expect(calls.attemptsPerCommit == 1)
+        add(200...202, microseconds: 300)
+        #expect(make() == [200])
+        #expect(calls.state.patience == 0)
+    }
+
+    @Test func a_transport_that_leaves_its_attempts_pending_is_waited_for() {
+        add(1...1, microseconds: 1_000, .pending)
+        #expect(make() == [1])
+        #expect(calls.attemptsPerCommit > 1 && calls.state.patience > 2)
+        calls.forgetTimes()
+        #expect(calls.attemptsPerCommit == 1)
+    }
+
+    @Test func a_call_that_is_cancelled_is_never_made() {
+        add(1...3)
+        calls.cancel(2)
+        calls.cancel(9)
+        #expect(calls.takeReturned().map(\.outcome) == [.pending])
+        #expect(make() == [1])
+        calls.cancelAll()
+        #expect(calls.takeReturned().map(\.call.start.flight.token) == [3])
+        #expect(!calls.state.hasWork && calls.take() == nil)
+        #expect(made.tokens == [1])
+    }
+
+    @Test func a_forked_child_makes_no_further_call() throws {
+        teachQuickness()
+        made.tokens = []
+        add(100...102)
+        let call = try #require(calls.take())
+        calls.make(call) { false }
+        #expect(made.tokens == [100])
+        calls.detachForkedChild()
+        #expect(!calls.state.hasWork)
+    }
+}

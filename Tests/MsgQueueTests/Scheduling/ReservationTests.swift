@@ -1,0 +1,64 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Attempts that are reserved before their common commit, and withdrawn if the store rejects it.
+@Suite struct ReservationTests {
+    /// Reserves the attempt that starts next.
+    private func reserve(_ simulation: Simulation) throws -> Core.Start? {
+        try simulation.settle(starts: 0)
+        let now = simulation.now
+        let queued = Int64(simulation.store.queued.count)
+        guard case .start(let conversation, let sequence, let hand) = simulation.scheduler.next(now, queued: queued),
+            case .start(let start) = simulation.core.admit(simulation.store[sequence]?.row, sequence, conversation, hand, now),
+            simulation.core.canWithdraw(start)
+        else { return nil }
+        simulation.core.reserve(start)
+        return start
+    }
+
+    @Test(arguments: [Mode.auto, .manual], [1, 2, 3])
+    func A10_withdrawn_attempts_start_again_in_the_same_order(mode: Mode, count: Int) throws {
+        let simulation = Simulation(mode, direct: false, maxInFlight: 3)
+        simulation.preload(["ana", "ana", "ben", "eva", "ben"])
+        if mode == .manual { simulation.drain() }
+        var reserved: [Core.Start] = []
+        for _ in 0..<count { reserved.append(try #require(try reserve(simulation))) }
+        #expect(reserved.map(\.flight.sequence) == Array([1, 3, 4].prefix(count)))
+        for start in reserved.reversed() { simulation.core.withdraw(start, simulation.now) }
+        #expect(simulation.flights.isEmpty)
+        try simulation.run()
+        #expect(simulation.starts.sorted() == [1, 2, 3, 4, 5])
+        #expect(simulation.starts.prefix(3) == [1, 3, 4])
+        #expect(simulation.store.queued.isEmpty)
+    }
+
+    @Test func M12_a_withdrawn_attempt_uses_up_no_part_of_a_batch() throws {
+        let simulation = Simulation(.manual, direct: false, maxInFlight: 3)
+        simulation.preload(["ana", "ben", "eva"])
+        simulation.drain(batch: 2)
+        let start = try #require(try reserve(simulation))
+        simulation.core.withdraw(start, simulation.now)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2])
+    }
+
+    @Test func M8_a_withdrawn_attempt_uses_up_nothing_of_the_automatic_batch() throws {
+        let simulation = Simulation(.auto, direct: false, maxInFlight: 3) { $0.drainBatch = 2 }
+        simulation.preload(["ana", "ben", "eva"])
+        let start = try #require(try reserve(simulation))
+        simulation.core.withdraw(start, simulation.now)
+        try simulation.run()
+        #expect(simulation.starts == [1, 2])
+    }
+
+    @Test func A10_a_message_sent_directly_starts_again_without_a_drain() throws {
+        let simulation = Simulation(.manual, direct: true, maxInFlight: 3)
+        simulation.goOnline()
+        simulation.enqueue("ana")
+        let start = try #require(try reserve(simulation))
+        simulation.core.withdraw(start, simulation.now)
+        try simulation.run()
+        #expect(simulation.starts == [1])
+    }
+}
