@@ -1238,7 +1238,7 @@ void msgq_text_free(char *text);
 #define MSGQ_LATENCY_CLASSES 11
 #define MSGQ_FAILURE_KINDS 12
 
-/* What a queue has done since it was opened. */
+/* What a queue has done since it was opened, and the size of its file. */
 typedef struct msgq_statistics {
   uint32_t struct_size;
   uint32_t sent_per_minute; /* in the last minute */
@@ -1258,6 +1258,10 @@ typedef struct msgq_statistics {
   uint64_t latency_sum_ms;
   uint64_t latency_max_ms;
   uint64_t replaced; /* queued messages that newer ones of the same replace_key replaced */
+  uint64_t file_bytes; /* size of the database file, without the log and reserved space */
+  uint64_t free_bytes; /* unused part of it: new messages use it, and a queue that is idle for some
+                          seconds gives most of it back to the file system. A store made by version
+                          0.1 keeps it until a close that finds more than half of the file unused */
 } msgq_statistics;
 
 msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);

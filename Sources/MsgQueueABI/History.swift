@@ -115,6 +115,8 @@ public func msgq_stats(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<msgq
         result.latency_sum_ms = UInt64(clamping: statistics.latencySum)
         result.latency_max_ms = UInt64(clamping: statistics.latencyMax)
         result.replaced = UInt64(clamping: statistics.replaced)
+        result.file_bytes = UInt64(clamping: statistics.fileBytes)
+        result.free_bytes = UInt64(clamping: statistics.freeBytes)
         Structs.write(result, to: out)
     }
 }

@@ -139,6 +139,34 @@ static bool list_all(msgq_queue *queue, const struct ledger *ledger, struct seen
   }
 }
 
+/* Checks that the lists of one status have the messages that the list of all has. */
+static bool check_lists(msgq_queue *queue, const struct seen *seen, char *why, size_t room) {
+  for (unsigned status = 0; status < 6; status++) {
+    msgq_filter filter;
+    memset(&filter, 0, sizeof filter);
+    filter.struct_size = sizeof filter;
+    filter.statuses = MSGQ_STATUS_BIT(status);
+    filter.limit = 1000;
+    filter.without_bodies = true;
+    uint64_t count = 0;
+    size_t size;
+    do {
+      msgq_page *list = NULL;
+      msgq_result result = msgq_list(queue, &filter, &list);
+      if (result != MSGQ_OK) FAIL("list of %s: %s: %s", status_words[status], msgq_result_name(result), msgq_error_detail());
+      size = msgq_list_size(list);
+      if (size > 0) filter.after = msgq_list_at(list, size - 1)->sequence;
+      count += size;
+      msgq_list_free(list);
+    } while (size == filter.limit);
+    if (count != seen->total[status]) {
+      FAIL("the list of %s has %llu messages, the list of all %llu", status_words[status], (unsigned long long)count,
+           (unsigned long long)seen->total[status]);
+    }
+  }
+  return true;
+}
+
 static bool check_missing(const struct ledger *ledger, const struct seen *seen, char *why, size_t room) {
   for (uint32_t number = 0; number < ledger->count; number++) {
     const struct message *message = &ledger->messages[number];
@@ -184,7 +212,8 @@ bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags,
   struct seen seen;
   memset(&seen, 0, sizeof seen);
   seen.numbers = calloc(1, messages_room);
-  bool good = list_all(queue, ledger, &seen, flags, why, room) && check_missing(ledger, &seen, why, room) &&
+  bool good = list_all(queue, ledger, &seen, flags, why, room) && check_lists(queue, &seen, why, room) &&
+              check_missing(ledger, &seen, why, room) &&
               check_counts(queue, &seen, why, room);
   free(seen.numbers);
   return good;
@@ -203,7 +232,14 @@ static bool check_new(msgq_queue *queue, const char *id, char *why, size_t room)
   return true;
 }
 
+static bool check_history(const char *path, char *why, size_t room) {
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  if (msgq_check(path, &report) == MSGQ_OK && strstr(report.text, "index of the history") != NULL) FAIL("check: %s", report.text);
+  return true;
+}
+
 bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room) {
+  if (flags & CHECK_HISTORY && !check_history(path, why, room)) return false;
   msgq_options options = check_options(&ledger->promises);
   msgq_queue *queue = NULL;
   msgq_result result = msgq_open(path, &options, &queue);

@@ -8,7 +8,8 @@ enum check_flags {
   CHECK_ENQUEUE = 1,    /* a new message can be enqueued, and the store closed */
   CHECK_REOPEN = 2,     /* the new message is there after another open */
   CHECK_BEGINS = 4,     /* the beginnings of attempts are stored, if promised */
-  CHECK_NO_OUTCOMES = 8 /* outcomes may be lost: statuses are not checked */
+  CHECK_NO_OUTCOMES = 8, /* outcomes may be lost: statuses are not checked */
+  CHECK_HISTORY = 16    /* the index of the history agrees with the messages before the store is opened, which may repair it */
 };
 
 /* Returns the options of the tools: mode manual, nothing is pruned. */

@@ -289,7 +289,7 @@ static uint32_t size_of(struct driver *driver, bool big) {
 
 /* ------------------------------------------------------------------ scenes */
 
-static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads" };
+static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space" };
 
 const char *scene_name(enum scene scene) { return names[scene]; }
 
@@ -367,10 +367,36 @@ static void play_threads(struct driver *driver, unsigned length) {
   for (uint32_t index = 0; index < 4; index++) pthread_join(enqueuers[index].thread, NULL);
 }
 
+/* Waits until an idle queue has given back most of the free space of its file. */
+static void give_back(struct driver *driver) {
+  msgq_statistics statistics;
+  for (int tries = 0; tries < 400 && driver->queue != NULL; tries++) {
+    memset(&statistics, 0, sizeof statistics);
+    statistics.struct_size = sizeof statistics;
+    if (msgq_stats(driver->queue, &statistics) != MSGQ_OK) return;
+    if (statistics.free_bytes <= 128 << 10) return;
+    usleep(50000);
+  }
+  journal_problem(driver->journal, "%llu bytes of %llu stay free", (unsigned long long)statistics.free_bytes, (unsigned long long)statistics.file_bytes);
+}
+
+/* A batch is folded, so that its sent messages get entries in the index of the history. */
+static void play_space(struct driver *driver, unsigned length) {
+  for (unsigned round = 0; round < length / 60 && driver->queue != NULL; round++) {
+    driver_batch(driver, 280, 1500);
+    driver_drain(driver, 50 + random_below(&driver->generator, 40));
+    driver_clear(driver, all_conversations);
+    give_back(driver);
+    driver_batch(driver, 70, 100);
+    driver_drain(driver, 40);
+  }
+}
+
 void scene_play_until(struct driver *driver, enum scene scene, unsigned length, unsigned after_fault) {
   driver_open(driver);
   if (scene == SCENE_THREADS && driver->queue != NULL) play_threads(driver, length);
-  for (unsigned index = 0; index < length && scene != SCENE_THREADS; index++) {
+  if (scene == SCENE_SPACE && driver->queue != NULL) play_space(driver, length);
+  for (unsigned index = 0; index < length && scene != SCENE_THREADS && scene != SCENE_SPACE; index++) {
     bool has_failed = driver->has_failed != NULL ? driver->has_failed() : shim_fired() > 0;
     if (has_failed && after_fault-- == 0) return;
     step(driver, scene);

@@ -103,7 +103,7 @@ static enum case_result check_image(void *context, long index, char *why, size_t
   snprintf(path, sizeof path, "%s/store.db", images->directory);
   /* Before the first open has returned, there may be no store. */
   if (images->ledger.count == 0 && access(path, F_OK) != 0) directory_empty(images->directory);
-  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | (random_below(&generator, 8) == 0 ? CHECK_REOPEN : 0);
+  unsigned flags = CHECK_ENQUEUE | CHECK_BEGINS | CHECK_HISTORY | (random_below(&generator, 8) == 0 ? CHECK_REOPEN : 0);
   bool good = check_store(path, &images->ledger, flags, why, room) && check_backups(images, why, room);
   if (good) return CASE_PASSED;
   size_t length = strlen(why);
@@ -125,6 +125,7 @@ static const struct {
   [SCENE_MIX] = { 400, 120, 4 },    [SCENE_BODIES] = { 200, 50, 3 },  [SCENE_HISTORY] = { 400, 120, 3 },
   [SCENE_VOLUME] = { 200, 0, 1 },   [SCENE_DURABLE] = { 250, 80, 2 }, [SCENE_HOLD] = { 250, 80, 2 },
   [SCENE_CLEAR] = { 200, 60, 2 },   [SCENE_SETTLE] = { 120, 40, 1 },  [SCENE_THREADS] = { 400, 100, 2 },
+  [SCENE_SPACE] = { 240, 120, 2 },
 };
 
 static struct tally run_scene(enum scene scene, long total) {

@@ -27,6 +27,11 @@ extension MessageQueue {
         public let latencies: [Int]
         public let latencySum: Duration
         public let latencyMax: Duration
+        /// The size of the database file, without the log and reserved space.
+        public let fileBytes: Int
+        /// The unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to the file
+        /// system. A store made by version 0.1 keeps it until a close that finds more than half of the file unused.
+        public let freeBytes: Int
 
         let engine: MsgQueue.Statistics
 
@@ -49,6 +54,7 @@ extension MessageQueue.Statistics {
             discarded: Int(statistics.discarded), replaced: Int(statistics.replaced), sentBytes: Int(statistics.sentBytes),
             failures: Dictionary(failures, uniquingKeysWith: +), sentPerMinute: Int(statistics.sentPerMinute),
             enqueuedPerMinute: Int(statistics.enqueuedPerMinute), latencies: statistics.latencies.map { Int($0) },
-            latencySum: .milliseconds(statistics.latencySum), latencyMax: .milliseconds(statistics.latencyMax), engine: statistics)
+            latencySum: .milliseconds(statistics.latencySum), latencyMax: .milliseconds(statistics.latencyMax),
+            fileBytes: Int(statistics.fileBytes), freeBytes: Int(statistics.freeBytes), engine: statistics)
     }
 }

@@ -37,6 +37,7 @@ final class Driver: @unchecked Sendable {
         guard context.phase != .closed else { return }
         let step = advance()
         writes.commit()
+        maintenance.pruneExcess(writes, transactions)
         drains.endWaits(ports.mono())
         switch step {
         case .start:
@@ -71,6 +72,7 @@ final class Driver: @unchecked Sendable {
             transactions.flushWhatIsDue()
             maintenance.run(writes, transactions)
             maintenance.compareIndexes(writes)
+            maintenance.giveBackSpace(writes, transactions)
             maintenance.checkStore()
             runDueSteps()
         }

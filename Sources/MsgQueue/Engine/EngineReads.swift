@@ -39,7 +39,7 @@ extension Engine {
     }
 
     package func statistics() throws(QueueError) -> (Statistics, Counts) {
-        try reading { () throws(QueueError) in reader.statistics() }
+        try reading { () throws(QueueError) in try reader.statistics() }
     }
 
     package func state() throws(QueueError) -> QueueState { try reading { () throws(QueueError) in try reader.state() } }

@@ -1,11 +1,14 @@
-/// Background work: expiry, pruning of the history, the comparison of the indexes, the check of the store. Under the engine's lock.
+/// Background work: expiry, pruning of the history, the comparison of the indexes, the check of the store, giving back free space. Under the
+/// engine's lock.
 final class Maintenance {
     /// The time between two prunings when nothing else requests one, in milliseconds.
     private static let interval: Int64 = 60_000
     /// The pause between two steps of the comparison or of the check, so that callers wait for one step at most.
     private static let comparisonPause: Int64 = 4
-    /// The pause between two steps of the search for prunable messages, so that callers can use the disk in between.
-    private static let lookPause: Int64 = 20
+    /// The pause between two steps of a search in the history, so that callers can use the disk in between.
+    private static let searchPause: Int64 = 20
+    /// So many messages more than the history keeps are removed at once, by the thread that sent them; fewer if it keeps few.
+    private static let pruneBatch: Int64 = 64
 
     private let context: EngineContext
     private let store: Store
@@ -19,6 +22,7 @@ final class Maintenance {
     private var nextExpiry = Int64.max
     /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
+    private var vacuum = VacuumSchedule()
     /// When the next step of the check is due (monotonic).
     private var checkAt: Int64 = 0
 
@@ -32,17 +36,23 @@ final class Maintenance {
     /// Notes that a queued message expires at this wall time.
     func expires(at time: Int64) { nextExpiry = min(nextExpiry, time) }
 
-    /// Requests a pruning if the history exceeds its limit.
+    /// Requests a pruning for a message that was added to the history.
     func historyGrew() {
-        guard let keep = context.options.keepSent, store.totals.prunable > keep else { return }
-        dueAt = min(dueAt, context.ports.mono())
+        let options = context.options
+        if let age = options.keepSentFor { dueAt = min(dueAt, context.ports.mono().addingClamped(age).addingClamped(Self.lateness(age))) }
+        // `pruneExcess` removes most of the excess.
+        if let keep = options.keepSent, store.totals.prunable > keep { dueAt = min(dueAt, context.ports.mono().addingClamped(1_000)) }
     }
+
+    /// The time in milliseconds by which messages may be removed too late that are to be kept for `age`.
+    private static func lateness(_ age: Int64) -> Int64 { min(age / 20, interval) }
 
     /// Returns when the timer thread must call `run` (monotonic); at least once a minute while a message expires, because the wall clock
     /// may be set.
     func deadline(_ writes: PendingWrites) -> Int64 {
         guard isPossible(writes) else { return checkDeadline }
-        var due = min(dueAt, comparisonDeadline)
+        if store.canVacuumInSteps { vacuum.note(commits: store.commits, at: context.ports.mono()) }
+        var due = min(dueAt, comparisonDeadline, vacuum.dueAt)
         if nextExpiry != Int64.max {
             let now = context.ports.moment
             due = min(due, now.mono + min(max(nextExpiry.subtractingClamped(now.wall), 0), 60_000))
@@ -69,9 +79,9 @@ final class Maintenance {
             guard now.mono >= dueAt else { return }
             let before = store.totals
             switch try prune(transactions, now) {
-            case .finished: dueAt = now.mono + Self.interval
+            case .finished(let oldest): dueAt = nextPruning(oldest, now)
             case .hasMore: dueAt = now.mono
-            case .isScanning: dueAt = now.mono + Self.lookPause
+            case .isSearching: dueAt = now.mono + Self.searchPause
             }
             if store.totals != before { events.countsChanged() }
         } catch {
@@ -81,20 +91,54 @@ final class Maintenance {
         }
     }
 
+    /// Returns when the history is pruned next. No message of it is older than `oldest`.
+    private func nextPruning(_ oldest: Int64?, _ now: Moment) -> Int64 {
+        let last = now.mono + Self.interval
+        guard let oldest, let age = context.options.keepSentFor else { return last }
+        let left = oldest.addingClamped(age).subtractingClamped(now.wall)
+        return min(last, now.mono.addingClamped(max(left, 0)).addingClamped(max(Self.lateness(age), 1)))
+    }
+
     private func prune(_ transactions: Transactions, _ now: Moment) throws(QueueError) -> Store.PruneStep {
         let options = context.options
-        var damage: [QueueError] = []
-        let step = try transactions.run(durable: false) { () throws(QueueError) -> Store.PruneStep in
-            damage = []
-            return try store.prune(
+        return try runPruning(transactions) { damaged throws(QueueError) in
+            try store.prune(
                 keepCount: options.keepSent, keepSince: options.keepSentFor.map { now.wall.subtractingClamped($0) },
-                forgetBefore: context.rememberedSince, now: now.wall, damaged: { damage.append($0) })
+                forgetBefore: context.rememberedSince, now: now.wall, damaged: damaged)
+        }
+    }
+
+    /// Removes messages that the history has in excess of its limit, so that it never has many more, however fast they are sent.
+    func pruneExcess(_ writes: PendingWrites, _ transactions: Transactions) {
+        guard let keep = context.options.keepSent, store.totals.prunable - keep > min(Self.pruneBatch, keep / 16), !store.isInTransaction,
+            isPossible(writes)
+        else { return }
+        let now = context.ports.moment
+        guard now.mono >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
+        do throws(QueueError) {
+            let removed = try runPruning(transactions) { damaged throws(QueueError) in
+                try store.pruneExcess(keepCount: keep, now: now.wall, damaged: damaged)
+            }
+            if removed > 0 { events.countsChanged() }
+        } catch {
+            retryAt = now.mono + Self.interval
+            health.report(error)
+        }
+    }
+
+    private func runPruning<Result>(
+        _ transactions: Transactions, _ body: ((QueueError) -> Void) throws(QueueError) -> Result
+    ) throws(QueueError) -> Result {
+        var damage: [QueueError] = []
+        let result = try transactions.run(durable: false) { () throws(QueueError) -> Result in
+            damage = []
+            return try body { damage.append($0) }
         }
         for error in damage {
             Log.error("\(store.path): \(error.detail)")
             events.emit(.storage(error))
         }
-        return step
+        return result
     }
 
     /// Fails messages whose expiry time has passed, wherever they stand in the queue.
@@ -107,6 +151,30 @@ final class Maintenance {
         // More messages have expired than one step processes: run again at once.
         let hasMore = try !store.expired(at: now.wall, limit: 1).isEmpty
         nextExpiry = hasMore ? now.wall : try store.nextExpiry(after: now.wall) ?? Int64.max
+    }
+
+    // MARK: Free space
+
+    /// Gives back free space of the file in short steps while nothing else uses the store.
+    func giveBackSpace(_ writes: PendingWrites, _ transactions: Transactions) {
+        let now = context.ports.mono()
+        guard now >= vacuum.dueAt, isPossible(writes), now >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
+        guard context.core.scheduler.flights.isEmpty, !context.hasStart, !vacuum.wasUsed(commits: store.commits) else {
+            return vacuum.wait(now, commits: store.commits)
+        }
+        do throws(QueueError) {
+            let space = try store.space()
+            guard let pages = vacuum.pages(file: space.file, free: space.free) else {
+                if vacuum.isRunning { store.shortenFile() }
+                return vacuum.end(commits: store.commits)
+            }
+            try transactions.run(durable: false) { () throws(QueueError) in try store.vacuumStep(pages: pages) }
+            vacuum.ranStep(from: now, to: context.ports.mono(), commits: store.commits)
+        } catch {
+            vacuum.end(commits: store.commits)
+            retryAt = now + Self.interval
+            health.report(error)
+        }
     }
 
     // MARK: Indexes

@@ -153,6 +153,7 @@ final class PendingWrites {
         (staged, beginnings) = ([], [])
         for fact in facts { for notice in fact.notices { handle(notice) } }
         for (call, isReserved) in begun { began(call, isReserved) }
+        maintenance.pruneExcess(self, transactions)
         return true
     }
 

@@ -92,5 +92,9 @@ final class QueueReader {
         return page
     }
 
-    func statistics() -> (Statistics, Counts) { (context.core.statistics.snapshot(ports.moment), writes.counts) }
+    func statistics() throws(QueueError) -> (Statistics, Counts) {
+        var statistics = context.core.statistics.snapshot(ports.moment)
+        (statistics.fileBytes, statistics.freeBytes) = try store.space()
+        return (statistics, writes.counts)
+    }
 }

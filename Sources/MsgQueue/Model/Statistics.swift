@@ -24,6 +24,9 @@ package struct Statistics: Sendable, Equatable {
     package internal(set) var latencies = [Int64](repeating: 0, count: bounds.count + 1)
     package internal(set) var latencySum: Int64 = 0
     package internal(set) var latencyMax: Int64 = 0
+    /// The size of the database, and how much of it is free.
+    package internal(set) var fileBytes: Int64 = 0
+    package internal(set) var freeBytes: Int64 = 0
 
     package init() {}
 
@@ -53,6 +56,8 @@ package struct Statistics: Sendable, Equatable {
                 ("read", counts.read), ("failed", counts.failed), ("received", counts.received),
             ].map { ("{status=\"\($0.0)\"}", "\($0.1)") })
         metric("unsent_bytes", "gauge", "Bytes of unsent bodies.", [("", "\(counts.unsentBytes)")])
+        metric("file_bytes", "gauge", "Size of the database file.", [("", "\(fileBytes)")])
+        metric("free_bytes", "gauge", "Unused part of the database file.", [("", "\(freeBytes)")])
         for (name, help, value) in [
             ("enqueued_total", "Messages enqueued.", enqueued), ("attempts_total", "Attempts made.", attempts),
             ("sent_total", "Messages sent.", sent), ("sent_bytes_total", "Bytes of the bodies sent.", sentBytes),

@@ -15,7 +15,11 @@ package enum MessageID {
             (UInt64(truncatingIfNeeded: max(now, 0)) << 16) | 0x7000 | (random & 0xfff)
         let low =
             (0b10 << 62) | ((UInt64(truncatingIfNeeded: sequence) & 0xff_ffff_ffff) << 22) | ((random >> 12) & 0x3f_ffff)
-        return String(unsafeUninitializedCapacity: 36) { buffer in
+        return text(high: high, low: low)
+    }
+
+    package static func text(high: UInt64, low: UInt64) -> String {
+        String(unsafeUninitializedCapacity: 36) { buffer in
             var position = 0
             func put(_ value: UInt64, digits: Int) {
                 for digit in stride(from: digits - 1, through: 0, by: -1) {
@@ -43,7 +47,12 @@ package enum MessageID {
 
     /// Returns the sequence number in an id of the form that `make` generates; nil for any other id.
     package static func sequence(in id: String) -> Int64? {
-        var low: UInt64 = 0
+        bits(of: id).map { Int64(($0.low >> 22) & 0xff_ffff_ffff) }
+    }
+
+    /// Returns the 128 bits of an id of the form that `make` generates, from which `text` makes the same id; nil for any other id.
+    package static func bits(of id: String) -> (high: UInt64, low: UInt64)? {
+        var (high, low): (UInt64, UInt64) = (0, 0)
         var position = 0
         for byte in id.utf8 {
             let nibble: UInt64
@@ -57,10 +66,10 @@ package enum MessageID {
             case (_, 0x61...0x66): nibble = UInt64(byte - 0x57)
             default: return nil
             }
-            if position > 18 { low = (low << 4) | nibble }
+            if position > 18 { low = (low << 4) | nibble } else { high = (high << 4) | nibble }
             position += 1
         }
         guard position == 36, low >> 62 == 0b10 else { return nil }
-        return Int64((low >> 22) & 0xff_ffff_ffff)
+        return (high, low)
     }
 }

@@ -8,7 +8,7 @@ struct BackgroundCheck {
         case done
     }
 
-    /// A table or an index, read in the order of up to two columns.
+    /// A table or an index, read in the order of up to three columns.
     private struct Entries {
         let name: String
         let from: SQL
@@ -49,6 +49,11 @@ struct BackgroundCheck {
         Entries(name: "attempt", from: "attempt WHERE true", keys: [.number("seq"), .number("number")], isIndex: false),
         Entries(name: "large_body", from: "large_body WHERE true", keys: [.number("seq")], isIndex: false),
         Entries(name: "in_flight", from: "in_flight WHERE true", keys: [.number("seq")], isIndex: false),
+        Entries(name: "history", from: "history WHERE true", keys: [.number("status"), .number("seq")], isIndex: false),
+        Entries(
+            name: "history_in", from: "history_in WHERE true", keys: [.text("conversation"), .number("status"), .number("seq")],
+            isIndex: false),
+        Entries(name: "recent_own", from: "recent_own WHERE true", keys: [.number("seq")], isIndex: false),
     ]
 
     /// The length of a step in nanoseconds. It ends after the message that exceeds it.

@@ -64,6 +64,7 @@ final class Database {
             logDescriptor = try Posix.open(StorePath.log(of: path), O_RDONLY)
             let sizes = try statement("PRAGMA page_size")
             pageSize = try sizes.first { () throws(QueueError) in sizes.int(0) } ?? pageSize
+            try readVacuumMode()
             space.update(free: DiskReserve.freeBytes(lock.descriptor))
         } catch {
             close()
@@ -198,10 +199,34 @@ final class Database {
     var changes: Int { Int(sqlite3_changes(handle)) }
 
     /// Returns the number of pages of the database.
-    private func pageCount() throws(QueueError) -> Int64 {
+    func pageCount() throws(QueueError) -> Int64 {
         let statement = try statement("PRAGMA page_count")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }
+
+    /// Returns the size of the database in bytes, and how much of it is free.
+    func sizes() throws(QueueError) -> (file: Int64, free: Int64) {
+        let statement = try statement("PRAGMA page_size")
+        let size = try statement.first { () throws(QueueError) in statement.int(0) } ?? pageSize
+        return (try pageCount() * size, try freePages() * size)
+    }
+
+    private func freePages() throws(QueueError) -> Int64 {
+        let statement = try statement("PRAGMA freelist_count")
+        return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+    }
+
+    /// Whether free pages can be returned to the file system in steps. Stores of earlier versions cannot before a VACUUM.
+    private(set) var canVacuumInSteps = false
+
+    private func readVacuumMode() throws(QueueError) {
+        let statement = try statement("PRAGMA auto_vacuum")
+        canVacuumInSteps = try statement.first { () throws(QueueError) in statement.int(0) } == 2
+    }
+
+    /// Moves pages from the end of the file to free ones, and removes these from the end. Inside a transaction. The file becomes shorter with
+    /// the next checkpoint.
+    func vacuumStep(pages: Int64) throws(QueueError) { try execute("PRAGMA incremental_vacuum(\(pages))") }
 
     /// Empties the page cache, so that the next reads come from the files. A page that was read incorrectly is then read again.
     func dropPageCache() { sqlite3_db_release_memory(handle) }
@@ -443,18 +468,19 @@ final class Database {
     private static let (unused, rest): (Int64, Int64) = (256, 8192)
 
     /// Returns free pages to the file system, if that is worthwhile. After a failure the file keeps them. Not inside a transaction.
-    /// Returns true when the file was rewritten, with its indexes.
+    /// A store that cannot vacuum in steps can do so afterwards. Returns true when the file was rewritten, with its indexes.
     func vacuum() -> Bool {
         guard lock != nil, !isInTransaction, !isPoisoned else { return false }
         do throws(QueueError) {
-            let statement = try statement("PRAGMA freelist_count")
-            let free = try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
+            let free = try freePages()
             let used = try pageCount() - free
             guard free > Self.unused, free > used, used <= Self.rest else { return false }
+            if !canVacuumInSteps { try execute("PRAGMA auto_vacuum=INCREMENTAL") }
             // VACUUM attaches a temporary database.
             sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 1)
             defer { sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0) }
             try execute("VACUUM")
+            try readVacuumMode()
             return true
         } catch {
             Log.warning("\(path): VACUUM failed: \(error.detail)")

@@ -13,6 +13,10 @@ final class InspectedStore {
     /// nil: the row is damaged or cannot be read.
     var state: StoreState? { opened.state }
     var isSchemaReplaced: Bool { opened.isSchemaReplaced }
+    /// Whether it has the tables that layout 2 got later.
+    var hasHistoryTables: Bool { (try? reader.hasHistoryTables()) ?? false }
+    /// A replaced schema has no other one of these tables.
+    var hasOwnIDs: Bool { isSchemaReplaced || hasHistoryTables }
     /// The damage found so far.
     var findings: [String] { opened.findings }
 

@@ -1,37 +1,58 @@
-/// Selects the rows of a page. Uses the index that fits the filter, so that the cost of a page does not grow with the queue. Rows that are
+/// Selects the rows of a page. Uses the indexes that fit the filter, so that the cost of a page does not grow with the queue. Rows that are
 /// not folded are in none of these indexes and are read from the table.
 struct PageQuery {
     private let filter: Filter
     private let sending: Set<Int64>
-    private let foldedThrough: Int64
+    private let store: Store
 
-    init(_ filter: Filter, _ sending: Set<Int64>, _ foldedThrough: Int64) {
+    init(_ filter: Filter, _ sending: Set<Int64>, _ store: Store) {
         self.filter = filter
         self.sending = sending
-        self.foldedThrough = foldedThrough
+        self.store = store
     }
 
-    func sequences(_ database: Database) throws(QueueError) -> [Int64] {
+    /// The table is read instead of the indexes when the page may contain messages of every status.
+    private var wantsAll: Bool { filter.statuses.isSuperset(of: .all) }
+
+    func sequences() throws(QueueError) -> [Int64] {
         var found: [Int64] = []
         let wantsQueued = filter.statuses.contains(.queued)
         let wantsSending = filter.statuses.contains(.sending)
-        let statement = try self.statement(database)
+        let statement = try self.statement(store.database)
         try statement.forEach { () throws(QueueError) in
             let sequence = statement.int(0)
             let isSending = sending.contains(sequence)
             if statement.int(1) != StoredStatus.queued.rawValue || (isSending ? wantsSending : wantsQueued) { found.append(sequence) }
             return found.count < filter.limit
         }
-        return found
+        return adding(unsettled, to: found)
     }
 
-    /// Parameters: ?1 the sequence before the page, ?2 the statuses as a bit mask, ?3 the last folded sequence, ?4 the conversation.
+    /// The wanted messages that are not in the index of the history yet.
+    private var unsettled: [Int64] {
+        guard !wantsAll, filter.statuses.contains(.sent), !store.unsettled.isEmpty else { return [] }
+        let conversation = filter.conversation.map { Name($0) }
+        return store.unsettled.messages.compactMap { message in
+            let isAfter = filter.after == 0 || (filter.newestFirst ? message.sequence < filter.after : message.sequence > filter.after)
+            return isAfter && (conversation == nil || message.conversation == conversation) ? message.sequence : nil
+        }
+    }
+
+    private func adding(_ others: [Int64], to found: [Int64]) -> [Int64] {
+        guard !others.isEmpty else { return found }
+        let all = Set(found).union(others)
+        return Array((filter.newestFirst ? all.sorted(by: >) : all.sorted()).prefix(filter.limit))
+    }
+
+    /// Parameters: ?1 the sequence before the page, ?2 the statuses as a bit mask, ?3 the last folded sequence, ?4 the
+    /// conversation, ?5 the last sequence that is not in the index of the history.
     private func statement(_ database: Database) throws(QueueError) -> Statement {
         let statement = try prepared(database)
         statement.bind(1, filter.after != 0 ? filter.after : (filter.newestFirst ? Int64.max : 0))
         statement.bind(2, mask)
-        statement.bind(3, foldedThrough)
+        statement.bind(3, store.foldedThrough)
         if let conversation = filter.conversation { try statement.bind(4, conversation) }
+        if !wantsAll { statement.bind(5, store.historyAfter) }
         return statement
     }
 
@@ -48,29 +69,12 @@ struct PageQuery {
         "(1 << iif(status BETWEEN \(.sent) AND \(.receivedRead), status, iif(status = \(.queued), \(.queued), \(.failed))))"
 
     private func prepared(_ database: Database) throws(QueueError) -> Statement {
-        let isUnsentOnly = filter.statuses.isSubset(of: .unsent)
-        switch (filter.conversation != nil, isUnsentOnly, filter.newestFirst) {
+        switch (filter.conversation != nil, wantsAll, filter.newestFirst) {
+        case (true, false, false): return try database.statement(Self.byStatus(inConversation: true, newestFirst: false))
+        case (true, false, true): return try database.statement(Self.byStatus(inConversation: true, newestFirst: true))
+        case (false, false, false): return try database.statement(Self.byStatus(inConversation: false, newestFirst: false))
+        case (false, false, true): return try database.statement(Self.byStatus(inConversation: false, newestFirst: true))
         case (true, true, false):
-            return try database.statement(
-                """
-                SELECT seq, \(.queued) FROM message INDEXED BY message_waiting
-                WHERE indexed = 1 AND status = \(.queued) AND conversation = ?4 AND seq > ?1 AND ?2 & \(bit: .queued)
-                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed
-                WHERE status = \(.failed) AND seq > ?1 AND conversation = ?4 AND ?2 & \(bit: .failed)
-                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
-                WHERE seq > max(?1, ?3) AND status = \(.queued) AND conversation = ?4 AND ?2 & \(bit: .queued) ORDER BY 1
-                """)
-        case (true, true, true):
-            return try database.statement(
-                """
-                SELECT seq, \(.queued) FROM message INDEXED BY message_waiting
-                WHERE indexed = 1 AND status = \(.queued) AND conversation = ?4 AND seq < ?1 AND ?2 & \(bit: .queued)
-                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed
-                WHERE status = \(.failed) AND seq < ?1 AND conversation = ?4 AND ?2 & \(bit: .failed)
-                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
-                WHERE seq > ?3 AND seq < ?1 AND status = \(.queued) AND conversation = ?4 AND ?2 & \(bit: .queued) ORDER BY 1 DESC
-                """)
-        case (true, false, false):
             return try database.statement(
                 """
                 SELECT seq, status FROM message INDEXED BY message_conversation
@@ -78,7 +82,7 @@ struct PageQuery {
                 UNION ALL SELECT seq, status FROM message NOT INDEXED
                 WHERE seq > max(?1, ?3) AND conversation = ?4 AND \(Self.statusBit) & ?2 ORDER BY 1
                 """)
-        case (true, false, true):
+        case (true, true, true):
             return try database.statement(
                 """
                 SELECT seq, status FROM message INDEXED BY message_conversation
@@ -87,33 +91,43 @@ struct PageQuery {
                 WHERE seq > ?3 AND seq < ?1 AND conversation = ?4 AND \(Self.statusBit) & ?2 ORDER BY 1 DESC
                 """)
         case (false, true, false):
-            return try database.statement(
-                """
-                SELECT seq, \(.queued) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq > ?1 AND ?2 & \(bit: .queued)
-                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq > ?1 AND ?2 & \(bit: .failed)
-                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
-                WHERE seq > max(?1, ?3) AND status = \(.queued) AND ?2 & \(bit: .queued) ORDER BY 1
-                """)
+            return try database.statement("SELECT seq, status FROM message WHERE seq > ?1 AND \(Self.statusBit) & ?2 ORDER BY seq")
         case (false, true, true):
-            return try database.statement(
-                """
-                SELECT seq, \(.queued) FROM message INDEXED BY message_queued WHERE indexed = 1 AND status = \(.queued) AND seq < ?1 AND ?2 & \(bit: .queued)
-                UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY message_failed WHERE status = \(.failed) AND seq < ?1 AND ?2 & \(bit: .failed)
-                UNION ALL SELECT seq, \(.queued) FROM message NOT INDEXED
-                WHERE seq > ?3 AND seq < ?1 AND status = \(.queued) AND ?2 & \(bit: .queued) ORDER BY 1 DESC
-                """)
-        case (false, false, false):
-            return try database.statement(
-                """
-                SELECT seq, status FROM message
-                WHERE seq > ?1 AND \(Self.statusBit) & ?2 ORDER BY seq
-                """)
-        case (false, false, true):
-            return try database.statement(
-                """
-                SELECT seq, status FROM message
-                WHERE seq < ?1 AND \(Self.statusBit) & ?2 ORDER BY seq DESC
-                """)
+            return try database.statement("SELECT seq, status FROM message WHERE seq < ?1 AND \(Self.statusBit) & ?2 ORDER BY seq DESC")
         }
+    }
+
+    /// Returns the statement that merges one index for each wanted status, and the rows that are in no index: those that are not folded,
+    /// and those of an older store that are not in the index of the history yet.
+    private static func byStatus(inConversation: Bool, newestFirst: Bool) -> SQL {
+        let place: SQL = newestFirst ? "seq < ?1" : "seq > ?1"
+        let unfolded: SQL = newestFirst ? "seq > ?3 AND seq < ?1" : "seq > max(?1, ?3)"
+        // SQLite uses only one upper bound.
+        let notIndexed: SQL = newestFirst ? "seq < min(?1, ?5 + 1)" : "seq > ?1 AND seq <= ?5"
+        let only: SQL = inConversation ? "conversation = ?4 AND " : ""
+        let (queued, failed): (SQL, SQL) =
+            inConversation ? ("message_waiting", "message_failed_in") : ("message_queued", "message_failed")
+        let history: SQL = inConversation ? "history_in" : "history"
+        let older: SQL = inConversation ? "message INDEXED BY message_conversation WHERE indexed = 1 AND" : "message NOT INDEXED WHERE"
+        var sql: SQL = """
+            SELECT seq, \(.queued) FROM message INDEXED BY \(queued)
+            WHERE indexed = 1 AND status = \(.queued) AND \(only)\(place) AND ?2 & \(bit: .queued)
+            UNION ALL SELECT seq, \(.failed) FROM message INDEXED BY \(failed)
+            WHERE status = \(.failed) AND \(only)\(place) AND ?2 & \(bit: .failed)
+            """
+        for status in StoredStatus.history {
+            sql = """
+                \(sql)
+                UNION ALL SELECT seq, status FROM \(history) WHERE \(only)status = \(status) AND \(place) AND ?2 & \(bit: status)
+                """
+        }
+        return """
+            \(sql)
+            UNION ALL SELECT seq, status FROM message NOT INDEXED
+            WHERE \(unfolded) AND \(only)status != \(.failed) AND \(statusBit) & ?2
+            UNION ALL SELECT seq, status FROM \(older)
+            \(only)\(notIndexed) AND status IN (\(StoredStatus.history)) AND \(statusBit) & ?2
+            ORDER BY 1\(newestFirst ? " DESC" : "")
+            """
     }
 }

@@ -37,6 +37,8 @@ struct SQL: ExpressibleByStringInterpolation {
             append((0..<rows).map { row in "(" + (1...width).map { "?\(row * width + $0)" }.joined(separator: ", ") + ")" })
         }
 
+        mutating func appendInterpolation(_ text: String) { self.text += text }
+
         mutating func appendInterpolation(number: Int) { text += "\(number)" }
 
         /// Appends the parameters of the columns, for the values of INSERT. The columns in `zero` get the literal 0 instead.

@@ -8,8 +8,11 @@ enum Schema {
     static let applicationID: Int64 = 0x6d73_6771
     static let version: Int64 = 2
 
+    /// The statements that create a store.
+    static let statements = tables + historyTables + [firstState]
+
     /// The status `sending` is not stored: a message is being sent when it has a row in `in_flight`.
-    static let statements: [String] = [
+    private static let tables: [String] = [
         """
         CREATE TABLE state(
           only INTEGER PRIMARY KEY CHECK(only = 1),
@@ -101,7 +104,23 @@ enum Schema {
         // Ids of sent messages that were removed, so that duplicates are still refused for some time.
         "CREATE TABLE recent(id TEXT PRIMARY KEY, gone_at INTEGER NOT NULL, is_received INTEGER NOT NULL) STRICT, WITHOUT ROWID",
         "CREATE INDEX recent_gone ON recent(gone_at)",
-        firstState,
+    ]
+
+    /// A store of layout 2 without these tables gets them when it is opened.
+    static let historyTables: [String] = [
+        // The index of the history, see `HistoryIndex.swift`. A row with status -1: rows of message up to seq are not in it yet.
+        "CREATE TABLE history(status INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(status, seq)) STRICT, WITHOUT ROWID",
+        """
+        CREATE TABLE history_in(
+          conversation TEXT NOT NULL, status INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(conversation, status, seq)
+        ) STRICT, WITHOUT ROWID
+        """,
+        // As recent, for ids that the engine generated: the bits of the id except seq; the last bit of low is is_received.
+        """
+        CREATE TABLE recent_own(
+          seq INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL, gone_at INTEGER NOT NULL
+        ) STRICT
+        """,
     ]
 
     static let firstState = """
@@ -133,13 +152,15 @@ enum Schema {
 
     /// The names of all objects in a store, sorted.
     static let objects = [
-        "attempt", "conversation", "conversation_recent", "in_flight", "large_body", "message", "message_conversation", "message_expiring",
-        "message_failed", "message_failed_in", "message_named", "message_queued", "message_replace", "message_waiting", "recent",
-        "recent_gone", "state",
+        "attempt", "conversation", "conversation_recent", "history", "history_in", "in_flight", "large_body", "message",
+        "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_queued",
+        "message_replace", "message_waiting", "recent", "recent_gone", "recent_own", "state",
     ]
 
-    /// The names of all objects in a store of the given layout, sorted.
-    static func objects(ofLayout layout: Int64) -> [String] {
-        layout >= 2 ? objects : objects.filter { $0 != "message_failed_in" && $0 != "message_replace" }
+    /// Whether these are the sorted names of all objects in a store of the given layout.
+    static func hasObjects(_ names: [String], ofLayout layout: Int64) -> Bool {
+        let first = objects.filter { !["history", "history_in", "recent_own"].contains($0) }
+        guard layout < 2 else { return names == objects || names == first }
+        return names == first.filter { $0 != "message_failed_in" && $0 != "message_replace" }
     }
 }

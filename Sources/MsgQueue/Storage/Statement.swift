@@ -94,6 +94,16 @@ final class Statement {
         }
     }
 
+    /// Returns the first column of all rows.
+    func integers() throws(QueueError) -> [Int64] {
+        var found: [Int64] = []
+        try forEach { () throws(QueueError) in
+            found.append(int(0))
+            return true
+        }
+        return found
+    }
+
     /// Returns what `row` returns for the first row; nil: there are no rows.
     func first<T>(_ row: () throws(QueueError) -> T) throws(QueueError) -> T? {
         defer { reset() }

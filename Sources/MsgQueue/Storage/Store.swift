@@ -18,11 +18,16 @@ package final class Store {
         set { state.foldedThrough = newValue }
     }
     var counters = Counters()
-    var pruneMap = PruneMap()
+    var ageSearch = AgeSearch()
+    /// Pruning found fewer messages than the counts say.
+    var hasMissedExcess = false
+    var unsettled = Unsettled()
+    /// Rows up to this one are not in the index of the history. 0 except in an older store.
+    var historyAfter: Int64 = 0
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
-    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?)?
+    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, historyAfter: Int64)?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
     /// nil: not needed, or complete.
@@ -45,6 +50,8 @@ package final class Store {
     /// The number of unfolded rows at which the fold runs, so that it remains short.
     static let foldEvery: Int64 = 512
     static let sequenceBlock: Int64 = 4096
+    /// The index of the history of stores with up to so many pages is compared with the messages at each opening.
+    private static let smallStore: Int64 = 512
     static let lengthLimit = Options.bodyCeiling + (64 << 20)
 
     /// Opens the store at `path`, or creates it. An existing store is not changed on disk until it has been accepted.
@@ -185,7 +192,7 @@ package final class Store {
             try openSideFile()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
-        if survey.layout < Schema.version { try upgrade() }
+        try upgrade(survey.layout)
         nextSequence = state.sequenceCeiling + 1
         if survey.state == nil {
             try rebuildState()
@@ -198,6 +205,7 @@ package final class Store {
             let unfolded = try unfoldedCounts()
             counters = Counters(totals: unfolded.values.reduce(try sumOfConversations(), +), unfolded: unfolded)
         }
+        if try database.pageCount() <= Self.smallStore, try !historyFits() { try repair { () throws(QueueError) in try rebuildHistory() } }
         guard counters.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
@@ -213,9 +221,13 @@ package final class Store {
         if isMarked { state.bootID = currentBoot }
     }
 
-    private func upgrade() throws(QueueError) {
+    /// Adds what a store of an earlier version lacks.
+    private func upgrade(_ layout: Int64) throws(QueueError) {
+        let hasHistory = try hasHistoryTables()
+        guard layout < Schema.version || !hasHistory else { return try readHistoryState() }
         try begin()
-        for sql in Schema.upgrade { try database.execute(sql) }
+        if layout < Schema.version { for sql in Schema.upgrade { try database.execute(sql) } }
+        try createHistory()
         isUpgraded = true
         try commit(durable: true)
     }
@@ -311,7 +323,8 @@ package final class Store {
             highest = max(highest, MessageID.sequence(in: statement.text(0)) ?? 0)
             return true
         }
-        return highest
+        let own = try database.statement("SELECT max(seq) FROM recent_own")
+        return max(highest, try own.first { () throws(QueueError) in own.int(0) } ?? 0)
     }
 
     // MARK: Transactions
@@ -319,8 +332,12 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison, check)
+        atBegin = (nextSequence, state, comparison, check, historyAfter)
+        unsettled.begin()
     }
+
+    /// The number of commits that wrote something.
+    package private(set) var commits = 0
 
     package var isInTransaction: Bool { database.isInTransaction }
     package var lastCommitWrote: Bool { database.lastCommitWrote }
@@ -342,6 +359,7 @@ package final class Store {
         }
         stateOnDisk = state
         isUpgraded = false
+        if database.lastCommitWrote { commits &+= 1 }
         counters.commit()
         if isFirst {
             isMarked = true
@@ -377,8 +395,11 @@ package final class Store {
     }
 
     private func undo() {
-        if let (next, old, compared, checked) = atBegin { (nextSequence, state, comparison, check) = (next, old, compared, checked) }
-        pruneMap.undo()
+        if let old = atBegin {
+            (nextSequence, state, comparison, check, historyAfter) = (old.next, old.state, old.comparison, old.check, old.historyAfter)
+        }
+        ageSearch = AgeSearch()
+        unsettled.rollback()
         bulk = nil
         counters.rollback()
     }
@@ -539,6 +560,23 @@ package final class Store {
         return true
     }
 
+    // MARK: Free space
+
+    /// Returns the size of the database in bytes, and how much of it is free.
+    package func space() throws(QueueError) -> (file: Int64, free: Int64) { try database.sizes() }
+
+    package var canVacuumInSteps: Bool { database.canVacuumInSteps && !isReadOnly }
+
+    /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.
+    package func vacuumStep(pages: Int64) throws(QueueError) {
+        try database.vacuumStep(pages: pages)
+        // SQLite counts no rows for it.
+        isUpgraded = true
+    }
+
+    /// Runs a checkpoint, after which the file is as short as the database.
+    package func shortenFile() { if !checkpoint() { Log.warning("\(path): the file could not be shortened yet") } }
+
     // MARK: Closing
 
     /// Closes the store. `clean`: also folds all rows and stores the totals, so that the next open need not count.
@@ -566,6 +604,7 @@ package final class Store {
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()
+                try settle()
                 try fold()
                 // VACUUM rebuilt the indexes from the messages, and the counts must agree with damaged ones, too.
                 if isVacuumed { try rebuildConversations() }

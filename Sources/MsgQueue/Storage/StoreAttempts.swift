@@ -14,9 +14,9 @@ extension Store {
 
     /// Writes the result of an attempt.
     package func end(_ row: Row, _ resolution: Resolution) throws(QueueError) {
-        let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
-        statement.bind(1, row.sequence)
-        try statement.run()
+        let isSent = resolution.fate == .sent && resolution.progress.status == .sent && row.progress.status.isUnsent
+        let isSettledLater = isSent && isInHistoryIndex(row.sequence)
+        if !isSettledLater { try removeInFlight(row.sequence) }
         switch resolution.fate {
         case .discarded, .deleted:
             try delete(row)
@@ -24,7 +24,9 @@ extension Store {
             guard StatusRule.allows(row.progress.status, .sending) else {
                 throw QueueError(.internal, "an attempt ended for message \(row.sequence), whose status is \(row.progress.status)")
             }
-            if resolution.progress != row.progress { try update(row, to: resolution.progress, from: .sending) }
+            if resolution.progress != row.progress {
+                try update(row, to: resolution.progress, from: .sending, isSettledLater: isSettledLater)
+            }
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
         }
     }
@@ -89,9 +91,14 @@ extension Store {
         return attempt
     }
 
-    /// Returns the attempts that were in flight when the last owner crashed, or closed the store before they ended.
+    /// Returns the attempts that were in flight when the last owner crashed, or closed the store before they ended. A message that was sent
+    /// or recorded is in no attempt: its row stays until `settle`.
     package func interrupted() throws(QueueError) -> [(sequence: Int64, number: UInt32, startedAt: Int64)] {
-        let statement = try database.statement("SELECT seq, number, started_at FROM in_flight ORDER BY seq")
+        let statement = try database.statement(
+            """
+            SELECT f.seq, f.number, f.started_at FROM in_flight AS f LEFT JOIN message AS m ON m.seq = f.seq
+            WHERE m.status IS NULL OR m.status NOT IN (\(StoredStatus.history)) ORDER BY f.seq
+            """)
         var attempts: [(sequence: Int64, number: UInt32, startedAt: Int64)] = []
         try statement.forEach { () throws(QueueError) in
             attempts.append((statement.int(0), UInt32(clamping: statement.int(1)), statement.int(2)))
@@ -100,8 +107,9 @@ extension Store {
         return attempts
     }
 
-    /// Removes an attempt in flight whose message is gone.
+    /// Removes the record of an attempt that has ended, or whose message is gone.
     package func removeInFlight(_ sequence: Int64) throws(QueueError) {
+        if unsettled.contains(sequence) { return try settle() }
         let statement = try database.statement("DELETE FROM in_flight WHERE seq = ?1")
         statement.bind(1, sequence)
         try statement.run()

@@ -73,6 +73,7 @@ package final class StoreCheck {
         }
         if let failure { throw failure }
         checkCounts()
+        checkHistory()
         let (loss, finding) = store.loss(lastSequence: lastKnown)
         self.loss = loss
         if let finding { findings.append(finding) }
@@ -231,6 +232,18 @@ package final class StoreCheck {
             if isSound, stored.filter({ $0.value != Counts() }) != counts { findings.append("the counts do not agree with the messages") }
         }
     }
+    /// Compares the index of the history with the messages. Damage elsewhere changes both.
+    private func checkHistory() {
+        guard isSound, store.hasHistoryTables, let state = store.state else { return }
+        do throws(QueueError) {
+            let first = try store.reader.readHistoryMark(state.foldedThrough)
+            if try store.reader.historyFits(after: first, through: state.foldedThrough) { return }
+            findings.append("the index of the history does not agree with the messages")
+        } catch {
+            findings.append("the index of the history is damaged")
+        }
+    }
+
     /// The number of folded messages, by the counts; nil: unknown.
     private var expected: Int64?
 

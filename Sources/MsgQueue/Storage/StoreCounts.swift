@@ -7,6 +7,7 @@ extension Store {
     func fold() throws(QueueError) {
         guard unfoldedRows > 0 else { return }
         try countRows(after: foldedThrough)
+        try addToHistory(after: foldedThrough, through: nextSequence - 1)
         let rows = try database.statement("UPDATE message SET indexed = 1 WHERE seq > ?1")
         rows.bind(1, foldedThrough)
         try rows.run()
@@ -191,6 +192,7 @@ extension Store {
         comparison?.finish()
         check?.rebuilt()
         try rebuildConversations()
+        try rebuildHistory()
     }
 
     /// Rebuilds all counts from the messages, which are all folded.

@@ -16,18 +16,22 @@ enum StoreCreation {
     static let pageSizes: [Int64] = [2048, 4096]
 
     /// Returns the bytes of an empty store. `usesLog`: its header selects the write-ahead log.
-    static func image(usesLog: Bool, pageSize: Int64 = pageSizes[0]) throws(QueueError) -> [UInt8] {
+    /// `vacuumsInSteps`: as new stores do; those of version 0.1 do not.
+    static func image(usesLog: Bool, pageSize: Int64 = pageSizes[0], vacuumsInSteps: Bool = true) throws(QueueError) -> [UInt8] {
         var first = StoreState()
         first.generation = Int64.random(in: 1...Int64.max)
-        return try image(usesLog: usesLog, pageSize: pageSize, Schema.statements + [first.update])
+        return try image(usesLog: usesLog, pageSize: pageSize, vacuumsInSteps: vacuumsInSteps, Schema.statements + [first.update])
     }
 
-    private static func image(usesLog: Bool, pageSize: Int64, _ statements: [String]) throws(QueueError) -> [UInt8] {
+    private static func image(
+        usesLog: Bool, pageSize: Int64, vacuumsInSteps: Bool, _ statements: [String]
+    ) throws(QueueError) -> [UInt8] {
         var handle: OpaquePointer?
         var code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nil)
         defer { sqlite3_close(handle) }
         let setup = [
-            "PRAGMA page_size=\(pageSize)", "PRAGMA application_id=\(Schema.applicationID)", "PRAGMA user_version=\(Schema.version)",
+            "PRAGMA page_size=\(pageSize)", "PRAGMA auto_vacuum=\(vacuumsInSteps ? "INCREMENTAL" : "NONE")",
+            "PRAGMA application_id=\(Schema.applicationID)", "PRAGMA user_version=\(Schema.version)",
             "BEGIN",
         ]
         for sql in setup + statements + ["COMMIT"] where code == SQLITE_OK {
@@ -55,7 +59,7 @@ enum StoreCreation {
         for (table, _) in tables { statements.append(try definition(of: table)) }
         statements.append("PRAGMA writable_schema=ON")
         statements += tables.map { "UPDATE sqlite_schema SET rootpage = \($0.root) WHERE name = '\($0.table.rawValue)'" }
-        var page = Array(try image(usesLog: false, pageSize: pageSize, statements).prefix(Int(pageSize)))
+        var page = Array(try image(usesLog: false, pageSize: pageSize, vacuumsInSteps: false, statements).prefix(Int(pageSize)))
         guard page.count == pageSize, page[100] == 0x0d else { throw QueueError(.internal, "the schema needs more than one page") }
         for (index, shift) in [24, 16, 8, 0].enumerated() { page[28 + index] = UInt8(truncatingIfNeeded: pages >> Int64(shift)) }
         return page

@@ -247,11 +247,26 @@ extension Store {
     package func page(
         _ filter: Filter, sending sequences: Set<Int64>, damaged: (QueueError) -> Void
     ) throws(QueueError) -> [Row] {
+        if let rows = try readPage(filter, sending: sequences, damaged: damaged) { return rows }
+        Log.warning("\(path): the index of the history is damaged and is rebuilt from the messages")
+        try repair { () throws(QueueError) in try rebuildHistory() }
+        return try readPage(filter, sending: sequences, mayDiffer: true, damaged: damaged) ?? []
+    }
+
+    /// Returns nil when an index has an entry for a message that is gone or has another status, unless `mayDiffer`.
+    private func readPage(
+        _ filter: Filter, sending: Set<Int64>, mayDiffer: Bool = false, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> [Row]? {
         var rows: [Row] = []
         let part: Part = filter.withoutBodies ? .start : .whole
-        for sequence in try PageQuery(filter, sequences, foldedThrough).sequences(database) {
+        for sequence in try PageQuery(filter, sending, self).sequences() {
             do {
-                if let row = try row(at: sequence, part) { rows.append(row) }
+                let row = try row(at: sequence, part)
+                if let row, sending.contains(sequence) || filter.statuses.contains(row.progress.status) {
+                    rows.append(row)
+                } else if !mayDiffer {
+                    return nil
+                }
             } catch {
                 guard error.code == .corrupt else { throw error }
                 damaged(error)

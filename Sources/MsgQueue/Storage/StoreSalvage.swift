@@ -98,7 +98,15 @@ package enum StoreSalvage {
             found(id)
             try target.addRecent(id, isReceived: statement.bool(2), now: statement.int(1))
         }
-        if !isComplete { check.addFinding("some ids of sent messages that were removed may be lost") }
+        var isOwnComplete = true
+        if store.hasOwnIDs {
+            isOwnComplete = try read(store, "seq, high, low, gone_at FROM recent_own", orderedBy: "seq") { statement throws(QueueError) in
+                let id = Store.id(sequence: statement.int(0), high: statement.int(1), low: statement.int(2))
+                found(id)
+                try target.addRecent(id, isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
+            }
+        }
+        if !isComplete || !isOwnComplete { check.addFinding("some ids of sent messages that were removed may be lost") }
     }
 }
 
@@ -158,6 +166,7 @@ extension Store {
         try begin()
         try countRows(after: 0)
         foldedThrough = sequence
+        try rebuildHistory()
         markAssigned(through: sequence)
         try commit(durable: false)
         try database.execute(stateOfCopy.update)

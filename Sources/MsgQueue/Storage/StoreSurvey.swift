@@ -84,7 +84,7 @@ extension StoreSurvey {
             names.append(statement.text(0))
             return true
         }
-        guard names == Schema.objects(ofLayout: layout) else {
+        guard Schema.hasObjects(names, ofLayout: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
         }
     }

@@ -75,7 +75,8 @@ extension Store {
     }
 
     /// `from`: the status before, which for a message being sent differs from the one on disk.
-    func update(_ row: Row, to progress: Progress, from status: MessageStatus) throws(QueueError) {
+    /// `isSettledLater`: the message was sent, and its row of `in_flight` stays until the index of the history contains it.
+    func update(_ row: Row, to progress: Progress, from status: MessageStatus, isSettledLater: Bool = false) throws(QueueError) {
         guard status == progress.status || StatusRule.allows(status, progress.status) else {
             throw QueueError(.internal, "the status of message \(row.sequence) cannot change from \(status) to \(progress.status)")
         }
@@ -91,12 +92,11 @@ extension Store {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1, progress.status != row.progress.status else { return }
-        if row.isReceived {
-            if progress.status == .read { pruneMap.add(row.sequence, at: max(row.createdAt, progress.readAt)) }
-        } else if [.sent, .delivered, .read].contains(progress.status) {
-            pruneMap.add(row.sequence, at: progress.sentAt)
-        }
         try count(row, row.change(to: progress.status))
+        if isSettledLater { return try noteSent(row) }
+        try changeHistory(
+            of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived),
+            to: StoredStatus(progress.status, isReceived: row.isReceived))
     }
 
     /// Replaces the body of a message. Its sequence number stays.
@@ -129,6 +129,7 @@ extension Store {
 
     /// Removes a message and its rows in other tables.
     package func delete(_ row: Row) throws(QueueError) {
+        try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
         var (isFirst, existed) = (true, false)
         for statement in [
             try database.statement("DELETE FROM message WHERE seq = ?1"),

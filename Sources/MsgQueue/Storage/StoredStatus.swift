@@ -14,6 +14,9 @@ enum StoredStatus: Int64, CaseIterable {
     /// The statuses that pruning may remove: all of the history except unread recorded messages.
     static let prunable: [StoredStatus] = [.sent, .delivered, .read, .receivedRead]
 
+    /// The statuses of the history.
+    static let history: [StoredStatus] = [.sent, .delivered, .read, .received, .receivedRead]
+
     /// nil: this status is never stored.
     init?(_ status: MessageStatus, isReceived: Bool) {
         switch (status, isReceived) {
@@ -27,6 +30,9 @@ enum StoredStatus: Int64, CaseIterable {
         default: return nil
         }
     }
+
+    /// Whether a message with this status belongs to the history: it was sent or recorded.
+    var isHistory: Bool { self != .queued && self != .failed }
 
     var isReceived: Bool { self == .received || self == .receivedRead }
 

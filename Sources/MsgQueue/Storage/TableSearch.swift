@@ -9,15 +9,17 @@ struct TableSearch {
         case largeBody = "large_body"
         case inFlight = "in_flight"
         case attempt, conversation, recent
+        case recentOwn = "recent_own"
 
         var hasRowid: Bool { ![.attempt, .conversation, .recent].contains(self) }
 
         /// Returns the table to which a record belongs, by the types of its columns.
         init?(_ types: [TablePage.Column], hasRowid: Bool) {
-            func isNumbers(_ range: Range<Int>) -> Bool { types[range].allSatisfy { $0 == .integer || $0 == .bit } }
+            func isNumbers(_ range: Range<Int>) -> Bool { types[range].allSatisfy { $0 == .integer || $0 == .byte || $0 == .bit } }
             switch (hasRowid, types.count) {
             case (true, 2) where types == [.null, .blob]: self = .largeBody
             case (true, 3) where types[0] == .null && isNumbers(1..<3): self = .inFlight
+            case (true, 4) where types[0] == .null && isNumbers(1..<4): self = .recentOwn
             // 13 and 26 columns in layout 1.
             case (true, 13), (true, 20):
                 guard types[0] == .null, types[4] == .text, isNumbers(1..<4), isNumbers(5..<types.count) else { return nil }
@@ -25,7 +27,7 @@ struct TableSearch {
             case (true, 26...32):
                 guard types[0] == .null, types[3] == .text, types[5] == .text, isNumbers(1..<3), isNumbers(10..<25) else { return nil }
                 self = .message
-            // The indexes by conversation have the sequence number twice.
+            // The indexes by conversation have the sequence number twice; `history_in` has a status, which is one byte.
             case (false, 3) where types == [.text, .integer, .bit]: self = .recent
             case (false, 9) where types[8] == .text && isNumbers(0..<8): self = .attempt
             case (false, 10...11) where types[0] == .text && isNumbers(1..<types.count): self = .conversation
@@ -165,8 +167,8 @@ private struct PageWriter {
 
 /// The cells of a page of a b-tree, as far as they are in the page.
 struct TablePage {
-    /// `bit`: 0 or 1.
-    enum Column { case null, bit, integer, real, text, blob }
+    /// `bit`: 0 or 1; `byte`: another number of one byte.
+    enum Column { case null, bit, byte, integer, real, text, blob }
 
     struct Cell {
         /// 0 in a page without rowids.
@@ -219,7 +221,8 @@ struct TablePage {
         while position < start + Int(size) {
             switch TableLeaf.varint(page, &position) {
             case 0: types.append(.null)
-            case 1, 2, 3, 4, 5, 6: types.append(.integer)
+            case 1: types.append(.byte)
+            case 2, 3, 4, 5, 6: types.append(.integer)
             case 8, 9: types.append(.bit)
             case 7: types.append(.real)
             case let type? where type >= 12: types.append(type % 2 == 0 ? .blob : .text)

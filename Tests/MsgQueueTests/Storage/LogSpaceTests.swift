@@ -72,6 +72,56 @@ import Testing
         #expect(try log(bench).count <= Int(LogSpace.limit))
     }
 
+    /// Vacuums until no page is free, and makes the file as short as the database.
+    private func vacuum(_ bench: StoreBench) throws {
+        #expect(bench.store.canVacuumInSteps)
+        while try bench.store.space().free > 0 { try bench.transaction { try $0.vacuumStep(pages: 16) } }
+        bench.store.shortenFile()
+    }
+
+    @Test(arguments: [true, false])
+    func R4_F7_deleted_text_is_not_left_by_the_steps_of_a_vacuum(isDeletedBefore: Bool) throws {
+        let bench = try StoreBench()
+        let own = secret + [UInt8](repeating: 2, count: 800)
+        let filler = [UInt8](repeating: 1, count: own.count)
+        // Live pages at the end of the file are moved to the free pages before them.
+        let order = isDeletedBefore ? [own, filler] : [filler, own]
+        let rows = try bench.transaction { _ in
+            try order.map { body in try (0..<300).map { _ in try bench.insert("a", body) } }
+        }
+        #expect(bench.store.checkpoint())
+        let size = try FileBytes.read(bench.directory.store).count
+        try bench.transaction { store in for row in rows[0] { try store.delete(row) } }
+        try vacuum(bench)
+        #expect(try FileBytes.read(bench.directory.store).count < size * 2 / 3)
+        if !isDeletedBefore {
+            for row in rows[1] { #expect(try bench.row(row.sequence)?.body == own) }
+            try bench.transaction { store in for row in rows[1] { try store.delete(row) } }
+        }
+        bench.store.scrub()
+        #expect(FileBytes.find(secret, in: try log(bench)) == nil)
+        #expect(FileBytes.find(secret, in: try FileBytes.read(bench.directory.store)) == nil)
+        try bench.reopen()
+        #expect(try bench.rows("PRAGMA integrity_check") == [["ok"]])
+        #expect(bench.store.totals.queued == (isDeletedBefore ? 300 : 0))
+        bench.close()
+    }
+
+    @Test func F7_a_crash_between_the_steps_of_a_vacuum_loses_nothing() throws {
+        let bench = try StoreBench()
+        let rows = try bench.transaction { _ in try (0..<600).map { _ in try bench.insert("a", [UInt8](repeating: 1, count: 900)) } }
+        try bench.transaction { store in for row in rows[..<400] { try store.delete(row) } }
+        for _ in 0..<6 {
+            try bench.transaction { try $0.vacuumStep(pages: 16) }
+            try bench.reopen(clean: false)
+            #expect(bench.store.loss == nil && bench.store.totals.queued == 200)
+            for row in rows[400...] { #expect(try bench.row(row.sequence)?.body.count == 900) }
+        }
+        bench.close()
+        let report = try StoreCheck.run(bench.directory.store)
+        #expect(report.isSound && report.whole == 200)
+    }
+
     @Test func D6_a_session_that_only_cleared_nothing_leaves_a_store_that_opens() throws {
         let bench = try StoreBench()
         try bench.add("a", [1])

@@ -55,27 +55,37 @@ import Testing
     /// A salvage of a store with a damaged schema looks for the tables in these pages.
     @Test(arguments: [
         (
-            2048 as Int64,
+            2048 as Int64, true,
             """
-            state 2, message 3, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 10, \
-            message_failed_in 12, message_replace 13, message_conversation 14, large_body 15, in_flight 16, attempt 17, conversation 18, \
-            conversation_recent 19, recent 20, recent_gone 21
+            state 3, message 4, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 9, \
+            message_failed_in 10, message_replace 11, message_conversation 12, large_body 13, in_flight 14, attempt 15, conversation 16, \
+            conversation_recent 17, recent 18, recent_gone 19, history 20, history_in 21, recent_own 22
             """
         ),
         (
-            4096,
+            2048, false,
+            """
+            state 2, message 3, message_named 5, message_queued 6, message_waiting 7, message_expiring 8, message_failed 10, \
+            message_failed_in 12, message_replace 13, message_conversation 14, large_body 15, in_flight 16, attempt 17, conversation 18, \
+            conversation_recent 19, recent 20, recent_gone 21, history 23, history_in 24, recent_own 25
+            """
+        ),
+        (
+            4096, false,
             """
             state 2, message 3, message_named 4, message_queued 5, message_waiting 6, message_expiring 7, message_failed 8, \
             message_failed_in 10, message_replace 12, message_conversation 13, large_body 14, in_flight 15, attempt 16, conversation 17, \
-            conversation_recent 18, recent 19, recent_gone 20
+            conversation_recent 18, recent 19, recent_gone 20, history 21, history_in 22, recent_own 23
             """
         ),
     ])
-    func D15_the_root_pages_of_new_stores_never_change(pageSize: Int64, expected: String) throws {
+    func D15_the_root_pages_of_new_stores_never_change(pageSize: Int64, vacuumsInSteps: Bool, expected: String) throws {
         let directory = TemporaryDirectory()
-        try FileBytes.write(try StoreCreation.image(usesLog: false, pageSize: pageSize), to: directory.store)
+        let image = try StoreCreation.image(usesLog: false, pageSize: pageSize, vacuumsInSteps: vacuumsInSteps)
+        try FileBytes.write(image, to: directory.store)
         let plain = try PlainDatabase(directory.store)
         #expect(try plain.number("PRAGMA page_size") == pageSize)
+        #expect(try plain.number("PRAGMA auto_vacuum") == (vacuumsInSteps ? 2 : 0))
         let pages = try plain.rows("SELECT name || ' ' || rootpage FROM sqlite_schema WHERE rootpage > 0 ORDER BY rootpage")
         let found = pages.compactMap { $0[0] }.filter { !$0.hasPrefix("sqlite_") }.joined(separator: ", ")
         #expect(found == expected)

@@ -281,6 +281,8 @@ def make_layout_1(path: Path) -> None:
     with sqlite3.connect(path) as plain:
         plain.execute("DROP INDEX message_failed_in")
         plain.execute("DROP INDEX message_replace")
+        for table in ("history", "history_in", "recent_own"):
+            plain.execute(f"DROP TABLE {table}")
         for table, names in columns.items():
             for name in names:
                 plain.execute(f"ALTER TABLE {table} DROP COLUMN {name}")

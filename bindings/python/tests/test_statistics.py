@@ -81,6 +81,8 @@ def with_latencies(**counts: int) -> Statistics:
         latencies=latencies,
         latency_sum=0.0,
         latency_max=7200.0,
+        file_bytes=0,
+        free_bytes=0,
     )
 
 

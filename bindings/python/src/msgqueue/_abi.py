@@ -246,6 +246,8 @@ class Statistics(Structure):
         ("latency_sum_ms", c_uint64),
         ("latency_max_ms", c_uint64),
         ("replaced", c_uint64),
+        ("file_bytes", c_uint64),
+        ("free_bytes", c_uint64),
     ]
 
 

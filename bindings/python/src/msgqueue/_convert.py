@@ -166,6 +166,8 @@ def statistics(source: _abi.Statistics) -> Statistics:
         latency_sum=source.latency_sum_ms / 1000,
         latency_max=source.latency_max_ms / 1000,
         replaced=source.replaced,
+        file_bytes=source.file_bytes,
+        free_bytes=source.free_bytes,
     )
 
 

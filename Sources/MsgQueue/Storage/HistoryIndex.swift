@@ -1,0 +1,225 @@
+/// Sent messages whose entries in the index of the history are not written yet. Follows the transaction.
+struct Unsettled {
+    private(set) var messages: [(sequence: Int64, conversation: Name)] = []
+    /// The number of messages when the transaction began.
+    private var countAtBegin = 0
+    /// The messages when the transaction began, if it removed them.
+    private var removed: [(sequence: Int64, conversation: Name)]?
+
+    var isEmpty: Bool { messages.isEmpty }
+    var count: Int { messages.count }
+
+    func contains(_ sequence: Int64) -> Bool { messages.contains { $0.sequence == sequence } }
+
+    mutating func begin() { (countAtBegin, removed) = (messages.count, nil) }
+
+    mutating func append(_ sequence: Int64, _ conversation: Name) { messages.append((sequence, conversation)) }
+
+    mutating func removeAll() {
+        if removed == nil { removed = Array(messages.prefix(countAtBegin)) }
+        messages.removeAll(keepingCapacity: true)
+    }
+
+    mutating func rollback() {
+        if let removed { messages = removed } else { messages.removeLast(max(0, messages.count - countAtBegin)) }
+        begin()
+    }
+}
+
+/// The index of the history: the sequence numbers of messages that were sent or recorded, by status in the table `history`, and by
+/// conversation and status in `history_in`. It contains the folded rows after `historyAfter`.
+///
+/// They are tables, because an index would be written with each outcome. The row of `in_flight` of a message that was sent stays until
+/// `settle` writes the entries of many such messages; `unsettled` lists them.
+extension Store {
+    /// The number of sent messages without entries at which these are written. Their rows of `in_flight` fit in one page.
+    private static let settleEvery = 64
+    /// The number of rows of an older store that get their entries in one step.
+    private static let extensionStep: Int64 = 1000
+
+    /// Whether a message with a status of the history has entries in the index.
+    func isInHistoryIndex(_ sequence: Int64) -> Bool { sequence > historyAfter && sequence <= foldedThrough }
+
+    // MARK: Changes
+
+    /// Notes that a message in flight was sent. Its row of `in_flight` stays until `settle`.
+    func noteSent(_ row: Row) throws(QueueError) {
+        unsettled.append(row.sequence, row.conversation)
+        if unsettled.count >= Self.settleEvery { try settle() }
+    }
+
+    /// Writes the entries of the messages in `unsettled`, and removes their rows of `in_flight`.
+    func settle() throws(QueueError) {
+        guard !unsettled.isEmpty else { return }
+        try addSettled(
+            try database.statement(
+                """
+                INSERT OR IGNORE INTO history(status, seq) SELECT m.status, m.seq FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
+                WHERE m.status IN (\(StoredStatus.history)) AND m.seq > ?1 AND m.seq <= ?2
+                """))
+        try addSettled(
+            try database.statement(
+                """
+                INSERT OR IGNORE INTO history_in(conversation, status, seq)
+                SELECT m.conversation, m.status, m.seq FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
+                WHERE m.status IN (\(StoredStatus.history)) AND m.seq > ?1 AND m.seq <= ?2
+                """))
+        try removeEnded()
+        unsettled.removeAll()
+    }
+
+    private func addSettled(_ statement: Statement) throws(QueueError) {
+        statement.bind(1, historyAfter)
+        statement.bind(2, foldedThrough)
+        try statement.run()
+    }
+
+    /// Removes the rows of `in_flight` of messages that are not in flight.
+    private func removeEnded() throws(QueueError) {
+        try database.statement(
+            """
+            DELETE FROM in_flight WHERE seq IN (
+              SELECT f.seq FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq WHERE m.status IN (\(StoredStatus.history)))
+            """
+        ).run()
+    }
+
+    /// Updates the index after a message changed its status. nil: it had none before, or was removed.
+    func changeHistory(of row: Row, from old: StoredStatus?, to new: StoredStatus?) throws(QueueError) {
+        guard isInHistoryIndex(row.sequence) else { return }
+        let (old, new) = (old.flatMap { $0.isHistory ? $0 : nil }, new.flatMap { $0.isHistory ? $0 : nil })
+        guard old != nil || new != nil else { return }
+        if unsettled.contains(row.sequence) { try settle() }
+        if let old {
+            let entry = try database.statement("DELETE FROM history WHERE status = ?1 AND seq = ?2")
+            try run(entry, old, row.sequence)
+            let entryIn = try database.statement("DELETE FROM history_in WHERE conversation = ?3 AND status = ?1 AND seq = ?2")
+            try entryIn.bind(3, row.conversation.text)
+            try run(entryIn, old, row.sequence)
+        }
+        if let new {
+            let entry = try database.statement("INSERT OR IGNORE INTO history(status, seq) VALUES(?1, ?2)")
+            try run(entry, new, row.sequence)
+            let entryIn = try database.statement("INSERT OR IGNORE INTO history_in(conversation, status, seq) VALUES(?3, ?1, ?2)")
+            try entryIn.bind(3, row.conversation.text)
+            try run(entryIn, new, row.sequence)
+        }
+    }
+
+    private func run(_ statement: Statement, _ status: StoredStatus, _ sequence: Int64) throws(QueueError) {
+        statement.bind(1, status.rawValue)
+        statement.bind(2, sequence)
+        try statement.run()
+    }
+
+    /// Adds the rows after one sequence number and up to another one.
+    func addToHistory(after first: Int64, through last: Int64) throws(QueueError) {
+        for statement in [
+            try database.statement(
+                """
+                INSERT OR IGNORE INTO history(status, seq) SELECT status, seq FROM message NOT INDEXED
+                WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.history)) ORDER BY seq
+                """),
+            try database.statement(
+                """
+                INSERT OR IGNORE INTO history_in(conversation, status, seq) SELECT conversation, status, seq FROM message NOT INDEXED
+                WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.history)) ORDER BY seq
+                """),
+        ] {
+            statement.bind(1, first)
+            statement.bind(2, last)
+            try statement.run()
+        }
+    }
+
+    // MARK: Older stores
+
+    func hasHistoryTables() throws(QueueError) -> Bool {
+        let tables = try database.statement("SELECT count(*) FROM sqlite_schema WHERE name IN ('history', 'history_in', 'recent_own')")
+        return try tables.first { () throws(QueueError) in tables.int(0) } == 3
+    }
+
+    /// Reads how far the index goes, and the sent messages without entries.
+    func readHistoryState() throws(QueueError) {
+        historyAfter = try readHistoryMark(foldedThrough)
+        let ended = try database.statement(
+            """
+            SELECT m.seq, m.conversation FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq WHERE m.status IN (\(StoredStatus.history))
+            """)
+        try ended.forEach { () throws(QueueError) in
+            unsettled.append(ended.int(0), Name(ended.text(1)))
+            return true
+        }
+        unsettled.begin()
+    }
+
+    /// Returns the sequence number after which the index contains the rows up to `last`.
+    func readHistoryMark(_ last: Int64) throws(QueueError) -> Int64 {
+        let mark = try database.statement("SELECT max(seq) FROM history WHERE status = -1")
+        return min(max(try mark.first { () throws(QueueError) in mark.int(0) } ?? 0, 0), last)
+    }
+
+    /// Creates the tables in a store of an earlier version, whose rows get their entries later.
+    func createHistory() throws(QueueError) {
+        historyAfter = foldedThrough
+        for sql in Schema.historyTables { try database.execute(sql) }
+        try writeHistoryMark()
+    }
+
+    /// Whether rows of an older store are not in the index yet.
+    package var isHistoryIncomplete: Bool { historyAfter > 0 }
+
+    /// Adds some rows of an older store, the newest first, inside the caller's transaction.
+    func extendHistory() throws(QueueError) {
+        let lowest = try database.statement(
+            "SELECT min(seq) FROM (SELECT seq FROM message NOT INDEXED WHERE seq <= ?1 ORDER BY seq DESC LIMIT ?2)")
+        lowest.bind(1, historyAfter)
+        lowest.bind(2, Self.extensionStep)
+        let first = try lowest.first { () throws(QueueError) in lowest.int(0) } ?? 0
+        let last = historyAfter
+        historyAfter = max(first - 1, 0)
+        // What `historyAfter` excluded until now.
+        try addToHistory(after: historyAfter, through: last)
+        try writeHistoryMark()
+    }
+
+    private func writeHistoryMark() throws(QueueError) {
+        try database.statement("DELETE FROM history WHERE status = -1").run()
+        guard historyAfter > 0 else { return }
+        let mark = try database.statement("INSERT INTO history(status, seq) VALUES(-1, ?1)")
+        mark.bind(1, historyAfter)
+        try mark.run()
+    }
+
+    // MARK: Repair
+
+    /// Rebuilds the index from the messages, inside the caller's transaction.
+    func rebuildHistory() throws(QueueError) {
+        try database.execute("DELETE FROM history")
+        try database.execute("DELETE FROM history_in")
+        historyAfter = 0
+        try addToHistory(after: 0, through: foldedThrough)
+        // The messages of `unsettled` have their entries now, and keep their rows of `in_flight` until the next `settle`.
+    }
+
+    /// Returns whether the index agrees with the messages. Reads all of both.
+    func historyFits() throws(QueueError) -> Bool { try historyFits(after: historyAfter, through: foldedThrough) }
+
+    /// The same for an index that contains the rows after one sequence number and up to another one.
+    func historyFits(after first: Int64, through last: Int64) throws(QueueError) -> Bool {
+        let statement = try database.statement(
+            """
+            SELECT (SELECT count(*) FROM history WHERE status >= 0) = (SELECT count(*) FROM history_in)
+              AND NOT EXISTS (
+                SELECT conversation, status, seq FROM message NOT INDEXED
+                WHERE seq > ?1 AND seq <= ?2 AND status IN (\(StoredStatus.history)) AND seq NOT IN (SELECT seq FROM in_flight)
+                EXCEPT SELECT i.conversation, i.status, i.seq FROM history_in AS i CROSS JOIN history AS h ON h.status = i.status AND h.seq = i.seq)
+              AND NOT EXISTS (
+                SELECT 1 FROM history_in AS i LEFT JOIN message AS m ON m.seq = i.seq
+                WHERE m.status IS NOT i.status OR m.conversation IS NOT i.conversation OR i.seq <= ?1 OR i.seq > ?2)
+            """)
+        statement.bind(1, first)
+        statement.bind(2, last)
+        return try statement.first { () throws(QueueError) in statement.bool(0) } ?? true
+    }
+}

@@ -1,0 +1,185 @@
+/// The search for messages older than the history keeps them. It reads the index of the history from its start, and ends at the first
+/// message that was created later: those after it were sent later still.
+struct AgeSearch {
+    /// Messages up to this sequence number were looked at.
+    var cursor: Int64 = 0
+    /// The time from which the age of the oldest of these counts that is still kept.
+    var oldest = Int64.max
+}
+
+/// Removing messages that were sent, or recorded and read.
+extension Store {
+    /// The maximal number of messages that one step removes, so that other threads wait only briefly for the lock.
+    package static let pruneLimit = 128
+    /// The number of messages that one step of the search by age reads.
+    private static let agesPerStep: Int64 = 500
+
+    /// The result of one step of pruning.
+    package enum PruneStep: Equatable {
+        /// Nothing more is due now. `oldest`: no message of the history is older than this; nil: there is no limit or no message.
+        case finished(oldest: Int64?)
+        /// There is more to remove.
+        case hasMore
+        /// More must be read to find what is due.
+        case isSearching
+    }
+
+    /// Runs one step of pruning, in the caller's transaction. Removes messages in the order of their sequence numbers: those in excess of
+    /// `keepCount`, and those older than `keepSince` (nil: no limit). Calls `damaged` for each damaged message that is removed.
+    package func prune(
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> PruneStep {
+        if isHistoryIncomplete {
+            try extendHistory()
+            return .isSearching
+        }
+        if try forgetRecent(before: forgetBefore, limit: Self.pruneLimit) { return .hasMore }
+        if try pruneExcess(keepCount: keepCount, now: now, damaged: damaged) > 0 { return .hasMore }
+        guard let keepSince else { return .finished(oldest: nil) }
+        try settle()
+        return try pruneAged(since: keepSince, now: now, damaged)
+    }
+
+    /// Removes some of the messages in excess of `keepCount`, in the caller's transaction. Returns their number.
+    package func pruneExcess(keepCount: Int64?, now: Int64, damaged: (QueueError) -> Void) throws(QueueError) -> Int {
+        guard let keepCount, !isHistoryIncomplete, totals.prunable > keepCount else { return 0 }
+        let limit = Int(min(totals.prunable - keepCount, Int64(Self.pruneLimit)))
+        var found = try oldestPrunable(limit)
+        if found.count < limit, !unsettled.isEmpty {
+            try settle()
+            found = try oldestPrunable(limit)
+        }
+        if found.isEmpty {
+            // The counts or the index are wrong. They are rebuilt once in a session.
+            guard !hasMissedExcess else { return 0 }
+            hasMissedExcess = true
+            throw QueueError(.corrupt, "the counts of the history do not agree with its index", isIndex: true)
+        }
+        try removePrunable(found, now, damaged)
+        return found.count
+    }
+
+    /// Returns the prunable messages with the lowest sequence numbers.
+    private func oldestPrunable(_ limit: Int) throws(QueueError) -> [Int64] {
+        let statement = try database.statement(
+            """
+            SELECT seq FROM history WHERE status = \(.sent) UNION ALL SELECT seq FROM history WHERE status = \(.delivered)
+            UNION ALL SELECT seq FROM history WHERE status = \(.read) UNION ALL SELECT seq FROM history WHERE status = \(.receivedRead)
+            UNION ALL SELECT seq FROM message NOT INDEXED WHERE seq > ?2 AND status IN (\(StoredStatus.prunable)) ORDER BY 1 LIMIT ?1
+            """)
+        statement.bind(1, Int64(limit))
+        statement.bind(2, foldedThrough)
+        return try statement.integers()
+    }
+
+    /// Runs one step of the search by age.
+    private func pruneAged(since keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> PruneStep {
+        let statement = try database.statement(
+            """
+            SELECT m.seq, m.created_at, CASE WHEN m.status < \(.received) THEN m.sent_at ELSE max(m.created_at, m.read_at) END FROM (
+              SELECT seq FROM history WHERE status = \(.sent) AND seq > ?1 UNION ALL SELECT seq FROM history WHERE status = \(.delivered) AND seq > ?1
+              UNION ALL SELECT seq FROM history WHERE status = \(.read) AND seq > ?1
+              UNION ALL SELECT seq FROM history WHERE status = \(.receivedRead) AND seq > ?1
+              UNION ALL SELECT seq FROM message NOT INDEXED WHERE seq > max(?1, ?3) AND status IN (\(StoredStatus.prunable)) ORDER BY 1 LIMIT ?2
+            ) AS i CROSS JOIN message AS m ON m.seq = i.seq
+            """)
+        statement.bind(1, ageSearch.cursor)
+        statement.bind(2, Self.agesPerStep)
+        statement.bind(3, foldedThrough)
+        var (search, due, isComplete, read) = (ageSearch, [Int64](), false, Int64(0))
+        try statement.forEach { () throws(QueueError) in
+            let (sequence, created, time) = (statement.int(0), statement.int(1), statement.int(2))
+            read += 1
+            if time < keepSince {
+                due.append(sequence)
+                // The rest is looked at in the next step.
+                if due.count == Self.pruneLimit { return false }
+            } else {
+                // A time in the future was set by a wrong clock and says nothing about the messages after it.
+                isComplete = created >= keepSince && created <= now
+                search.oldest = min(search.oldest, isComplete ? created : time)
+            }
+            if !isComplete { search.cursor = sequence }
+            return !isComplete
+        }
+        try removePrunable(due, now, damaged)
+        isComplete = isComplete || (read < Self.agesPerStep && due.count < Self.pruneLimit)
+        ageSearch = isComplete ? AgeSearch() : search
+        guard isComplete else { return due.isEmpty ? .isSearching : .hasMore }
+        return .finished(oldest: search.oldest == Int64.max ? nil : search.oldest)
+    }
+
+    // MARK: Removing
+
+    /// Removes messages of the history and remembers their ids.
+    private func removePrunable(_ sequences: [Int64], _ now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) {
+        guard let first = sequences.first, let last = sequences.last else { return }
+        let hasAttempts = try hasAttempts(from: first, through: last)
+        // The changes of the counts by conversation, and the last message removed of each.
+        var conversations: [Name: (delta: Counts, last: Row)] = [:]
+        for sequence in sequences {
+            guard let row = try removable(sequence, damaged) else { continue }
+            try addRecent(row.id, isReceived: row.isReceived, now: now)
+            guard row.damage == nil else {
+                try delete(row)
+                continue
+            }
+            try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
+            try deleteRow(row, hasAttempts: hasAttempts)
+            guard row.sequence <= foldedThrough else {
+                try count(row, row.change(to: nil))
+                continue
+            }
+            var entry = conversations[row.conversation] ?? (Counts(), row)
+            entry.delta += row.change(to: nil)
+            entry.last = row
+            conversations[row.conversation] = entry
+        }
+        for (delta, last) in conversations.values {
+            try count(last, delta)
+            try updateNewest(afterRemoving: last)
+        }
+    }
+
+    /// Returns the row of a message that is to be removed. A damaged one has only an outline, and `damage`.
+    private func removable(_ sequence: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> Row? {
+        do throws(QueueError) {
+            guard let row = try row(at: sequence, .none), let status = StoredStatus(row.progress.status, isReceived: row.isReceived),
+                StoredStatus.prunable.contains(status)
+            else {
+                throw QueueError(.corrupt, "the index of the history does not agree with message \(sequence)", isIndex: true)
+            }
+            return row
+        } catch {
+            guard error.code == .corrupt, !error.isIndex, var outline = try row(at: sequence, .outline) else { throw error }
+            try verifyCounts(for: outline, .none)
+            damaged(QueueError(.corrupt, "message \(sequence) (\(outline.id)) was damaged and was removed from the history"))
+            outline.damage = error.detail
+            return outline
+        }
+    }
+
+    private func hasAttempts(from first: Int64, through last: Int64) throws(QueueError) -> Bool {
+        let statement = try database.statement("SELECT 1 FROM attempt WHERE seq >= ?1 AND seq <= ?2 LIMIT 1")
+        statement.bind(1, first)
+        statement.bind(2, last)
+        return try statement.first { () throws(QueueError) in true } ?? false
+    }
+
+    /// Deletes the row of an intact message that is not in flight.
+    private func deleteRow(_ row: Row, hasAttempts: Bool) throws(QueueError) {
+        let message = try database.statement("DELETE FROM message WHERE seq = ?1")
+        message.bind(1, row.sequence)
+        try message.run()
+        if database.changes == 1 { check?.removed(row) }
+        if row.bodySize > Self.inlineBody {
+            let body = try database.statement("DELETE FROM large_body WHERE seq = ?1")
+            body.bind(1, row.sequence)
+            try body.run()
+        }
+        guard hasAttempts else { return }
+        let attempts = try database.statement("DELETE FROM attempt WHERE seq = ?1")
+        attempts.bind(1, row.sequence)
+        try attempts.run()
+    }
+}

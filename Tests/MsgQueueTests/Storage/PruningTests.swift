@@ -1,0 +1,126 @@
+import Testing
+
+@testable import MsgQueue
+
+/// Pruning by age, and the memory of ids, below the engine.
+@Suite struct PruningTests {
+    /// Prunes until nothing is due, and returns the number of steps.
+    @discardableResult
+    private func prune(_ bench: StoreBench, since: Int64) throws -> (steps: Int, oldest: Int64?) {
+        for steps in 1...1_000 {
+            let step = try bench.transaction {
+                try $0.prune(keepCount: nil, keepSince: since, forgetBefore: 0, now: bench.now, damaged: { _ in })
+            }
+            if case .finished(let oldest) = step { return (steps, oldest) }
+        }
+        throw QueueError(.internal, "pruning does not end")
+    }
+
+    private func send(_ bench: StoreBench, _ row: Row, at time: Int64) throws {
+        var progress = row.progress
+        progress.status = .sent
+        progress.sentAt = time
+        try bench.store.update(row, to: progress, from: .sending)
+    }
+
+    /// Messages are sent in a random order after random times: those that are due are removed, and no others.
+    @Test(arguments: 1...12)
+    func H9_every_message_that_is_too_old_is_removed(seed: UInt64) throws {
+        let bench = try StoreBench()
+        var random = SeededGenerator(seed)
+        var sentAt: [Int64: Int64] = [:]
+        var queued: [Row] = []
+        for _ in 0..<20 {
+            try bench.transaction { store in
+                for _ in 0..<random.int(0...120) {
+                    bench.now += random.int64(0...10)
+                    queued.append(try bench.insert("a"))
+                }
+                if random.int(0...1) == 0 { try store.fold() }
+                for _ in 0..<random.int(0...80) where !queued.isEmpty {
+                    let row = queued.remove(at: random.int(0...queued.count - 1))
+                    bench.now += random.int64(0...10)
+                    try send(bench, row, at: bench.now)
+                    sentAt[row.sequence] = bench.now
+                }
+            }
+            let since = bench.now - random.int64(0...2_000)
+            let (_, oldest) = try prune(bench, since: since)
+            sentAt = sentAt.filter { $0.value >= since }
+            let left = try bench.rows("SELECT seq FROM message WHERE status = 2 ORDER BY seq").compactMap { Int64($0[0] ?? "") }
+            #expect(left == sentAt.keys.sorted())
+            // The next pruning is not planned too late.
+            if let first = sentAt.values.min() { #expect(try #require(oldest) <= first) }
+        }
+    }
+
+    @Test func H9_pruning_does_not_read_queued_messages_or_recent_history() throws {
+        let bench = try StoreBench()
+        for part in 0..<4 {
+            try bench.transaction { store in
+                for _ in 0..<500 {
+                    let row = try bench.insert("a")
+                    if part % 2 == 1 { try send(bench, row, at: bench.now) }
+                }
+                try store.fold()
+            }
+        }
+        #expect(try prune(bench, since: bench.now - 1_000).steps == 1)
+        bench.now += 3_600_000
+        #expect(try prune(bench, since: bench.now - 7_200_000).steps == 1)
+        #expect(bench.store.totals.sent == 1_000)
+    }
+
+    @Test func H2_ids_of_removed_messages_are_remembered_without_loss() throws {
+        let bench = try StoreBench()
+        let own = MessageID.make(sequence: 7, now: bench.now, random: 0x1234_5678_9abc)
+        // Another queue may have made an id with the same sequence number.
+        let other = MessageID.make(sequence: 7, now: bench.now, random: 0x1234_5678_9abd)
+        let third = MessageID.make(sequence: 7, now: bench.now + 1, random: 0x1234_5678_9abc)
+        let names = [own, other, third, "order-7", own.uppercased()]
+        try bench.transaction { store in
+            for (index, name) in names.enumerated() { try store.addRecent(name, isReceived: index % 2 == 1, now: 1_000 + Int64(index)) }
+        }
+        for (index, name) in names.enumerated() {
+            #expect(try bench.store.recentIsReceived(name, since: 1_000 + Int64(index)) == (index % 2 == 1))
+            #expect(try bench.store.recentIsReceived(name, since: 1_001 + Int64(index)) == nil)
+        }
+        let unknown = MessageID.make(sequence: 7, now: bench.now, random: 0x1235_5678_9abc)
+        #expect(try bench.store.recentIsReceived(unknown, since: 0) == nil)
+        let stored = try bench.rows("SELECT seq, high, low FROM recent_own")
+        #expect(stored.count == 1)
+        let numbers = stored[0].map { Int64($0 ?? "") ?? 0 }
+        #expect(Store.id(sequence: numbers[0], high: numbers[1], low: numbers[2]) == own)
+        // A message with the same id is removed again.
+        try bench.transaction { try $0.addRecent(own, isReceived: true, now: 5_000) }
+        #expect(try bench.store.recentIsReceived(own, since: 5_000) == true)
+        while try bench.transaction({ try $0.forgetRecent(before: 1_003, limit: 1) }) {}
+        for (index, name) in names.enumerated() {
+            #expect(try (bench.store.recentIsReceived(name, since: 0) != nil) == (index == 0 || index >= 3), "\(name)")
+        }
+    }
+
+    /// Messages whose entries in the index of the history are not written yet are removed, too.
+    @Test func H9_the_last_messages_that_were_sent_are_removed_by_their_age() throws {
+        let bench = try StoreBench()
+        let rows = try bench.transaction { store in
+            let rows = try (0..<10).map { _ in try bench.insert("a") }
+            try store.fold()
+            return rows
+        }
+        try bench.transaction { store in
+            for row in rows {
+                try store.begin(attempt: 1, of: row.sequence, at: bench.now)
+                var progress = row.progress
+                (progress.status, progress.attempts, progress.sentAt) = (.sent, 1, bench.now)
+                try store.end(row, Resolution(fate: .sent, progress: progress))
+            }
+        }
+        #expect(bench.store.unsettled.count == 10)
+        try prune(bench, since: bench.now + 1)
+        #expect(bench.store.totals == Counts() && bench.store.unsettled.isEmpty)
+        for table in ["message", "in_flight", "history", "history_in"] {
+            #expect(try bench.rows("SELECT count(*) FROM \(table)") == [["0"]], "\(table)")
+        }
+    }
+}
