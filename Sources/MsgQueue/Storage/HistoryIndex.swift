@@ -1,10 +1,12 @@
 /// Sent messages whose entries in the index of the history are not written yet. Follows the transaction.
 struct Unsettled {
-    private(set) var messages: [(sequence: Int64, conversation: Name)] = []
+    typealias Message = (sequence: Int64, conversation: Name, status: StoredStatus)
+
+    private(set) var messages: [Message] = []
     /// The number of messages when the transaction began.
     private var countAtBegin = 0
     /// The messages when the transaction began, if it removed them.
-    private var removed: [(sequence: Int64, conversation: Name)]?
+    private var removed: [Message]?
 
     var isEmpty: Bool { messages.isEmpty }
     var count: Int { messages.count }
@@ -13,7 +15,7 @@ struct Unsettled {
 
     mutating func begin() { (countAtBegin, removed) = (messages.count, nil) }
 
-    mutating func append(_ sequence: Int64, _ conversation: Name) { messages.append((sequence, conversation)) }
+    mutating func append(_ message: Message) { messages.append(message) }
 
     mutating func removeAll() {
         if removed == nil { removed = Array(messages.prefix(countAtBegin)) }
@@ -34,6 +36,8 @@ struct Unsettled {
 extension Store {
     /// The number of sent messages without entries at which these are written. Their rows of `in_flight` fit in one page.
     private static let settleEvery = 64
+    /// The number of entries that one statement adds.
+    private static let entriesPerInsert = 16
     /// The number of rows of an older store that get their entries in one step.
     private static let extensionStep: Int64 = 1000
 
@@ -44,44 +48,67 @@ extension Store {
 
     /// Notes that a message in flight was sent. Its row of `in_flight` stays until `settle`.
     func noteSent(_ row: Row) throws(QueueError) {
-        unsettled.append(row.sequence, row.conversation)
+        unsettled.append((row.sequence, row.conversation, .sent))
         if unsettled.count >= Self.settleEvery { try settle() }
     }
 
     /// Writes the entries of the messages in `unsettled`, and removes their rows of `in_flight`.
     func settle() throws(QueueError) {
         guard !unsettled.isEmpty else { return }
-        try addSettled(
-            try database.statement(
-                """
-                INSERT OR IGNORE INTO history(status, seq) SELECT m.status, m.seq FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
-                WHERE m.status IN (\(StoredStatus.history)) AND m.seq > ?1 AND m.seq <= ?2
-                """))
-        try addSettled(
-            try database.statement(
-                """
-                INSERT OR IGNORE INTO history_in(conversation, status, seq)
-                SELECT m.conversation, m.status, m.seq FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
-                WHERE m.status IN (\(StoredStatus.history)) AND m.seq > ?1 AND m.seq <= ?2
-                """))
+        var rest = unsettled.messages.filter { isInHistoryIndex($0.sequence) }[...]
+        while rest.count >= Self.entriesPerInsert {
+            try insertEntries(of: rest.prefix(Self.entriesPerInsert))
+            rest = rest.dropFirst(Self.entriesPerInsert)
+        }
+        for message in rest { try insertEntry(of: message) }
         try removeEnded()
         unsettled.removeAll()
     }
 
-    private func addSettled(_ statement: Statement) throws(QueueError) {
-        statement.bind(1, historyAfter)
-        statement.bind(2, foldedThrough)
-        try statement.run()
-    }
-
-    /// Removes the rows of `in_flight` of messages that are not in flight.
+    /// Removes the rows of `in_flight` of the messages in `unsettled`. Those of attempts in flight stay.
     private func removeEnded() throws(QueueError) {
+        let rows = try database.statement("SELECT seq FROM in_flight ORDER BY seq")
+        if try rows.integers() == unsettled.messages.map(\.sequence).sorted() {
+            // SQLite removes all rows of a table without visiting them.
+            return try database.statement("DELETE FROM in_flight").run()
+        }
         try database.statement(
             """
-            DELETE FROM in_flight WHERE seq IN (
-              SELECT f.seq FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq WHERE m.status IN (\(StoredStatus.history)))
+            DELETE FROM in_flight
+            WHERE (SELECT m.status FROM message AS m WHERE m.seq = in_flight.seq) IN (\(StoredStatus.history))
             """
         ).run()
+    }
+
+    /// Adds the entries of a message, which may have them already.
+    private func insertEntry(of message: Unsettled.Message) throws(QueueError) {
+        try insert(
+            [message], try database.statement("INSERT OR IGNORE INTO history(status, seq) VALUES \(rows: 1, width: 2)"),
+            try database.statement("INSERT OR IGNORE INTO history_in(conversation, status, seq) VALUES \(rows: 1, width: 3)"))
+    }
+
+    /// The same for `entriesPerInsert` messages.
+    private func insertEntries(of messages: ArraySlice<Unsettled.Message>) throws(QueueError) {
+        let rows = Self.entriesPerInsert
+        try insert(
+            messages, try database.statement("INSERT OR IGNORE INTO history(status, seq) VALUES \(rows: rows, width: 2)"),
+            try database.statement("INSERT OR IGNORE INTO history_in(conversation, status, seq) VALUES \(rows: rows, width: 3)"))
+    }
+
+    private func insert(
+        _ messages: ArraySlice<Unsettled.Message>, _ entries: Statement, _ entriesIn: Statement
+    ) throws(QueueError) {
+        var (parameter, parameterIn): (Int32, Int32) = (0, 0)
+        for message in messages {
+            entries.bind(parameter + 1, message.status.rawValue)
+            entries.bind(parameter + 2, message.sequence)
+            try entriesIn.bind(parameterIn + 1, message.conversation.text)
+            entriesIn.bind(parameterIn + 2, message.status.rawValue)
+            entriesIn.bind(parameterIn + 3, message.sequence)
+            (parameter, parameterIn) = (parameter + 2, parameterIn + 3)
+        }
+        try entries.run()
+        try entriesIn.run()
     }
 
     /// Updates the index after a message changed its status. nil: it had none before, or was removed.
@@ -97,13 +124,7 @@ extension Store {
             try entryIn.bind(3, row.conversation.text)
             try run(entryIn, old, row.sequence)
         }
-        if let new {
-            let entry = try database.statement("INSERT OR IGNORE INTO history(status, seq) VALUES(?1, ?2)")
-            try run(entry, new, row.sequence)
-            let entryIn = try database.statement("INSERT OR IGNORE INTO history_in(conversation, status, seq) VALUES(?3, ?1, ?2)")
-            try entryIn.bind(3, row.conversation.text)
-            try run(entryIn, new, row.sequence)
-        }
+        if let new { try insertEntry(of: (row.sequence, row.conversation, new)) }
     }
 
     private func run(_ statement: Statement, _ status: StoredStatus, _ sequence: Int64) throws(QueueError) {
@@ -144,10 +165,11 @@ extension Store {
         historyAfter = try readHistoryMark(foldedThrough)
         let ended = try database.statement(
             """
-            SELECT m.seq, m.conversation FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq WHERE m.status IN (\(StoredStatus.history))
+            SELECT m.seq, m.conversation, m.status FROM in_flight AS f CROSS JOIN message AS m ON m.seq = f.seq
+            WHERE m.status IN (\(StoredStatus.history))
             """)
         try ended.forEach { () throws(QueueError) in
-            unsettled.append(ended.int(0), Name(ended.text(1)))
+            if let status = StoredStatus(rawValue: ended.int(2)) { unsettled.append((ended.int(0), Name(ended.text(1)), status)) }
             return true
         }
         unsettled.begin()

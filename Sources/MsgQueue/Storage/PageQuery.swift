@@ -30,11 +30,12 @@ struct PageQuery {
 
     /// The wanted messages that are not in the index of the history yet.
     private var unsettled: [Int64] {
-        guard !wantsAll, filter.statuses.contains(.sent), !store.unsettled.isEmpty else { return [] }
+        guard !wantsAll, !store.unsettled.isEmpty else { return [] }
         let conversation = filter.conversation.map { Name($0) }
         return store.unsettled.messages.compactMap { message in
             let isAfter = filter.after == 0 || (filter.newestFirst ? message.sequence < filter.after : message.sequence > filter.after)
-            return isAfter && (conversation == nil || message.conversation == conversation) ? message.sequence : nil
+            let isWanted = filter.statuses.contains(message.status.status) && (conversation == nil || message.conversation == conversation)
+            return isAfter && isWanted ? message.sequence : nil
         }
     }
 
@@ -108,6 +109,7 @@ struct PageQuery {
         let (queued, failed): (SQL, SQL) =
             inConversation ? ("message_waiting", "message_failed_in") : ("message_queued", "message_failed")
         let history: SQL = inConversation ? "history_in" : "history"
+        let order: SQL = newestFirst ? "1 DESC" : "1"
         let older: SQL = inConversation ? "message INDEXED BY message_conversation WHERE indexed = 1 AND" : "message NOT INDEXED WHERE"
         var sql: SQL = """
             SELECT seq, \(.queued) FROM message INDEXED BY \(queued)
@@ -127,7 +129,7 @@ struct PageQuery {
             WHERE \(unfolded) AND \(only)status != \(.failed) AND \(statusBit) & ?2
             UNION ALL SELECT seq, status FROM \(older)
             \(only)\(notIndexed) AND status IN (\(StoredStatus.history)) AND \(statusBit) & ?2
-            ORDER BY 1\(newestFirst ? " DESC" : "")
+            ORDER BY \(order)
             """
     }
 }

@@ -33,11 +33,12 @@ struct SQL: ExpressibleByStringInterpolation {
 
         /// Appends so many rows of consecutive parameters, `(?1, ?2), (?3, ?4)`, for VALUES.
         mutating func appendInterpolation<Column: Columns>(rows: Int, of columns: [Column]) {
-            let width = columns.count
-            append((0..<rows).map { row in "(" + (1...width).map { "?\(row * width + $0)" }.joined(separator: ", ") + ")" })
+            appendInterpolation(rows: rows, width: columns.count)
         }
 
-        mutating func appendInterpolation(_ text: String) { self.text += text }
+        mutating func appendInterpolation(rows: Int, width: Int) {
+            append((0..<rows).map { row in "(" + (1...width).map { "?\(row * width + $0)" }.joined(separator: ", ") + ")" })
+        }
 
         mutating func appendInterpolation(number: Int) { text += "\(number)" }
 
