@@ -51,7 +51,9 @@ final class Changes {
         try transactions.run(durable: true) { () throws(QueueError) in
             try store.verifyCounts(for: row, .whole)
             try store.delete(row)
-            if !row.progress.status.isUnsent { try store.addRecent(id, isReceived: row.isReceived, now: context.ports.wall()) }
+            if !row.progress.status.isUnsent {
+                try store.addRecent(id, of: row.sequence, isReceived: row.isReceived, now: context.ports.wall())
+            }
         }
         store.scrub()
         writes.refreshBlock(row.conversation)

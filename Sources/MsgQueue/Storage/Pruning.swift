@@ -119,7 +119,7 @@ extension Store {
         var conversations: [Name: (delta: Counts, last: Row)] = [:]
         for sequence in sequences {
             guard let row = try removable(sequence, damaged) else { continue }
-            try addRecent(row.id, isReceived: row.isReceived, now: now)
+            try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
             guard row.damage == nil else {
                 try delete(row)
                 continue

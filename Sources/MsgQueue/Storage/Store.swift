@@ -19,6 +19,8 @@ package final class Store {
     }
     var counters = Counters()
     var ageSearch = AgeSearch()
+    /// The search for ids to forget has read `recent_own` up to this one.
+    var forgetCursor: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
     var unsettled = Unsettled()
@@ -228,11 +230,12 @@ package final class Store {
         try begin()
         if layout < Schema.version { for sql in Schema.upgrade { try database.execute(sql) } }
         try createHistory()
-        isUpgraded = true
+        mustWriteState = true
         try commit(durable: true)
     }
-    /// The next commit must write the row of `state`, even if it is unchanged.
-    private var isUpgraded = false
+    /// The next commit must write the row of `state`, even if it is unchanged: SQLite counts no rows for changes of the schema, of indexes
+    /// or of the order of pages.
+    private var mustWriteState = false
 
     /// Performs the writes that end interrupted attempts, and rolls them back.
     private func dryRunRecovery() throws(QueueError) {
@@ -293,7 +296,7 @@ package final class Store {
         addRepair("an index was damaged and was rebuilt from the messages")
         try begin()
         try rebuildIndexesAndCounts()
-        isUpgraded = true
+        mustWriteState = true
         try commit(durable: true)
     }
 
@@ -311,7 +314,7 @@ package final class Store {
         // The row may be missing.
         try database.execute(Schema.firstState)
         try rebuildIndexesAndCounts()
-        isUpgraded = true
+        mustWriteState = true
         try commit(durable: true)
     }
 
@@ -344,8 +347,7 @@ package final class Store {
 
     package func commit(durable: Bool) throws(QueueError) {
         guard database.isInTransaction else { return }
-        // SQLite counts no rows for changes of the schema or of indexes.
-        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || isUpgraded)
+        let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || mustWriteState)
         do throws(QueueError) {
             try writeState(isFirst)
             try database.commit(durable: durable)
@@ -358,7 +360,7 @@ package final class Store {
             throw error
         }
         stateOnDisk = state
-        isUpgraded = false
+        mustWriteState = false
         if database.lastCommitWrote { commits &+= 1 }
         counters.commit()
         if isFirst {
@@ -373,7 +375,7 @@ package final class Store {
 
     /// Writes the row of `state`. The first change of a session marks the store as open; the first commit of a log sets its generation.
     private func writeState(_ isFirst: Bool) throws(QueueError) {
-        guard database.hasChanges || state != stateOnDisk || isUpgraded else { return }
+        guard database.hasChanges || state != stateOnDisk || mustWriteState else { return }
         if isFirst {
             state.mark = .open
             state.bootID = isUnchecked ? StoreState.unchecked : currentBoot
@@ -385,7 +387,7 @@ package final class Store {
             // The side record contains the first one already.
             state.generation = isFirst ? firstGeneration : Int64.random(in: 1...Int64.max)
         }
-        if state != stateOnDisk || isUpgraded { try state.write(database) }
+        if state != stateOnDisk || mustWriteState { try state.write(database) }
     }
 
     package func rollback() {
@@ -570,8 +572,7 @@ package final class Store {
     /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.
     package func vacuumStep(pages: Int64) throws(QueueError) {
         try database.vacuumStep(pages: pages)
-        // SQLite counts no rows for it.
-        isUpgraded = true
+        mustWriteState = true
     }
 
     /// Runs a checkpoint, after which the file is as short as the database.

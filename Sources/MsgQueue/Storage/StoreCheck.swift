@@ -232,6 +232,7 @@ package final class StoreCheck {
             if isSound, stored.filter({ $0.value != Counts() }) != counts { findings.append("the counts do not agree with the messages") }
         }
     }
+
     /// Compares the index of the history with the messages. Damage elsewhere changes both.
     private func checkHistory() {
         guard isSound, store.hasHistoryTables, let state = store.state else { return }

@@ -59,7 +59,7 @@ extension Store {
         let attempts = try database.statement("DELETE FROM attempt WHERE seq = ?1")
         attempts.bind(1, row.sequence)
         try attempts.run()
-        try addRecent(old.id, isReceived: false, now: now)
+        try addRecent(old.id, of: old.sequence, isReceived: false, now: now)
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
         try count(row, delta)
@@ -70,7 +70,7 @@ extension Store {
     /// Removes a queued message that was replaced by one in another place.
     package func removeReplaced(_ old: Row, now: Int64) throws(QueueError) {
         try removeQueued(old)
-        try addRecent(old.id, isReceived: false, now: now)
+        try addRecent(old.id, of: old.sequence, isReceived: false, now: now)
     }
 
     /// Removes a queued message to make room for a new one.

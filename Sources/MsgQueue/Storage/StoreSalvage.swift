@@ -96,14 +96,14 @@ package enum StoreSalvage {
         let isComplete = try read(store, "id, gone_at, is_received FROM recent", orderedBy: "id") { statement throws(QueueError) in
             let id = statement.text(0)
             found(id)
-            try target.addRecent(id, isReceived: statement.bool(2), now: statement.int(1))
+            try target.addRecent(id, of: nil, isReceived: statement.bool(2), now: statement.int(1))
         }
         var isOwnComplete = true
         if store.hasOwnIDs {
             isOwnComplete = try read(store, "seq, high, low, gone_at FROM recent_own", orderedBy: "seq") { statement throws(QueueError) in
                 let id = Store.id(sequence: statement.int(0), high: statement.int(1), low: statement.int(2))
                 found(id)
-                try target.addRecent(id, isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
+                try target.addRecent(id, of: statement.int(0), isReceived: statement.int(2) & 1 == 1, now: statement.int(3))
             }
         }
         if !isComplete || !isOwnComplete { check.addFinding("some ids of sent messages that were removed may be lost") }

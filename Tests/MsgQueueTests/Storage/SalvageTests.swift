@@ -203,7 +203,7 @@ import Testing
         // The second one is stored as numbers.
         let gone = ["gone", MessageID.make(sequence: 3, now: 1_700_000_000_000, random: 4711)]
         try scene.bench.transaction { store in
-            for id in gone { try store.addRecent(id, isReceived: false, now: 1_700_000_000_000) }
+            for id in gone { try store.addRecent(id, of: 3, isReceived: false, now: 1_700_000_000_000) }
         }
         scene.bench.close()
         do {
@@ -306,7 +306,7 @@ import Testing
         try scene.bench.reopen()
         try scene.bench.transaction { store in
             try store.begin(attempt: 1, of: 4, at: 99)
-            try store.addRecent("gone", isReceived: false, now: Int64.max / 2)
+            try store.addRecent("gone", of: 1, isReceived: false, now: Int64.max / 2)
         }
         scene.bench.close(clean: false)
         try MessageQueue.salvage(from: scene.path, to: scene.target)
