@@ -159,9 +159,9 @@ final class Maintenance {
     func giveBackSpace(_ writes: PendingWrites, _ transactions: Transactions) {
         let now = context.ports.mono()
         guard now >= vacuum.dueAt, isPossible(writes), now >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
-        guard context.core.scheduler.flights.isEmpty, !context.hasStart, !vacuum.wasUsed(commits: store.commits) else {
-            return vacuum.wait(now, commits: store.commits)
-        }
+        guard !vacuum.wasUsed(commits: store.commits) else { return vacuum.wait(now, commits: store.commits) }
+        // The commit of the attempt's outcome plans the next step.
+        guard context.core.scheduler.flights.isEmpty, !context.hasStart else { return vacuum.end(commits: store.commits) }
         do throws(QueueError) {
             let space = try store.space()
             guard let pages = vacuum.pages(file: space.file, free: space.free) else {
