@@ -232,7 +232,7 @@ static bool check_new(msgq_queue *queue, const char *id, char *why, size_t room)
   return true;
 }
 
-static bool check_history(const char *path, char *why, size_t room) {
+bool check_history(const char *path, char *why, size_t room) {
   msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
   if (msgq_check(path, &report) == MSGQ_OK && strstr(report.text, "index of the history") != NULL) FAIL("check: %s", report.text);
   return true;

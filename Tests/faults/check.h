@@ -15,7 +15,9 @@ enum check_flags {
 /* Returns the options of the tools: mode manual, nothing is pruned. */
 msgq_options check_options(const struct promises *promises);
 bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room);
-/* The same on a queue that is open. */
+/* Checks that the index of the history of a closed store agrees with its messages. */
+bool check_history(const char *path, char *why, size_t room);
+/* The same as check_store on a queue that is open. */
 bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags, char *why, size_t room);
 /* Returns the number in an id like "m000123"; -1: another id. */
 long number_of(const char *id);

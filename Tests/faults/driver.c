@@ -69,7 +69,7 @@ void driver_begin(struct driver *driver, enum scene scene, const char *path, uin
   driver->generator = generator_of(seed, (uint64_t)scene, first);
   driver->next = first;
   driver->options = check_options(&promises);
-  if (promises.prunes) driver->options.keep_sent = 15;
+  if (promises.prunes) driver->options.keep_sent = scene == SCENE_SPACE ? 50 : 15;
 }
 
 void driver_end(struct driver *driver) { ledger_end(&driver->ledger); }
@@ -304,7 +304,7 @@ struct promises scene_promises(enum scene scene) {
   return (struct promises){ .durable_outcomes = scene == SCENE_DURABLE,
                             .begins_durable = scene == SCENE_DURABLE || scene == SCENE_HOLD,
                             .holds = scene == SCENE_HOLD,
-                            .prunes = scene == SCENE_HISTORY };
+                            .prunes = scene == SCENE_HISTORY || scene == SCENE_SPACE };
 }
 
 static void reopen(struct driver *driver) {

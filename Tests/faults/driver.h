@@ -16,7 +16,7 @@ enum scene {
   SCENE_CLEAR,    /* clear, backup, close and open */
   SCENE_SETTLE,   /* a pause of more than a second after a drain */
   SCENE_THREADS,  /* four threads enqueue */
-  SCENE_SPACE,    /* free space of the file is given back, between drains */
+  SCENE_SPACE,    /* few sent messages are kept, and free space of the file is given back */
   SCENES
 };
 

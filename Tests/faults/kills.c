@@ -1,4 +1,7 @@
-/* SIGKILL at random times while four threads enqueue and a drain runs, on one growing store. */
+/*
+ * SIGKILL at random times while four threads enqueue and a drain runs, on one growing store; then on another store while sent messages are
+ * pruned, or free space of the file is given back.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +20,8 @@
 #include "tools.h"
 
 struct kills {
+  enum scene scene;
+  long cycle;
   struct ledger ledger; /* of the earlier cycles */
   struct journal *journal;
   const char *directory;
@@ -43,7 +48,7 @@ static bool check_one(struct driver *driver, uint32_t number, char *why, size_t 
   const struct message *message = &driver->ledger.messages[number];
   char id[32];
   msgq_message *found = NULL;
-  if (!message->is_done) return true;
+  if (!message->is_done || message->delete_tried || (driver->ledger.promises.prunes && message->was_sent)) return true;
   id_of(id, number);
   msgq_result result = msgq_get(driver->queue, id, &found);
   if (result != MSGQ_OK) return snprintf(why, room, "the acknowledged message %s: %s", id, msgq_result_name(result)), false;
@@ -54,40 +59,74 @@ static bool check_one(struct driver *driver, uint32_t number, char *why, size_t 
   return good;
 }
 
-/* Opens and checks the store, then enqueues and sends until it is killed. */
-static int work(void *context) {
-  struct kills *run = context;
-  struct driver driver;
+/* The parent kills the process soon after this. */
+static void note_ready(struct driver *driver) { driver_note(driver, (struct event){ .kind = EVENT_CALM }); }
+
+/* Enqueues and sends until the process is killed. */
+static _Noreturn void work_threads(struct driver *driver) {
   struct enqueuer enqueuers[4];
   pthread_t thread;
+  note_ready(driver);
+  for (uint32_t index = 0; index < 4; index++) {
+    enqueuers[index] = (struct enqueuer){ driver, index };
+    if (pthread_create(&thread, NULL, enqueue_on, &enqueuers[index]) != 0) abort();
+  }
+  for (;;) driver_drain(driver, 5);
+}
+
+static uint64_t free_bytes(struct driver *driver) {
+  msgq_statistics statistics;
+  memset(&statistics, 0, sizeof statistics);
+  statistics.struct_size = sizeof statistics;
+  if (msgq_stats(driver->queue, &statistics) != MSGQ_OK) abort();
+  return statistics.free_bytes;
+}
+
+/* Sends more than is kept, or makes free space and waits until the queue gives it back, until the process is killed. */
+static _Noreturn void work_space(struct driver *driver, bool vacuums) {
+  driver_batch(driver, 280, 1500);
+  if (vacuums) {
+    driver_clear(driver, all_conversations);
+    uint64_t before = free_bytes(driver);
+    while (free_bytes(driver) >= before) usleep(500);
+    note_ready(driver);
+  } else {
+    note_ready(driver);
+    driver_drain(driver, 0);
+  }
+  for (;;) pause();
+}
+
+/* Opens and checks the store, then changes it until the process is killed. */
+static int work(struct kills *run) {
+  struct driver driver;
   char why[200] = "";
   shim_watch(NULL);
-  driver_begin(&driver, SCENE_THREADS, run->path, 1, run->journal, 0);
+  driver_begin(&driver, run->scene, run->path, 1, run->journal, 0);
   driver.ledger = run->ledger;
   driver.next = run->ledger.count;
   driver.strict = true;
   ledger_without_power_cut(&driver.ledger);
+  bool good = run->cycle == 0 || check_history(run->path, why, sizeof why);
   if (driver_open(&driver) != MSGQ_OK) return 1;
-  bool good = true;
-  if (run->whole) good = check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why);
+  if (run->whole && good) good = check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why);
   for (uint32_t number = run->first; number < driver.next && good; number++) good = check_one(&driver, number, why, sizeof why);
   struct generator generator = generator_of(settings.seed, 300, driver.next);
   for (int index = 0; index < 50 && good && driver.next > 0; index++) {
     good = check_one(&driver, random_below(&generator, driver.next), why, sizeof why);
   }
-  if (!good) journal_problem(run->journal, "%s", why);
-  driver_note(&driver, (struct event){ .kind = EVENT_CALM }); /* ready */
-  if (!good) return 1;
-  for (uint32_t index = 0; index < 4; index++) {
-    enqueuers[index] = (struct enqueuer){ &driver, index };
-    if (pthread_create(&thread, NULL, enqueue_on, &enqueuers[index]) != 0) abort();
+  if (!good) {
+    journal_problem(run->journal, "%s", why);
+    note_ready(&driver);
+    return 1;
   }
-  for (;;) driver_drain(&driver, 5);
+  if (run->scene == SCENE_SPACE) work_space(&driver, run->cycle % 2 == 0);
+  work_threads(&driver);
 }
 
 static bool is_ready(const struct journal *journal) {
   uint32_t count = atomic_load(&journal->count);
-  for (uint32_t index = 0; index < count && index < 3; index++) {
+  for (uint32_t index = 0; index < count; index++) {
     if (journal->events[index].kind == EVENT_CALM) return true;
   }
   return false;
@@ -123,19 +162,18 @@ static bool one_cycle(struct kills *run, struct generator *generator, char *why,
   return false;
 }
 
-int tool_kills(void) {
+static struct tally run_cycles(enum scene scene, long cycles) {
   struct tally tally = { 0, 0, 0 };
-  struct kills run;
-  long cycles = settings.images > 0 ? settings.images : settings.full ? 1000 : 25;
-  memset(&run, 0, sizeof run);
+  struct kills run = { .scene = scene };
   run.directory = directory_make("kills");
   snprintf(run.path, sizeof run.path, "%s/store.db", run.directory);
   run.journal = journal_make(100000);
-  ledger_begin(&run.ledger, scene_promises(SCENE_THREADS));
+  ledger_begin(&run.ledger, scene_promises(scene));
   for (long cycle = 0; cycle < cycles; cycle++) {
-    struct generator generator = generator_of(settings.seed, 301, (uint64_t)cycle);
+    struct generator generator = generator_of(settings.seed, scene == SCENE_SPACE ? 302 : 301, (uint64_t)cycle);
     char why[512] = "";
-    run.whole = cycle % 50 == 49 || cycle == cycles - 1 || (cycle < 50 && cycle % 10 == 0);
+    run.cycle = cycle;
+    run.whole = scene == SCENE_SPACE || cycle % 50 == 49 || cycle == cycles - 1 || (cycle < 50 && cycle % 10 == 0);
     journal_clear(run.journal);
     bool good = one_cycle(&run, &generator, why, sizeof why);
     uint32_t before = run.ledger.count;
@@ -146,10 +184,19 @@ int tool_kills(void) {
     if (run.ledger.resent) good = !snprintf(why, sizeof why, "a message was sent again after its outcome was stored");
     run.ledger.resent = false;
     if (good) tally.passed++;
-    else printf("  FAILED kills: --seed %llu, cycle %ld: %s\n", (unsigned long long)settings.seed, cycle, why), tally.failed++;
+    else printf("  FAILED kills: --seed %llu, %s, cycle %ld: %s\n", (unsigned long long)settings.seed, scene_name(scene), cycle, why), tally.failed++;
     if (tally.failed >= 10) break;
   }
-  printf("kills: %u messages\n", run.ledger.count);
+  printf("kills: %s, %u messages\n", scene_name(scene), run.ledger.count);
+  ledger_end(&run.ledger);
+  journal_free(run.journal);
   directory_remove(run.directory);
+  return tally;
+}
+
+int tool_kills(void) {
+  long cycles = settings.images > 0 ? settings.images : settings.full ? 1000 : 25;
+  struct tally tally = run_cycles(SCENE_THREADS, cycles);
+  tally_add(&tally, run_cycles(SCENE_SPACE, (cycles + 4) / 5 * 2));
   return tally_end("kills", tally);
 }
