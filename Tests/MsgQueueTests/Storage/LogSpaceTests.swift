@@ -122,6 +122,19 @@ import Testing
         #expect(report.isSound && report.whole == 200)
     }
 
+    @Test(arguments: [700, 300])
+    func F7_a_store_of_version_0_1_vacuums_in_steps_after_a_close_that_finds_half_of_it_free(deleted: Int) throws {
+        let bench = try StoreBench(vacuumsInSteps: false)
+        let rows = try bench.transaction { _ in try (0..<900).map { _ in try bench.insert("a", [UInt8](repeating: 1, count: 900)) } }
+        try bench.transaction { store in for row in rows[..<deleted] { try store.delete(row) } }
+        #expect(!bench.store.canVacuumInSteps)
+        try bench.reopen()
+        #expect(bench.store.canVacuumInSteps == (deleted == 700))
+        #expect(bench.store.totals.queued == Int64(900 - deleted))
+        for row in rows[deleted...] { #expect(try bench.row(row.sequence)?.body.count == 900) }
+        #expect(try bench.rows("PRAGMA integrity_check") == [["ok"]])
+    }
+
     @Test func D6_a_session_that_only_cleared_nothing_leaves_a_store_that_opens() throws {
         let bench = try StoreBench()
         try bench.add("a", [1])

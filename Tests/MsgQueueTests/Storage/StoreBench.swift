@@ -8,9 +8,11 @@ final class StoreBench {
     private var isOpen = true
     var now: Int64 = 1_700_000_000_000
 
-    init(pageSize: Int64 = StoreCreation.pageSizes[0]) throws {
-        if pageSize != StoreCreation.pageSizes[0] {
-            try FileBytes.write(try StoreCreation.image(usesLog: true, pageSize: pageSize), to: directory.store)
+    /// `vacuumsInSteps`: false in stores of version 0.1.
+    init(pageSize: Int64 = StoreCreation.pageSizes[0], vacuumsInSteps: Bool = true) throws {
+        if pageSize != StoreCreation.pageSizes[0] || !vacuumsInSteps {
+            let image = try StoreCreation.image(usesLog: true, pageSize: pageSize, vacuumsInSteps: vacuumsInSteps)
+            try FileBytes.write(image, to: directory.store)
         }
         store = try Store(path: directory.store, options: Options())
     }
