@@ -443,7 +443,32 @@ typedef struct msgq_options {
      delay for the whole queue; and with the first success after failures, when for a second or
      more after the first of them none succeeded. */
   int64_t ramp_up_ms;
+
+  /* -- After an outage: which conversation is next (see "Order" below) */
+
+  /* 0.5. While a backlog is sent, this share of the attempts goes to messages enqueued since: 0
+     (they wait for the whole backlog) to 1 (the backlog waits while there are any). */
+  double live_share;
+  /* False. Of messages with equal priority, those that expire are sent first, the soonest expiry
+     first. */
+  bool soonest_expiry_first;
 } msgq_options;
+
+/*
+ * Order. Each attempt goes to the first message of one conversation, and the order within a
+ * conversation never changes. First live_share divides the attempts between the backlog and what
+ * was enqueued since. Of the messages of the chosen part, the one with the highest priority is next
+ * (msgq_draft), of those with equal priority the one that expires soonest (only with
+ * soonest_expiry_first), of those the oldest. One of 8 attempts of each part goes to its oldest
+ * message instead, so that none waits forever; only live_share 0 and 1 let one part wait for the
+ * other.
+ *
+ * A backlog is what was queued when sending began: at the launch, when a transport was set, online,
+ * after a resume, in the foreground, with a drain, at the end of a wait (an outcome `offline`, a
+ * receiver's retry_after_queue), with a trigger after drain_batch was used up, and with the first
+ * success after three or more retryable failures in a row. msgq_retry, msgq_send_now and
+ * msgq_retry_all do not wait for the order.
+ */
 
 /* clang-format off */
 #define MSGQ_OPTIONS_INIT                                                                        \
@@ -451,7 +476,7 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 3600000, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0 }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -536,9 +561,12 @@ typedef struct msgq_draft {
      new one stands behind it; one that failed, also one that is held, is left as well. Of several
      drafts of one key the last one wins. */
   const char *replace_key;
+  /* -100 to 100. Compared with the first messages of other conversations, the highest is sent first
+     (see "Order" above). msgq_edit keeps it. */
+  int32_t priority;
 } msgq_draft;
 
-#define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL }
+#define MSGQ_DRAFT_INIT { sizeof(msgq_draft), NULL, NULL, NULL, 0, NULL, 0, 0, 0, false, NULL, 0 }
 
 void msgq_draft_init(msgq_draft *draft);
 
@@ -570,8 +598,8 @@ msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, cons
  * Puts a message that was received from someone else into the history, so that a conversation is
  * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
  * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
- * bytes; not_before_ms, expires_at_ms, unmetered_only and replace_key of the draft have no meaning
- * here. `id_out` may be NULL. Changes the store.
+ * bytes; not_before_ms, expires_at_ms, unmetered_only, replace_key and priority of the draft have
+ * no meaning here. `id_out` may be NULL. Changes the store.
  * Errors: DUPLICATE (the id is that of a message to send), TOO_LARGE.
  */
 msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender,
@@ -771,6 +799,7 @@ typedef struct msgq_message {
   uint32_t retries_used;   /* of max_retries; msgq_retry starts at 0 again */
   bool unmetered_only;
   const msgq_failure *failure; /* of the last attempt, when that failed; NULL otherwise */
+  int32_t priority;
 } msgq_message;
 
 /* One message by id. Free it with msgq_message_free. Reads the store. Errors: NOT_FOUND. */
@@ -1110,7 +1139,9 @@ int msgq_fd(const msgq_queue *queue);
 /* Why a message is not sent yet. */
 typedef enum msgq_reason {
   MSGQ_REASON_NONE = 0, /* nothing to wait for: it was sent, or is a recorded one */
-  MSGQ_REASON_NEXT,     /* it starts as soon as an attempt may */
+  MSGQ_REASON_NEXT,     /* it starts in its turn, as soon as an attempt may. `behind`: the first of
+                           those of other conversations that go before it by live_share (0 or 1),
+                           priority or soonest_expiry_first */
   MSGQ_REASON_SENDING,
   MSGQ_REASON_FAILED,    /* it needs a person: retry, edit, delete */
   MSGQ_REASON_BEHIND,    /* another message of its conversation comes first: `behind` */

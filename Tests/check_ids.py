@@ -21,7 +21,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 # The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN = {
     "R2": "the page with its buttons is not built yet; the tests show the data and the calls that it needs",
-    **{f"F{number}": "flow after an outage is not built yet" for number in (1, 2)},
     **{f"I{number}": "packages, the control socket and the command line are not built yet" for number in range(1, 7)},
     **{f"B{number}": "batches and broker transports are not built yet" for number in range(1, 10)},
 }

@@ -78,7 +78,7 @@ struct Block {
                 edited_ms: message.editedAt, sent_ms: message.sentAt, delivered_ms: message.deliveredAt, read_ms: message.readAt,
                 not_before_ms: message.notBefore, expires_at_ms: message.expiresAt, next_attempt_ms: message.nextAttemptAt,
                 last_attempt_ms: message.lastAttemptAt, attempts: message.attempts, retries_used: message.retriesUsed,
-                unmetered_only: message.unmeteredOnly, failure: failure))
+                unmetered_only: message.unmeteredOnly, failure: failure, priority: message.priority))
     }
 }
 

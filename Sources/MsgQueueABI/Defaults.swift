@@ -22,6 +22,7 @@ var defaultOptions: msgq_options {
     options.remember_ids_ms = defaults.rememberIDs
     options.limit_body = UInt64(defaults.limitBody)
     options.limit_metadata = UInt64(defaults.limitMetadata)
+    options.live_share = defaults.liveShare
     return options
 }
 

@@ -94,7 +94,8 @@ func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDr
         conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
         body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: given.not_before_ms,
         expiresAt: given.expires_at_ms, unmeteredOnly: given.unmetered_only,
-        replaceKey: try given.replace_key.map { pointer throws(QueueError) in try name(pointer, "replace_key") })
+        replaceKey: try given.replace_key.map { pointer throws(QueueError) in try name(pointer, "replace_key") },
+        priority: given.priority)
 }
 
 private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {

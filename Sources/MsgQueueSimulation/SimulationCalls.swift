@@ -39,7 +39,7 @@ extension Simulation {
         BorrowedDraft(
             id: draft.id, conversation: Name(draft.conversation), body: UnsafeRawBufferPointer(start: nil, count: 0),
             metadata: pairs(draft), notBefore: notBefore(draft), expiresAt: expiresAt(draft), unmeteredOnly: draft.unmeteredOnly,
-            replaceKey: draft.replaceKey)
+            replaceKey: draft.replaceKey, priority: Int32(clamping: draft.priority))
     }
 
     private func notBefore(_ draft: MessageQueue.Draft) -> Int64 { draft.notBefore?.millisecondsSince1970 ?? 0 }
@@ -72,6 +72,7 @@ extension Simulation {
             let own = expiresAt(draft)
             message.expiresAt = own == 0 && life > 0 ? max(now, notBefore(draft)).addingClamped(life) : own
             message.unmeteredOnly = draft.unmeteredOnly
+            message.priority = Int32(clamping: draft.priority)
         }
     }
 

@@ -17,9 +17,14 @@ extension MessageQueue {
         /// is being sent is left, and this one stands behind it. At most 255 bytes without control characters.
         public var replaceKey: String?
 
+        /// -100 to 100. Of conversations whose first messages may be sent, the one whose message has the highest priority is next; see
+        /// ``Options/liveShare``. The order within a conversation does not change. A recorded message has priority 0.
+        public var priority: Int
+
         public init(
             _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
-            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil
+            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,
+            priority: Int = 0
         ) {
             self.id = id
             self.conversation = conversation
@@ -29,16 +34,18 @@ extension MessageQueue {
             self.expiresAt = expiresAt
             self.unmeteredOnly = unmeteredOnly
             self.replaceKey = replaceKey
+            self.priority = priority
         }
 
         /// Creates a draft whose body is the text in UTF-8.
         public init(
             _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
-            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil
+            notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,
+            priority: Int = 0
         ) {
             self.init(
                 Array(text.utf8), conversation: conversation, metadata: metadata, id: id,
-                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey)
+                notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority)
         }
     }
 }
@@ -72,6 +79,6 @@ extension MessageQueue.Draft {
             id: id, conversation: Name(conversation), body: body,
             metadata: metadata.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
             notBefore: notBefore?.millisecondsSince1970 ?? 0, expiresAt: expiresAt?.millisecondsSince1970 ?? 0,
-            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey)
+            unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: Int32(clamping: priority))
     }
 }

@@ -33,6 +33,8 @@ extension MessageQueue {
         /// Retries that count against ``Options/maxRetries``; a manual retry starts again at 0.
         public let retriesUsed: Int
         public let unmeteredOnly: Bool
+        /// -100 to 100; see ``Draft/priority``.
+        public let priority: Int
         /// The failure of the last attempt.
         public let failure: Failure?
 
@@ -64,7 +66,7 @@ extension MessageQueue.Message {
             expiresAt: .init(orNil: message.expiresAt), nextAttemptAt: .init(orNil: message.nextAttemptAt),
             lastAttemptAt: .init(orNil: message.lastAttemptAt), sentAt: .init(orNil: message.sentAt),
             deliveredAt: .init(orNil: message.deliveredAt), readAt: .init(orNil: message.readAt), attempts: Int(message.attempts),
-            retriesUsed: Int(message.retriesUsed), unmeteredOnly: message.unmeteredOnly,
+            retriesUsed: Int(message.retriesUsed), unmeteredOnly: message.unmeteredOnly, priority: Int(message.priority),
             failure: message.failure.map(MessageQueue.Failure.init))
     }
 }

@@ -91,6 +91,21 @@ extension MessageQueue {
         /// after this time at the earliest; HTTP 429, 503 and timeouts halve them. More than 0, at most 1 day; nil: no ramp. Needs
         /// `ratePerSecond`. Default: nil.
         public var rampUp: Duration?
+        /// While a backlog is sent, this share of the attempts goes to messages enqueued since sending began: 0 (they wait for the whole
+        /// backlog) to 1 (the backlog waits while there are any). Default: 0.5.
+        ///
+        /// Each attempt goes to the first message of one conversation; the order within a conversation never changes. First `liveShare`
+        /// divides the attempts between the backlog and messages enqueued since. Of the messages of the chosen part, the one with the
+        /// highest ``Draft/priority`` is next, of those with equal priority the one that expires soonest (only with
+        /// ``soonestExpiryFirst``), then the oldest. One of 8 attempts of each part goes to its oldest message instead, so that none
+        /// waits forever.
+        ///
+        /// A backlog is what was queued when sending began: at the launch, when a transport was set, when the connection returned, after
+        /// a resume, in the foreground, with a drain, at the end of a wait that a receiver asked for, with a trigger after the batch was
+        /// used up, and with the first success after three or more retryable failures in a row.
+        public var liveShare = defaults.liveShare
+        /// Of messages with equal priority, those that expire are sent first, the soonest expiry first. Default: false.
+        public var soonestExpiryFirst = defaults.soonestExpiryFirst
 
         public init() {}
 
@@ -154,6 +169,8 @@ extension MessageQueue.Options {
         options.ratePerSecond = try rate()
         options.rateBurst = rateBurst
         options.rampUp = try Self.orZero(time: rampUp, "ramp up")
+        options.liveShare = liveShare
+        options.soonestExpiryFirst = soonestExpiryFirst
         try options.validate()
         return options
     }

@@ -96,6 +96,11 @@ final class Driver: @unchecked Sendable {
                     let rows = try store.queued(after: after, limit: limit)
                     context.core.scheduler.scanned(rows, complete: rows.count < limit, now)
                 }
+            case .survey(let after, let limit):
+                writes.attempt { () throws(QueueError) in
+                    let found = try store.conversationsQueued(after: after, limit: limit)
+                    context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
+                }
             case .load(let conversation, let after, let limit):
                 writes.attempt { () throws(QueueError) in
                     let heads = try store.queued(in: conversation, after: after, limit: limit)

@@ -199,7 +199,8 @@ final class Insertion {
             }
             let draft = commands[place.command].drafts[place.draft]
             let head = Head(
-                sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly)
+                sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly,
+                priority: draft.priority)
             if gone.contains(place.sequence) {
                 // It is not in the store any more.
             } else if place.isInPlace {
@@ -207,15 +208,18 @@ final class Insertion {
                 context.core.scheduler.replaced(by: head, draft.conversation, goesDirect: direct, now)
             } else {
                 let known = context.core.scheduler.goesDirect(draft.conversation)
-                if known == nil, unreported == nil {
+                let isEarly = context.core.scheduler.startsBeforeScan(draft.conversation, now)
+                if known == nil || isEarly, unreported == nil {
                     unreported = inserted[index...].reduce(into: [:]) { counts, place in
                         guard !place.isInPlace, !gone.contains(place.sequence) else { return }
                         counts[commands[place.command].drafts[place.draft].conversation, default: 0] += 1
                     }
                 }
-                let direct = known ?? isFirst(draft.conversation, of: unreported?[draft.conversation] ?? 1)
+                let own = unreported?[draft.conversation] ?? 1
+                let direct = known ?? isFirst(draft.conversation, of: own)
+                let first = !direct && isEarly && isFirst(draft.conversation, of: own)
                 unreported?[draft.conversation, default: 1] -= 1
-                context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, now)
+                context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, isFirst: first, now)
             }
             if place.expiresAt != 0 { maintenance.expires(at: place.expiresAt) }
             guard events.hasHandler else { continue }

@@ -53,7 +53,7 @@ final class QueueReader {
             expiresAt: row.expiresAt, nextAttemptAt: progress.dueAt, lastAttemptAt: flight?.startedAt.wall ?? progress.lastAttemptAt,
             sentAt: progress.sentAt, deliveredAt: row.isReceived ? row.createdAt : progress.deliveredAt, readAt: progress.readAt,
             attempts: flight?.number ?? progress.attempts, retriesUsed: UInt32(clamping: progress.retriesUsed),
-            unmeteredOnly: row.unmeteredOnly, failure: failure)
+            unmeteredOnly: row.unmeteredOnly, priority: Row.valid(priority: row.priority), failure: failure)
     }
 
     /// Returns the attempts of one message, oldest first.

@@ -9,10 +9,11 @@ package struct BorrowedDraft {
     package var unmeteredOnly: Bool
     /// Replaces queued messages of this key in the conversation; nil or empty: none.
     package var replaceKey: String?
+    package var priority: Int32
 
     package init(
         id: String?, conversation: Name, body: UnsafeRawBufferPointer, metadata: [(key: String, value: String)],
-        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool, replaceKey: String? = nil
+        notBefore: Int64, expiresAt: Int64, unmeteredOnly: Bool, replaceKey: String? = nil, priority: Int32 = 0
     ) {
         self.id = id
         self.conversation = conversation
@@ -22,6 +23,7 @@ package struct BorrowedDraft {
         self.expiresAt = expiresAt
         self.unmeteredOnly = unmeteredOnly
         self.replaceKey = replaceKey == "" ? nil : replaceKey
+        self.priority = priority
     }
 
     /// Returns one draft like this one for each body. The bodies follow one another in `bodies`, and `check` accepts each size.

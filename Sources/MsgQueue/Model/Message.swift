@@ -33,6 +33,7 @@ package struct Message: Sendable {
     /// Retries that count against the option `maxRetries`; a manual retry starts again at 0.
     package let retriesUsed: UInt32
     package let unmeteredOnly: Bool
+    package let priority: Int32
     /// The failure of the last attempt, if it failed.
     package let failure: Failure?
 

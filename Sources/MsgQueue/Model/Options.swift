@@ -90,6 +90,10 @@ package struct Options: Sendable, Equatable {
     package var rateBurst = 1
     /// After an outage, how long it takes at least to reach the full rate: milliseconds, 0 to 1 day; 0: no ramp. Needs a rate.
     package var rampUp: Int64 = 0
+    /// While a backlog is sent, the share of the attempts that messages enqueued since then have: 0 to 1.
+    package var liveShare = 0.5
+    /// Of messages with equal priority, the one that expires first is sent first.
+    package var soonestExpiryFirst = false
 
     package init() {}
 
@@ -128,6 +132,7 @@ package struct Options: Sendable, Equatable {
         try Self.check(rateBurst, in: 1...Int(UInt32.max), "rate burst")
         try Self.check(time: rampUp, in: 0...Self.day, "ramp up")
         guard rampUp == 0 || ratePerSecond > 0 else { throw QueueError(.invalid, "ramp up needs a rate per second") }
+        try Self.check(liveShare, in: 0...1, "live share")
         switch backoff {
         case .automatic: break
         case .ladder(let delays):

@@ -1,6 +1,7 @@
 /// The rules for drafts: names, times, sizes and the limits of the queue.
 package enum DraftRule {
     package static let nameCeiling = 255
+    package static let priorities: ClosedRange<Int32> = -100...100
 
     /// Throws if an id is empty, longer than 255 bytes, or contains control characters.
     package static func check(id: String) throws(QueueError) {
@@ -38,6 +39,10 @@ package enum DraftRule {
         }
         guard draft.expiresAt == 0 || draft.expiresAt > draft.notBefore else {
             throw QueueError(.invalid, "the message must expire after its not-before time")
+        }
+        guard priorities.contains(draft.priority) else {
+            throw QueueError(
+                .invalid, "the priority must be \(priorities.lowerBound) to \(priorities.upperBound), got \(draft.priority)")
         }
         if !draft.metadata.isEmpty { try check(metadata: draft.metadata, options) }
     }

@@ -8,6 +8,8 @@ package struct Head: Sendable, Equatable {
     package var notBefore: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
+    /// -100 to 100; compared with the heads of other conversations.
+    package var priority: Int32 = 0
     /// The number of the `retryAll` that put the message back; 0: none.
     package var round: UInt32 = 0
     /// The end of the delay by the monotonic clock, set when the scheduler loads the message; independent of changes of the wall clock.
@@ -15,7 +17,7 @@ package struct Head: Sendable, Equatable {
 
     package init(
         sequence: Int64, due: Due = Due(), waitsForNetwork: Bool = false, notBefore: Int64 = 0, expiresAt: Int64 = 0,
-        unmeteredOnly: Bool = false, round: UInt32 = 0
+        unmeteredOnly: Bool = false, priority: Int32 = 0, round: UInt32 = 0
     ) {
         self.sequence = sequence
         self.due = due
@@ -23,6 +25,7 @@ package struct Head: Sendable, Equatable {
         self.notBefore = notBefore
         self.expiresAt = expiresAt
         self.unmeteredOnly = unmeteredOnly
+        self.priority = priority
         self.round = round
     }
 

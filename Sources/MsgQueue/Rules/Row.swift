@@ -32,7 +32,13 @@ package struct Row {
     package var head: Head {
         Head(
             sequence: sequence, due: progress.due, waitsForNetwork: progress.waitsForNetwork, notBefore: notBefore,
-            expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly, round: progress.round)
+            expiresAt: progress.ignoresExpiry ? 0 : expiresAt, unmeteredOnly: unmeteredOnly,
+            priority: Row.valid(priority: priority), round: progress.round)
+    }
+
+    /// A stored priority that is out of range counts as the nearest valid one.
+    static func valid(priority: Int64) -> Int32 {
+        Int32(clamping: min(max(priority, Int64(DraftRule.priorities.lowerBound)), Int64(DraftRule.priorities.upperBound)))
     }
 
     /// Throws if the row does not match its checksums.

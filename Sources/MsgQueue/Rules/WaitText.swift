@@ -14,10 +14,14 @@ package struct Wait: Sendable, Equatable {
     package var count: Int64?
     /// Of a single message: others go first, and a run of the queue may end before it.
     package var isInTurn = false
+    /// Of a single message with the reason `.next`: which messages of other conversations go before it; nil: only older ones, or none.
+    package var ahead: Ahead?
     /// Of a single message with the reason `.sending`: the attempt has ended, but the transport's call has not returned.
     package var isEnding = false
     /// With the reason `.rate`.
     package var pace: PaceText?
+
+    package enum Ahead: Sendable { case priority, expiry, backlog, live }
 }
 
 /// What a text says about the rate.
@@ -39,7 +43,7 @@ extension Words {
     package static func explanation(_ wait: Wait, connected: Wait? = nil, now: Int64, isAsking: Bool = false) -> String {
         switch wait.reason {
         case .done: "There is nothing to wait for."
-        case .next: "It is next."
+        case .next: next(wait.ahead)
         case .sending: wait.isEnding ? "Waiting for the last attempt to end." : "It is being sent right now."
         case .failed: "It could not be sent. You can retry, change or delete it."
         case .behind: behind
@@ -56,6 +60,16 @@ extension Words {
         case .trigger: "\(atNextRun(wait))."
         case .storage: storage(wait)
         case .rate: followUp(wait, now, rate(wait, now))
+        }
+    }
+
+    private static func next(_ ahead: Wait.Ahead?) -> String {
+        switch ahead {
+        case nil: "It is next."
+        case .priority: "Messages with a higher priority go first."
+        case .expiry: "Messages that expire sooner go first."
+        case .backlog: "Messages that were queued before go first."
+        case .live: "Newer messages go first."
         }
     }
 

@@ -92,7 +92,8 @@ extension Core {
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
         scheduler.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
-        scheduler.ended(flight.token, back: back, offline: resolution.isOffline, timedOut: timedOut, now)
+        scheduler.ended(
+            flight.token, back: back, sent: resolution.fate == .sent, offline: resolution.isOffline, timedOut: timedOut, now)
         if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
         }

@@ -46,6 +46,11 @@ package struct Explainer<Queue: QueuedMessages> {
 
     package func explain(_ row: Row) throws(QueueError) -> Answer {
         let cause = try self.cause(row, scheduler, now)
+        if cause.reason == .next, let found = ahead(of: row) {
+            var wait = try wait(after: cause, row, scheduler)
+            wait.ahead = found.ahead
+            return Answer(wait: wait, connected: nil, holder: found.sequence)
+        }
         guard cause.reason == .offline else {
             return Answer(wait: try wait(after: cause, row, scheduler), connected: nil, holder: cause.holder)
         }
@@ -55,6 +60,15 @@ package struct Explainer<Queue: QueuedMessages> {
     /// What happens when the wait of a queued message ends that starts neither now nor behind another.
     func wait(_ reason: Explanation.Reason, until: Int64, _ head: Head, _ conversation: Name) throws(QueueError) -> Wait {
         try wait(after: Cause(reason: reason, until: until), head, conversation, scheduler)
+    }
+
+    /// The messages of other conversations that go before this one, which may start now.
+    private func ahead(of row: Row) -> (ahead: Wait.Ahead, sequence: Int64)? {
+        // Those that a person asked for do not wait for others.
+        let head = scheduler.withExpectedDue(row.head, now)
+        guard row.progress.status == .queued, !scheduler.isForced(row.sequence), !scheduler.isInRound(head, row.conversation, now)
+        else { return nil }
+        return scheduler.ahead(of: row.head, row.conversation, now)
     }
 
     // MARK: The reason
@@ -158,7 +172,7 @@ package struct Explainer<Queue: QueuedMessages> {
             }
             if head.isRetry, later.isLoaded(head.sequence, conversation) { return .next }
             // The end of a hold renews the budget; until another time, any message may use it up.
-            let isSure = try cause.reason == .holding ? isWithin(later.budget, head) : hasAtMost(later.budget, head)
+            let isSure = try cause.reason == .holding ? isWithin(later.budget, head, later) : hasAtMost(later.budget, head)
             return isSure ? .next : .trigger
         case .trigger, .behind, .blocked, .metered: return next.reason
         default: return .person
@@ -208,7 +222,7 @@ package struct Explainer<Queue: QueuedMessages> {
     /// Whether a run of the queue that begins now starts the message at once: it is among the first, as far as a batch limits runs, and
     /// the rate permits it.
     private func isWithinRun(_ head: Head, _ scheduler: Scheduler) throws(QueueError) -> Bool {
-        guard try isWithin(scheduler.runLimit, head) else { return false }
+        guard try isWithin(scheduler.runLimit, head, scheduler) else { return false }
         return try isWithinRate(head, scheduler, now)
     }
 
@@ -221,11 +235,11 @@ package struct Explainer<Queue: QueuedMessages> {
         return try hasAtMost(permitted - scheduler.forced.count, head)
     }
 
-    /// Whether fewer than `limit` queued messages are before this one, as far as one chunk shows.
-    private func isWithin(_ limit: Int, _ head: Head) throws(QueueError) -> Bool {
+    /// Whether fewer than `limit` queued messages may go before this one, as far as one chunk shows.
+    private func isWithin(_ limit: Int, _ head: Head, _ scheduler: Scheduler) throws(QueueError) -> Bool {
         guard limit != Int.max else { return true }
         let (others, counted) = try self.others(limit, head)
-        return others.count { $0 < head.sequence } < counted
+        return others.count { scheduler.mayPrecede($0, head) } < counted
     }
 
     /// Whether fewer than `limit` other messages are queued, as far as one chunk shows.

@@ -9,6 +9,13 @@ package struct Heap<Element: Comparable> {
 
     package mutating func removeAll() { elements.removeAll(keepingCapacity: true) }
 
+    /// Removes the elements that do not satisfy the condition.
+    package mutating func keep(where condition: (Element) -> Bool) {
+        let kept = elements.filter(condition)
+        elements.removeAll(keepingCapacity: true)
+        for element in kept { insert(element) }
+    }
+
     package mutating func insert(_ element: Element) {
         elements.append(element)
         var child = elements.count - 1

@@ -13,6 +13,8 @@ struct Lane {
     /// The store may have queued messages after `last`.
     var more = false
     var last: Int64 = 0
+    /// It is in `Scheduler.unread`.
+    var awaitsRead = false
     /// The attempt in flight; no other starts in this conversation until its call has returned.
     var flight: UInt64?
     /// The range of sequences that are sent directly: enqueued while online with no earlier message waiting. They need neither a drain nor

@@ -105,7 +105,7 @@ extension Scheduler {
     /// Reads the conversation again from `sequence` on.
     private mutating func reload(_ conversation: Name, from sequence: Int64, _ now: Moment) {
         // The scan will find messages that it has not reached.
-        guard lanes[conversation] != nil || scanComplete || sequence <= scannedThrough else { return }
+        guard lanes[conversation] != nil || scanComplete || sequence <= scannedThrough || isSurveying else { return }
         withLane(conversation, now) { lane in
             lane.upcoming.removeAll { $0.sequence >= sequence }
             lane.deferred.removeAll { $0.sequence >= sequence }

@@ -16,6 +16,7 @@ package struct Scheduler {
     let sendsInBackground: Bool
     let unmeteredOnly: Bool
     let triggerInterval: Int64
+    let soonestExpiryFirst: Bool
 
     /// The number of calls that have not returned after their timeout and that are not counted against `maxInFlight`.
     static let hungCeiling = 16
@@ -34,7 +35,26 @@ package struct Scheduler {
     package internal(set) var returnedAt = Int64.min
     /// Messages with a manual request, in the order of the requests.
     var forced: [Forced] = []
-    var ready = Heap<Ticket>()
+    /// The conversations of which a message of the backlog, or a live one, may start now.
+    var backlogReady = ReadyList()
+    var liveReady = ReadyList()
+    /// The division of the attempts between the two, and the message that it chose last.
+    var turns: TurnRule
+    var choice: Choice?
+    /// Queued messages up to this sequence are the backlog; later ones are live.
+    package internal(set) var backlogThrough: Int64 = 0
+    /// The highest sequence that was assigned.
+    var newest: Int64 = 0
+    /// The order depends on more than the age: the head of every conversation must be known before one is chosen.
+    package internal(set) var isRanked: Bool
+    /// Conversations of which no message is known.
+    var unread: [Name] = []
+    /// With `isRanked`: conversations up to this name have been found in the store; nil: none.
+    var surveyedThrough: Name?
+    /// Reads of the store since the last attempt began.
+    var reads = 0
+    /// Retryable failures in a row.
+    var failures = 0
     var waiting = Heap<Ticket>()
     /// Lanes by the time at which their next message is due, without the limit `longestSleep`.
     var dueTimes = Heap<Ticket>()
@@ -129,6 +149,9 @@ package struct Scheduler {
         unmeteredOnly = options.unmeteredOnly
         triggerInterval = options.triggerInterval
         budget = options.drainBatch == 0 ? Int.max : options.drainBatch
+        soonestExpiryFirst = options.soonestExpiryFirst
+        isRanked = options.soonestExpiryFirst
+        turns = TurnRule(liveShare: options.liveShare)
     }
 
     // MARK: Whether sending is allowed
@@ -191,7 +214,7 @@ package struct Scheduler {
 
     // MARK: Lanes
 
-    /// Puts a ticket of the lane into `ready` or `waiting`, or drops the lane if it has nothing to send.
+    /// Makes the lane's next message ready or puts a ticket of it into `waiting`, or drops the lane if it has nothing to send.
     mutating func schedule(_ conversation: Name, _ now: Moment) {
         guard var lane = lanes[conversation] else { return }
         let isDrained = session?.serves(conversation) ?? false
@@ -209,10 +232,10 @@ package struct Scheduler {
             if wait > 0 {
                 wake = min(wake ?? wait, wait)
             } else if canStart(head, lane, conversation, now) {
-                ready.insert(Ticket(key: head.sequence, conversation: conversation))
+                makeReady(Rank(head, byExpiry: soonestExpiryFirst), conversation)
             }
         } else if canLoad(lane, conversation, now) {
-            ready.insert(Ticket(key: lane.last + 1, conversation: conversation))
+            awaitRead(&lane, conversation)
         }
         setDue(after: wake == nil ? nil : soonest(lane, conversation, now)?.wait(now), &lane, conversation, now)
         if let wake {
@@ -285,12 +308,15 @@ package struct Scheduler {
 
     /// Schedules every lane again.
     mutating func scheduleAll(_ now: Moment) {
-        ready.removeAll()
+        backlogReady.removeAll()
+        liveReady.removeAll()
+        unread.removeAll()
         waiting.removeAll()
         dueTimes.removeAll()
         for conversation in Array(lanes.keys) {
             lanes[conversation]?.wakeAt = 0
             lanes[conversation]?.dueAt = 0
+            lanes[conversation]?.awaitsRead = false
             schedule(conversation, now)
         }
     }

@@ -6,6 +6,7 @@ extension Scheduler {
         let was = self.network
         self.network = network
         if network.isOnline, !was.isOnline {
+            beginBacklog()
             stableAt = now.mono + onlineDebounce
             offlineHoldUntil = 0
             pace?.restart(at: now.mono)
@@ -33,6 +34,7 @@ extension Scheduler {
     package mutating func clockSet(_ now: Moment) { scheduleAll(now) }
 
     package mutating func transportChanged(present: Bool, _ now: Moment) {
+        if present, !hasTransport { beginBacklog() }
         hasTransport = present
         scheduleAll(now)
     }
@@ -59,7 +61,10 @@ extension Scheduler {
             isPaused = false
             if was { pace?.restart(at: now.mono) }
         }
-        if was { trigger(now) }
+        if was {
+            beginBacklog()
+            trigger(now)
+        }
         return was
     }
 
@@ -69,6 +74,7 @@ extension Scheduler {
         guard !isInBackground else { return }
         offlineHoldUntil = 0
         if prompt == .disarmed { prompt = .armed }
+        if !sendsInBackground { beginBacklog() }
         trigger(now)
     }
 
@@ -137,6 +143,7 @@ extension Scheduler {
 
     private mutating func begin(_ new: Session, _ now: Moment) {
         session = new
+        beginBacklog()
         if let conversation = new.conversation {
             // Its stored messages are read separately from the scan.
             lanes[conversation, default: Lane()].more = true
@@ -153,10 +160,7 @@ extension Scheduler {
     package mutating func finished(_ stop: Report.Stop, through: Int64, _ now: Moment) -> Bool {
         if stop == .waiting, mode == .ask, isStrict { approveFollowing(through: through, now) }
         session = nil
-        if mode != .auto {
-            scannedThrough = 0
-            scanComplete = false
-        }
+        if mode != .auto { restartScan() }
         scheduleAll(now)
         guard !pending.isEmpty else { return false }
         begin(pending.removeFirst(), now)
@@ -185,8 +189,7 @@ extension Scheduler {
             (unread.upcoming, unread.deferred, unread.last, unread.more) = ([], [], 0, true)
             lanes[conversation] = unread
         }
-        scannedThrough = 0
-        scanComplete = false
+        restartScan()
         scheduleAll(now)
     }
 
@@ -208,18 +211,27 @@ extension Scheduler {
         return scanComplete ? true : nil
     }
 
-    /// Adds an enqueued message. `goesDirect`: it is sent directly.
-    package mutating func enqueued(_ head: Head, _ conversation: Name, goesDirect: Bool, _ now: Moment) {
+    /// Whether a message enqueued now can start although the scan has not reached it, if it is the first queued one of its conversation.
+    package func startsBeforeScan(_ conversation: Name, _ now: Moment) -> Bool {
+        !scanComplete && lanes[conversation] == nil && maySend(now)
+    }
+
+    /// Adds an enqueued message. `goesDirect`: it is sent directly; `isFirst`: no other message of its conversation is queued.
+    package mutating func enqueued(_ head: Head, _ conversation: Name, goesDirect: Bool, isFirst: Bool = false, _ now: Moment) {
+        newest = max(newest, head.sequence)
+        noteRank(head, now)
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
-        guard goesDirect || scanComplete else {
-            // The scan will find it. Later messages must not overtake it.
+        guard goesDirect || scanComplete || isFirst else {
+            // Later messages must not overtake it.
             lanes[conversation]?.isDirectRangeOpen = false
-            // A drain of one conversation does not scan.
-            if session?.conversation == conversation { withLane(conversation, now) { $0.more = true } }
+            // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
+            let isKnown = lanes[conversation].map { !$0.more } ?? false
+            if isKnown || session?.conversation == conversation || isSurveying { withLane(conversation, now) { $0.more = true } }
             return
         }
         var lane = lanes[conversation] ?? Lane()
         let hadHead = !lane.upcoming.isEmpty
+        if !goesDirect, !scanComplete { lane.last = head.sequence - 1 }
         if goesDirect {
             if !lane.isDirectRangeOpen || !(hadHead || lane.directThrough > lane.last) {
                 // No message waits before it, so there is nothing to read.
@@ -282,9 +294,14 @@ extension Scheduler {
     /// Puts a queued message back into its place, or updates its times.
     package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
         // The scan will find a message that it has not reached; it would miss one that it has passed.
-        guard canInsert(head.sequence, lanes[conversation] ?? Lane()) else { return }
+        noteRank(head, now)
+        guard isSurveying || canInsert(head.sequence, lanes[conversation] ?? Lane()) else { return }
         let known = withMonotonicDue(head)
-        withLane(conversation, now) { $0.insert(known) }
+        let isUnread = isSurveying && lanes[conversation] == nil
+        withLane(conversation, now) { lane in
+            if isUnread { lane.more = true }
+            lane.insert(known)
+        }
     }
 
     /// Removes a message that is no longer queued: deleted, failed or sent.
@@ -292,7 +309,11 @@ extension Scheduler {
         forced.removeAll { $0.sequence == sequence }
         round?.remove(sequence)
         if lanes[conversation]?.approved.contains(sequence) == true { round?.retryEnded(conversation) }
-        guard lanes[conversation] != nil else { return }
+        guard lanes[conversation] != nil else {
+            // What was behind it may be live.
+            if !scanComplete, sequence > scannedThrough, maySend(now) { withLane(conversation, now) { $0.more = true } }
+            return
+        }
         withLane(conversation, now) { $0.remove(sequence) }
     }
 
@@ -314,6 +335,8 @@ extension Scheduler {
     /// Takes the queued messages after `scannedThrough`, in order. `complete`: there are no more.
     package mutating func scanned(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         var touched = Set<Name>()
+        for (_, head) in rows { noteRank(head, now) }
+        guard !isRanked else { return }
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
             var lane = lanes[conversation] ?? Lane()
@@ -329,11 +352,14 @@ extension Scheduler {
 
     /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
+        reads += 1
+        for head in heads { noteRank(head, now) }
         guard lanes[conversation] != nil else { return }
         let known = heads.map(withMonotonicDue)
         let free = known.filter { !isDeferred($0, now) }
         withLane(conversation, now) { lane in
             lane.upcoming = known
+            lane.awaitsRead = false
             lane.more = !complete
             lane.last = heads.last?.sequence ?? lane.last
             if complete { lane.approvedThrough = min(lane.approvedThrough, lane.last) }
@@ -348,6 +374,7 @@ extension Scheduler {
         pace?.began(at: calledAt ?? now.mono)
         forced.removeAll { $0.sequence == flight.sequence }
         flights[flight.token] = flight
+        noteTurn(flight)
         round?.remove(flight.sequence)
         if flight.hand == .none, !isRetry(flight) {
             if session?.serves(flight.conversation) == true {
@@ -363,6 +390,7 @@ extension Scheduler {
             // A manual attempt in a conversation that was not read yet.
             if !isKnown { lane.more = true }
         }
+        dropStale(now)
     }
 
     /// Whether `withdraw` can undo `started`, called before it.
@@ -394,7 +422,7 @@ extension Scheduler {
     }
 
     /// Ends an attempt. `back`: its message is queued again and waits in its place.
-    package mutating func ended(_ token: UInt64, back: Head?, offline: Bool, timedOut: Bool, _ now: Moment) {
+    package mutating func ended(_ token: UInt64, back: Head?, sent: Bool, offline: Bool, timedOut: Bool, _ now: Moment) {
         guard var flight = flights[token] else { return }
         flight.isEnded = true
         flight.timedOut = timedOut
@@ -405,7 +433,11 @@ extension Scheduler {
             offlineHoldUntil = now.mono + Self.offlineHold
         }
         if !flight.isRunning { flights[token] = nil }
-        guard var lane = lanes[flight.conversation] else { return }
+        let endsOutage = noteOutcome(sent: sent, isQueuedAgain: back != nil)
+        guard var lane = lanes[flight.conversation] else {
+            if endsOutage { scheduleAll(now) }
+            return
+        }
         if !flight.isRunning { lane.flight = nil }
         lane.approved.remove(flight.sequence)
         if let back {
@@ -420,7 +452,7 @@ extension Scheduler {
         }
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.closeDirectRange() }
         lanes[flight.conversation] = lane
-        if offline { scheduleAll(now) } else { schedule(flight.conversation, now) }
+        if offline || endsOutage { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
     /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.

@@ -35,7 +35,7 @@ extension Scheduler {
             if isOpen { return step }
             startWaitsForRate = true
         }
-        guard taken < slots, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued) else { return nil }
+        guard taken < slots, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: isOpen) else { return nil }
         guard !isOpen, case .start = step else { return step }
         startWaitsForRate = true
         return nil
@@ -89,39 +89,6 @@ extension Scheduler {
         return nil
     }
 
-    /// The start of the oldest message that may be sent, or a read of the store if an older one may be there.
-    private mutating func nextInOrder(_ now: Moment, queued: Int64) -> Step? {
-        // When a drain's batch is used up, the drain ends before anything else starts.
-        if let session, !session.hasBatchLeft { return nil }
-        let sendsBacklog = maySend(now)
-        if sendsBacklog, !scanComplete, queued == 0 { scanComplete = true }
-        while let ticket = ready.first {
-            guard let step = step(for: ticket, now) else {
-                ready.removeFirst()
-                continue
-            }
-            if sendsBacklog, !scanComplete, ticket.key > scannedThrough { break }
-            return step
-        }
-        guard sendsBacklog, !scanComplete else { return nil }
-        return .scan(after: scannedThrough, limit: Self.scanChunk)
-    }
-
-    /// The step for a ticket; nil: the ticket is stale.
-    private func step(for ticket: Ticket, _ now: Moment) -> Step? {
-        guard let lane = lanes[ticket.conversation], lane.flight == nil, !pausedConversations.contains(ticket.conversation) else {
-            return nil
-        }
-        guard let head = lane.upcoming.first else {
-            guard canLoad(lane, ticket.conversation, now) else { return nil }
-            return .load(conversation: ticket.conversation, after: lane.last, limit: Lane.window)
-        }
-        guard head.sequence == ticket.key else { return nil }
-        if head.hasExpired(now) { return .expire(conversation: ticket.conversation, sequence: head.sequence) }
-        guard head.wait(now) <= 0, canStart(head, lane, ticket.conversation, now) else { return nil }
-        return .start(conversation: ticket.conversation, sequence: head.sequence, hand: .none)
-    }
-
     /// Processes times that have passed: the connection is stable, a hold has ended, the periodic trigger, and waiting lanes, which are
     /// scheduled again.
     private mutating func wakeWaiting(_ now: Moment) {
@@ -131,9 +98,12 @@ extension Scheduler {
         where self[keyPath: time] != 0 && self[keyPath: time] <= now.mono {
             self[keyPath: time] = 0
             isDue = true
+            beginBacklog()
         }
         if triggerInterval > 0, timersRun {
-            isDue = isDue || (nextTriggerAt != 0 && nextTriggerAt <= now.mono)
+            let isTriggered = nextTriggerAt != 0 && nextTriggerAt <= now.mono
+            if isTriggered, budget <= 0 { beginBacklog() }
+            isDue = isDue || isTriggered
             if nextTriggerAt <= now.mono { nextTriggerAt = now.mono + triggerInterval }
         }
         if isDue { trigger(now) }

@@ -18,10 +18,14 @@ extension Scheduler {
             // It is sent before those of the round.
             if mode == .auto { self.round?.hold(conversation, behind: head.sequence) }
         }
+        noteRank(head, now)
         let lane = lanes[conversation] ?? Lane()
         let becomesDirect = goesDirect && lane.directThrough == 0
-        guard becomesDirect || canInsert(head.sequence, lane) else { return }
+        // The survey may have passed the conversation.
+        let isUnread = isSurveying && lanes[conversation] == nil
+        guard becomesDirect || isUnread || canInsert(head.sequence, lane) else { return }
         withLane(conversation, now) { lane in
+            if isUnread { lane.more = true }
             if becomesDirect, head.sequence > lane.last {
                 // Nothing is before it; what is behind it is read later.
                 (lane.upcoming, lane.last, lane.more) = ([head], head.sequence, true)

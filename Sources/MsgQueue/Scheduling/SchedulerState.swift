@@ -37,6 +37,7 @@ extension Scheduler {
         other.pace?.restart(at: now.mono)
         (other.stableAt, other.offlineHoldUntil, other.session) = (0, 0, nil)
         other.budget = runLimit
+        other.beginBacklog()
         return other
     }
 
@@ -48,6 +49,7 @@ extension Scheduler {
         if network.isOnline, stableAt != 0, stableAt <= then.mono { other.returnedAt = max(returnedAt, stableAt) }
         let hasTriggered = timersRun && nextTriggerAt != 0 && nextTriggerAt <= then.mono
         let hasHoldEnded = [stableAt, offlineHoldUntil, receiverHoldUntil].contains { $0 != 0 && $0 <= then.mono }
+        if hasHoldEnded || (hasTriggered && budget <= 0) { other.beginBacklog() }
         if hasTriggered || hasHoldEnded { other.budget = runLimit }
         return other
     }

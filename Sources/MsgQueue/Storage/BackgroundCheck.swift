@@ -41,6 +41,9 @@ struct BackgroundCheck {
             name: "message_replace", from: "message INDEXED BY message_replace WHERE replace_key IS NOT NULL AND status = \(.queued)",
             keys: [.text("conversation"), .text("replace_key")]),
         Entries(
+            name: "message_priority", from: "message INDEXED BY message_priority WHERE priority != 0 AND status = \(.queued)",
+            keys: [.number("priority"), .number("seq")]),
+        Entries(
             name: "conversation_recent", from: "conversation INDEXED BY conversation_recent WHERE true",
             keys: [.number("last_seq"), .text("name")]),
         Entries(name: "recent_gone", from: "recent INDEXED BY recent_gone WHERE true", keys: [.number("gone_at"), .text("id")]),

@@ -30,7 +30,7 @@ enum MessageColumn: Int, Columns {
 
 /// The columns of a `Head`: what the scheduler needs of a queued message.
 enum HeadColumn: Int, Columns {
-    case seq, conversation, dueAt, dueDelay, dueBoot, dueUptime, flags, notBefore, expiresAt, unmeteredOnly
+    case seq, conversation, dueAt, dueDelay, dueBoot, dueUptime, flags, notBefore, expiresAt, unmeteredOnly, priority
 
     static let names = columnNames()
 }

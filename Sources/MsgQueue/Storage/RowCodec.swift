@@ -111,7 +111,7 @@ extension Head {
                 uptime: max(fields.int(.dueUptime), 0)),
             waitsForNetwork: flags.contains(.waitsForNetwork), notBefore: max(fields.int(.notBefore), 0),
             expiresAt: flags.contains(.ignoresExpiry) ? 0 : max(fields.int(.expiresAt), 0), unmeteredOnly: fields.bool(.unmeteredOnly),
-            round: flags.round)
+            priority: Row.valid(priority: fields.int(.priority)), round: flags.round)
     }
 }
 

@@ -9,7 +9,7 @@ enum Schema {
     static let version: Int64 = 2
 
     /// The statements that create a store.
-    static let statements = tables + historyTables + [firstState]
+    static let statements = tables + historyTables + [priorityIndex, firstState]
 
     /// The status `sending` is not stored: a message is being sent when it has a row in `in_flight`.
     private static let tables: [String] = [
@@ -132,6 +132,10 @@ enum Schema {
     private static let replaceIndex =
         "CREATE INDEX message_replace ON message(conversation, replace_key) WHERE replace_key IS NOT NULL AND status = 0"
 
+    /// Whether it is empty says whether the order of sending depends on priorities.
+    static let priorityIndex = "CREATE INDEX \(priorityIndexName) ON message(priority) WHERE priority != 0 AND status = 0"
+    static let priorityIndexName = "message_priority"
+
     /// The statements that upgrade a store from layout 1 to layout 2, in one transaction.
     static let upgrade: [String] =
         ["generation", "log_base", "hold_until", "hold_delay", "hold_boot", "hold_uptime", "checksum"].map { add($0, to: "state") }
@@ -139,7 +143,7 @@ enum Schema {
         + ["delivered_at", "read_at", "due_boot", "due_uptime"].map { add($0, to: "message") }
         + [
             add("proof", to: "conversation"), "UPDATE conversation SET proof = \(proof)", failedIndex, replaceIndex,
-            "PRAGMA user_version = 2",
+            priorityIndex, "PRAGMA user_version = 2",
         ]
 
     private static func add(_ column: String, to table: String) -> String {
@@ -153,14 +157,20 @@ enum Schema {
     /// The names of all objects in a store, sorted.
     static let objects = [
         "attempt", "conversation", "conversation_recent", "history", "history_in", "in_flight", "large_body", "message",
-        "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_queued",
-        "message_replace", "message_waiting", "recent", "recent_gone", "recent_own", "state",
+        "message_conversation", "message_expiring", "message_failed", "message_failed_in", "message_named", "message_priority",
+        "message_queued", "message_replace", "message_waiting", "recent", "recent_gone", "recent_own", "state",
     ]
 
     /// Whether these are the sorted names of all objects in a store of the given layout.
     static func hasObjects(_ names: [String], ofLayout layout: Int64) -> Bool {
-        let first = objects.filter { !["history", "history_in", "recent_own"].contains($0) }
-        guard layout < 2 else { return names == objects || names == first }
-        return names == first.filter { $0 != "message_failed_in" && $0 != "message_replace" }
+        var absent: Set = ["history", "history_in", "recent_own", priorityIndexName]
+        guard layout >= 2 else {
+            absent.formUnion(["message_failed_in", "message_replace"])
+            return names == objects.filter { !absent.contains($0) }
+        }
+        // Builds before the release of layout 2 made stores without the tables of the history or without the index of priorities.
+        if names.contains("history") { absent.subtract(["history", "history_in", "recent_own"]) }
+        if names.contains(priorityIndexName) { absent.remove(priorityIndexName) }
+        return names == objects.filter { !absent.contains($0) }
     }
 }

@@ -190,11 +190,13 @@ package final class Store {
     /// Continues from the state that the last owner left.
     private func start(_ survey: StoreSurvey) throws(QueueError) {
         if let found = survey.state { (state, stateOnDisk) = (found, found) }
+        // Also for the commit of an upgrade.
+        isUnchecked = survey.needsCheck
         if survey.logFrames > 0, !isReadOnly {
             try openSideFile()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
-        try upgrade(survey.layout)
+        try upgrade(survey)
         nextSequence = state.sequenceCeiling + 1
         if survey.state == nil {
             try rebuildState()
@@ -211,10 +213,7 @@ package final class Store {
         guard counters.totals.isPlausible else {
             throw QueueError(.corrupt, "\(path) is damaged: its counts are out of range")
         }
-        if survey.needsCheck {
-            isUnchecked = true
-            check = BackgroundCheck(through: lastSequence, counted: messages)
-        }
+        if survey.needsCheck { check = BackgroundCheck(through: lastSequence, counted: messages) }
     }
 
     /// Notes that the check found no damage. The next commit stores it.
@@ -224,15 +223,22 @@ package final class Store {
     }
 
     /// Adds what a store of an earlier version lacks.
-    private func upgrade(_ layout: Int64) throws(QueueError) {
+    private func upgrade(_ survey: StoreSurvey) throws(QueueError) {
+        let isOlder = survey.layout < Schema.version
         let hasHistory = try hasHistoryTables()
-        guard layout < Schema.version || !hasHistory else { return try readHistoryState() }
+        if hasHistory { try readHistoryState() }
+        guard isOlder || !hasHistory || survey.lacksPriorityIndex else { return }
         try begin()
-        if layout < Schema.version { for sql in Schema.upgrade { try database.execute(sql) } }
-        try createHistory()
+        if isOlder {
+            for sql in Schema.upgrade { try database.execute(sql) }
+        } else if survey.lacksPriorityIndex {
+            try database.execute(Schema.priorityIndex)
+        }
+        if !hasHistory { try createHistory() }
         mustWriteState = true
         try commit(durable: true)
     }
+
     /// The next commit must write the row of `state`, even if it is unchanged: SQLite counts no rows for changes of the schema, of indexes
     /// or of the order of pages.
     private var mustWriteState = false

@@ -153,6 +153,48 @@ extension Store {
         return heads
     }
 
+    /// Returns whether a queued message has a priority other than 0.
+    package func hasPriorities() throws(QueueError) -> Bool {
+        let statement = try database.statement(
+            "SELECT 1 FROM message INDEXED BY message_priority WHERE priority != 0 AND status = \(.queued) LIMIT 1")
+        return try statement.first { () throws(QueueError) in true } ?? false
+    }
+
+    /// Returns conversations with queued messages: those after `name` in the order of their bytes, and with the first of them (`name` nil)
+    /// those of rows that are not folded. `last` is the last one in that order.
+    package func conversationsQueued(
+        after name: Name?, limit: Int
+    ) throws(QueueError) -> (names: [Name], last: Name?, isComplete: Bool) {
+        // The scheduler knows of rows that are folded or inserted later: they were enqueued meanwhile.
+        var names = name == nil ? try queued(after: foldedThrough, limit: Int.max).map(\.conversation) : []
+        var last = name
+        for _ in 0..<limit {
+            guard let next = try conversationQueued(after: last) else { return (names, last, true) }
+            names.append(next)
+            last = next
+        }
+        return (names, last, false)
+    }
+
+    private func conversationQueued(after name: Name?) throws(QueueError) -> Name? {
+        let statement: Statement
+        if let name {
+            statement = try database.statement(
+                """
+                SELECT conversation FROM message INDEXED BY message_waiting
+                WHERE indexed = 1 AND status = \(.queued) AND conversation > ?1 ORDER BY conversation LIMIT 1
+                """)
+            try statement.bind(1, name.text)
+        } else {
+            statement = try database.statement(
+                """
+                SELECT conversation FROM message INDEXED BY message_waiting
+                WHERE indexed = 1 AND status = \(.queued) ORDER BY conversation LIMIT 1
+                """)
+        }
+        return try statement.first { () throws(QueueError) in Name(statement.text(0)) }
+    }
+
     /// Returns when the oldest queued message was enqueued; 0: there is none.
     package func oldestQueued() throws(QueueError) -> Int64 {
         guard let first = try queued(after: 0, limit: 1).first else { return 0 }

@@ -17,6 +17,8 @@ struct StoreSurvey {
     let loss: LostTail?
     /// An index does not agree with the messages and is to be rebuilt.
     let needsIndexes: Bool
+    /// A build before priorities made the store, without their index.
+    let lacksPriorityIndex: Bool
     /// The system stopped while the store was in use, and the store is too large to be checked completely while it is opened.
     let needsCheck: Bool
 }
@@ -50,7 +52,7 @@ extension StoreSurvey {
         let path = view.path
         let raw = try Posix.read(view.database, at: 0, count: 100, path)
         let layout = try StoreHeader.check(with: try view.header(), raw: raw, path)
-        try checkObjects(database, layout)
+        let lacksPriorityIndex = try checkObjects(database, layout)
         var state = try StoreState.read(database, layout: layout)
         let log = view.log
         var binding = LogBinding()
@@ -74,10 +76,12 @@ extension StoreSurvey {
         return StoreSurvey(
             layout: layout, state: state, logFrames: log?.frames.count ?? 0, logSize: log?.validSize ?? 0, hasLog: log != nil,
             isHeaderReady: raw.count >= 20 && raw[18] == 2 && raw[19] == 2, wasOpen: wasOpen, loss: loss, needsIndexes: needsIndexes,
-            needsCheck: needsCheck)
+            lacksPriorityIndex: lacksPriorityIndex, needsCheck: needsCheck)
     }
 
-    static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) {
+    /// Throws if these are not the tables of a store. Returns whether the index of priorities is missing.
+    @discardableResult
+    static func checkObjects(_ database: Database, _ layout: Int64) throws(QueueError) -> Bool {
         var names: [String] = []
         let statement = try database.statement("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
         try statement.forEach { () throws(QueueError) in
@@ -87,6 +91,7 @@ extension StoreSurvey {
         guard Schema.hasObjects(names, ofLayout: layout) else {
             throw QueueError(.corrupt, "\(database.path) has other tables than a message store: \(names.joined(separator: ", "))")
         }
+        return !names.contains(Schema.priorityIndexName)
     }
 
     static func statePage(_ database: Database) throws(QueueError) -> UInt32 {

@@ -32,6 +32,7 @@ extension Store {
             metadataText: draft.metadata.isEmpty ? nil : MetadataCodec.encode(draft.metadata), notBefore: draft.notBefore,
             expiresAt: expiresAt, unmeteredOnly: draft.unmeteredOnly, progress: progress, bodySize: Int64(draft.body.count))
         row.replaceKey = draft.replaceKey
+        row.priority = Int64(draft.priority)
         row.contentHash = row.hashOfContent(draft.body)
         row.stateHash = Row.hash(sequence, row.progress)
         return row

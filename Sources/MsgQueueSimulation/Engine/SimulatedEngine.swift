@@ -231,6 +231,7 @@ package final class SimulatedEngine {
         nextExpiry = 0
         let opening = Opening(boot: boot, moment: now)
         core = Core(options, opening, firstToken: core.nextToken, openedAt: now.wall)
+        scheduler.opened(through: store.lastSequence, hasPriorities: store.hasPriorities, now)
         if !store.queued.isEmpty { scheduler.openedWithBacklog(now) }
         if let hold = store.hold { scheduler.hold(until: hold.end(opening), now) }
         if options.finalFailure == .block { for conversation in Set(store.all.map(\.conversation)) { refreshBlock(conversation) } }

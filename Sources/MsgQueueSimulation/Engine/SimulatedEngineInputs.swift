@@ -9,6 +9,7 @@ extension SimulatedEngine {
     package func preload(_ conversation: Name, _ change: (inout SimulatedMessage) -> Void = { _ in }) {
         _ = store.insert(conversation, change)
         store.commit()
+        scheduler.opened(through: store.lastSequence, hasPriorities: store.hasPriorities, now)
         scheduler.openedWithBacklog(now)
     }
 

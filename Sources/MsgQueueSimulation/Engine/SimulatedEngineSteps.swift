@@ -42,6 +42,10 @@ extension SimulatedEngine {
             let rows = store.queued(after: after, limit: limit)
             observer?.reads(nil, after: after, rows: rows.count)
             scheduler.scanned(rows, complete: rows.count < limit, now)
+        case .survey(let after, let limit):
+            let names = store.conversationsQueued(after: after, limit: limit)
+            observer?.reads(nil, after: 0, rows: names.count)
+            scheduler.surveyed(names, through: names.last ?? after, complete: names.count < limit, now)
         case .load(let conversation, let after, let limit):
             let heads = store.queued(in: conversation, after: after, limit: limit)
             observer?.reads(conversation, after: after, rows: heads.count)

@@ -134,8 +134,10 @@ extension SimulatedEngine {
             } else {
                 let own = ahead[message.conversation] ?? 1
                 entry.isDirect = scheduler.goesDirect(message.conversation) ?? isFirst(message, of: own)
+                let isEarly = !entry.isDirect && scheduler.startsBeforeScan(message.conversation, now)
+                let first = isEarly && isFirst(message, of: own)
                 ahead[message.conversation] = own - 1
-                scheduler.enqueued(message.head, message.conversation, goesDirect: entry.isDirect, now)
+                scheduler.enqueued(message.head, message.conversation, goesDirect: entry.isDirect, isFirst: first, now)
             }
             expect(expiry: message.expiresAt)
             return entry

@@ -14,6 +14,7 @@ package struct SimulatedMessage {
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
     package internal(set) var replaceKey: String?
+    package var priority: Int32 = 0
     /// The attempt whose beginning is stored, but not its end.
     package var interrupted: (number: UInt32, startedAt: Int64)?
 
@@ -28,9 +29,11 @@ package struct SimulatedMessage {
 
     /// The row as the engine's store would return it, without its body.
     package var row: Row {
-        Row(
+        var row = Row(
             sequence: sequence, id: id, conversation: conversation, createdAt: createdAt, notBefore: notBefore, expiresAt: expiresAt,
             unmeteredOnly: unmeteredOnly, progress: progress, bodySize: Int64(body.count))
+        row.priority = Int64(priority)
+        return row
     }
 
     package var head: Head { row.head }

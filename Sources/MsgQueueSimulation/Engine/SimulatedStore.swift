@@ -49,6 +49,13 @@ package struct SimulatedStore {
         return lane[Self.place(sequence + 1, in: lane)...].prefix(limit).compactMap { messages[$0]?.head }
     }
 
+    var hasPriorities: Bool { order.contains { messages[$0]?.priority != 0 } }
+
+    func conversationsQueued(after name: Name?, limit: Int) -> [Name] {
+        let after = lanes.keys.filter { other in name.map { $0.text.utf8.lexicographicallyPrecedes(other.text.utf8) } ?? true }
+        return Array(after.sorted { $0.text.utf8.lexicographicallyPrecedes($1.text.utf8) }.prefix(limit))
+    }
+
     /// The queued messages of this key, in order.
     package func queued(withKey key: String, in conversation: Name) -> [Int64] {
         (lanes[conversation] ?? []).filter { messages[$0]?.replaceKey == key }

@@ -5,7 +5,7 @@ import Testing
 @Suite struct DraftRuleTests {
     private func check(
         id: String? = nil, conversation: String = "", bodySize: Int = 0, metadata: [(key: String, value: String)] = [],
-        notBefore: Int64 = 0, expiresAt: Int64 = 0, _ change: (inout Options) -> Void = { _ in }
+        notBefore: Int64 = 0, expiresAt: Int64 = 0, priority: Int32 = 0, _ change: (inout Options) -> Void = { _ in }
     ) -> QueueError.Code? {
         var options = Options()
         change(&options)
@@ -13,9 +13,16 @@ import Testing
         return body.withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
                 id: id, conversation: Name(conversation), body: bytes, metadata: metadata, notBefore: notBefore, expiresAt: expiresAt,
-                unmeteredOnly: false)
+                unmeteredOnly: false, priority: priority)
             return refusal { try DraftRule.check(draft, options) }
         }
+    }
+
+    @Test(
+        arguments: [(-101, .invalid), (-100, nil), (0, nil), (100, nil), (101, .invalid), (Int32.max, .invalid)]
+            as [(Int32, QueueError.Code?)])
+    func F2_a_priority_is_minus_100_to_100(priority: Int32, expected: QueueError.Code?) {
+        #expect(check(priority: priority) == expected)
     }
 
     private let controls = (Array(0x00...0x1f) + Array(0x7f...0x9f)).compactMap { UnicodeScalar($0) }

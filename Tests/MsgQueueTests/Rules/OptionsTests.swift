@@ -18,6 +18,7 @@ import Testing
         #expect(options.attemptTimeout == 30_000 && options.onDemandTimeout == 3_000)
         #expect(options.promptTimeout == 10_000 && options.onlineDebounce == 500 && options.drainBatch == 0)
         #expect(options.limitMessages == 0 && options.limitBytes == 0)
+        #expect(options.liveShare == 0.5 && !options.soonestExpiryFirst)
         #expect(options.limitBody == 1 << 20 && options.limitMetadata == 64 << 10)
     }
 
@@ -35,6 +36,8 @@ import Testing
             #expect(check { $0[keyPath: field] = Options.day } == nil)
             #expect(check { $0[keyPath: field] = Options.day + 1 } == .invalid)
         }
+        for share in [-0.001, 1.001, .nan, .infinity] { #expect(check { $0.liveShare = share } == .invalid) }
+        for share in [0, 0.5, 1] { #expect(check { $0.liveShare = share } == nil) }
         #expect(check { $0.onlineDebounce = -1 } == .invalid)
         #expect(check { $0.onlineDebounce = 3_600_001 } == .invalid)
         #expect(check { $0.drainBatch = -1 } == .invalid)

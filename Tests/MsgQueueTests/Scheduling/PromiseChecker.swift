@@ -34,6 +34,7 @@ struct PromiseChecker {
     var retries: [Int64: Retry] = [:]
 
     var pace: PaceJudge
+    var turns = Turns()
 
     /// When the network last returned and lasted.
     var returnedAt = Int64.min
@@ -198,10 +199,11 @@ struct PromiseChecker {
     }
 
     /// Whether more attempts may certainly start: automatic ones may be limited to a batch until the next trigger.
-    func hasBudget(_ message: SimulatedMessage) -> Bool {
+    func hasBudget(_ message: SimulatedMessage, _ simulation: Simulation) -> Bool {
         if options.drainBatch == 0 || session?.isStopped == false && session?.serves(message.conversation) == true { return true }
-        // Due retries do not count against the batch.
+        // Due retries do not count against the batch. Those in the unread part of the store wait for the next trigger, as `explain` says.
         return options.mode == .auto && message.progress.dueAt != 0
+            && simulation.scheduler.isLoaded(message.sequence, message.conversation)
     }
 
     /// Whether the retry of a message runs by timer in mode ask.

@@ -51,7 +51,7 @@ extension PromiseChecker {
         }
     }
 
-    private func startsByItself(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
+    private mutating func startsByItself(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
         let now = simulation.now
         let isAllowed = maySendBacklog(message.conversation, simulation)
         guard isAllowed || direct.contains(message.sequence) || retriesByTimer(message, simulation) || following.contains(message.sequence)
@@ -63,14 +63,7 @@ extension PromiseChecker {
         guard !hasExpired(message, now) else { throw fail("although it has expired") }
         guard !isMetered(message) else { throw fail("over a metered link") }
         guard isDue(message, now) || isAfterJump(now) else { throw fail("before its time") }
-        guard isAllowed, hasBudget(message) else { return }
-        // The oldest of all that are ready is first.
-        for head in heads(simulation) where head.sequence < message.sequence {
-            guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }
-            guard !isReady(head, now) || isAfterJump(now) else {
-                throw fail("although \(head.sequence) of \(head.conversation.text) is ready")
-            }
-        }
+        try takesTurn(message, isAllowed: isAllowed && hasBudget(message, simulation), simulation, fail)
     }
 
     mutating func expires(_ message: SimulatedMessage, _ simulation: Simulation) throws {
@@ -186,7 +179,7 @@ extension PromiseChecker {
         }
         guard slotsTaken(simulation) < slots, session?.hasBatchLeft != false, !isLimited(simulation) else { return nil }
         return heads(simulation).first { head in
-            let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head)
+            let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head, simulation)
             let own = (direct.contains(head.sequence) && head.isPlain) || retriesByTimer(head, simulation)
             return isReady(head, now) && (isAllowed || own)
         }
@@ -221,7 +214,7 @@ extension PromiseChecker {
         else { return }
         // The scheduler does not look at a message that waits for an unmetered link.
         for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) && !isMetered(head) {
-            guard maySendBacklog(head.conversation, simulation), hasBudget(head) else { continue }
+            guard maySendBacklog(head.conversation, simulation), hasBudget(head, simulation) else { continue }
             throw Violation("message \(head.sequence) has expired, but is not failed")
         }
     }

@@ -49,6 +49,8 @@ import Testing
         options.triggerInterval = random.pick([0, 0, 0, 7_000])
         options.pauseOnUnauthorized = random.chance(20)
         options.onDemandTimeout = random.pick([3_000, 700])
+        options.liveShare = random.pick([0.5, 0.5, 0, 1])
+        options.soonestExpiryFirst = random.chance(20)
         return options
     }
 
@@ -117,8 +119,10 @@ import Testing
 
     private func enqueue(_ simulation: Simulation, _ random: inout SeededGenerator) {
         let (kind, wall) = (random.int(0...11), simulation.now.wall)
+        let priority: Int32 = random.chance(30) ? random.pick([-5, 5, 6]) : 0
         let (delay, expiry) = (random.pick([1_000, random.int64(1...5_000), random.int64(1...30_000)]), random.int64(1...20_000))
         simulation.enqueue([random.pick(Self.conversations)]) { message in
+            message.priority = priority
             switch kind {
             case 0..<4: message.notBefore = wall + delay
             case 4: (message.notBefore, message.expiresAt) = (wall + delay, wall + delay + expiry)
@@ -153,6 +157,7 @@ private struct Claim {
 
     /// nil: the text is true.
     func violation(_ simulation: Simulation) throws -> String? {
+        if wait.ahead != nil { return try othersFirst(simulation) }
         // Attempts and drains that are under way may end meanwhile: what follows them is not what the text is about.
         let scheduler = simulation.scheduler
         guard scheduler.session == nil, scheduler.slotsTaken < scheduler.maxInFlight, !simulation.hasStart else { return nil }
@@ -175,6 +180,15 @@ private struct Claim {
     private func missing(_ future: Future) -> String? {
         guard let count = wait.count, future.started.count + future.expired.count < count else { return nil }
         return "\(future.started) are not \(count) messages"
+    }
+
+    /// The next attempt is made for another message.
+    private func othersFirst(_ simulation: Simulation) throws -> String? {
+        guard says("go first") else { return "it does not say so" }
+        let future = Future(simulation)
+        for flight in simulation.flights { try future.engine.end(flight, .sent) }
+        try future.settle()
+        return future.started.first == sequence ? "it was first: \(future.started)" : nil
     }
 
     /// At `wait.until`, without any event, and not a millisecond before.

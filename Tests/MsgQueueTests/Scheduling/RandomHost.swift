@@ -11,6 +11,10 @@ struct RandomHost {
     private let conversations: [Name]
     private let isRough: Bool
     private let usesKeys: Bool
+    /// The priorities of messages; 0 alone: they have none.
+    private let priorities: [Int32]
+    /// Of priorities and live shares. Its own generator, so that a seed without them does what it did before.
+    private var ranking: SeededGenerator
 
     init(seed: UInt64, steps: Int) {
         self.seed = seed
@@ -41,19 +45,26 @@ struct RandomHost {
         options.limitBytes = random.pick([0, 0, 0, 40])
         options.onFull = random.chance(60) ? .dropOldest : .refuse
         // Its own generator, so that a seed without a rate does what it did before.
+        ranking = SeededGenerator(seed &+ 88_000)
         var pacing = SeededGenerator(seed &+ 77_000)
         if pacing.chance(25) {
             options.ratePerSecond = pacing.pick([0.5, 3, 20, 333, 5_000])
             options.rateBurst = pacing.pick([1, 1, 2, 10])
             options.rampUp = pacing.pick([0, 0, 5_000, 60_000])
         }
+        options.liveShare = ranking.pick([0.5, 0.5, 0, 1, 0.25, 0.9])
+        options.soonestExpiryFirst = ranking.chance(20)
+        priorities = ranking.pick([[0], [0], [0, 0, 0, 0, 0, 9], [-100, -1, 0, 0, 1, 100]])
         simulation = Simulation(options)
         isRough = random.chance(50)
         usesKeys = random.chance(40)
         // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.
         let (lanes, backlog) = random.pick([(1, 0), (2, 60), (3, 40), (6, 5), (12, 300), (30, 320), (50, 600), (4, 700)])
         conversations = (0..<lanes).map { Name("c\($0)") }
-        for _ in 0..<backlog { simulation.preload([random.pick(conversations)]) }
+        for _ in 0..<backlog {
+            let priority = ranking.pick(priorities)
+            simulation.preload([random.pick(conversations)]) { $0.priority = priority }
+        }
     }
 
     /// Runs all steps. Returns the broken promise; nil: none.
@@ -93,6 +104,7 @@ struct RandomHost {
             \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
             debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations, \
             rate \(options.ratePerSecond) burst \(options.rateBurst) ramp \(options.rampUp)
+            live share \(options.liveShare), soonest expiry first \(options.soonestExpiryFirst), priorities \(priorities)
             """
     }
 
@@ -124,10 +136,12 @@ struct RandomHost {
         let lanes = (0..<count).map { _ in random.pick(conversations) }
         let kind = random.int(0...99)
         let delay = random.int64(1...90_000)
+        let priority = ranking.pick(priorities)
         let key = usesKeys && random.chance(70) ? random.pick(["k", "k", "l"]) : nil
         let size = random.int(0...12)
         simulation.enqueue(lanes, key: key) { message in
             message.body = [UInt8](repeating: 0, count: size)
+            message.priority = priority
             switch kind {
             case 0..<5: message.notBefore = wall + delay
             case 5..<10: message.expiresAt = wall + delay

@@ -37,7 +37,7 @@ import Testing
     /// 256 of 300 messages are read. The conversation of the new message has others that are not.
     @Test(arguments: [Mode.auto, .manual])
     func A2_a_message_enqueued_during_a_long_drain_stays_behind_its_conversation(mode: Mode) throws {
-        let simulation = Simulation(mode, direct: false)
+        let simulation = Simulation(mode, direct: false) { $0.liveShare = 0 }
         simulation.preload(spread(300, over: 30))
         if mode == .manual { simulation.drain() }
         try simulation.settle()

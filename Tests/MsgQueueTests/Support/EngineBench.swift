@@ -67,11 +67,14 @@ final class EngineBench: @unchecked Sendable {
     // MARK: Actions
 
     @discardableResult
-    func enqueue(_ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, expiresAt: Int64 = 0) throws -> String {
+    func enqueue(
+        _ text: String = "hello", _ conversation: Name = "ana", id: String? = nil, expiresAt: Int64 = 0, priority: Int32 = 0
+    ) throws -> String {
         let body = Array(text.utf8)
         return try body.withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
-                id: id, conversation: conversation, body: bytes, metadata: [], notBefore: 0, expiresAt: expiresAt, unmeteredOnly: false)
+                id: id, conversation: conversation, body: bytes, metadata: [], notBefore: 0, expiresAt: expiresAt, unmeteredOnly: false,
+                priority: priority)
             return try withUnsafePointer(to: draft) { try engine.enqueue(UnsafeBufferPointer(start: $0, count: 1))[0] }
         }
     }

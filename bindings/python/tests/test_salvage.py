@@ -283,6 +283,7 @@ def make_layout_1(path: Path) -> None:
         plain.execute("DROP INDEX message_replace")
         for table in ("history", "history_in", "recent_own"):
             plain.execute(f"DROP TABLE {table}")
+        plain.execute("DROP INDEX message_priority")
         for table, names in columns.items():
             for name in names:
                 plain.execute(f"ALTER TABLE {table} DROP COLUMN {name}")

@@ -90,6 +90,8 @@ class Options(Structure):
         ("rate_per_second", c_double),
         ("rate_burst", c_uint32),
         ("ramp_up_ms", c_int64),
+        ("live_share", c_double),
+        ("soonest_expiry_first", c_bool),
     ]
 
 
@@ -108,6 +110,7 @@ class Draft(Structure):
         ("expires_at_ms", c_int64),
         ("unmetered_only", c_bool),
         ("replace_key", c_char_p),
+        ("priority", c_int32),
     ]
 
 
@@ -153,6 +156,7 @@ class Message(Structure):
         ("retries_used", c_uint32),
         ("unmetered_only", c_bool),
         ("failure", POINTER(Failure)),
+        ("priority", c_int32),
     ]
 
 

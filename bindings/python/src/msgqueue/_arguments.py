@@ -72,6 +72,14 @@ def unsigned(name: str, value: object, *, bits: int = 32, least: int = 0) -> int
     return number
 
 
+def signed(name: str, value: object) -> int:
+    """Returns a whole number of 32 bits with a sign."""
+    number = whole(name, value)
+    if not -(2**31) <= number < 2**31:
+        raise InvalidError(f"{name} must be {-(2**31)} to {2**31 - 1}, got {number}")
+    return number
+
+
 def whole(name: str, value: object) -> int:
     """Returns an int; a bool is refused."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -33,6 +33,7 @@ class Commands:
         expires_at: Time | None = None,
         unmetered_only: bool = False,
         replace_key: str | None = None,
+        priority: int = 0,
     ) -> str:
         """Stores one message as queued. When this returns, it survives power loss.
 
@@ -49,6 +50,8 @@ class Commands:
                 then known, and an event of kind REPLACED reports it. One that is being sent is left, and the new one
                 stands behind it; one that failed is left as well. At most 255 bytes without control characters; None
                 or "": none.
+            priority: -100 to 100. Of conversations whose first messages may be sent, the one whose message has the
+                highest priority is next; see the option `live_share`. The order within a conversation does not change.
 
         Returns:
             The id.
@@ -63,7 +66,9 @@ class Commands:
                 error nothing has changed.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only, replace_key)
+        _drafts.fill(
+            draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only, replace_key, priority
+        )
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
         return out.value.decode()
@@ -94,6 +99,7 @@ class Commands:
         not_before: Time | None = None,
         expires_at: Time | None = None,
         unmetered_only: bool = False,
+        priority: int = 0,
     ) -> builtins.list[str]:
         """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
 
@@ -106,6 +112,7 @@ class Commands:
             not_before: As for `enqueue`.
             expires_at: As for `enqueue`.
             unmetered_only: As for `enqueue`.
+            priority: As for `enqueue`.
 
         Returns:
             The ids.
@@ -114,7 +121,7 @@ class Commands:
             Error: As `enqueue`; the detail about a body has its index, from 0.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only, None)
+        _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only, None, priority)
         given = _drafts.bodies(bodies)
         count = len(given)
         sizes = (ctypes.c_size_t * count)(*map(len, given))
@@ -158,7 +165,7 @@ class Commands:
             UnknownError: Whether it is stored is not known.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, None, None, False, None)
+        _drafts.fill(draft, body, conversation, metadata, id, None, None, False, None, 0)
         name = _arguments.text("sender", sender)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_record(self._handle.pointer, draft, name, out))

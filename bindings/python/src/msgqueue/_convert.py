@@ -75,6 +75,7 @@ def message(source: _abi.Message) -> Message:
         delivered_at=_optional_moment(source.delivered_ms),
         read_at=_optional_moment(source.read_ms),
         retries_used=source.retries_used,
+        priority=source.priority,
     )
 
 

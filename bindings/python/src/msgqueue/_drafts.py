@@ -28,6 +28,7 @@ def fill(
     expires_at: object,
     unmetered_only: object,
     replace_key: object,
+    priority: object,
 ) -> None:
     """Fills a zeroed draft. Sets only the given fields, because each assignment costs time in every enqueue."""
     target.struct_size = _SIZE
@@ -48,6 +49,8 @@ def fill(
         target.unmetered_only = _arguments.flag("unmetered_only", unmetered_only)
     if replace_key is not None:
         target.replace_key = _arguments.text("replace_key", replace_key)
+    if priority != 0:
+        target.priority = _arguments.signed("priority", priority)
 
 
 def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:
@@ -69,6 +72,7 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
                 draft.expires_at,
                 draft.unmetered_only,
                 draft.replace_key,
+                draft.priority,
             )
         except InvalidError as problem:
             raise InvalidError(f"draft {index}: {problem.detail}") from None

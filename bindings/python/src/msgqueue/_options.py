@@ -115,6 +115,8 @@ class Options(TypedDict, total=False):
     rate_per_second: Annotated[float, _real("rate_per_second", "0: no limit")]
     rate_burst: Annotated[int, _number("rate_burst", "0: 1", bits=32)]
     ramp_up: Annotated[float, _seconds("ramp_up_ms", "0 s to 1 day")]
+    live_share: Annotated[float, _real("live_share", "0 to 1")]
+    soonest_expiry_first: Annotated[bool, _flag("soonest_expiry_first")]
 
 
 TABLE: dict[str, Option] = {

@@ -34,6 +34,7 @@ class Draft:
     expires_at: Time | None = None
     unmetered_only: bool = False
     replace_key: str | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Message:
     """When the receipt arrived, never before `sent` or `delivered_at`; of a recorded message: when it was marked."""
     retries_used: int = 0
     """Retries that count against `max_retries`; `MessageQueue.retry` starts at 0 again."""
+    priority: int = 0
 
     @property
     def text(self) -> str:
@@ -185,7 +187,8 @@ class Explanation:
     until: datetime | None
     """When that reason ends, if it is known."""
     behind: str | None
-    """The id of the message before it, for BEHIND and BLOCKED."""
+    """The id of the message before it, for BEHIND and BLOCKED; for NEXT the first of those of other conversations that
+    go before it by `live_share` (0 or 1), priority or `soonest_expiry_first`."""
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,8 @@ class MessageQueue:
         rate_per_second: float = 0.0,
         rate_burst: int = 0,
         ramp_up: float = 0.0,
+        live_share: float = 0.5,
+        soonest_expiry_first: bool = False,
         polled: bool = False,
     ) -> None:
         """Opens the store in a file, or makes it.
@@ -148,6 +150,15 @@ class MessageQueue:
             ramp_up: Needs a rate. After an outage attempts in flight and rate begin at 1 and 1 per second, grow with
                 each success, and reach their full values when sending has gone on for this many seconds at the
                 earliest: 0 s to 1 day. Time-outs, HTTP 429 and 503 halve them. 0: off.
+            live_share: While a backlog is sent, this share of the attempts goes to messages enqueued since sending
+                began: 0 to 1. 0: they wait for the whole backlog. 1: the backlog waits while there are any. Each
+                attempt goes to the first message of one conversation: of the part that live_share gives it, the one
+                with the highest priority, then (with soonest_expiry_first) the soonest expiry, then the oldest; one
+                of 8 attempts of each part goes to its oldest message instead. A backlog is what was queued when
+                sending began: at the launch, online, after `resume`, in the foreground, with a `drain`, at the end of
+                a wait, and with the first success after three or more retryable failures in a row.
+            soonest_expiry_first: Of messages with equal priority, those that expire are sent first, the soonest
+                expiry first.
             polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
 
         Raises:

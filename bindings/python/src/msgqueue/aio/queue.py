@@ -194,6 +194,7 @@ class MessageQueue:
         not_before: Time | None = None,
         expires_at: Time | None = None,
         unmetered_only: bool = False,
+        priority: int = 0,
     ) -> builtins.list[str]:
         """Stores up to 1,000,000 messages that differ only in their bodies, in this order, all or none.
 
@@ -206,6 +207,7 @@ class MessageQueue:
             not_before: As for `enqueue`.
             expires_at: As for `enqueue`.
             unmetered_only: As for `enqueue`.
+            priority: As for `enqueue`.
 
         Returns:
             The ids.
@@ -223,6 +225,7 @@ class MessageQueue:
                 not_before=not_before,
                 expires_at=expires_at,
                 unmetered_only=unmetered_only,
+                priority=priority,
             )
         )
 
