@@ -67,4 +67,6 @@ package enum Step: Equatable, Sendable {
     case withdrawPrompt
     /// Nothing to do before this monotonic time or the next input, whichever is first; nil: no time.
     case wait(until: Int64?)
+
+    var isStart: Bool { if case .start = self { true } else { false } }
 }

@@ -24,7 +24,8 @@ extension Scheduler {
         return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : nil))
     }
 
-    /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned.
+    /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned and delays
+    /// no read: the end of a drain depends on what is read.
     private mutating func nextAttempt(_ now: Moment, queued: Int64) -> Step? {
         startWaitsForRate = false
         guard mayStart else { return nil }
@@ -35,8 +36,13 @@ extension Scheduler {
             if isOpen { return step }
             startWaitsForRate = true
         }
-        guard taken < slots, let step = nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: isOpen) else { return nil }
-        guard !isOpen, case .start = step else { return step }
+        guard taken < slots else { return nil }
+        if let step = nextOfRound(now) {
+            if isOpen || !step.isStart { return step }
+            startWaitsForRate = true
+        }
+        guard let step = nextInOrder(now, queued: queued, isOpen: isOpen) else { return nil }
+        if isOpen || !step.isStart { return step }
         startWaitsForRate = true
         return nil
     }

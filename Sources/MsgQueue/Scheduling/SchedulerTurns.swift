@@ -236,7 +236,3 @@ extension Scheduler {
         return .start(conversation: ticket.conversation, sequence: head.sequence, hand: .none)
     }
 }
-
-extension Step {
-    fileprivate var isStart: Bool { if case .start = self { true } else { false } }
-}

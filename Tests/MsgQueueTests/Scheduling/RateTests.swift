@@ -77,6 +77,20 @@ import Testing
         #expect(simulation.reports.map(\.stop) == [.empty], "two messages of ben still wait for the rate")
     }
 
+    /// The conversation of the drain is read although messages of the `retryAll` wait for the rate.
+    @Test func F3_a_drain_does_not_end_because_a_retry_all_waits_for_the_rate() throws {
+        let simulation = simulation(1, mode: .manual)
+        simulation.preload(["ana", "ben"])
+        simulation.goOnline()
+        simulation.drain("ana")
+        #expect(try run(simulation, for: 1_500, .reject()) == [1_001])
+        simulation.retryAll()
+        simulation.drain("ben")
+        #expect(try run(simulation, for: 2_500).count == 2)
+        #expect(simulation.starts == [1, 1, 2])
+        #expect(simulation.reports.map(\.stop) == [.empty, .empty])
+    }
+
     @Test func F3_expiries_and_timeouts_do_not_wait_for_the_rate() throws {
         let simulation = simulation(1, maxInFlight: 2) { $0.attemptTimeout = 300 }
         let wall = simulation.now.wall
