@@ -7,8 +7,8 @@ extension Scheduler {
         if let step = nextOfPrompt(now, queued: queued) { return step }
         guard now.mono >= storageRetryAt else {
             if session != nil { return .finish(.storage) }
-            // Everything else needs the store, except a timeout.
-            let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline)
+            // Everything else needs the store, except a timeout and the end of a prompt.
+            let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline) + (prompt == .raised ? [promptUntil] : [])
             return .wait(until: min(storageRetryAt, deadlines.min() ?? storageRetryAt))
         }
         if let entry = forced.first(where: { !network.isOnline || isPaused($0.conversation) }) {

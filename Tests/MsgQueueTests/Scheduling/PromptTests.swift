@@ -36,6 +36,20 @@ import Testing
         #expect(simulation.count(.prompt) == 1)
     }
 
+    @Test func Q4_a_prompt_expires_in_time_while_the_store_refuses_writes() throws {
+        let simulation = try asked()
+        let end = simulation.now.mono + 10_000
+        simulation.breakStore()
+        simulation.sendNow(1)
+        try simulation.settle()
+        while simulation.count(.promptWithdrawn) == 0 {
+            let deadline = try #require(simulation.deadline)
+            simulation.advance(deadline - simulation.now.mono)
+            try simulation.settle()
+        }
+        #expect(simulation.now.mono == end)
+    }
+
     @Test func Q4_a_prompt_expires_and_is_not_repeated() throws {
         let simulation = try asked()
         #expect(simulation.deadline == simulation.now.mono + 10_000)
