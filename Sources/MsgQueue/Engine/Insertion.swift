@@ -216,10 +216,10 @@ final class Insertion {
                     }
                 }
                 let own = unreported?[draft.conversation] ?? 1
-                let direct = known ?? isFirst(draft.conversation, of: own)
-                let first = !direct && isEarly && isFirst(draft.conversation, of: own)
+                let first = (known == nil || isEarly) && isFirst(draft.conversation, of: own)
                 unreported?[draft.conversation, default: 1] -= 1
-                context.core.scheduler.enqueued(head, draft.conversation, goesDirect: direct, isFirst: first, now)
+                context.core.scheduler.enqueued(
+                    head, draft.conversation, goesDirect: known ?? first, isFirst: first && isEarly, now)
             }
             if place.expiresAt != 0 { maintenance.expires(at: place.expiresAt) }
             guard events.hasHandler else { continue }

@@ -16,6 +16,8 @@ package struct Heap<Element: Comparable> {
         for element in kept { insert(element) }
     }
 
+    package mutating func insert(contentsOf other: Heap) { for element in other.elements { insert(element) } }
+
     package mutating func insert(_ element: Element) {
         elements.append(element)
         var child = elements.count - 1

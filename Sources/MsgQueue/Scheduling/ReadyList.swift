@@ -18,6 +18,13 @@ struct ReadyList {
         if isRanked { byAge.insert(Scheduler.Ticket(key: rank.sequence, conversation: conversation)) }
     }
 
+    /// Adds the entries of another list and removes them from it.
+    mutating func take(from other: inout ReadyList) {
+        byRank.insert(contentsOf: other.byRank)
+        byAge.insert(contentsOf: other.byAge)
+        other.removeAll()
+    }
+
     mutating func removeFirst() { byRank.removeFirst() }
 
     mutating func removeOldest() { byAge.removeFirst() }

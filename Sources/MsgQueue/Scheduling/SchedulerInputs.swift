@@ -213,7 +213,7 @@ extension Scheduler {
 
     /// Whether a message enqueued now can start although the scan has not reached it, if it is the first queued one of its conversation.
     package func startsBeforeScan(_ conversation: Name, _ now: Moment) -> Bool {
-        !scanComplete && lanes[conversation] == nil && maySend(now)
+        !scanComplete && maySend(now) && lanes[conversation] == nil
     }
 
     /// Adds an enqueued message. `goesDirect`: it is sent directly; `isFirst`: no other message of its conversation is queued.
@@ -222,11 +222,14 @@ extension Scheduler {
         noteRank(head, now)
         if scanComplete { scannedThrough = max(scannedThrough, head.sequence) }
         guard goesDirect || scanComplete || isFirst else {
-            // Later messages must not overtake it.
-            lanes[conversation]?.isDirectRangeOpen = false
             // The scan finds messages of unknown conversations, except those that it has passed. A drain of one conversation does not scan.
-            let isKnown = lanes[conversation].map { !$0.more } ?? false
-            if isKnown || session?.conversation == conversation || isSurveying { withLane(conversation, now) { $0.more = true } }
+            var isMissed = session?.conversation == conversation || isSurveying
+            if let place = lanes.index(forKey: conversation) {
+                // Later messages must not overtake it.
+                lanes.values[place].isDirectRangeOpen = false
+                isMissed = isMissed || !lanes.values[place].more
+            }
+            if isMissed { withLane(conversation, now) { $0.more = true } }
             return
         }
         var lane = lanes[conversation] ?? Lane()
@@ -433,11 +436,8 @@ extension Scheduler {
             offlineHoldUntil = now.mono + Self.offlineHold
         }
         if !flight.isRunning { flights[token] = nil }
-        let endsOutage = noteOutcome(sent: sent, isQueuedAgain: back != nil)
-        guard var lane = lanes[flight.conversation] else {
-            if endsOutage { scheduleAll(now) }
-            return
-        }
+        noteOutcome(sent: sent, isQueuedAgain: back != nil)
+        guard var lane = lanes[flight.conversation] else { return }
         if !flight.isRunning { lane.flight = nil }
         lane.approved.remove(flight.sequence)
         if let back {
@@ -452,7 +452,7 @@ extension Scheduler {
         }
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.closeDirectRange() }
         lanes[flight.conversation] = lane
-        if offline || endsOutage { scheduleAll(now) } else { schedule(flight.conversation, now) }
+        if offline { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
     /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.

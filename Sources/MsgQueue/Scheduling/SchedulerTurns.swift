@@ -33,17 +33,18 @@ extension Scheduler {
         if hasPriorities { rank(now) }
     }
 
-    /// Sending begins again: what is queued now is the backlog. The caller schedules all lanes.
-    mutating func beginBacklog() { backlogThrough = newest }
+    /// Sending begins again: what is queued now is the backlog.
+    mutating func beginBacklog() {
+        backlogThrough = newest
+        backlogReady.take(from: &liveReady)
+    }
 
-    /// Notes the outcome of an attempt. Returns true if it is the first success after an outage.
-    mutating func noteOutcome(sent: Bool, isQueuedAgain: Bool) -> Bool {
+    /// Notes the outcome of an attempt. The first success after an outage begins a backlog.
+    mutating func noteOutcome(sent: Bool, isQueuedAgain: Bool) {
         if isQueuedAgain { failures += 1 }
-        guard sent else { return false }
-        defer { failures = 0 }
-        guard failures >= Self.outage else { return false }
-        beginBacklog()
-        return true
+        guard sent else { return }
+        if failures >= Self.outage { beginBacklog() }
+        failures = 0
     }
 
     /// Notes an attempt that has begun.
@@ -173,6 +174,8 @@ extension Scheduler {
         }
         var isOldest = true
         if isRanked, let oldest = oldest(side, now) {
+            // One that has expired takes no turn.
+            guard oldest.step.isStart else { return oldest.step }
             if turns.takesOldest(side) { chosen = oldest }
             isOldest = chosen.sequence <= oldest.sequence
         }
@@ -220,19 +223,21 @@ extension Scheduler {
         return entry
     }
 
+    /// The step for an entry; nil: the entry is stale.
     private func step(for rank: Rank, _ conversation: Name, _ now: Moment) -> Step? {
-        if let head = lanes[conversation]?.upcoming.first, Rank(head, byExpiry: soonestExpiryFirst) != rank { return nil }
-        return step(for: Ticket(key: rank.sequence, conversation: conversation), now)
+        step(of: conversation, now) { Rank($0, byExpiry: soonestExpiryFirst) == rank }
     }
 
     /// The step for a ticket; nil: the ticket is stale.
-    func step(for ticket: Ticket, _ now: Moment) -> Step? {
-        guard let lane = lanes[ticket.conversation], lane.flight == nil, !pausedConversations.contains(ticket.conversation) else {
-            return nil
-        }
-        guard let head = lane.upcoming.first, head.sequence == ticket.key else { return nil }
-        if head.hasExpired(now) { return .expire(conversation: ticket.conversation, sequence: head.sequence) }
-        guard head.wait(now) <= 0, canStart(head, lane, ticket.conversation, now) else { return nil }
-        return .start(conversation: ticket.conversation, sequence: head.sequence, hand: .none)
+    func step(for ticket: Ticket, _ now: Moment) -> Step? { step(of: ticket.conversation, now) { $0.sequence == ticket.key } }
+
+    /// The step for the first message of a conversation, if it is the expected one.
+    private func step(of conversation: Name, _ now: Moment, isExpected: (Head) -> Bool) -> Step? {
+        guard let lane = lanes[conversation], lane.flight == nil, let head = lane.upcoming.first, isExpected(head),
+            !pausedConversations.contains(conversation)
+        else { return nil }
+        if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }
+        guard head.wait(now) <= 0, canStart(head, lane, conversation, now) else { return nil }
+        return .start(conversation: conversation, sequence: head.sequence, hand: .none)
     }
 }

@@ -122,6 +122,7 @@ package final class Store {
             try store.start(survey)
             _ = try store.nextExpiry(after: 0)
             _ = try store.conversationsWithFailures()
+            _ = try store.hasPriorities()
             _ = try store.queued(after: 0, limit: 1)
             do throws(QueueError) { try store.dryRunRecovery() } catch {
                 guard error.isIndex else { throw error }

@@ -133,11 +133,12 @@ extension SimulatedEngine {
                 scheduler.replaced(by: message.head, message.conversation, goesDirect: entry.isDirect, now)
             } else {
                 let own = ahead[message.conversation] ?? 1
-                entry.isDirect = scheduler.goesDirect(message.conversation) ?? isFirst(message, of: own)
-                let isEarly = !entry.isDirect && scheduler.startsBeforeScan(message.conversation, now)
-                let first = isEarly && isFirst(message, of: own)
+                let isFirst = isFirst(message, of: own)
+                entry.isDirect = scheduler.goesDirect(message.conversation) ?? isFirst
+                let isEarly = scheduler.startsBeforeScan(message.conversation, now)
                 ahead[message.conversation] = own - 1
-                scheduler.enqueued(message.head, message.conversation, goesDirect: entry.isDirect, isFirst: first, now)
+                scheduler.enqueued(
+                    message.head, message.conversation, goesDirect: entry.isDirect, isFirst: isFirst && isEarly, now)
             }
             expect(expiry: message.expiresAt)
             return entry

@@ -100,6 +100,15 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
+    @Test func F2_a_replacement_has_a_priority_of_its_own() throws {
+        let simulation = Simulation(.manual, direct: false)
+        simulation.enqueue(["a", "b", "c"], key: "k")
+        simulation.enqueue(["c"], key: "k") { $0.priority = 9 }
+        simulation.drain()
+        try simulation.run()
+        #expect(simulation.starts == [3, 1, 2])
+    }
+
     // MARK: Starvation
 
     /// Messages of high priority arrive faster than they can be sent.
@@ -117,6 +126,18 @@ import Testing
         #expect(low.count == 20)
         // Half of the attempts are live; of the others one of 8 at least goes to the oldest.
         #expect(zip(low, low.dropFirst()).allSatisfy { $1 - $0 <= 16 })
+    }
+
+    @Test func F2_an_expired_message_does_not_count_as_the_oldest() throws {
+        let simulation = Simulation(.auto)
+        let wall = simulation.now.wall
+        simulation.preload(["expiring"]) { ($0.priority, $0.expiresAt) = (-1, wall + 1_000) }
+        preload(simulation, [("oldest", 5), ("slow", -5)] + spread(10, over: 10, "c", 3) + [("top", 9)])
+        try simulation.settle()
+        simulation.advance(2_000)
+        try simulation.run()
+        // Message 2 is the oldest when it starts; the next turn of the oldest is after 7 others.
+        #expect(simulation.starts == [14, 2] + Array(4...10) + [3] + Array(11...13))
     }
 
     // MARK: Expiries

@@ -157,6 +157,9 @@ struct PromiseChecker {
             asked.remove(message.sequence)
         } else if resolution.fate == .queued {
             asked.insert(message.sequence)
+        } else {
+            // A retry by hand is not one by timer.
+            asked.remove(message.sequence)
         }
         let delay = resolution.fate == .queued ? resolution.progress.dueDelay : 0
         retries[message.sequence] =
