@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from conftest import Opener
 from msgqueue import Connectivity, Delivery, Draft, InvalidError, MessageQueue, Mode, Outcome, Status, aio
+from receiver import Received, Receiver
+from sender import HttpTransport
+from support import wait_until
 
 
 class Recorder:
@@ -142,3 +146,53 @@ def test_F1_F2_the_options_are_there_in_asyncio(store: Path) -> None:
 
     asyncio.run(run())
     assert ids == ["c", "b", "a"]
+
+
+def test_F1_over_http_a_message_for_an_idle_conversation_leaves_within_3_attempts(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    enqueued: dict[str, int] = {}
+
+    def answer(request: Received) -> int:
+        place = len(receiver.received)
+        if place % 20 == 10 and len(enqueued) < 10:
+            enqueued[queue.enqueue("live", conversation=f"idle {place}")] = place
+        return 200
+
+    queue = opened(online_debounce=0)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue_batch(Draft(str(number), conversation=f"c{number % 100}") for number in range(400))
+    receiver.answer_by(answer)
+    queue.set_transport(http)
+    queue.set_connectivity(Connectivity.ONLINE)
+    wait_until(lambda: queue.counts().sent == 410)
+    ids = receiver.ids
+    assert len(enqueued) == 10
+    assert all(ids.index(id) + 1 - place <= 3 for id, place in enqueued.items())
+    backlog = [request for request in receiver.received if request.id not in enqueued]
+    assert [int(request.text) for request in backlog] == list(range(400))
+
+
+def test_F2_over_http_the_highest_priority_is_first_and_none_waits_forever(
+    opened: Opener, http: HttpTransport, receiver: Receiver
+) -> None:
+    queue = opened(online_debounce=0)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    low = queue.enqueue("low", conversation="low", priority=-100)
+    queue.enqueue_batch(Draft(str(number), conversation=f"c{number % 100}") for number in range(400))
+    urgent = [queue.enqueue("urgent", conversation=str(priority), priority=priority) for priority in (5, 90, 7)]
+    live: list[str] = []
+
+    def answer(request: Received) -> int:
+        if len(receiver.received) == 50:
+            live.append(queue.enqueue("live", conversation="idle", priority=100))
+        return 200
+
+    receiver.answer_by(answer)
+    queue.set_transport(http)
+    queue.set_connectivity(Connectivity.ONLINE)
+    wait_until(lambda: queue.counts().sent == 405)
+    ids = receiver.ids
+    assert [ids.index(id) for id in urgent] == [2, 0, 1]
+    assert ids.index(low) == 7, "one of 8 attempts goes to the oldest message"
+    assert ids.index(live[0]) - 49 <= 3
