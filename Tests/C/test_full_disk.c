@@ -287,6 +287,42 @@ TEST_ALONE(D9_messages_with_long_names_and_metadata_are_sent_on_a_full_disk) {
   end_small_disk(&scene);
 }
 
+/* Enqueues a batch on a disk with little space for it. When it is accepted, all can be sent, and the queue can be closed. Returns whether
+   it was accepted. */
+static bool send_batch_on_small_disk(const char *disk, size_t count) {
+  static const char body[1010];
+  static msgq_draft drafts[4000];
+  struct scene scene;
+  struct stub stub;
+  begin_small_disk(&scene, disk);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene_open(&scene);
+  put_numbered(&scene, 1, 4);
+  for (size_t index = 0; index < count; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].body = body;
+    drafts[index].body_size = sizeof body;
+  }
+  msgq_result result = msgq_enqueue_batch(scene.queue, drafts, count, NULL);
+  CHECK(result == MSGQ_OK || result == MSGQ_STORAGE);
+  size_t queued = 4 + (result == MSGQ_OK ? count : 0);
+  CHECK_NUMBER(queued, counts_of(&scene, NULL).queued);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(queued, drain(&scene).sent);
+  CHECK_NUMBER(queued, atomic_load(&stub.calls));
+  end_small_disk(&scene);
+  return result == MSGQ_OK;
+}
+
+TEST_ALONE(D9_a_batch_that_was_accepted_on_a_nearly_full_disk_is_sent) {
+  unsigned accepted = 0, refused = 0;
+  for (size_t count = 1800; count <= 2800; count += 100) {
+    if (send_batch_on_small_disk("8m", count)) accepted++; else refused++;
+  }
+  CHECK(accepted > 0);
+  CHECK(refused > 0);
+}
+
 /* A limit on the size of files needs no root, unlike a small disk. */
 TEST_ALONE(D9_a_file_size_limit_refuses_enqueue_and_loses_nothing) {
   struct scene scene;

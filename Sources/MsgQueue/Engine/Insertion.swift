@@ -9,7 +9,7 @@ final class Insertion {
     private let transactions: Transactions
     private let writes: PendingWrites
     private let room: RoomMaker
-    private let gate = WriteGate()
+    let gate = WriteGate()
     private var idBits: RandomBits
 
     init(_ parts: EngineParts, _ idBits: RandomBits) {

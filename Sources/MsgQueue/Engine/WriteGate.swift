@@ -23,6 +23,9 @@ final class WriteGate: @unchecked Sendable {
     private var lastRound = 1
     private var lastDuration: UInt64 = 0
 
+    /// The number of commands that wait for a round.
+    var waitingCommands: Int { mutex.withLock { waiting.count } }
+
     /// Runs the command. `run` takes the engine's lock, calls `collect` for the commands that have arrived, and executes them.
     func submit(_ command: Command, _ run: (_ collect: () -> [Command]) -> Void) {
         mutex.lock()
