@@ -1071,8 +1071,10 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_STORAGE,          /* result, text: the store has trouble, or (OK) has recovered */
   MSGQ_EVENT_PAUSED,           /* paused, conversation (NULL: the queue); failure_kind unauthorized
                                   when an answer did it */
-  MSGQ_EVENT_RESYNC,           /* events were lost because they were not taken: list again, and
-                                  msgq_get_state */
+  MSGQ_EVENT_RESYNC,           /* lost_events: so many were dropped, because more than 10,000
+                                  waited: list again, and msgq_get_state. Messages that one call
+                                  enqueues in a row in one conversation, without ids of their own,
+                                  wait as one event */
   MSGQ_EVENT_REPLACED          /* id, conversation, text: the id of the message that replaced it, of
                                   the same replace_key */
 } msgq_event_kind;
@@ -1109,6 +1111,7 @@ typedef struct msgq_event {
   const msgq_prompt *prompt;
   const msgq_report *report;
   const char *text;
+  uint64_t lost_events;
 } msgq_event;
 
 typedef void (*msgq_event_fn)(void *context, const msgq_event *event);

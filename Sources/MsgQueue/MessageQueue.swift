@@ -65,7 +65,8 @@ public final class MessageQueue: Sendable {
     /// The events from now on. Every call makes a subscriber of its own, registered when the call returns: it receives every event of what
     /// is done after that, however late it begins to iterate.
     ///
-    /// The stream ends when the queue is closed. A subscriber that falls 10,000 events behind loses the oldest and receives `.resync`.
+    /// The stream ends when the queue is closed. A subscriber that falls 10,000 events behind loses the oldest and receives `.resync` with
+    /// their number.
     public var events: AsyncStream<Event> {
         subscribing.withLock {
             let (reader, isFirst) = broadcaster.subscribe()

@@ -94,7 +94,9 @@ extension Block {
             result.kind = MSGQ_EVENT_STORAGE
             result.result = error.map { msgq_result(UInt32(bitPattern: $0.code.rawValue)) } ?? MSGQ_OK
             result.text = string(error?.detail ?? "the store accepts writes again")
-        case .resync: result.kind = MSGQ_EVENT_RESYNC
+        case .resync(let lost):
+            result.kind = MSGQ_EVENT_RESYNC
+            result.lost_events = UInt64(clamping: lost)
         case .replaced(let id, let new, let conversation):
             result.kind = MSGQ_EVENT_REPLACED
             result.id = string(id)

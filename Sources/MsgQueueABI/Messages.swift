@@ -11,10 +11,7 @@ public func msgq_enqueue(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let draft = try read(try require(draft, "draft"))
-        let ids = try withUnsafePointer(to: draft) { pointer throws(QueueError) in
-            try engine.enqueue(UnsafeBufferPointer(start: pointer, count: 1))
-        }
-        if let id_out, let id = ids.first { write(id, to: id_out) }
+        try write(try engine.enqueue(DraftBatch(draft)), to: id_out.map { UnsafeMutableRawPointer($0) })
     }
 }
 
@@ -30,16 +27,19 @@ public func enqueueBatch(
         guard count > 0 else { return }
         let first = UnsafeRawPointer(try require(drafts, "drafts"))
         let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
-        var batch: [BorrowedDraft] = []
-        batch.reserveCapacity(count)
-        for index in 0..<count {
-            let place = first + index * stride
-            guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
-                throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
+        let batch = DraftBatch(count: count) { range throws(QueueError) in
+            var drafts: [BorrowedDraft] = []
+            drafts.reserveCapacity(range.count)
+            for index in range {
+                let place = first + index * stride
+                guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
+                    throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
+                }
+                drafts.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
             }
-            batch.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
+            return drafts
         }
-        write(try batch.withUnsafeBufferPointer { drafts throws(QueueError) in try engine.enqueue(drafts) }, to: ids_out)
+        try write(try engine.enqueue(batch), to: ids_out)
     }
 }
 
@@ -57,13 +57,13 @@ public func enqueueBodies(
         guard bodies_size >= 0 else { throw QueueError(.invalid, "bodies_size is too large: \(UInt(bitPattern: bodies_size))") }
         let joined = UnsafeRawBufferPointer(start: bodies_size > 0 ? try require(bodies, "bodies") : nil, count: bodies_size)
         let given = UnsafeBufferPointer(start: count > 0 ? try require(sizes, "sizes") : nil, count: count)
-        write(try engine.enqueue(joined, sizes: given, like: common), to: ids_out)
+        try write(try engine.enqueue(joined, sizes: given, like: common), to: ids_out)
     }
 }
 
-private func write(_ ids: [String], to ids_out: UnsafeMutableRawPointer?) {
+private func write(_ batch: StoredBatch, to ids_out: UnsafeMutableRawPointer?) throws(QueueError) {
     guard let ids_out else { return }
-    for (index, id) in ids.enumerated() {
+    try batch.forEachID { index, id in
         write(id, to: (ids_out + index * Int(MSGQ_ID_SIZE)).assumingMemoryBound(to: CChar.self))
     }
 }

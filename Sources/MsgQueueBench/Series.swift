@@ -287,7 +287,7 @@ private struct EngineHost {
                 BorrowedDraft(
                     id: nil, conversation: Name($0), body: bytes, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
             }
-            try drafts.withUnsafeBufferPointer { _ = try engine.enqueue($0) }
+            _ = try engine.enqueue(DraftBatch(count: drafts.count) { Array(drafts[$0]) })
         }
     }
 

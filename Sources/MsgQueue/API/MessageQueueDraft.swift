@@ -59,18 +59,24 @@ extension MessageQueue.Draft {
     /// Calls `body` with several drafts for the engine. Their bodies are copied into one buffer, because a pointer is valid for one array
     /// at a time.
     static func withBorrowed<T>(
-        _ drafts: [Self], _ body: (UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> T
+        _ drafts: [Self], _ body: (DraftBatch) throws(QueueError) -> T
     ) throws(QueueError) -> T {
         var joined: [UInt8] = []
         joined.reserveCapacity(drafts.reduce(0) { $0 + $1.body.count })
         for draft in drafts { joined += draft.body }
         return try joined.withBytes { bytes throws(QueueError) in
-            var offset = 0
-            let borrowed = drafts.map { draft in
-                defer { offset += draft.body.count }
-                return draft.lent(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + draft.body.count]))
-            }
-            return try borrowed.withUnsafeBufferPointer(body)
+            // The position after the drafts that were lent last, and where its body begins.
+            var (next, start) = (0, 0)
+            return try body(
+                DraftBatch(count: drafts.count) { range in
+                    if next != range.lowerBound {
+                        (next, start) = (range.lowerBound, drafts[..<range.lowerBound].reduce(0) { $0 + $1.body.count })
+                    }
+                    return drafts[range].map { draft in
+                        defer { (next, start) = (next + 1, start + draft.body.count) }
+                        return draft.lent(UnsafeRawBufferPointer(rebasing: bytes[start..<start + draft.body.count]))
+                    }
+                })
         }
     }
 

@@ -24,8 +24,8 @@ extension MessageQueue {
         case cleared(conversation: String?)
         /// The store has an error, or (nil) works again.
         case storage(Error?)
-        /// The subscriber was too slow and events were dropped: list again.
-        case resync
+        /// The subscriber was too slow, and so many events were dropped: list again.
+        case resync(lostEvents: Int)
         /// A queued message was replaced by a newer one of the same ``Draft/replaceKey``. Its id is still refused as a duplicate.
         case replaced(id: String, by: String, conversation: String)
     }
@@ -78,7 +78,7 @@ extension MessageQueue.Event {
         case .deleted(let id, let conversation): self = .deleted(id: id, conversation: conversation)
         case .cleared(let conversation): self = .cleared(conversation: conversation)
         case .storage(let error): self = .storage(error)
-        case .resync: self = .resync
+        case .resync(let lost): self = .resync(lostEvents: Int(lost))
         case .replaced(let id, let new, let conversation): self = .replaced(id: id, by: new, conversation: conversation)
         }
     }

@@ -6,9 +6,7 @@ extension MessageQueue {
     /// - Throws: `.invalid`, `.duplicate` (the id is in the store), `.full`, `.tooLarge`, `.storage`, `.unknown`, `.closed`.
     @discardableResult
     public func enqueue(_ draft: Draft) throws(Error) -> String {
-        let ids = try draft.withBorrowed { borrowed throws(Error) in
-            try [borrowed].withUnsafeBufferPointer { drafts throws(Error) in try engine.enqueue(drafts) }
-        }
+        let ids = try draft.withBorrowed { borrowed throws(Error) in try engine.enqueue(DraftBatch(borrowed)).ids() }
         guard let id = ids.first else { throw Error(.internal, "enqueue returned no id") }
         return id
     }
@@ -23,7 +21,7 @@ extension MessageQueue {
     /// Stores messages in this order, all or none, and returns their ids.
     @discardableResult
     public func enqueue(_ drafts: [Draft]) throws(Error) -> [String] {
-        try Draft.withBorrowed(drafts) { borrowed throws(Error) in try engine.enqueue(borrowed) }
+        try Draft.withBorrowed(drafts) { borrowed throws(Error) in try engine.enqueue(borrowed).ids() }
     }
 
     /// Stores messages that are like `draft` except for their bodies, in this order, all or none, and returns their ids. The draft has no id,
@@ -34,7 +32,7 @@ extension MessageQueue {
         return try draft.withBorrowed { common throws(Error) in
             try Array(bodies.joined()).withBytes { joined throws(Error) in
                 try bodies.map(\.count).withUnsafeBufferPointer { sizes throws(Error) in
-                    try engine.enqueue(joined, sizes: sizes, like: common)
+                    try engine.enqueue(joined, sizes: sizes, like: common).ids()
                 }
             }
         }

@@ -1,12 +1,13 @@
-/// A bounded buffer of the events that one reader has not read yet. Beyond 10,000 the oldest events are replaced by one `resync` event.
+/// A bounded buffer of the events that one reader has not read yet. Beyond 10,000 the oldest events are replaced by one `resync` event with
+/// their number.
 final class EventReader: @unchecked Sendable {
     private static let capacity = 10_000
 
     private let lock = Mutex()
     private var waiting: [Event] = []
     private var first = 0
-    /// Events were dropped, and the reader has not received the `resync` event for them yet.
-    private var hasGap = false
+    /// The number of dropped events for which the reader has not received the `resync` event yet.
+    private var lost: Int64 = 0
     private var isEnded = false
     /// The tasks that wait for an event.
     private var waiters: [CheckedContinuation<Event?, Never>] = []
@@ -22,8 +23,8 @@ final class EventReader: @unchecked Sendable {
             if !waiters.isEmpty { return waiters.removeFirst() }
             waiting.append(event)
             guard waiting.count - first > Self.capacity else { return nil }
+            lost += waiting[first].weight
             first += 1
-            hasGap = true
             if first > Self.capacity { compact() }
             return nil
         }
@@ -43,9 +44,9 @@ final class EventReader: @unchecked Sendable {
     private func next() async -> Event? {
         await withCheckedContinuation { waiter in
             let taken: Event?? = lock.withLock {
-                if hasGap {
-                    hasGap = false
-                    return .resync
+                if lost > 0 {
+                    defer { lost = 0 }
+                    return .resync(lostEvents: lost)
                 }
                 if first < waiting.count {
                     defer {

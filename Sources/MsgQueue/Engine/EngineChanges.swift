@@ -4,30 +4,31 @@ import Glibc
 extension Engine {
     // MARK: Inserting
 
-    /// Stores the drafts in this order, all or none, and returns their ids.
-    package func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> [String] {
+    /// Stores the drafts in this order, all or none.
+    package func enqueue(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
-        for draft in drafts { try DraftRule.check(draft, context.options) }
+        try drafts.prepare { _, draft throws(QueueError) in try DraftRule.check(draft, context.options) }
         return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
     }
 
     /// Stores messages that are like `draft` except for their bodies, which follow one another in `bodies` and have these sizes. All or none.
-    /// Returns their ids.
     package func enqueue(
         _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, like draft: BorrowedDraft
-    ) throws(QueueError) -> [String] {
+    ) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
         guard draft.id == nil, draft.replaceKey == nil else {
             throw QueueError(.invalid, "the draft of several bodies must have no id and no replace_key")
         }
         try DraftRule.check(draft, context.options)
-        let drafts = try draft.with(bodies, sizes: sizes) { size throws(QueueError) in
-            try DraftRule.check(bodySize: size, context.options)
+        let drafts = DraftBatch(bodies, sizes: sizes, like: draft)
+        try drafts.prepare { index, draft throws(QueueError) in
+            do throws(QueueError) { try DraftRule.check(bodySize: draft.body.count, context.options) } catch {
+                throw QueueError(error.code, "body \(index): \(error.detail)")
+            }
         }
-        guard !drafts.isEmpty else { return [] }
-        return try drafts.withUnsafeBufferPointer { drafts throws(QueueError) in
-            try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
-        }
+        let left = Int64(bodies.count) - drafts.needs.bytes
+        guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
+        return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
     }
 
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.

@@ -33,6 +33,12 @@ final class EventDelivery {
         queue.append(event, at: context.ports.wall())
     }
 
+    /// Adds the event of a message that was enqueued.
+    func enqueued(_ message: StoredBatch.Message, at now: Int64) {
+        guard handler != nil else { return }
+        queue.append(message, at: now)
+    }
+
     func countsChanged() { queue.summaryIsDue = true }
 
     /// Runs `action` after the events before it were delivered.

@@ -6,52 +6,106 @@ struct EventQueue {
         case barrier(@Sendable () -> Void)
     }
 
+    private enum Entry {
+        case item(Item)
+        /// The events of several enqueued messages. They need no more memory than one event.
+        case enqueued(EnqueuedRun)
+
+        /// How many items it stands for.
+        var count: Int { if case .enqueued(let run) = self { run.count } else { 1 } }
+
+        /// The number of lost events when it is dropped.
+        var weight: Int64 {
+            switch self {
+            case .item(.event(let event, _)): event.weight
+            case .item(.barrier): 0
+            case .enqueued(let run): Int64(run.count)
+            }
+        }
+
+        var isBarrier: Bool { if case .item(.barrier) = self { true } else { false } }
+    }
+
     static let ceiling = 10_000
 
-    private var items: [Item] = []
+    private var entries: [Entry] = []
     private var first = 0
+    /// The number of entries that are no barriers.
     private var events = 0
+    /// How many events and actions wait.
+    private(set) var count = 0
     /// The counts have changed since the last summary event.
     var summaryIsDue = false
 
-    var isEmpty: Bool { first == items.count }
-    var count: Int { items.count - first }
+    var isEmpty: Bool { first == entries.count }
 
-    mutating func append(_ event: Event, at: Int64) {
+    mutating func append(_ event: Event, at: Int64) { append(.item(.event(event, at: at)), at) }
+
+    /// Adds the event of an enqueued message.
+    mutating func append(_ message: StoredBatch.Message, at: Int64) {
+        if first < entries.count, case .enqueued(var run) = entries[entries.count - 1], run.append(message, at: at) {
+            entries[entries.count - 1] = .enqueued(run)
+            count += 1
+        } else if let run = EnqueuedRun(message, at: at) {
+            append(.enqueued(run), at)
+        } else {
+            append(.enqueued(message.id, message.draft.conversation, at: at), at: at)
+        }
+    }
+
+    private mutating func append(_ entry: Entry, _ at: Int64) {
         if events >= Self.ceiling {
+            let lost = entries[first...].reduce(entry.weight) { $0 + $1.weight }
             // The barriers are kept, because a thread waits for each of them.
-            let barriers = items[first...].filter { if case .barrier = $0 { true } else { false } }
-            items = [.event(.resync, at: at)] + barriers
+            let barriers = entries[first...].filter(\.isBarrier)
+            entries = [.item(.event(.resync(lostEvents: lost), at: at))] + barriers
             first = 0
             events = 1
+            count = entries.count
             summaryIsDue = true
             return
         }
-        items.append(.event(event, at: at))
+        entries.append(entry)
         events += 1
+        count += entry.count
     }
 
-    mutating func append(barrier: @escaping @Sendable () -> Void) { items.append(.barrier(barrier)) }
+    mutating func append(barrier: @escaping @Sendable () -> Void) {
+        entries.append(.item(.barrier(barrier)))
+        count += 1
+    }
 
     /// Removes and returns the barriers, which must run although events are no longer delivered.
     mutating func takeBarriers() -> [@Sendable () -> Void] {
-        let barriers = items[first...].compactMap { if case .barrier(let action) = $0 { action } else { nil } }
+        let barriers = entries[first...].compactMap { if case .item(.barrier(let action)) = $0 { action } else { nil } }
         self = EventQueue()
         return barriers
     }
 
+    /// Removes and returns the first event or action.
     mutating func popFirst() -> Item? {
-        guard first < items.count else { return nil }
-        let item = items[first]
+        guard first < entries.count else { return nil }
+        count -= 1
+        switch entries[first] {
+        case .item(let item):
+            removeFirst()
+            return item
+        case .enqueued(var run):
+            let event = run.popFirst()
+            if run.count > 0 { entries[first] = .enqueued(run) } else { removeFirst() }
+            return .event(event, at: run.at)
+        }
+    }
+
+    private mutating func removeFirst() {
+        if !entries[first].isBarrier { events -= 1 }
         first += 1
-        if case .event = item { events -= 1 }
-        if first == items.count {
-            items.removeAll(keepingCapacity: items.count < 256)
+        if first == entries.count {
+            entries.removeAll(keepingCapacity: entries.count < 256)
             first = 0
         } else if first > 1024 {
-            items.removeSubrange(..<first)
+            entries.removeSubrange(..<first)
             first = 0
         }
-        return item
     }
 }

@@ -19,8 +19,8 @@ final class Insertion {
         self.idBits = idBits
     }
 
-    /// Stores the drafts in this order, all or none, and returns their ids. `runSteps` is called under the lock afterwards.
-    func enqueue(_ drafts: UnsafeBufferPointer<BorrowedDraft>, runSteps: () -> Void) throws(QueueError) -> [String] {
+    /// Stores the drafts, which are prepared, in this order, all or none. `runSteps` is called under the lock afterwards.
+    func enqueue(_ drafts: DraftBatch, runSteps: () -> Void) throws(QueueError) -> StoredBatch {
         let command = WriteGate.Command(drafts)
         gate.submit(command) { collect in
             context.lock.lock()
@@ -46,28 +46,18 @@ final class Insertion {
         insert(again)
     }
 
-    /// An inserted message and the index of its draft. Small, because a batch may have a million messages.
-    private struct Inserted {
-        let sequence: Int64
-        let expiresAt: Int64
-        let command: Int
-        let draft: Int
-        /// It took the place of another one.
-        var isInPlace = false
-    }
-
     /// A message that was removed for a new one.
     private struct Removed {
         let row: Row
-        /// The index in `Changed.inserted` of the new one.
+        /// The number of messages that the transaction inserted before the new one.
         let by: Int
         /// The queue was full; otherwise it was replaced by the new one.
         var isDropped = false
     }
 
-    /// What a transaction changed, in order.
+    /// What a transaction changed. The commands know the messages that they inserted.
     private struct Changed {
-        var inserted: [Inserted] = []
+        var inserted = 0
         var removed: [Removed] = []
     }
 
@@ -86,16 +76,18 @@ final class Insertion {
         let now = context.ports.moment
         let refusedBefore = refused.count
         var changed = Changed()
+        let space = commands.reduce(Int64(0)) { $0.addingClamped($1.drafts.needs.space) }
+        let isBulk = commands.reduce(0) { $0 + $1.drafts.count } >= Store.bulkThreshold
         do throws(QueueError) {
             try context.checkWritable()
-            try store.reserveSpace(for: commands.lazy.flatMap(\.drafts))
+            try store.reserveSpace(for: space)
             var isRepeated = false
             try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
                 // After the disk was found full a checkpoint has made space, but the reserve for these messages is lost.
-                if isRepeated { try store.reserveSpace(for: commands.lazy.flatMap(\.drafts)) }
+                if isRepeated { try store.reserveSpace(for: space) }
                 isRepeated = true
                 changed = Changed()
-                if commands.reduce(0, { $0 + $1.drafts.count }) >= Store.bulkThreshold { try store.beginBulk() }
+                if isBulk { try store.beginBulk() }
                 for (index, command) in commands.enumerated() {
                     if let error = refused[index] {
                         command.result = .failure(error)
@@ -113,23 +105,20 @@ final class Insertion {
                     }
                     if let victims {
                         do throws(QueueError) {
-                            let by = changed.inserted.count
+                            let by = changed.inserted
                             changed.removed += try room.drop(victims).map { Removed(row: $0, by: by, isDropped: true) }
                         } catch {
                             if error.code == .full { refused[index] = error }
                             throw error
                         }
                     }
-                    var ids: [String] = []
-                    ids.reserveCapacity(command.drafts.count)
-                    for (place, draft) in command.drafts.enumerated() {
+                    var batch = StoredBatch(command.drafts, first: store.lastSequence + 1, now: now.wall, bits: idBits)
+                    try command.drafts.forEach { place, draft throws(QueueError) in
                         let (row, isInPlace) = try insert(draft, &changed, now)
-                        changed.inserted.append(
-                            Inserted(
-                                sequence: row.sequence, expiresAt: row.expiresAt, command: index, draft: place, isInPlace: isInPlace))
-                        ids.append(row.id)
+                        if isInPlace { batch.took(place: row.sequence, place) }
+                        changed.inserted += 1
                     }
-                    command.result = .success(ids)
+                    command.result = .success(batch)
                 }
                 try store.endBulk()
             }
@@ -152,7 +141,7 @@ final class Insertion {
             return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
         }
         let replaced = try room.replaceable(key, draft.conversation)
-        let by = changed.inserted.count
+        let by = changed.inserted
         changed.removed += replaced.rows.map { Removed(row: $0, by: by) }
         for row in replaced.rows where row.sequence != replaced.place { try store.removeReplaced(row, now: now.wall) }
         guard let old = replaced.rows.first(where: { $0.sequence == replaced.place }) else {
@@ -161,76 +150,112 @@ final class Insertion {
         return (try store.replace(old, by: draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), true)
     }
 
-    private func checkDuplicates(_ drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) {
-        var seen = Set<Name>()
-        for draft in drafts {
-            guard let id = draft.id else { continue }
-            if drafts.count > 1, !seen.insert(Name(id)).inserted {
-                throw QueueError(.duplicate, "id \(id) occurs twice in the batch")
-            }
+    private func checkDuplicates(_ drafts: DraftBatch) throws(QueueError) {
+        guard drafts.needs.hasIDs else { return }
+        // Hash values need less memory than a set of the ids.
+        var hashes: [Int] = []
+        if drafts.count > 1 { hashes.reserveCapacity(drafts.count) }
+        try drafts.forEach { _, draft throws(QueueError) in
+            guard let id = draft.id else { return }
             if try store.contains(id) {
                 throw QueueError(.duplicate, "id \(id) is already in the store")
             }
             if try store.recentIsReceived(id, since: context.rememberedSince) != nil {
                 throw QueueError(.duplicate, "id \(id) was sent recently and is still remembered")
             }
+            if drafts.count > 1 { hashes.append(Name(id).hashValue) }
+        }
+        hashes.sort()
+        let repeated = Set(zip(hashes, hashes.dropFirst()).lazy.filter { $0 == $1 }.map(\.0))
+        guard !repeated.isEmpty else { return }
+        var seen = Set<Name>()
+        try drafts.forEach { _, draft throws(QueueError) in
+            guard let id = draft.id, repeated.contains(Name(id).hashValue) else { return }
+            guard seen.insert(Name(id)).inserted else { throw QueueError(.duplicate, "id \(id) occurs twice in the batch") }
         }
     }
 
     /// Reports committed messages to the scheduler and to the host.
     private func announce(_ changed: Changed, _ commands: [WriteGate.Command], _ now: Moment) {
-        let inserted = changed.inserted
-        guard !inserted.isEmpty else { return }
+        guard changed.inserted > 0 else { return }
+        let batches = commands.compactMap { try? $0.result.get() }
         let dropped = changed.removed.filter(\.isDropped)
         if let first = dropped.first { Log.warning("\(store.path): \(LogText.dropped(dropped.count, first: first.row.id))") }
         // Messages of this commit that were dropped for later ones of it.
         let gone = Set(dropped.map(\.row.sequence))
-        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one. Seldom needed.
-        var unreported: [Name: Int64]?
-        var removed = changed.removed[...]
-        for (index, place) in inserted.enumerated() {
-            guard case .success(let ids) = commands[place.command].result else { continue }
-            while let old = removed.first, old.by == index {
-                writes.perform(
-                    old.isDropped
-                        ? context.core.dropped(old.row, now)
-                        : context.core.replaced(old.row, by: ids[place.draft], at: place.sequence, now))
-                removed.removeFirst()
-            }
-            let draft = commands[place.command].drafts[place.draft]
-            let head = Head(
-                sequence: place.sequence, notBefore: draft.notBefore, expiresAt: place.expiresAt, unmeteredOnly: draft.unmeteredOnly,
-                priority: draft.priority)
-            if gone.contains(place.sequence) {
-                // It is not in the store any more.
-            } else if place.isInPlace {
-                let direct = context.core.scheduler.goesDirect(draft.conversation, inPlaceOf: place.sequence) ?? isFirst(place, draft)
-                context.core.scheduler.replaced(by: head, draft.conversation, goesDirect: direct, now)
-            } else {
-                let known = context.core.scheduler.goesDirect(draft.conversation)
-                let isEarly = context.core.scheduler.startsBeforeScan(draft.conversation, now)
-                if known == nil || isEarly, unreported == nil {
-                    unreported = inserted[index...].reduce(into: [:]) { counts, place in
-                        guard !place.isInPlace, !gone.contains(place.sequence) else { return }
-                        counts[commands[place.command].drafts[place.draft].conversation, default: 0] += 1
-                    }
-                }
-                let own = unreported?[draft.conversation] ?? 1
-                let first = (known == nil || isEarly) && isFirst(draft.conversation, of: own)
-                unreported?[draft.conversation, default: 1] -= 1
-                context.core.scheduler.enqueued(
-                    head, draft.conversation, goesDirect: known ?? first, isFirst: first && isEarly, now)
-            }
-            if place.expiresAt != 0 { maintenance.expires(at: place.expiresAt) }
-            guard events.hasHandler else { continue }
-            events.emit(
-                .status(
-                    StatusChange(
-                        id: ids[place.draft], conversation: draft.conversation.text, from: nil, to: .queued, attempt: 0, failure: nil,
-                        at: now.wall)))
+        var announced = 0
+        do throws(QueueError) {
+            try announce(batches, &announced, changed.removed[...], gone, now)
+        } catch {
+            // The caller changed the drafts during the call. The messages are read from the store instead.
+            Log.error("\(store.path): \(error.detail)")
+            context.core.scheduler.forgetBacklog(now)
+            events.emit(.resync(lostEvents: Int64(changed.inserted - announced)))
         }
         events.countsChanged()
-        context.core.statistics.enqueued(Int64(inserted.count), now)
+        context.core.statistics.enqueued(Int64(changed.inserted), now)
+    }
+
+    /// Adds the number of messages to `announced`.
+    private func announce(
+        _ batches: [StoredBatch], _ announced: inout Int, _ given: ArraySlice<Removed>, _ gone: Set<Int64>, _ now: Moment
+    ) throws(QueueError) {
+        // The messages of this commit that are not reported yet, by conversation: they are not ahead of the current one. Seldom needed.
+        var unreported: [Name: Int64]?
+        var removed = given
+        for (number, batch) in batches.enumerated() {
+            try batch.forEach { message throws(QueueError) in
+                let draft = message.draft
+                while let old = removed.first, old.by == announced {
+                    writes.perform(
+                        old.isDropped
+                            ? context.core.dropped(old.row, now)
+                            : context.core.replaced(old.row, by: message.id, at: message.sequence, now))
+                    removed.removeFirst()
+                }
+                let expiresAt = expiry(draft, now.wall)
+                let head = Head(
+                    sequence: message.sequence, notBefore: draft.notBefore, expiresAt: expiresAt, unmeteredOnly: draft.unmeteredOnly,
+                    priority: draft.priority)
+                if gone.contains(message.sequence) {
+                    // It is not in the store any more.
+                } else if message.isInPlace {
+                    let direct =
+                        context.core.scheduler.goesDirect(draft.conversation, inPlaceOf: message.sequence)
+                        ?? isFirst(message.sequence, in: draft.conversation)
+                    context.core.scheduler.replaced(by: head, draft.conversation, goesDirect: direct, now)
+                } else {
+                    let known = context.core.scheduler.goesDirect(draft.conversation)
+                    let isEarly = context.core.scheduler.startsBeforeScan(draft.conversation, now)
+                    if known == nil || isEarly, unreported == nil {
+                        unreported = try count(batches[number...], after: message.index, except: gone)
+                    }
+                    let own = unreported?[draft.conversation] ?? 1
+                    let first = (known == nil || isEarly) && isFirst(draft.conversation, of: own)
+                    unreported?[draft.conversation, default: 1] -= 1
+                    context.core.scheduler.enqueued(
+                        head, draft.conversation, goesDirect: known ?? first, isFirst: first && isEarly, now)
+                }
+                if expiresAt != 0 { maintenance.expires(at: expiresAt) }
+                events.enqueued(message, at: now.wall)
+                announced += 1
+            }
+        }
+    }
+
+    /// Counts the messages by conversation, from a position in the first batch on. Those that took the place of others are not counted.
+    private func count(
+        _ batches: ArraySlice<StoredBatch>, after first: Int, except gone: Set<Int64>
+    ) throws(QueueError) -> [Name: Int64] {
+        var counts: [Name: Int64] = [:]
+        for (number, batch) in zip(batches.indices, batches) {
+            try batch.forEach { message throws(QueueError) in
+                guard number > batches.startIndex || message.index >= first else { return }
+                guard !message.isInPlace, !gone.contains(message.sequence) else { return }
+                counts[message.draft.conversation, default: 0] += 1
+            }
+        }
+        return counts
     }
 
     /// Returns the expiry of the draft, or the queue's default.
@@ -252,9 +277,9 @@ final class Insertion {
     }
 
     /// Whether no message of its conversation waits before this one, which took the place of another.
-    private func isFirst(_ place: Inserted, _ draft: borrowing BorrowedDraft) -> Bool {
+    private func isFirst(_ sequence: Int64, in conversation: Name) -> Bool {
         do throws(QueueError) {
-            return try !store.hasQueued(in: draft.conversation, before: place.sequence, sending: writes.sendingSequences)
+            return try !store.hasQueued(in: conversation, before: sequence, sending: writes.sendingSequences)
         } catch {
             health.report(error)
             return false
@@ -279,7 +304,7 @@ final class Insertion {
         var draft = draft
         draft.replaceKey = nil
         try room.checkFile(for: Store.space(for: draft))
-        try store.reserveSpace(for: CollectionOfOne(draft))
+        try store.reserveSpace(for: Store.space(for: draft))
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
         }

@@ -35,7 +35,7 @@ struct RoomMaker {
     // MARK: Limits
 
     /// Returns the messages to drop for the drafts; nil: they fit. Throws `full` if they do not; nothing is written yet.
-    func victims(for drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> Victims? {
+    func victims(for drafts: DraftBatch) throws(QueueError) -> Victims? {
         guard options.limitMessages > 0 || options.limitBytes > 0 || options.limitFileBytes > 0 else { return nil }
         let (need, replaced) = try need(of: drafts)
         let held = writes.heldSequences.union(replaced)
@@ -96,17 +96,19 @@ struct RoomMaker {
     }
 
     /// Returns what the drafts need, without the messages that they replace.
-    private func need(of drafts: UnsafeBufferPointer<BorrowedDraft>) throws(QueueError) -> (RoomRule.Room, replaced: Set<Int64>) {
-        var need = RoomRule.Room()
+    private func need(of drafts: DraftBatch) throws(QueueError) -> (RoomRule.Room, replaced: Set<Int64>) {
+        guard drafts.needs.hasKeys else {
+            return (RoomRule.Room(messages: Int64(drafts.count), bytes: drafts.needs.bytes, file: drafts.needs.space), [])
+        }
+        var need = RoomRule.Room(file: drafts.needs.space)
         var replaced = Set<Int64>()
         // The size of the last body of each key, which stays.
         var sizes: [KeyInConversation: Int64] = [:]
-        for draft in drafts {
-            need.file += Store.space(for: draft)
+        try drafts.forEach { _, draft throws(QueueError) in
             guard let key = draft.replaceKey else {
                 need.messages += 1
                 need.bytes += Int64(draft.body.count)
-                continue
+                return
             }
             sizes[KeyInConversation(key: Name(key), conversation: draft.conversation)] = Int64(draft.body.count)
         }

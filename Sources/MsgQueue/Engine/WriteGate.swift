@@ -3,14 +3,14 @@
 final class WriteGate: @unchecked Sendable {
     /// The write of one thread; run by that thread or by a leader.
     final class Command {
-        /// Valid until the command has run, because its owner waits for that.
-        let drafts: UnsafeBufferPointer<BorrowedDraft>
-        var result: Result<[String], QueueError> = .failure(QueueError(.internal, "the command was not run"))
+        /// The memory of the caller is valid until the command has run, because its owner waits for that.
+        let drafts: DraftBatch
+        var result: Result<StoredBatch, QueueError> = .failure(QueueError(.internal, "the command was not run"))
         fileprivate var isLeader = false
         /// Posted once: when the command has run, or when its owner becomes the next leader.
         fileprivate let woken = Semaphore()
 
-        init(_ drafts: UnsafeBufferPointer<BorrowedDraft>) { self.drafts = drafts }
+        init(_ drafts: DraftBatch) { self.drafts = drafts }
     }
 
     private let mutex = Mutex()

@@ -25,26 +25,6 @@ package struct BorrowedDraft {
         self.replaceKey = replaceKey == "" ? nil : replaceKey
         self.priority = priority
     }
-
-    /// Returns one draft like this one for each body. The bodies follow one another in `bodies`, and `check` accepts each size.
-    package func with(
-        _ bodies: UnsafeRawBufferPointer, sizes: UnsafeBufferPointer<Int>, _ check: (Int) throws(QueueError) -> Void
-    ) throws(QueueError) -> [BorrowedDraft] {
-        var drafts: [BorrowedDraft] = []
-        drafts.reserveCapacity(sizes.count)
-        var (draft, start, left) = (self, bodies.baseAddress, bodies.count)
-        for (index, size) in sizes.enumerated() {
-            guard size >= 0, size <= left else {
-                throw QueueError(.invalid, "body \(index) has \(UInt(bitPattern: size)) bytes, but only \(left) are left")
-            }
-            do throws(QueueError) { try check(size) } catch { throw QueueError(error.code, "body \(index): \(error.detail)") }
-            draft.body = UnsafeRawBufferPointer(start: size > 0 ? start : nil, count: size)
-            (start, left) = (start.map { $0 + size }, left - size)
-            drafts.append(draft)
-        }
-        guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
-        return drafts
-    }
 }
 
 extension [UInt8] {

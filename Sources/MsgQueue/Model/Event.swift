@@ -24,10 +24,13 @@ package enum Event: Sendable, Equatable {
     case cleared(conversation: String?)
     /// The store has an error, or (nil) works again.
     case storage(QueueError?)
-    /// Events were dropped because they were not received in time: list again.
-    case resync
+    /// So many events were dropped because they were not received in time: list again.
+    case resync(lostEvents: Int64)
     /// A queued message was replaced by a newer one of the same key.
     case replaced(id: String, by: String, conversation: String)
+
+    /// The number of lost events when this one is dropped.
+    var weight: Int64 { if case .resync(let lost) = self { max(lost, 1) } else { 1 } }
 }
 
 package struct StatusChange: Sendable, Equatable {

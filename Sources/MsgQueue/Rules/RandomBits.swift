@@ -1,6 +1,6 @@
 /// The random bits in the ids that an open queue generates (SplitMix64). Only the seed comes from the system's generator, because each use
 /// of that is a system call. The ids of one store are unique by their sequence numbers.
-package struct RandomBits {
+package struct RandomBits: Equatable {
     private var state: UInt64
 
     package init(seed: UInt64) { state = seed }

@@ -548,10 +548,9 @@ package final class Store {
         return try database.fileBytes(adding: more.addingClamped(more / 4)).addingClamped(unsent * Self.reservePerUnsent + foldReserve)
     }
 
-    /// Reserves disk space for these messages and for sending them. Throws when the disk is full.
-    package func reserveSpace(for drafts: some Sequence<BorrowedDraft>) throws(QueueError) {
+    /// Reserves disk space for messages that need so many bytes (`space(for:)`) and for sending them. Throws when the disk is full.
+    package func reserveSpace(for wanted: Int64) throws(QueueError) {
         guard !isReadOnly else { return }
-        let wanted = drafts.reduce(Int64(0)) { $0.addingClamped(Self.space(for: $1)) }
         do throws(QueueError) { try database.reserveSpace(for: wanted, keeping: neededReserve) } catch {
             guard error.isFull, !isInTransaction, checkpoint() else { throw error }
             try database.reserveSpace(for: wanted, keeping: neededReserve)

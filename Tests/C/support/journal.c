@@ -23,6 +23,7 @@ void journal_end(struct journal *journal) {
 
 static bool well_formed(const msgq_event *event) {
   if (event->struct_size != sizeof *event) return false;
+  if ((event->lost_events > 0) != (event->kind == MSGQ_EVENT_RESYNC)) return false;
   switch (event->kind) {
     case MSGQ_EVENT_STATUS: return event->id != NULL && event->conversation != NULL;
     case MSGQ_EVENT_SUMMARY:

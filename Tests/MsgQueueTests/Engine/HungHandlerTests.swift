@@ -34,7 +34,7 @@ import Testing
         try Array("hello".utf8).withUnsafeBytes { bytes in
             let draft = BorrowedDraft(
                 id: "1", conversation: "ana", body: bytes, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
-            _ = try withUnsafePointer(to: draft) { try engine.enqueue(UnsafeBufferPointer(start: $0, count: 1)) }
+            _ = try engine.enqueue(DraftBatch(draft))
         }
         #expect(await eventually { gate.isEntered })
         try engine.drain(batch: 0, timeout: nil) { result in

@@ -75,7 +75,7 @@ final class EngineBench: @unchecked Sendable {
             let draft = BorrowedDraft(
                 id: id, conversation: conversation, body: bytes, metadata: [], notBefore: 0, expiresAt: expiresAt, unmeteredOnly: false,
                 priority: priority)
-            return try withUnsafePointer(to: draft) { try engine.enqueue(UnsafeBufferPointer(start: $0, count: 1))[0] }
+            return try engine.enqueue(DraftBatch(draft)).ids()[0]
         }
     }
 

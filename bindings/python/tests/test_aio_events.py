@@ -171,6 +171,7 @@ def test_a_slow_reader_keeps_the_newest_events_and_gets_a_resync(store: Path) ->
             got = [event async for event in slow]
             assert len(got) == MAX_BUFFERED + 1
             assert got[0].kind is EventKind.RESYNC
+            assert got[0].lost_events == len(received) - MAX_BUFFERED
             assert got[1:] == received[-MAX_BUFFERED:]
 
     in_loop(test())

@@ -130,7 +130,7 @@ def test_Q20_the_state_is_available_after_events_were_lost(opened: Opener, http:
     queue.set_event_handler(handler)
     queue.enqueue("first")
     held.wait(20)
-    queue.enqueue_batch({"body": "x"} for _ in range(12_000))
+    queue.enqueue_batch({"body": "x", "conversation": str(number % 2)} for number in range(12_000))
     queue.set_connectivity(Connectivity.ONLINE)
     state = queue.state()
     let_go.set()

@@ -406,6 +406,7 @@ class Event(Structure):
         ("prompt", POINTER(Prompt)),
         ("report", POINTER(Report)),
         ("text", c_char_p),
+        ("lost_events", c_uint64),
     ]
 
 

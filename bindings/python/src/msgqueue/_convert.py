@@ -251,6 +251,7 @@ def event(source: _abi.Event) -> Event:
         report=report(source.report[0]) if source.report else None,
         result=Result(source.result) if kind is EventKind.STORAGE else None,
         text=_optional_text(source.text),
+        lost_events=source.lost_events or None,
     )
 
 

@@ -287,7 +287,7 @@ class EventKind(_Named):
     PAUSED = 11
     """paused, conversation (None: the queue), and failure_kind UNAUTHORIZED when an answer caused it."""
     RESYNC = 12
-    """Events were lost because they were not taken: list again, and call `state`."""
+    """Events were lost because they were not taken in time: list again, and call `state`. lost_events."""
     REPLACED = 13
     """A queued message was replaced by a newer one of the same `replace_key`: id, conversation, text (the new id)."""
 

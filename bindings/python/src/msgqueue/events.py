@@ -35,6 +35,8 @@ class Event:
     report: Report | None = None
     result: Result | None = None
     text: str | None = None
+    lost_events: int | None = None
+    """How many events were lost. None in an event of kind RESYNC: it is not known."""
 
     def __repr__(self) -> str:
         # For handlers such as `print`: one short line with the fields of this kind.

@@ -26,9 +26,9 @@ MAX_BUFFERED = 10_000
 class EventReader(AsyncIterator[Event]):
     """Every event since the call of `MessageQueue.events()`, in order; ends when the queue is closed.
 
-    Up to 10,000 events are buffered for a slow reader. Beyond that the oldest are replaced by one event of kind RESYNC:
-    list again. A reader without references, as after a `break` out of `async for event in queue.events()`, receives
-    nothing any more.
+    Up to 10,000 events are buffered for a slow reader. Beyond that the oldest are replaced by one event of kind RESYNC,
+    with their number: list again. A reader without references, as after a `break` out of
+    `async for event in queue.events()`, receives nothing any more.
     """
 
     def __init__(self) -> None:
@@ -59,9 +59,15 @@ class EventReader(AsyncIterator[Event]):
         if self._is_ended:
             return
         if len(self._buffer) >= MAX_BUFFERED:
-            self._gap = Event(EventKind.RESYNC, at=self._buffer.popleft().at)
+            self._lose(self._buffer.popleft())
         self._buffer.append(event)
         self._changed.set()
+
+    def _lose(self, event: Event) -> None:
+        lost = event.lost_events or 1
+        if self._gap is not None:
+            lost += self._gap.lost_events or 0
+        self._gap = Event(EventKind.RESYNC, at=event.at, lost_events=lost)
 
     def _end(self) -> None:
         self._is_ended = True

@@ -316,8 +316,8 @@ class MessageQueue:
         """Returns a reader of every event from this moment on: `async for event in queue.events()`.
 
         Each reader receives every event. Up to 10,000 events wait for a slow reader; then the oldest are replaced by
-        one of kind RESYNC: list again. It ends when the queue is closed, after the events that were left; `aclose`, or
-        dropping it, ends it before.
+        one of kind RESYNC, with their number: list again. It ends when the queue is closed, after the events that were
+        left; `aclose`, or dropping it, ends it before.
         """
         session = self._calls.opened
         return session.events.reader(session.queue, session.reads)

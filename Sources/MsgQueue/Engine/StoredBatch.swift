@@ -1,0 +1,66 @@
+/// The messages that one call stored. Their sequence numbers and ids are computed when they are needed, because a batch may have a million
+/// messages.
+package struct StoredBatch {
+    /// One of the messages.
+    struct Message {
+        let index: Int
+        let sequence: Int64
+        /// It took the place of another message.
+        let isInPlace: Bool
+        let draft: BorrowedDraft
+        /// The generator of the id's random bits, before them.
+        let bits: RandomBits
+        fileprivate let now: Int64
+
+        /// Whether the id is that of the draft, and not generated.
+        var isNamed: Bool { draft.id != nil }
+
+        var id: String {
+            if let id = draft.id { return id }
+            var bits = bits
+            return MessageID.make(sequence: sequence, now: now, random: bits.next())
+        }
+    }
+
+    private let drafts: DraftBatch
+    /// The sequence number of the first message that took no other's place. The others follow without a gap.
+    private let first: Int64
+    /// The sequence numbers of those that took the place of another message, by the position of their drafts.
+    private var places: [Int: Int64] = [:]
+    private let now: Int64
+    private let bits: RandomBits
+
+    /// `first`: the store's next sequence number.
+    init(_ drafts: DraftBatch, first: Int64, now: Int64, bits: RandomBits) {
+        (self.drafts, self.first, self.now, self.bits) = (drafts, first, now, bits)
+    }
+
+    mutating func took(place: Int64, _ index: Int) { places[index] = place }
+
+    /// Calls `body` for each message, in order.
+    func forEach(_ body: (Message) throws(QueueError) -> Void) throws(QueueError) {
+        var (next, bits) = (first, bits)
+        try drafts.forEach { index, draft throws(QueueError) in
+            let place = places.isEmpty ? nil : places[index]
+            try body(
+                Message(index: index, sequence: place ?? next, isInPlace: place != nil, draft: draft, bits: bits, now: now))
+            if place == nil { next += 1 }
+            _ = bits.next()
+        }
+    }
+
+    /// Calls `body` with the position and the id of each message, while the call that stored them lasts.
+    package func forEachID(_ body: (Int, String) -> Void) throws(QueueError) {
+        do throws(QueueError) { try forEach { body($0.index, $0.id) } } catch {
+            throw QueueError(.unknown, "the messages were stored, but their drafts were changed during the call: \(error.detail)")
+        }
+    }
+
+    /// The ids in order, while the call that stored the messages lasts.
+    package func ids() throws(QueueError) -> [String] {
+        var ids: [String] = []
+        ids.reserveCapacity(drafts.count)
+        try forEachID { ids.append($1) }
+        return ids
+    }
+}

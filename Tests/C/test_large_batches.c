@@ -1,0 +1,153 @@
+/* Large batches: the memory that they need (Q13), and their events (Q1). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "scene.h"
+
+/* Returns a number of KiB in /proc/self/status. */
+static long memory_kib(const char *name) {
+  char line[128];
+  long kib = 0;
+  FILE *file = fopen("/proc/self/status", "re");
+  REQUIRE(file != NULL);
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, name, strlen(name)) == 0) kib = strtol(line + strlen(name), NULL, 10);
+  }
+  fclose(file);
+  REQUIRE(kib > 0);
+  return kib;
+}
+
+/* Sets the peak of the resident memory to what is resident now, and returns that. */
+static long reset_peak(void) {
+  FILE *file = fopen("/proc/self/clear_refs", "we");
+  REQUIRE(file != NULL);
+  CHECK(fputs("5", file) >= 0);
+  CHECK_NUMBER(0, fclose(file));
+  return memory_kib("VmRSS:");
+}
+
+static void check_growth(long before, size_t data) {
+  long growth = memory_kib("VmHWM:") - before;
+  if (!CHECK(growth < (long)(data / 1024 / 5))) printf("%zu bytes of bodies: %ld KiB more\n", data, growth);
+}
+
+/* Enqueues one batch, by each of the two functions. `names`: different conversations, and no ids of the engine's. */
+static void enqueue_large(size_t count, size_t size, bool names) {
+  struct scene scene;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  size_t data = count * size;
+  char *bodies = malloc(data);
+  size_t *sizes = calloc(count, sizeof *sizes);
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  char(*texts)[32] = calloc(count, sizeof *texts);
+  REQUIRE(bodies != NULL && sizes != NULL && drafts != NULL && texts != NULL);
+  memset(bodies, 'x', data);
+  for (size_t index = 0; index < count; index++) {
+    sizes[index] = size;
+    drafts[index] = draft;
+    drafts[index].body = bodies + index * size;
+    drafts[index].body_size = size;
+    snprintf(texts[index], sizeof texts[index], "%zu", index);
+    if (names) drafts[index].id = texts[index];
+    if (names) drafts[index].conversation = texts[index % 100];
+  }
+  scene_begin_open(&scene);
+  put(&scene, "first", NULL, "x");
+  long before = reset_peak();
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, count, NULL));
+  if (!names) REQUIRE_OK(msgq_enqueue_bodies(scene.queue, &draft, bodies, data, sizes, count, NULL));
+  check_growth(before, data);
+  CHECK_NUMBER((names ? 1 : 2) * count + 1, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER((names ? 1 : 2) * data + 1, counts_of(&scene, NULL).unsent_bytes);
+  scene_end(&scene);
+  free(texts);
+  free(drafts);
+  free(sizes);
+  free(bodies);
+}
+
+TEST_ALONE(Q13_a_batch_of_300000_messages_needs_less_than_a_fifth_of_their_memory) { enqueue_large(300000, 256, false); }
+
+TEST_ALONE(Q13_a_batch_with_ids_and_conversations_needs_little_memory) { enqueue_large(300000, 256, true); }
+
+TEST_ALONE(Q13_a_batch_of_80_mib_needs_little_memory) { enqueue_large(20000, 4096, false); }
+
+/* A handler that does not return before it is let go. */
+struct listener {
+  atomic_bool entered, let_go;
+  atomic_long queued, resyncs, lost;
+  const char (*ids)[MSGQ_ID_SIZE]; /* of the messages after the first one; NULL: not compared */
+  atomic_long wrong;
+};
+
+static void listen(void *context, const msgq_event *event) {
+  struct listener *listener = context;
+  atomic_store(&listener->entered, true);
+  while (!atomic_load(&listener->let_go)) usleep(1000);
+  if (event->kind == MSGQ_EVENT_RESYNC) {
+    atomic_fetch_add(&listener->lost, (long)event->lost_events);
+    atomic_fetch_add(&listener->resyncs, 1);
+  }
+  if (event->kind != MSGQ_EVENT_STATUS) return;
+  long number = atomic_load(&listener->queued);
+  bool fits = event->to == MSGQ_STATUS_QUEUED && event->from == MSGQ_STATUS_NONE && event->lost_events == 0;
+  if (listener->ids != NULL && number > 0) fits = fits && strcmp(event->id, listener->ids[number - 1]) == 0;
+  if (!fits) atomic_fetch_add(&listener->wrong, 1);
+  atomic_store(&listener->queued, number + 1);
+}
+
+/* Opens a queue whose handler is called for a first message, and does not return. */
+static void begin_listening(struct scene *scene, struct listener *listener) {
+  memset(listener, 0, sizeof *listener);
+  scene_begin_open(scene);
+  REQUIRE_OK(msgq_set_event_handler(scene->queue, listen, listener, NULL));
+  put(scene, "first", NULL, "x");
+  AWAIT(atomic_load(&listener->entered));
+}
+
+TEST(Q1_each_message_of_a_large_batch_has_its_event) {
+  struct scene scene;
+  struct listener listener;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  size_t count = (size_t)check_times(100000, 12000);
+  size_t *sizes = calloc(count, sizeof *sizes);
+  char(*ids)[MSGQ_ID_SIZE] = calloc(count, sizeof *ids);
+  REQUIRE(sizes != NULL && ids != NULL);
+  draft.conversation = "ana";
+  begin_listening(&scene, &listener);
+  listener.ids = (const char(*)[MSGQ_ID_SIZE])ids;
+  REQUIRE_OK(msgq_enqueue_bodies(scene.queue, &draft, NULL, 0, sizes, count, ids));
+  atomic_store(&listener.let_go, true);
+  AWAIT(atomic_load(&listener.queued) == (long)count + 1);
+  CHECK_NUMBER(0, atomic_load(&listener.wrong));
+  CHECK_NUMBER(0, atomic_load(&listener.resyncs));
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, ids[count - 1]));
+  scene_end(&scene);
+  free(ids);
+  free(sizes);
+}
+
+TEST(Q1_a_handler_is_told_how_many_events_were_lost) {
+  enum { count = 12000 };
+  struct scene scene;
+  struct listener listener;
+  msgq_draft *drafts = calloc(count, sizeof *drafts);
+  REQUIRE(drafts != NULL);
+  for (size_t index = 0; index < count; index++) {
+    drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
+    drafts[index].conversation = index % 2 == 0 ? "ana" : "ben";
+  }
+  begin_listening(&scene, &listener);
+  REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, count, NULL));
+  atomic_store(&listener.let_go, true);
+  AWAIT(atomic_load(&listener.queued) + atomic_load(&listener.lost) == count + 1);
+  CHECK_NUMBER(1, atomic_load(&listener.resyncs));
+  CHECK(atomic_load(&listener.queued) > 1);
+  CHECK_NUMBER(0, atomic_load(&listener.wrong));
+  scene_end(&scene);
+  free(drafts);
+}
