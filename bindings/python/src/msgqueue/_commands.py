@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -124,12 +125,13 @@ class Commands:
         _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only, None, priority)
         given = _drafts.bodies(bodies)
         count = len(given)
-        sizes = (ctypes.c_size_t * count)(*map(len, given))
-        joined = b"".join(given)
+        lengths = array("L", map(len, given))
+        sizes = (ctypes.c_size_t * count).from_buffer(lengths)
         ids = (_abi.IdBuffer * count)()
         handle = self._handle
+        # The joined bodies are released before the ids are read.
         handle.check(
-            handle.lib.msgq_enqueue_bodies(handle.pointer, draft, joined, len(joined), sizes, count, ids),
+            handle.lib.msgq_enqueue_bodies(handle.pointer, draft, b"".join(given), sum(lengths), sizes, count, ids),
         )
         return _drafts.made_ids(ids)
 

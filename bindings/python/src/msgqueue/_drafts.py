@@ -6,6 +6,7 @@ Strings and bodies are not copied: C gets the addresses of the Python objects, w
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,8 +15,8 @@ from .errors import InvalidError
 from .models import Draft
 
 _SIZE = ctypes.sizeof(_abi.Draft)
-# A UUID.
-_ID_LENGTH = 36
+# A UUID in the memory for an id.
+_MADE_ID = struct.Struct(f"36s{_abi.ID_SIZE - 36}x")
 
 
 def fill(
@@ -99,9 +100,8 @@ def bodies(given: Iterable[Any]) -> list[bytes]:
 
 
 def made_ids(ids: ctypes.Array[Any]) -> list[str]:
-    """Reads the ids that the library made, which all have `_ID_LENGTH` characters of ASCII."""
-    text = bytes(ids).decode("ascii")
-    return [text[start : start + _ID_LENGTH] for start in range(0, len(text), _abi.ID_SIZE)]
+    """Reads ids that the library made: UUIDs."""
+    return [text.decode("ascii") for (text,) in _MADE_ID.iter_unpack(ids)]
 
 
 def _draft(given: object) -> Draft:
