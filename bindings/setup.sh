@@ -50,6 +50,7 @@ need_build_tools() {
 }
 
 # The release library: one file that contains the Swift runtime. (--static-swift-stdlib has no effect on a dynamic library.)
+# It needs nothing from its own directory, so that directory is not searched.
 build_library() {
-  (cd "$root" && swift build -c release -Xswiftc -static-stdlib -Xswiftc -warnings-as-errors --product msgqueue)
+  (cd "$root" && swift build -c release -Xswiftc -static-stdlib -Xswiftc -warnings-as-errors --disable-local-rpath --product msgqueue)
 }
