@@ -104,7 +104,7 @@ def test_X7_the_loop_sleeps_while_the_queue_is_idle(store: Path) -> None:
                 polls += 1
                 return poll(timeout)
 
-            polled_queue.poll = counted  # type: ignore[method-assign]
+            polled_queue.poll = counted  # type: ignore[method-assign, misc]
             await queue.enqueue("hello")
             assert (await queue.drain()).remaining == 0
             await asyncio.sleep(0.1)
@@ -128,7 +128,7 @@ def test_the_loop_is_not_blocked_by_calls_that_wait_for_the_disk(store: Path) ->
                 time.sleep(0.5)
                 return conversation
 
-            polled_queue.counts = slow  # type: ignore[method-assign]
+            polled_queue.counts = slow  # type: ignore[method-assign, misc]
             start = time.monotonic()
             counting = asyncio.create_task(queue.counts("ana"))
             await until(began.is_set)
@@ -159,7 +159,7 @@ def test_the_loop_is_not_blocked_by_a_long_call_of_the_queue(store: Path, tmp_pa
                 polls.append(poll(timeout))
                 return polls[-1]
 
-            polled_queue.backup, polled_queue.poll = slow, counted  # type: ignore[method-assign]
+            polled_queue.backup, polled_queue.poll = slow, counted  # type: ignore[method-assign, misc]
             backup = asyncio.create_task(queue.backup(tmp_path / "copy.db"))
             await until(began.is_set)
             # An event is due, and a poll would wait for the lock that a backup holds.

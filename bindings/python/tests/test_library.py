@@ -41,16 +41,40 @@ def test_a_missing_library_names_what_was_tried(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_search_goes_from_the_package_outwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "tree" / "python" / "msgqueue"
-    package.mkdir(parents=True)
-    beside, built = package / "libmsgqueue.so", tmp_path / "tree" / ".build" / "release" / "libmsgqueue.so"
-    built.parent.mkdir(parents=True)
+    package = tmp_path / "bindings" / "python" / "src" / "msgqueue"
     monkeypatch.setattr(_library, "__file__", str(package / "_library.py"))
-    assert list(_library._candidates()) == ["libmsgqueue.so.0"]
-    built.touch()
-    assert list(_library._candidates()) == [str(built), "libmsgqueue.so.0"]
-    beside.touch()
-    assert list(_library._candidates()) == [str(beside), str(built), "libmsgqueue.so.0"]
+    assert list(_library._candidates()) == [
+        str(package / "libmsgqueue.so.0"),
+        str(tmp_path / ".build" / "release" / "libmsgqueue.so"),
+        "libmsgqueue.so.0",
+    ]
+
+
+def test_a_missing_library_names_every_place_and_what_to_do(tmp_path: Path) -> None:
+    package = tmp_path / "a" / "b" / "c" / "msgqueue"
+    shutil.copytree(Path(msgqueue.__file__).parent, package)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import msgqueue; msgqueue.library_version()"],
+        cwd=package.parent,
+        # One that may be installed on this machine must not be found.
+        env={"LD_LIBRARY_PATH": str(not_a_library(tmp_path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    error = ended.stderr.partition("LibraryError: ")[2]
+    for place in (package / "libmsgqueue.so.0", tmp_path / ".build" / "release" / "libmsgqueue.so"):
+        assert f"  {place}: cannot open shared object file" in error
+    assert "\n  libmsgqueue.so.0: " in error
+    assert "install a wheel" in error
+    assert "MSGQUEUE_LIBRARY" in error
+
+
+def not_a_library(directory: Path) -> Path:
+    """Returns a directory with a file of the library's name that the loader refuses."""
+    (directory / "libmsgqueue.so.0").write_text("not a library")
+    return directory
 
 
 @pytest.mark.parametrize(("number", "fits"), [(200, True), (201, True), (199, False), (300, False), (10000, False)])

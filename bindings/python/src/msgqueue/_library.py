@@ -59,20 +59,22 @@ def _load() -> ctypes.CDLL:
         try:
             return _open(candidate)
         except OSError as problem:
-            tried.append(f"  {candidate}: {problem}")
-    raise LibraryError(f"libmsgqueue was not found; {ENVIRONMENT} is not set; tried:\n" + "\n".join(tried))
+            reason = str(problem)
+            # The loader's message begins with the file that it misses: this one, or one that this one needs.
+            tried.append(f"  {reason}" if reason.startswith(candidate) else f"  {candidate}: {reason}")
+    raise LibraryError(
+        f"libmsgqueue was not found: install a wheel of this package, or libmsgqueue itself, or name the library with "
+        f"{ENVIRONMENT}, which is not set; tried:\n" + "\n".join(tried)
+    )
 
 
 def _candidates() -> Iterator[str]:
+    """Yields each place of the library: in a wheel, in a development tree, and where the system searches."""
     package = Path(__file__).resolve().parent
-    for name in (_SONAME, _FILE):
-        beside = package / name
-        if beside.exists():
-            yield str(beside)
-    for parent in package.parents:
-        built = parent / ".build" / "release" / _FILE
-        if built.exists():
-            yield str(built)
+    yield str(package / _SONAME)
+    # The package is ROOT/bindings/python/src/msgqueue.
+    for root in list(package.parents)[3:4]:
+        yield str(root / ".build" / "release" / _FILE)
     yield _SONAME
 
 

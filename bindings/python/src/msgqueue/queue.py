@@ -6,6 +6,7 @@ import ctypes
 import os
 import weakref
 from types import TracebackType
+from typing import Final
 
 from . import _arguments, _logs, _options
 from ._callbacks import EventHandler, Transport, logger, raise_interruption
@@ -269,58 +270,60 @@ class MessageQueue:
     def __repr__(self) -> str:
         return f"<MessageQueue {self._path!r}{' closed' if self.closed else ''}>"
 
+    # Methods of the parts. `Final` tells type checkers that the inferred type is the declared one.
+
     # ---------------------------------------------------------------- adding messages
 
-    enqueue = forward("_commands", Commands.enqueue)
-    enqueue_batch = forward("_commands", Commands.enqueue_batch)
-    enqueue_bodies = forward("_commands", Commands.enqueue_bodies)
-    record = forward("_commands", Commands.record)
+    enqueue: Final = forward("_commands", Commands.enqueue)
+    enqueue_batch: Final = forward("_commands", Commands.enqueue_batch)
+    enqueue_bodies: Final = forward("_commands", Commands.enqueue_bodies)
+    record: Final = forward("_commands", Commands.record)
 
     # ---------------------------------------------------------------- one message
 
-    get = forward("_queries", Queries.get)
-    attempts = forward("_queries", Queries.attempts)
-    explain = forward("_queries", Queries.explain)
-    edit = forward("_commands", Commands.edit)
-    delete = forward("_commands", Commands.delete)
-    retry = forward("_commands", Commands.retry)
-    send_now = forward("_commands", Commands.send_now)
-    mark = forward("_commands", Commands.mark)
+    get: Final = forward("_queries", Queries.get)
+    attempts: Final = forward("_queries", Queries.attempts)
+    explain: Final = forward("_queries", Queries.explain)
+    edit: Final = forward("_commands", Commands.edit)
+    delete: Final = forward("_commands", Commands.delete)
+    retry: Final = forward("_commands", Commands.retry)
+    send_now: Final = forward("_commands", Commands.send_now)
+    mark: Final = forward("_commands", Commands.mark)
 
     # ---------------------------------------------------------------- many messages
 
-    list = forward("_queries", Queries.list)
-    counts = forward("_queries", Queries.counts)
-    conversations = forward("_queries", Queries.conversations)
-    clear = forward("_commands", Commands.clear)
-    retry_all = forward("_commands", Commands.retry_all)
+    list: Final = forward("_queries", Queries.list)
+    counts: Final = forward("_queries", Queries.counts)
+    conversations: Final = forward("_queries", Queries.conversations)
+    clear: Final = forward("_commands", Commands.clear)
+    retry_all: Final = forward("_commands", Commands.retry_all)
 
     # ---------------------------------------------------------------- the queue as a whole
 
-    stats = forward("_queries", Queries.stats)
-    prometheus = forward("_queries", Queries.prometheus)
-    state = forward("_queries", Queries.state)
-    banner = forward("_queries", Queries.banner)
-    backup = forward("_queries", Queries.backup)
+    stats: Final = forward("_queries", Queries.stats)
+    prometheus: Final = forward("_queries", Queries.prometheus)
+    state: Final = forward("_queries", Queries.state)
+    banner: Final = forward("_queries", Queries.banner)
+    backup: Final = forward("_queries", Queries.backup)
 
     # ---------------------------------------------------------------- sending
 
-    set_transport = forward("_registration", Registration.set_transport)
-    set_event_handler = forward("_registration", Registration.set_event_handler)
-    drain = forward("_drains", Drains.drain)
-    complete = forward("_sending", Sending.complete)
-    complete_batch = forward("_sending", Sending.complete_batch)
-    pause = forward("_sending", Sending.pause)
-    resume = forward("_sending", Sending.resume)
+    set_transport: Final = forward("_registration", Registration.set_transport)
+    set_event_handler: Final = forward("_registration", Registration.set_event_handler)
+    drain: Final = forward("_drains", Drains.drain)
+    complete: Final = forward("_sending", Sending.complete)
+    complete_batch: Final = forward("_sending", Sending.complete_batch)
+    pause: Final = forward("_sending", Sending.pause)
+    resume: Final = forward("_sending", Sending.resume)
 
     # ---------------------------------------------------------------- environment
 
-    set_connectivity = forward("_environment", Environment.set_connectivity)
-    start_monitor = forward("_environment", Environment.start_monitor)
-    stop_monitor = forward("_environment", Environment.stop_monitor)
-    set_lifecycle = forward("_environment", Environment.set_lifecycle)
+    set_connectivity: Final = forward("_environment", Environment.set_connectivity)
+    start_monitor: Final = forward("_environment", Environment.start_monitor)
+    stop_monitor: Final = forward("_environment", Environment.stop_monitor)
+    set_lifecycle: Final = forward("_environment", Environment.set_lifecycle)
 
     # ---------------------------------------------------------------- polling
 
-    poll = forward("_polling", Polling.poll)
-    fileno = forward("_polling", Polling.fileno)
+    poll: Final = forward("_polling", Polling.poll)
+    fileno: Final = forward("_polling", Polling.fileno)

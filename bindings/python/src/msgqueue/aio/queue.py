@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import _arguments, _drafts
 from .._arguments import Body, Time
@@ -164,10 +164,12 @@ class MessageQueue:
         state = " not open" if self._calls.session is None else " closed" if self.closed else ""
         return f"<aio.MessageQueue {self._path!r}{state}>"
 
+    # Methods of the parts. `Final` tells type checkers that the inferred type is the declared one.
+
     # ---------------------------------------------------------------- adding messages
 
-    enqueue = changes(PolledQueue.enqueue)
-    record = changes(PolledQueue.record)
+    enqueue: Final = changes(PolledQueue.enqueue)
+    record: Final = changes(PolledQueue.record)
 
     async def enqueue_batch(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> builtins.list[str]:
         """Stores up to 1,000,000 messages in this order, all or none.
@@ -231,37 +233,37 @@ class MessageQueue:
 
     # ---------------------------------------------------------------- one message
 
-    get = reads(PolledQueue.get)
-    attempts = reads(PolledQueue.attempts)
-    explain = reads(PolledQueue.explain)
-    edit = changes(PolledQueue.edit)
-    delete = changes(PolledQueue.delete)
-    retry = changes(PolledQueue.retry)
-    send_now = changes(PolledQueue.send_now)
-    mark = changes(PolledQueue.mark)
+    get: Final = reads(PolledQueue.get)
+    attempts: Final = reads(PolledQueue.attempts)
+    explain: Final = reads(PolledQueue.explain)
+    edit: Final = changes(PolledQueue.edit)
+    delete: Final = changes(PolledQueue.delete)
+    retry: Final = changes(PolledQueue.retry)
+    send_now: Final = changes(PolledQueue.send_now)
+    mark: Final = changes(PolledQueue.mark)
 
     # ---------------------------------------------------------------- many messages
 
-    list = reads(PolledQueue.list)
-    counts = reads(PolledQueue.counts)
-    conversations = reads(PolledQueue.conversations)
-    clear = changes_long(PolledQueue.clear)
-    retry_all = changes_long(PolledQueue.retry_all)
+    list: Final = reads(PolledQueue.list)
+    counts: Final = reads(PolledQueue.counts)
+    conversations: Final = reads(PolledQueue.conversations)
+    clear: Final = changes_long(PolledQueue.clear)
+    retry_all: Final = changes_long(PolledQueue.retry_all)
 
     # ---------------------------------------------------------------- the queue as a whole
 
-    stats = reads(PolledQueue.stats)
-    prometheus = reads(PolledQueue.prometheus)
-    state = reads(PolledQueue.state)
-    banner = reads(PolledQueue.banner)
-    backup = reads_long(PolledQueue.backup)
+    stats: Final = reads(PolledQueue.stats)
+    prometheus: Final = reads(PolledQueue.prometheus)
+    state: Final = reads(PolledQueue.state)
+    banner: Final = reads(PolledQueue.banner)
+    backup: Final = reads_long(PolledQueue.backup)
 
     # ---------------------------------------------------------------- sending
 
-    complete = answers(PolledQueue.complete)
-    complete_batch = answers(PolledQueue.complete_batch)
-    pause = changes(PolledQueue.pause)
-    resume = changes(PolledQueue.resume)
+    complete: Final = answers(PolledQueue.complete)
+    complete_batch: Final = answers(PolledQueue.complete_batch)
+    pause: Final = changes(PolledQueue.pause)
+    resume: Final = changes(PolledQueue.resume)
 
     async def drain(self, batch: int = 0, timeout: float | None = None, conversation: str | None = None) -> Report:
         """Sends what is due, in order, and returns when nothing is due any more.
@@ -305,10 +307,10 @@ class MessageQueue:
 
     # ---------------------------------------------------------------- environment
 
-    set_connectivity = changes(PolledQueue.set_connectivity)
-    start_monitor = changes(PolledQueue.start_monitor)
-    stop_monitor = changes(PolledQueue.stop_monitor)
-    set_lifecycle = changes(PolledQueue.set_lifecycle)
+    set_connectivity: Final = changes(PolledQueue.set_connectivity)
+    start_monitor: Final = changes(PolledQueue.start_monitor)
+    stop_monitor: Final = changes(PolledQueue.stop_monitor)
+    set_lifecycle: Final = changes(PolledQueue.set_lifecycle)
 
     # ---------------------------------------------------------------- events
 
