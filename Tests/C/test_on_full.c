@@ -256,7 +256,7 @@ TEST(F6_a_full_file_refuses_received_messages_and_longer_bodies) {
   scene_open(&scene);
   put(&scene, "a", "ana", "short");
   while (put_body_of(&scene, NULL, 3000) == MSGQ_OK) {}
-  static char body[4096];
+  static char body[16384];
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.body = body;
   draft.body_size = sizeof body;

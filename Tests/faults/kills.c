@@ -108,8 +108,11 @@ static int work(struct kills *run) {
   driver.strict = true;
   ledger_without_power_cut(&driver.ledger);
   bool good = run->cycle == 0 || check_history(run->path, why, sizeof why);
+  /* A queue that prunes changes between two lists of it. */
+  bool prunes = scene_promises(run->scene).prunes;
+  if (run->whole && good && prunes) good = check_store(run->path, &driver.ledger, CHECK_BEGINS, why, sizeof why);
   if (driver_open(&driver) != MSGQ_OK) return 1;
-  if (run->whole && good) good = check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why);
+  if (run->whole && good && !prunes) good = check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why);
   for (uint32_t number = run->first; number < driver.next && good; number++) good = check_one(&driver, number, why, sizeof why);
   struct generator generator = generator_of(settings.seed, 300, driver.next);
   for (int index = 0; index < 50 && good && driver.next > 0; index++) {

@@ -11,8 +11,8 @@ final class PendingWrites {
     private let calls: CallQueue
     /// Facts in the open transaction.
     private var staged: [Fact] = []
-    /// Attempts whose beginning is in the open transaction, and whether the core has reserved them.
-    private var beginnings: [(call: CallQueue.Call, isReserved: Bool)] = []
+    /// Attempts whose beginning is in the open transaction; nil: the core reserves this one after the commit.
+    private var beginnings: [(call: CallQueue.Call, reservation: Core.Reservation?)] = []
     /// Facts that the store rejected. No attempt starts before they are written.
     private var unsaved: [Fact] = []
     private var isMakingRoom = false
@@ -126,10 +126,9 @@ final class PendingWrites {
 
     /// Takes an attempt whose beginning is in the open transaction. Returns whether another one may begin in the same transaction.
     func stage(_ call: CallQueue.Call) -> Bool {
-        let isReserved = context.core.canWithdraw(call.start)
-        if isReserved { context.core.reserve(call.start) }
-        beginnings.append((call, isReserved))
-        return isReserved
+        let reservation = context.core.canWithdraw(call.start) ? context.core.reserve(call.start) : nil
+        beginnings.append((call, reservation))
+        return reservation != nil
     }
 
     /// Commits the recorded facts and the beginnings of attempts, performs the notices and queues the calls. Returns false if the store
@@ -152,13 +151,13 @@ final class PendingWrites {
         let (facts, begun) = (staged, beginnings)
         (staged, beginnings) = ([], [])
         for fact in facts { for notice in fact.notices { handle(notice) } }
-        for (call, isReserved) in begun { began(call, isReserved) }
+        for (call, reservation) in begun { began(call, isReserved: reservation != nil) }
         maintenance.pruneExcess(self, transactions)
         return true
     }
 
     /// Puts the attempt in flight, after its beginning was committed.
-    private func began(_ call: CallQueue.Call, _ isReserved: Bool) {
+    private func began(_ call: CallQueue.Call, isReserved: Bool) {
         call.transport.enter()
         if !isReserved {
             // The rate counts from the call of the transport, which follows at once.
@@ -171,8 +170,7 @@ final class PendingWrites {
 
     private func withdrawBeginnings() {
         let now = context.ports.moment
-        // In the opposite order, so that each is undone in the state that it left.
-        for (call, isReserved) in beginnings.reversed() where isReserved { context.core.withdraw(call.start, now) }
+        for reservation in beginnings.reversed().compactMap(\.reservation) { context.core.withdraw(reservation, now) }
         beginnings = []
     }
 

@@ -45,17 +45,28 @@ extension Core {
     /// Whether `withdraw` can undo `reserve`, so that other attempts may begin in the same commit.
     package func canWithdraw(_ start: Start) -> Bool { scheduler.canWithdraw(start.flight) }
 
+    /// What `withdraw` needs.
+    package struct Reservation {
+        package let start: Start
+        let turns: TurnRule
+    }
+
     /// Puts the message in flight. `calledAt`: when the transport is called (monotonic); nil: at the time of the start.
-    package mutating func reserve(_ start: Start, calledAt: Int64? = nil) {
+    @discardableResult
+    package mutating func reserve(_ start: Start, calledAt: Int64? = nil) -> Reservation {
+        let reservation = Reservation(start: start, turns: scheduler.turns)
         nextToken += 1
         rowsInFlight[start.flight.token] = start.row
         scheduler.started(start.flight, calledAt: calledAt, start.flight.startedAt)
+        return reservation
     }
 
-    /// Undoes `reserve`: the store rejected the beginning of the attempt.
-    package mutating func withdraw(_ start: Start, _ now: Moment) {
+    /// Undoes `reserve`: the store rejected the beginning of the attempt. Several are withdrawn in the opposite order.
+    package mutating func withdraw(_ reservation: Reservation, _ now: Moment) {
+        let start = reservation.start
         rowsInFlight[start.flight.token] = nil
         scheduler.withdraw(start.flight, start.row.head, now)
+        scheduler.turns = reservation.turns
     }
 
     /// Returns the effects of an attempt that is reserved and whose beginning was committed.

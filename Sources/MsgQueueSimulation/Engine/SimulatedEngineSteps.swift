@@ -86,13 +86,13 @@ extension SimulatedEngine {
             if !storeIsBroken { try observer?.starts(message, conversation, hand) }
             // The engine reserves all but the last of the attempts that begin in one commit before it, the last after it.
             let isReserved = core.canWithdraw(start) && start.flight.token % 2 == 0
-            if isReserved { core.reserve(start) }
+            let reservation = isReserved ? core.reserve(start) : nil
             for change in start.changes { store.apply(change) }
             guard commit() else {
-                if isReserved { core.withdraw(start, now) }
+                if let reservation { core.withdraw(reservation, now) }
                 return false
             }
-            if !isReserved { core.reserve(start) }
+            if reservation == nil { core.reserve(start) }
             try perform(core.began(start))
             if !answersInCall { scheduler.callReturned(start.flight.token, now) }
             transport?(start, message)

@@ -5,7 +5,7 @@ import Testing
 /// Attempts that are reserved before their common commit, and withdrawn if the store rejects it.
 @Suite struct ReservationTests {
     /// Reserves the attempt that starts next.
-    private func reserve(_ simulation: Simulation) throws -> Core.Start? {
+    private func reserve(_ simulation: Simulation) throws -> Core.Reservation? {
         try simulation.settle(starts: 0)
         let now = simulation.now
         let queued = Int64(simulation.store.queued.count)
@@ -13,8 +13,7 @@ import Testing
             case .start(let start) = simulation.core.admit(simulation.store[sequence]?.row, sequence, conversation, hand, now),
             simulation.core.canWithdraw(start)
         else { return nil }
-        simulation.core.reserve(start)
-        return start
+        return simulation.core.reserve(start)
     }
 
     @Test(arguments: [Mode.auto, .manual], [1, 2, 3])
@@ -22,10 +21,10 @@ import Testing
         let simulation = Simulation(mode, direct: false, maxInFlight: 3)
         simulation.preload(["ana", "ana", "ben", "eva", "ben"])
         if mode == .manual { simulation.drain() }
-        var reserved: [Core.Start] = []
+        var reserved: [Core.Reservation] = []
         for _ in 0..<count { reserved.append(try #require(try reserve(simulation))) }
-        #expect(reserved.map(\.flight.sequence) == Array([1, 3, 4].prefix(count)))
-        for start in reserved.reversed() { simulation.core.withdraw(start, simulation.now) }
+        #expect(reserved.map(\.start.flight.sequence) == Array([1, 3, 4].prefix(count)))
+        for reservation in reserved.reversed() { simulation.core.withdraw(reservation, simulation.now) }
         #expect(simulation.flights.isEmpty)
         try simulation.run()
         #expect(simulation.starts.sorted() == [1, 2, 3, 4, 5])
@@ -33,12 +32,22 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
+    @Test func F1_a_withdrawn_attempt_does_not_count_as_a_turn() throws {
+        let simulation = Simulation(.auto, direct: false, maxInFlight: 3) { $0.liveShare = 0.5 }
+        simulation.preload(["ana", "ben", "eva"])
+        let turns = simulation.scheduler.turns
+        let reserved = [try #require(try reserve(simulation)), try #require(try reserve(simulation))]
+        #expect(simulation.scheduler.turns != turns)
+        for reservation in reserved.reversed() { simulation.core.withdraw(reservation, simulation.now) }
+        #expect(simulation.scheduler.turns == turns)
+    }
+
     @Test func M12_a_withdrawn_attempt_uses_up_no_part_of_a_batch() throws {
         let simulation = Simulation(.manual, direct: false, maxInFlight: 3)
         simulation.preload(["ana", "ben", "eva"])
         simulation.drain(batch: 2)
-        let start = try #require(try reserve(simulation))
-        simulation.core.withdraw(start, simulation.now)
+        let reservation = try #require(try reserve(simulation))
+        simulation.core.withdraw(reservation, simulation.now)
         try simulation.run()
         #expect(simulation.starts == [1, 2])
     }
@@ -46,8 +55,8 @@ import Testing
     @Test func M8_a_withdrawn_attempt_uses_up_nothing_of_the_automatic_batch() throws {
         let simulation = Simulation(.auto, direct: false, maxInFlight: 3) { $0.drainBatch = 2 }
         simulation.preload(["ana", "ben", "eva"])
-        let start = try #require(try reserve(simulation))
-        simulation.core.withdraw(start, simulation.now)
+        let reservation = try #require(try reserve(simulation))
+        simulation.core.withdraw(reservation, simulation.now)
         try simulation.run()
         #expect(simulation.starts == [1, 2])
     }
@@ -56,8 +65,8 @@ import Testing
         let simulation = Simulation(.manual, direct: true, maxInFlight: 3)
         simulation.goOnline()
         simulation.enqueue("ana")
-        let start = try #require(try reserve(simulation))
-        simulation.core.withdraw(start, simulation.now)
+        let reservation = try #require(try reserve(simulation))
+        simulation.core.withdraw(reservation, simulation.now)
         try simulation.run()
         #expect(simulation.starts == [1])
     }

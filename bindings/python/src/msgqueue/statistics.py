@@ -45,8 +45,8 @@ class Statistics:
     file_bytes: int
     """Size of the database file, without the log and reserved space."""
     free_bytes: int
-    """Unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to the
-    file system. A store made by version 0.1 keeps it until a close that finds more than half of the file unused.
+    """Unused part of the file. New messages use it, and a queue that is idle for some seconds gives most of it back to
+    the file system. A store made by version 0.1 keeps it until a close that finds more than half of the file unused.
     """
 
     def latency(self, share: float) -> float | None:
