@@ -324,7 +324,8 @@ typedef struct msgq_options {
 
   /* 1 (0). Attempts in flight at one time, of different conversations: 1 to 64. Beside them up to
      4 on demand (msgq_retry, msgq_send_now), which are not delayed by the engine's own, only by
-     their conversation. */
+     their conversation. While calls of the transport take less than 50 us on average, or answer
+     PENDING, up to 16 attempts begin together and one thread makes their calls. */
   uint32_t max_in_flight;
   /* False. After a crash during an attempt: false sends the message again under its id, true
      makes it `failed` with kind unknown for a person to decide. */

@@ -174,7 +174,11 @@ final class Driver: @unchecked Sendable {
     /// Makes the call and begins the next attempts in the commit that ends it.
     func make(_ call: CallQueue.Call) { attempts.make(call) { _ = begin() } }
 
-    private func begin() -> Bool { attempts.begin(limit: poll == nil ? calls.attemptsPerCommit : 1, after: advance) }
+    private func begin() -> Bool {
+        // A person decides about interrupted attempts: there should be none whose call was not made.
+        let isAlone = poll != nil || context.options.holdInterrupted
+        return attempts.begin(limit: isAlone ? 1 : calls.attemptsPerCommit, after: advance)
+    }
 
     // MARK: Callbacks
 

@@ -34,7 +34,10 @@ import Testing
 
     @Test func F1_a_withdrawn_attempt_does_not_count_as_a_turn() throws {
         let simulation = Simulation(.auto, direct: false, maxInFlight: 3) { $0.liveShare = 0.5 }
-        simulation.preload(["ana", "ben", "eva"])
+        simulation.preload(["ana", "ben"])
+        try simulation.settle(starts: 0)
+        // A live message beside the backlog, so that the two take turns.
+        simulation.enqueue("eva")
         let turns = simulation.scheduler.turns
         let reserved = [try #require(try reserve(simulation)), try #require(try reserve(simulation))]
         #expect(simulation.scheduler.turns != turns)
