@@ -32,17 +32,18 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
-    @Test func F1_a_withdrawn_attempt_does_not_count_as_a_turn() throws {
-        let simulation = Simulation(.auto, direct: false, maxInFlight: 3) { $0.liveShare = 0.5 }
-        simulation.preload(["ana", "ben"])
-        try simulation.settle(starts: 0)
-        // A live message beside the backlog, so that the two take turns.
-        simulation.enqueue("eva")
+    @Test func F2_a_withdrawn_attempt_does_not_count_as_a_turn() throws {
+        let simulation = Simulation(.auto, direct: false, maxInFlight: 3)
+        simulation.enqueue("ana")
+        simulation.enqueue("ben") { $0.priority = 5 }
         let turns = simulation.scheduler.turns
-        let reserved = [try #require(try reserve(simulation)), try #require(try reserve(simulation))]
-        #expect(simulation.scheduler.turns != turns)
-        for reservation in reserved.reversed() { simulation.core.withdraw(reservation, simulation.now) }
+        let reservation = try #require(try reserve(simulation))
+        #expect(reservation.start.flight.sequence == 2)
+        #expect(simulation.scheduler.turns != turns, "the oldest message was passed over")
+        simulation.core.withdraw(reservation, simulation.now)
         #expect(simulation.scheduler.turns == turns)
+        try simulation.run()
+        #expect(simulation.starts == [2, 1])
     }
 
     @Test func M12_a_withdrawn_attempt_uses_up_no_part_of_a_batch() throws {
