@@ -1,0 +1,43 @@
+/// A call of a client of the control socket.
+package enum ControlCall: Sendable, Equatable {
+    case list(Filter)
+    case get(String)
+    case explain(String)
+    case attempts(String)
+    case counts(conversation: String?)
+    case conversations(before: Int64, limit: Int)
+    case stats
+    case statsText
+    case state
+    case banner(conversation: String?)
+    case drain(conversation: String?, batch: Int, timeout: Int64?)
+    case retry(String)
+    case retryAll(conversation: String?)
+    case sendNow(String)
+    case edit(String, body: [UInt8])
+    case delete(String)
+    case clear(conversation: String?)
+    case pause(conversation: String?)
+    case resume(conversation: String?)
+    case backup(path: String)
+    case check
+    case enqueue(ControlDraft)
+    case mark(String, as: MessageStatus)
+    case setLifecycle(isInBackground: Bool)
+    case withdrawPrompt
+    case subscribe(Set<EventName>)
+    case unsubscribe
+    case ping
+}
+
+/// The message of the call `enqueue`.
+package struct ControlDraft: Sendable, Equatable {
+    package var id: String?
+    package var conversation = ""
+    package var body: [UInt8] = []
+    package var metadata: [JSONValue.Member] = []
+    package var notBefore: Int64 = 0
+    package var expiresAt: Int64 = 0
+    package var unmeteredOnly = false
+    package var replaceKey: String?
+}

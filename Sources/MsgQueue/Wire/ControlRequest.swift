@@ -1,0 +1,151 @@
+/// A request of a client: one line of JSON.
+package struct ControlRequest: Sendable {
+    /// An integer or a string, which the answer repeats; null: the request has no valid one.
+    package let id: JSONValue
+    package let call: Result<ControlCall, QueueError>
+
+    /// The maximal length of an id that is a string, in bytes.
+    private static let idCeiling = 255
+
+    package init(line: [UInt8]) {
+        do throws(JSONParser.Failure) {
+            self.init(try JSONParser.parse(line))
+        } catch {
+            self.init(.null, .failure(QueueError(.invalid, "the line is not JSON: \(error.text), at byte \(error.offset)")))
+        }
+    }
+
+    private init(_ id: JSONValue, _ call: Result<ControlCall, QueueError>) { (self.id, self.call) = (id, call) }
+
+    package init(_ value: JSONValue) {
+        guard let members = value.members else {
+            self.init(.null, .failure(QueueError(.invalid, "a request must be an object")))
+            return
+        }
+        guard let id = Self.id(value["id"]) else {
+            self.init(.null, .failure(QueueError(.invalid, "id must be an integer or a string of at most \(Self.idCeiling) bytes")))
+            return
+        }
+        do throws(QueueError) { self.init(id, .success(try Self.decode(value, members))) } catch { self.init(id, .failure(error)) }
+    }
+
+    private static func id(_ value: JSONValue?) -> JSONValue? {
+        switch value {
+        case .integer, .string: (value?.string?.utf8.count ?? 0) <= idCeiling ? value : nil
+        default: nil
+        }
+    }
+
+    private static func decode(_ request: JSONValue, _ members: [JSONValue.Member]) throws(QueueError) -> ControlCall {
+        guard let name = request["call"]?.string else { throw QueueError(.invalid, "call must be a string") }
+        guard let rule = ControlRule.all.first(where: { Name($0.call) == Name(name) }) else {
+            throw QueueError(.invalid, "unknown call: \(shown(name))")
+        }
+        try rule.check(members)
+        return try call(rule.call, Given(request: request))
+    }
+
+    /// Returns the beginning of a text for an error.
+    static func shown(_ text: String) -> String {
+        var shown = String.UnicodeScalarView()
+        shown.append(contentsOf: text.unicodeScalars.prefix(40))
+        return String(shown)
+    }
+
+    /// The fields of a request that the rule accepted.
+    private struct Given {
+        let request: JSONValue
+
+        func text(_ name: String) -> String? { request[name]?.string }
+        func integer(_ name: String) -> Int64? { request[name]?.integer }
+        func flag(_ name: String) -> Bool { request[name]?.bool ?? false }
+        var message: String { text("message") ?? "" }
+        var conversation: String? { text("conversation") }
+        var limit: Int { Int(clamping: integer("limit") ?? 50) }
+
+        func body() throws(QueueError) -> [UInt8] {
+            switch (text("body"), text("body_base64")) {
+            case (let text?, nil): return Array(text.utf8)
+            case (nil, let text?):
+                guard let bytes = Base64.decode(text) else { throw QueueError(.invalid, "body_base64 is not base64") }
+                return bytes
+            case (nil, nil): throw QueueError(.invalid, "body or body_base64 is missing")
+            case (_?, _?): throw QueueError(.invalid, "body and body_base64 must not both be given")
+            }
+        }
+    }
+
+    private static func call(_ name: String, _ fields: Given) throws(QueueError) -> ControlCall {
+        switch name {
+        case "list": return .list(filter(fields))
+        case "get": return .get(fields.message)
+        case "explain": return .explain(fields.message)
+        case "attempts": return .attempts(fields.message)
+        case "counts": return .counts(conversation: fields.conversation)
+        case "conversations": return .conversations(before: fields.integer("before") ?? 0, limit: fields.limit)
+        case "stats": return .stats
+        case "stats_text": return .statsText
+        case "state": return .state
+        case "banner": return .banner(conversation: fields.conversation)
+        case "drain":
+            return .drain(
+                conversation: fields.conversation, batch: Int(clamping: fields.integer("batch") ?? 0), timeout: fields.integer("timeout_ms")
+            )
+        case "retry": return .retry(fields.message)
+        case "retry_all": return .retryAll(conversation: fields.conversation)
+        case "send_now": return .sendNow(fields.message)
+        case "edit": return .edit(fields.message, body: try fields.body())
+        case "delete": return .delete(fields.message)
+        case "clear": return .clear(conversation: fields.conversation)
+        case "pause": return .pause(conversation: fields.conversation)
+        case "resume": return .resume(conversation: fields.conversation)
+        case "backup": return .backup(path: fields.text("path") ?? "")
+        case "check": return .check
+        case "enqueue": return .enqueue(try draft(fields))
+        case "mark": return .mark(fields.message, as: fields.text("status").flatMap(WireWords.status) ?? .sent)
+        case "set_lifecycle": return .setLifecycle(isInBackground: fields.text("lifecycle") == "background")
+        case "withdraw_prompt": return .withdrawPrompt
+        case "subscribe":
+            let names = fields.request["events"]?.array?.compactMap { $0.string.flatMap(EventName.init(rawValue:)) }
+            return .subscribe(Set(names ?? EventName.allCases))
+        case "unsubscribe": return .unsubscribe
+        case "ping": return .ping
+        default: throw QueueError(.internal, "the call \(name) is not decoded")
+        }
+    }
+
+    private static func filter(_ fields: Given) -> Filter {
+        let statuses = fields.request["statuses"]?.array?.compactMap { $0.string.flatMap(WireWords.status) }
+        return Filter(
+            conversation: fields.conversation, statuses: statuses.map { StatusSet($0.map { StatusSet($0) }) } ?? .unsent,
+            after: fields.integer("after") ?? 0, limit: fields.limit, newestFirst: fields.flag("newest_first"),
+            withoutBodies: !fields.flag("bodies"))
+    }
+
+    private static func draft(_ fields: Given) throws(QueueError) -> ControlDraft {
+        ControlDraft(
+            id: fields.text("message"), conversation: fields.conversation ?? "", body: try fields.body(),
+            metadata: fields.request["metadata"]?.members ?? [], notBefore: fields.integer("not_before_ms") ?? 0,
+            expiresAt: fields.integer("expires_at_ms") ?? 0, unmeteredOnly: fields.flag("unmetered_only"),
+            replaceKey: fields.text("replace_key"))
+    }
+}
+
+/// The lines that the server writes.
+package enum ControlLine {
+    /// The version of the protocol. It changes when a client that knows the earlier one could misunderstand the server.
+    package static let version: Int64 = 1
+
+    package static func greeting(store: String, process: Int32) -> [UInt8] {
+        JSONWriter.line([
+            "msgqueue": .string(LibraryVersion.text), "protocol": .integer(version), "store": .string(store), "pid": JSONValue(process),
+        ])
+    }
+
+    package static func result(_ value: JSONValue, of id: JSONValue) -> [UInt8] { JSONWriter.line(["id": id, "result": value]) }
+
+    package static func error(_ error: QueueError, of id: JSONValue) -> [UInt8] { JSONWriter.line(["id": id, "error": JSONValue(error)]) }
+
+    /// Tells a client that it is too slow: no event follows, and the connection ends.
+    package static let unsubscribed = JSONWriter.line(["event": "unsubscribed", "text": "events were not read in time"])
+}

@@ -1,0 +1,115 @@
+/// The calls of the control socket and their fields: the one table from which requests are decoded and with which the documentation is
+/// compared.
+package struct ControlRule: Sendable {
+    package enum Kind: Sendable {
+        case text
+        case integer(ClosedRange<Int64>)
+        case boolean
+        /// One of these words.
+        case word([String])
+        /// A non-empty array of these words.
+        case words([String])
+        /// An object of strings.
+        case texts
+    }
+
+    package struct Field: Sendable {
+        package let name: String
+        package let kind: Kind
+        package var isRequired = false
+    }
+
+    package let call: String
+    package let fields: [Field]
+
+    package static let all: [ControlRule] = [
+        ControlRule(
+            call: "list",
+            fields: [
+                conversation, Field(name: "statuses", kind: .words(WireWords.statuses)),
+                Field(name: "after", kind: .integer(0...Int64.max)),
+                limit, Field(name: "newest_first", kind: .boolean), Field(name: "bodies", kind: .boolean),
+            ]),
+        ControlRule(call: "get", fields: [message]), ControlRule(call: "explain", fields: [message]),
+        ControlRule(call: "attempts", fields: [message]), ControlRule(call: "counts", fields: [conversation]),
+        ControlRule(call: "conversations", fields: [Field(name: "before", kind: .integer(0...Int64.max)), limit]),
+        ControlRule(call: "stats", fields: []), ControlRule(call: "stats_text", fields: []), ControlRule(call: "state", fields: []),
+        ControlRule(call: "banner", fields: [conversation]),
+        ControlRule(
+            call: "drain",
+            fields: [
+                conversation, Field(name: "batch", kind: .integer(0...Int64(Int32.max))),
+                Field(name: "timeout_ms", kind: .integer(0...Int64.max)),
+            ]),
+        ControlRule(call: "retry", fields: [message]), ControlRule(call: "retry_all", fields: [conversation]),
+        ControlRule(call: "send_now", fields: [message]), ControlRule(call: "edit", fields: [message] + body),
+        ControlRule(call: "delete", fields: [message]), ControlRule(call: "clear", fields: [conversation]),
+        ControlRule(call: "pause", fields: [conversation]), ControlRule(call: "resume", fields: [conversation]),
+        ControlRule(call: "backup", fields: [Field(name: "path", kind: .text, isRequired: true)]), ControlRule(call: "check", fields: []),
+        ControlRule(
+            call: "enqueue",
+            fields: [Field(name: "message", kind: .text), conversation] + body + [
+                Field(name: "metadata", kind: .texts), Field(name: "not_before_ms", kind: .integer(0...Int64.max)),
+                Field(name: "expires_at_ms", kind: .integer(0...Int64.max)), Field(name: "unmetered_only", kind: .boolean),
+                Field(name: "replace_key", kind: .text),
+            ]),
+        ControlRule(
+            call: "mark", fields: [message, Field(name: "status", kind: .word(["sent", "delivered", "read"]), isRequired: true)]),
+        ControlRule(
+            call: "set_lifecycle", fields: [Field(name: "lifecycle", kind: .word(["foreground", "background"]), isRequired: true)]),
+        ControlRule(call: "withdraw_prompt", fields: []),
+        ControlRule(call: "subscribe", fields: [Field(name: "events", kind: .words(EventName.allCases.map(\.rawValue)))]),
+        ControlRule(call: "unsubscribe", fields: []), ControlRule(call: "ping", fields: []),
+    ]
+
+    private static let message = Field(name: "message", kind: .text, isRequired: true)
+    private static let conversation = Field(name: "conversation", kind: .text)
+    private static let limit = Field(name: "limit", kind: .integer(1...1000))
+    /// Exactly one of the two.
+    private static let body = [Field(name: "body", kind: .text), Field(name: "body_base64", kind: .text)]
+
+    // MARK: Checking
+
+    /// Throws if a field of the request is unknown, missing, or has a wrong value.
+    func check(_ members: [JSONValue.Member]) throws(QueueError) {
+        for member in members where member.key != "id" && member.key != "call" {
+            guard let field = fields.first(where: { Name($0.name) == Name(member.key) }) else {
+                throw QueueError(.invalid, "\(call): unknown field \(ControlRequest.shown(member.key))")
+            }
+            // `null` is the same as no value.
+            guard member.value != .null || field.isRequired else { continue }
+            try check(member.value, field)
+        }
+        for field in fields where field.isRequired && !members.contains(where: { Name($0.key) == Name(field.name) }) {
+            throw QueueError(.invalid, "\(call): the field \(field.name) is missing")
+        }
+    }
+
+    private func check(_ value: JSONValue, _ field: Field) throws(QueueError) {
+        switch field.kind {
+        case .text:
+            guard value.string != nil else { throw wrong(field, "must be a string") }
+        case .integer(let range):
+            guard let number = value.integer else { throw wrong(field, "must be an integer") }
+            guard range.contains(number) else {
+                throw wrong(field, "must be \(range.lowerBound) to \(range.upperBound), got \(number)")
+            }
+        case .boolean:
+            guard value.bool != nil else { throw wrong(field, "must be true or false") }
+        case .word(let words):
+            guard let word = value.string, words.contains(word) else { throw wrong(field, "must be one of \(Self.list(words))") }
+        case .words(let words):
+            guard let given = value.array, !given.isEmpty, given.allSatisfy({ $0.string.map(words.contains) ?? false }) else {
+                throw wrong(field, "must be a non-empty array of \(Self.list(words))")
+            }
+        case .texts:
+            guard let members = value.members, members.allSatisfy({ $0.value.string != nil }) else {
+                throw wrong(field, "must be an object whose values are strings")
+            }
+        }
+    }
+
+    private func wrong(_ field: Field, _ text: String) -> QueueError { QueueError(.invalid, "\(call): \(field.name) \(text)") }
+
+    private static func list(_ words: [String]) -> String { words.joined(separator: ", ") }
+}

@@ -1,0 +1,138 @@
+import Foundation
+import Testing
+
+@testable import MsgQueue
+
+@Suite struct ControlRequestTests {
+    private func request(_ text: String) -> ControlRequest { ControlRequest(line: Array(text.utf8)) }
+    private func call(_ text: String) throws -> ControlCall { try request(#"{"id":1,"call":"# + text + "}").call.get() }
+
+    private func refusal(_ text: String) -> String? {
+        do { _ = try call(text) } catch let error as QueueError { return error.code == .invalid ? error.detail : "\(error)" } catch {
+            return nil
+        }
+        return nil
+    }
+
+    @Test func every_call_is_decoded() throws {
+        let calls: [(String, ControlCall)] = [
+            (#""list""#, .list(Filter(withoutBodies: true))),
+            (
+                #""list","conversation":"ana","statuses":["sent","read"],"after":5,"limit":1000,"newest_first":true,"bodies":true"#,
+                .list(
+                    Filter(
+                        conversation: "ana", statuses: [StatusSet(.sent), StatusSet(.read)], after: 5, limit: 1000, newestFirst: true,
+                        withoutBodies: false))
+            ),
+            (#""get","message":"m""#, .get("m")), (#""explain","message":"m""#, .explain("m")),
+            (#""attempts","message":"m""#, .attempts("m")),
+            (#""counts","conversation":null"#, .counts(conversation: nil)), (#""counts","conversation":"a""#, .counts(conversation: "a")),
+            (#""conversations""#, .conversations(before: 0, limit: 50)),
+            (#""conversations","before":9,"limit":2"#, .conversations(before: 9, limit: 2)),
+            (#""stats""#, .stats), (#""stats_text""#, .statsText), (#""state""#, .state), (#""banner""#, .banner(conversation: nil)),
+            (#""drain""#, .drain(conversation: nil, batch: 0, timeout: nil)),
+            (#""drain","conversation":"a","batch":3,"timeout_ms":0"#, .drain(conversation: "a", batch: 3, timeout: 0)),
+            (#""retry","message":"m""#, .retry("m")), (#""retry_all""#, .retryAll(conversation: nil)),
+            (#""send_now","message":"m""#, .sendNow("m")),
+            (#""edit","message":"m","body":"ä""#, .edit("m", body: Array("ä".utf8))),
+            (#""edit","message":"m","body_base64":"/w==""#, .edit("m", body: [0xff])),
+            (#""delete","message":"m""#, .delete("m")), (#""clear","conversation":"a""#, .clear(conversation: "a")),
+            (#""pause""#, .pause(conversation: nil)), (#""resume""#, .resume(conversation: nil)),
+            (#""backup","path":"/x""#, .backup(path: "/x")),
+            (#""check""#, .check), (#""enqueue","body":"""#, .enqueue(ControlDraft())),
+            (
+                #""enqueue","message":"m","conversation":"a","body":"x","metadata":{"k":"v"},"not_before_ms":1,"expires_at_ms":2,"unmetered_only":true,"replace_key":"r""#,
+                .enqueue(
+                    ControlDraft(
+                        id: "m", conversation: "a", body: [0x78], metadata: [JSONValue.Member("k", "v")], notBefore: 1, expiresAt: 2,
+                        unmeteredOnly: true, replaceKey: "r"))
+            ),
+            (#""mark","message":"m","status":"read""#, .mark("m", as: .read)),
+            (#""set_lifecycle","lifecycle":"background""#, .setLifecycle(isInBackground: true)), (#""withdraw_prompt""#, .withdrawPrompt),
+            (#""subscribe""#, .subscribe(Set(EventName.allCases))),
+            (#""subscribe","events":["status","drain_finished"]"#, .subscribe([.status, .drainFinished])),
+            (#""unsubscribe""#, .unsubscribe), (#""ping""#, .ping),
+        ]
+        for (text, expected) in calls { #expect(try call(text) == expected) }
+        let tested = Set(calls.compactMap { $0.0.split(separator: "\"").first.map(String.init) })
+        #expect(tested == Set(ControlRule.all.map(\.call)))
+    }
+
+    @Test(
+        arguments: [
+            (#""nothing""#, "unknown call: nothing"), (#"5"#, "call must be a string"), (#""ping","a":1"#, "ping: unknown field a"),
+            (#""get""#, "get: the field message is missing"), (#""get","message":5"#, "get: message must be a string"),
+            (#""get","message":null"#, "get: message must be a string"), (#""list","limit":0"#, "list: limit must be 1 to 1000, got 0"),
+            (#""list","limit":1001"#, "list: limit must be 1 to 1000, got 1001"),
+            (#""list","limit":1.0"#, "list: limit must be an integer"),
+            (#""list","after":-1"#, "list: after must be 0 to 9223372036854775807, got -1"),
+            (#""list","bodies":1"#, "list: bodies must be true or false"),
+            (#""list","statuses":[]"#, "list: statuses must be a non-empty array of queued, sending, sent, delivered, read, failed"),
+            (
+                #""list","statuses":["Queued"]"#,
+                "list: statuses must be a non-empty array of queued, sending, sent, delivered, read, failed"
+            ),
+            (#""mark","message":"m","status":"queued""#, "mark: status must be one of sent, delivered, read"),
+            (#""enqueue","body":"a","metadata":{"k":1}"#, "enqueue: metadata must be an object whose values are strings"),
+            (#""enqueue""#, "body or body_base64 is missing"),
+            (#""enqueue","body":"","body_base64":"""#, "body and body_base64 must not both be given"),
+            (#""edit","message":"m","body_base64":"a""#, "body_base64 is not base64"),
+            (#""drain","batch":2147483648"#, "drain: batch must be 0 to 2147483647, got 2147483648"),
+        ])
+    func wrong_requests_are_refused(text: String, detail: String) { #expect(refusal(text) == detail) }
+
+    @Test func the_id_is_an_integer_or_a_short_string() {
+        #expect(request(#"{"id":"é","call":"ping"}"#).id == "é")
+        #expect(request(#"{"id":-5,"call":"nothing"}"#).id == -5)
+        let long = String(repeating: "a", count: 256)
+        for id in ["null", "1.5", "[]", "{}", "true", "\"\(long)\""] { #expect(request(#"{"id":\#(id),"call":"ping"}"#).id == .null) }
+        for text in ["", "[]", "5", "{", #"{"call":"ping"}"#, #"{"id":1,"id":2,"call":"ping"}"#] {
+            let request = request(text)
+            #expect(request.id == .null)
+            #expect(throws: QueueError.self) { try request.call.get() }
+        }
+    }
+
+    @Test func random_changes_of_requests_never_trap() {
+        var generator = SeededGenerator(16)
+        let fields = Set(ControlRule.all.flatMap(\.fields).map(\.name)).sorted() + ["id", "call", "unknown"]
+        let values = [
+            "null", "true", "0", "-1", "9223372036854775807", "1.5", "\"\"", "\"m\"", "\"sent\"", "\"ä\\u0000\"", "[]", "[\"sent\"]", "{}",
+            "{\"a\":\"b\"}",
+        ]
+        for _ in 0..<20_000 {
+            let given = Set((0..<generator.int(0...4)).map { _ in generator.pick(fields) }).subtracting(["id", "call"])
+            let members = given.map { "\"\($0)\":\(generator.pick(values))" }
+            let text = "{" + (["\"id\":1", "\"call\":\"\(generator.pick(ControlRule.all).call)\""] + members).joined(separator: ",") + "}"
+            var bytes = Array(text.utf8)
+            if generator.chance(30) { bytes[generator.int(0...bytes.count - 1)] = UInt8(generator.int(0...255)) }
+            if case .failure(let error) = ControlRequest(line: bytes).call { #expect(error.code == .invalid) }
+        }
+    }
+
+    /// The page has a row for every call: its name, its fields (the required ones in bold), and the answer.
+    @Test func the_page_describes_the_table_of_calls() throws {
+        var root = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
+        for _ in 0..<4 { root.deleteLastPathComponent() }
+        let page = try String(contentsOf: root.appendingPathComponent("Sources/MsgQueue/MsgQueue.docc/ControlSocket.md"), encoding: .utf8)
+        var described: [String: (all: Set<String>, required: Set<String>)] = [:]
+        var order: [String] = []
+        for line in page.split(separator: "\n") {
+            guard let row = line.wholeMatch(of: /\| `(\w+)` \|(.*?)\| (.+) \|/) else { continue }
+            let call = String(row.1)
+            guard ControlRule.all.contains(where: { $0.call == call }) || !EventName.allCases.contains(where: { $0.rawValue == call })
+            else { continue }
+            order.append(call)
+            described[call] = (
+                Set(row.2.matches(of: /`(\w+)`/).map { String($0.1) }), Set(row.2.matches(of: /\*\*`(\w+)`\*\*/).map { String($0.1) })
+            )
+        }
+        #expect(order == ControlRule.all.map(\.call))
+        for rule in ControlRule.all {
+            #expect(described[rule.call]?.all == Set(rule.fields.map(\.name)), "\(rule.call)")
+            #expect(described[rule.call]?.required == Set(rule.fields.filter(\.isRequired).map(\.name)), "\(rule.call)")
+        }
+        for name in EventName.allCases { #expect(page.contains("| `\(name.rawValue)` |"), "\(name)") }
+        #expect(page.contains("protocol \(ControlLine.version)"))
+    }
+}
