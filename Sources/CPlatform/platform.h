@@ -22,6 +22,7 @@
 #include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,6 +143,49 @@ static inline ssize_t platform_write_error(const void *bytes, size_t size) {
     (void)sigtimedwait(&broken, NULL, &none);
   }
   return written;
+}
+
+extern int accept4(int socket, struct sockaddr *address, socklen_t *size, int flags);
+
+/* Creates a non-blocking Unix stream socket. Returns a descriptor, or -1 with errno. */
+static inline int platform_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+
+/* Fills in the address of a Unix socket. Returns 0, or -1 with ENAMETOOLONG. */
+static inline int platform_unix_address(struct sockaddr_un *address, const char *path) {
+  size_t size = strlen(path);
+  (void)memset(address, 0, sizeof *address);
+  address->sun_family = AF_UNIX;
+  if (size >= sizeof address->sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  (void)memcpy(address->sun_path, path, size);
+  return 0;
+}
+
+/* Binds or connects a Unix socket. Returns 0, or -1 with errno. */
+static inline int platform_unix_bind(int socket, const char *path) {
+  struct sockaddr_un address;
+  return platform_unix_address(&address, path) == 0 ? bind(socket, (struct sockaddr *)&address, sizeof address) : -1;
+}
+
+static inline int platform_unix_connect(int socket, const char *path) {
+  struct sockaddr_un address;
+  return platform_unix_address(&address, path) == 0 ? connect(socket, (struct sockaddr *)&address, sizeof address) : -1;
+}
+
+/* Accepts a connection, non-blocking. Returns a descriptor, or -1 with errno. */
+static inline int platform_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+
+/* Returns the user of the peer of a Unix socket, at the time of its connect; -1 if it is unknown. */
+static inline int64_t platform_peer_user(int socket) {
+  struct { /* struct ucred, which glibc defines only with _GNU_SOURCE */
+    pid_t process;
+    uid_t user;
+    gid_t group;
+  } peer = { 0, 0, 0 };
+  socklen_t size = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && size == sizeof peer ? (int64_t)peer.user : -1;
 }
 
 /* Sets the name that debuggers show; at most 15 bytes. */

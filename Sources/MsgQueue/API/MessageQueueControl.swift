@@ -62,4 +62,18 @@ extension MessageQueue {
 
     /// Stops the monitor; the last connectivity stays until `setConnectivity`.
     public func stopMonitor() throws(Error) { try engine.stopMonitor() }
+
+    // MARK: The control socket
+
+    /// Lets other programs of the same user, and of root, look into the queue and control it while it is open. <doc:ControlSocket>
+    /// describes the protocol.
+    ///
+    /// - Parameter path: Of the socket; nil: the store's path with `-control` appended.
+    /// - Throws: `.conflict` (started already; the path exists and is not a socket), `.locked` (another program listens there), `.invalid`
+    ///   (the directory does not exist, or the name is too long), `.permission` (the place is unsafe or not writable; the queue is read-only),
+    ///   `.storage`, `.closed`.
+    public func startControl(path: String? = nil) throws(Error) { try engine.startControl(path: path) }
+
+    /// Removes the socket and disconnects the clients. Does nothing without one.
+    public func stopControl() throws(Error) { try engine.stopControl() }
 }

@@ -26,6 +26,8 @@ package final class Engine: @unchecked Sendable {
     let reader: QueueReader
     /// The timer thread and the event thread.
     private var services: [EngineThread] = []
+    /// The control socket.
+    let attachment = Attachment()
 
     package init(path: String, options: Options, ports: Ports = .system) throws(QueueError) {
         try options.validate()

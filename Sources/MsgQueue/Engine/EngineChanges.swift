@@ -139,6 +139,11 @@ extension Engine {
         }
     }
 
+    /// Answers an open prompt with no.
+    package func withdrawPrompt() throws(QueueError) {
+        try changing { () throws(QueueError) in context.core.scheduler.dismissPrompt(context.ports.moment) }
+    }
+
     // MARK: Network and lifecycle
 
     package func setLifecycle(isInBackground: Bool) throws(QueueError) {

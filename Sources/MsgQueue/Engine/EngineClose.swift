@@ -92,6 +92,7 @@ extension Engine {
         context.lock.unlock()
         let callbacks = CloseCallbacks(drains: barriers + waiters.map { waiter in { waiter.done(.success(report)) } }, releases: releases)
         if !isClosedByPoll { callbacks.runDrains() }
+        attachment.close()
         // A thread inside a callback is not joined; it ends when the callback returns.
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
         // The timer thread, the first, is never inside a callback: it was joined and no longer uses the alarm.

@@ -49,11 +49,31 @@ extension Engine {
         return try reading { () throws(QueueError) in try reader.banner(conversation) }
     }
 
-    /// Copies the store in small steps and releases the lock between them, so that other calls wait for one step at most.
-    package func backup(to path: String) throws(QueueError) {
+    /// Returns the content of a summary event.
+    func summary() throws(QueueError) -> (Counts, Network) {
+        try reading { () throws(QueueError) in (writes.counts, context.core.scheduler.network) }
+    }
+
+    /// Reads every message and compares it with its checksum, and reads the other tables and indexes, in small steps with the queue in use.
+    /// Throws `closed` when `isCancelled` returns true.
+    func checkInUse(isCancelled: () -> Bool) throws(QueueError) -> CheckReport {
+        var check = try reading { () throws(QueueError) in context.store.checkInUse() }
+        while !check.isDone {
+            guard !isCancelled() else { throw QueueError(.closed, "the check was cancelled") }
+            try reading { () throws(QueueError) in try check.step(context.store) }
+            // Let threads that wait for the lock run first.
+            usleep(500)
+        }
+        return check.checkReport
+    }
+
+    /// Copies the store in small steps and releases the lock between them, so that other calls wait for one step at most. Throws `closed`
+    /// when `isCancelled` returns true.
+    package func backup(to path: String, isCancelled: () -> Bool = { false }) throws(QueueError) {
         let copy = try input { () throws(QueueError) in try backups.begin(to: path) }
         do throws(QueueError) {
             while try input({ () throws(QueueError) in try backups.takeStep(of: copy) }) {
+                guard !isCancelled() else { throw QueueError(.closed, "the copy was cancelled") }
                 // Let threads that wait for the lock run first.
                 usleep(100)
             }

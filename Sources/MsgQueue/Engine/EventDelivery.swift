@@ -1,3 +1,10 @@
+/// Receives every event when it is queued for delivery, in order. Called under the engine's lock: it must not wait and not call the engine.
+protocol EventObserver: AnyObject, Sendable {
+    func receive(_ event: Event, at: Int64)
+    /// A summary event is due.
+    func countsChanged()
+}
+
 /// Delivers events to the host's handler, in order, one at a time. Under the engine's lock.
 final class EventDelivery {
     /// The number of damage events that are kept for the first handler.
@@ -6,6 +13,8 @@ final class EventDelivery {
     private let context: EngineContext
     private var queue = EventQueue()
     private var handler: Registration<EventFunction>?
+    /// Receives the events beside the handler.
+    var observer: (any EventObserver)?
     /// Damage that was found before a handler was set.
     private var notices: [Event] = []
     private(set) var isDelivering = false
@@ -16,7 +25,8 @@ final class EventDelivery {
 
     init(_ context: EngineContext) { self.context = context }
 
-    var hasHandler: Bool { handler != nil }
+    /// Whether anything receives the events.
+    var isObserved: Bool { handler != nil || observer != nil }
     var hasEvents: Bool { !queue.isEmpty || (queue.summaryIsDue && handler != nil) }
     /// Whether an event can be delivered now.
     var hasWork: Bool { !isDelivering && hasEvents }
@@ -29,17 +39,24 @@ final class EventDelivery {
             storageReport = error?.code
             if handler == nil, error?.code == .corrupt, notices.count < Self.noticeCeiling { notices.append(event) }
         }
+        guard isObserved else { return }
+        let now = context.ports.wall()
+        observer?.receive(event, at: now)
         guard handler != nil else { return }
-        queue.append(event, at: context.ports.wall())
+        queue.append(event, at: now)
     }
 
     /// Adds the event of a message that was enqueued.
     func enqueued(_ message: StoredBatch.Message, at now: Int64) {
+        observer?.receive(.enqueued(message.id, message.draft.conversation, at: now), at: now)
         guard handler != nil else { return }
         queue.append(message, at: now)
     }
 
-    func countsChanged() { queue.summaryIsDue = true }
+    func countsChanged() {
+        queue.summaryIsDue = true
+        observer?.countsChanged()
+    }
 
     /// Runs `action` after the events before it were delivered.
     func append(barrier action: @escaping @Sendable () -> Void) { queue.append(barrier: action) }
@@ -97,6 +114,7 @@ final class EventDelivery {
         let barriers = queue.takeBarriers()
         let release = handler?.retire()
         handler = nil
+        observer = nil
         condition.broadcast()
         return (barriers, release)
     }

@@ -188,4 +188,7 @@ extension Scheduler {
     }
 
     package mutating func promptWithdrawn() { prompt = .disarmed }
+
+    /// Ends an open prompt. The next step withdraws it.
+    package mutating func dismissPrompt(_ now: Moment) { promptUntil = min(promptUntil, now.mono) }
 }

@@ -77,7 +77,8 @@ struct BackgroundCheck {
     private var findings: [String] = []
     private var isReadAgain = false
 
-    init(through end: Int64, counted: Int64) {
+    /// `counted`: nil if the number of messages may change while the check runs.
+    init(through end: Int64, counted: Int64?) {
         self.end = end
         expected = counted
     }
@@ -103,6 +104,14 @@ struct BackgroundCheck {
             sentences.append("\(Words.messages(Int64(damaged.count))) damaged; damaged sequences: \(list)")
         }
         return sentences.isEmpty ? nil : sentences.joined(separator: "; ")
+    }
+
+    /// The report of a check that has ended.
+    var checkReport: CheckReport {
+        let whole = found - Int64(damaged.count)
+        return CheckReport(
+            isSound: report == nil, whole: whole, damaged: Int64(damaged.count), missing: 0, firstMissing: 0, lastMissing: 0,
+            text: report.map { "\(Words.messages(whole)) whole; \($0)." } ?? "\(Words.messages(whole)), no damage found.")
     }
 
     // MARK: Steps
@@ -212,6 +221,9 @@ extension Store {
         case unfinished, sound
         case damaged(String)
     }
+
+    /// Returns a check of the messages up to the present one, for its steps to be run.
+    func checkInUse() -> BackgroundCheck { BackgroundCheck(through: lastSequence, counted: nil) }
 
     /// Whether the check of this session has not ended.
     package var isCheckDue: Bool { check != nil }

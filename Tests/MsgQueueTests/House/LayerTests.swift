@@ -53,6 +53,7 @@ import Testing
     @Test(
         arguments: [
             ("MsgQueue/API", []), ("MsgQueue/Model", []), ("MsgQueue/Rules", []), ("MsgQueue/Scheduling", []),
+            ("MsgQueue/Wire", []), ("MsgQueue/Control", ["CPlatform", "Glibc"]),
             ("MsgQueue/Async", ["Glibc"]),
             ("MsgQueue/Platform", ["CPlatform", "Glibc"]), ("MsgQueue/Storage", ["CSQLite", "CPlatform", "Glibc"]),
             ("MsgQueue/Engine", ["CPlatform", "Glibc"]), ("MsgQueue/Connectivity", ["CPlatform", "Glibc"]),
@@ -97,7 +98,7 @@ import Testing
             ".random(", "SystemRandomNumberGenerator", "clock_gettime", "ContinuousClock", "SuspendingClock", "Date(", "getenv", "print(",
             "pthread_", "Mutex", "Task {", "Task.", "await ", "nonisolated(unsafe)", "static var ",
         ]
-        for layer in ["MsgQueue/Model", "MsgQueue/Rules", "MsgQueue/Scheduling"] {
+        for layer in ["MsgQueue/Model", "MsgQueue/Rules", "MsgQueue/Scheduling", "MsgQueue/Wire"] {
             for file in try files(layer) {
                 for line in file.code {
                     for word in words where line.contains(word) {
@@ -115,7 +116,8 @@ import Testing
         "Model": [], "Rules": ["Model"], "Scheduling": ["Model", "Rules"], "Platform": ["Model", "Rules"],
         "Storage": ["Model", "Rules", "Scheduling", "Platform"], "Connectivity": ["Model", "Rules", "Platform"],
         "Engine": ["Model", "Rules", "Scheduling", "Platform", "Storage", "Connectivity"],
-        "Async": ["Model", "Platform", "Engine"], "API": ["Model", "Rules", "Platform", "Engine", "Async"],
+        "Wire": ["Model", "Rules"], "Control": ["Model", "Rules", "Wire", "Platform", "Engine"],
+        "Async": ["Model", "Platform", "Engine"], "API": ["Model", "Rules", "Platform", "Engine", "Async", "Control"],
     ]
 
     @Test func each_layer_uses_only_types_of_the_layers_below_it() throws {

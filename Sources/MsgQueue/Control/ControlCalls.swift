@@ -1,0 +1,95 @@
+/// Performs the calls of clients with the engine.
+struct ControlCalls: Sendable {
+    let engine: Engine
+    let limits: ControlLimits
+
+    /// Performs a call that ends at once.
+    func perform(_ call: ControlCall) throws(QueueError) -> JSONValue {
+        switch call {
+        case .list(let filter): return try page(filter)
+        case .get(let id): return JSONValue(try engine.message(id: id))
+        case .explain(let id): return JSONValue(try engine.explain(id))
+        case .attempts(let id): return ["attempts": .array(try engine.attempts(id).map { JSONValue($0) })]
+        case .counts(let conversation): return JSONValue(try engine.counts(conversation))
+        case .conversations(let before, let limit):
+            let page = try engine.conversations(before: before, limit: limit)
+            let next = page.count == limit ? page.last?.last.sequence : nil
+            return ["conversations": .array(page.map { JSONValue($0) }), "next": next.map { .integer($0) } ?? .null]
+        case .stats: return JSONValue(try engine.statistics().0)
+        case .statsText:
+            let (statistics, counts) = try engine.statistics()
+            return ["text": .string(statistics.prometheus(counts))]
+        case .state: return JSONValue(try engine.state())
+        case .banner(let conversation): return ["text": .string(try engine.banner(conversation))]
+        case .retry(let id): try engine.retry(id)
+        case .sendNow(let id): try engine.sendNow(id)
+        case .edit(let id, let body): try body.withBytes { bytes throws(QueueError) in try engine.edit(id, body: bytes) }
+        case .delete(let id): try engine.delete(id)
+        case .pause(let conversation): try engine.pause(conversation)
+        case .resume(let conversation): try engine.resume(conversation)
+        case .enqueue(let draft): return ["message": .string(try enqueue(draft))]
+        case .mark(let id, let status): try engine.mark(id, as: status)
+        case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
+        case .withdrawPrompt: try engine.withdrawPrompt()
+        case .ping: break
+        case .drain, .retryAll, .clear, .backup, .check, .subscribe, .unsubscribe:
+            throw QueueError(.internal, "the call does not end at once")
+        }
+        return [:]
+    }
+
+    /// Performs a call that may take long, on a thread of its own.
+    func performJob(_ call: ControlCall, isCancelled: () -> Bool) throws(QueueError) -> JSONValue {
+        switch call {
+        case .retryAll(let conversation): return ["count": .integer(try engine.retryAll(conversation))]
+        case .clear(let conversation): try engine.clear(conversation)
+        case .backup(let path):
+            guard path.utf8.first == 0x2f else { throw QueueError(.invalid, "backup: path must be absolute") }
+            try engine.backup(to: path, isCancelled: isCancelled)
+        case .check: return JSONValue(try engine.checkInUse(isCancelled: isCancelled))
+        default: throw QueueError(.internal, "the call ends at once")
+        }
+        return [:]
+    }
+
+    static func isJob(_ call: ControlCall) -> Bool {
+        switch call {
+        case .retryAll, .clear, .backup, .check: true
+        default: false
+        }
+    }
+
+    /// Returns a page of messages. With bodies it ends after a number of bytes, so that the answer has a limited size.
+    private func page(_ filter: Filter) throws(QueueError) -> JSONValue {
+        var filter = filter
+        var isCut = false
+        if !filter.withoutBodies {
+            var outline = filter
+            outline.withoutBodies = true
+            var (count, size) = (0, 0)
+            let sizes = try engine.list(outline).map(\.bodySize)
+            for body in sizes {
+                size += body
+                guard count == 0 || size <= limits.pageBodies else { break }
+                count += 1
+            }
+            isCut = count < sizes.count
+            if isCut { filter.limit = max(count, 1) }
+        }
+        let messages = try engine.list(filter)
+        let next = messages.count == filter.limit || isCut ? messages.last?.sequence : nil
+        return ["messages": .array(messages.map { JSONValue($0) }), "next": next.map { .integer($0) } ?? .null]
+    }
+
+    private func enqueue(_ draft: ControlDraft) throws(QueueError) -> String {
+        try draft.body.withBytes { body throws(QueueError) in
+            let borrowed = BorrowedDraft(
+                id: draft.id, conversation: Name(draft.conversation), body: body,
+                metadata: draft.metadata.map { ($0.key, $0.value.string ?? "") }, notBefore: draft.notBefore, expiresAt: draft.expiresAt,
+                unmeteredOnly: draft.unmeteredOnly, replaceKey: draft.replaceKey)
+            let ids = try [borrowed].withUnsafeBufferPointer { drafts throws(QueueError) in try engine.enqueue(drafts) }
+            guard let id = ids.first else { throw QueueError(.internal, "enqueue returned no id") }
+            return id
+        }
+    }
+}
