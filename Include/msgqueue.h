@@ -24,6 +24,7 @@
  *   14. Statistics               msgq_stats, msgq_stats_text
  *   15. Backups, damaged stores  msgq_backup, msgq_check, msgq_salvage
  *   16. Log                      msgq_set_log, msgq_log_next
+ *   17. Control socket           msgq_control_start, msgq_control_stop
  *
  * A whole program (link with -lmsgqueue):
 
@@ -1418,6 +1419,26 @@ size_t msgq_log_next(msgq_log_level *level, char *out, size_t size);
    Never read, write or close it. It lives as long as the process; a forked child asks for its own.
    -1: no descriptor is left. */
 int msgq_log_fd(void);
+
+/* -------------------------------------------------------------------- 17. Control socket */
+
+/*
+ * Lets other programs of the same user, and of root, look into the queue and control it while it is
+ * open: requests in lines of JSON on the Unix stream socket `path` (NULL: the store's path with
+ * "-control" appended). The protocol is described in
+ * Sources/MsgQueue/MsgQueue.docc/ControlSocket.md. The socket has mode 0600 whatever the umask is.
+ * A socket file that a program left when it ended is replaced. One thread serves at most 16
+ * clients; none of them can delay another or the queue. A polled queue is served, too. The socket
+ * ends with msgq_control_stop or the close of the queue; a forked child has none.
+ * Errors: CONFLICT (started already; or `path` exists and is not a socket), LOCKED (another program
+ * listens there), INVALID (the directory does not exist, or the name is too long), PERMISSION (the
+ * place is unsafe or not writable; read_only), STORAGE (no descriptor or thread left, disk full).
+ */
+msgq_result msgq_control_start(msgq_queue *queue, const char *path);
+
+/* Removes the socket file and disconnects the clients. A copy for a client's `backup` is abandoned.
+   Without a control socket it does nothing. */
+msgq_result msgq_control_stop(msgq_queue *queue);
 
 #ifdef __cplusplus
 }

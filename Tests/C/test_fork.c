@@ -31,6 +31,8 @@ static void check_all_calls_forked(msgq_queue *queue) {
   CHECK_RESULT(MSGQ_FORKED, msgq_drain_async(queue, NULL, on_drained, &calls));
   CHECK_RESULT(MSGQ_FORKED, msgq_monitor_start(queue));
   CHECK_RESULT(MSGQ_FORKED, msgq_monitor_stop(queue));
+  CHECK_RESULT(MSGQ_FORKED, msgq_control_start(queue, NULL));
+  CHECK_RESULT(MSGQ_FORKED, msgq_control_stop(queue));
   CHECK_RESULT(MSGQ_FORKED, msgq_close(queue, 0));
   CHECK_RESULT(MSGQ_FORKED, msgq_close_async(queue, 0, on_closed, &calls));
   CHECK_NUMBER(0, atomic_load(&calls));

@@ -63,6 +63,8 @@ TEST(D16_every_reading_call_works) {
   CHECK(banner_is(&scene, "You're offline. 3 messages queued."));
   CHECK_RESULT(MSGQ_OK, msgq_set_lifecycle(scene.queue, MSGQ_LIFECYCLE_BACKGROUND));
   CHECK_RESULT(MSGQ_OK, msgq_monitor_stop(scene.queue));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_control_start(scene.queue, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_control_stop(scene.queue));
   CHECK_RESULT(MSGQ_OK, msgq_backup(scene.queue, scene_file(&scene, "copy.db")));
   CHECK(file_exists(scene_file(&scene, "copy.db")));
   unlink(scene_file(&scene, "copy.db"));

@@ -121,6 +121,8 @@ def test_a_closed_queue_raises_closed_error(opened: Opener, http: HttpTransport)
         lambda: queue.set_lifecycle(Lifecycle.BACKGROUND),
         queue.start_monitor,
         queue.stop_monitor,
+        queue.start_control,
+        queue.stop_control,
         queue.pause,
         queue.resume,
     ):
@@ -391,6 +393,8 @@ FORK = """
         "set_transport": lambda: queue.set_transport(None),
         "set_connectivity": lambda: queue.set_connectivity(Connectivity.ONLINE),
         "backup": lambda: queue.backup("copy.db"),
+        "start_control": queue.start_control,
+        "stop_control": queue.stop_control,
         "close": queue.close,
     }
     reading, writing = os.pipe()

@@ -509,6 +509,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_monitor_start": (c_int, [_queue]),
     "msgq_monitor_stop": (c_int, [_queue]),
     "msgq_set_lifecycle": (c_int, [_queue, c_int]),
+    "msgq_control_start": (c_int, [_queue, c_char_p]),
+    "msgq_control_stop": (c_int, [_queue]),
     "msgq_status_label": (c_char_p, [c_int]),
     "msgq_status_icon": (c_char_p, [c_int]),
     "msgq_failure_text": (c_char_p, [c_int]),

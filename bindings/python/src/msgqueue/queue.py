@@ -11,6 +11,7 @@ from typing import Final
 from . import _arguments, _logs, _options
 from ._callbacks import EventHandler, Transport, logger, raise_interruption
 from ._commands import Commands
+from ._control import Control
 from ._drains import Drains
 from ._environment import Environment
 from ._forward import forward
@@ -195,6 +196,7 @@ class MessageQueue:
         self._drains = Drains(handle, self._queries)
         self._sending = Sending(handle)
         self._environment = Environment(handle)
+        self._control = Control(handle)
         self._polling = Polling(handle)
         self._registration = Registration(handle)
         try:
@@ -322,6 +324,8 @@ class MessageQueue:
     start_monitor: Final = forward("_environment", Environment.start_monitor)
     stop_monitor: Final = forward("_environment", Environment.stop_monitor)
     set_lifecycle: Final = forward("_environment", Environment.set_lifecycle)
+    start_control: Final = forward("_control", Control.start_control)
+    stop_control: Final = forward("_control", Control.stop_control)
 
     # ---------------------------------------------------------------- polling
 

@@ -311,6 +311,8 @@ class MessageQueue:
     start_monitor: Final = changes(PolledQueue.start_monitor)
     stop_monitor: Final = changes(PolledQueue.stop_monitor)
     set_lifecycle: Final = changes(PolledQueue.set_lifecycle)
+    start_control: Final = changes_long(PolledQueue.start_control)
+    stop_control: Final = changes_long(PolledQueue.stop_control)
 
     # ---------------------------------------------------------------- events
 
