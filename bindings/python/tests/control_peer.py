@@ -16,7 +16,11 @@ class Peer:
     def __init__(self, path: Path | str, *, greeted: bool = True) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(30)
-        self._socket.connect(str(path))
+        try:
+            self._socket.connect(str(path))
+        except OSError:
+            self._socket.close()
+            raise
         self._input = self._socket.makefile("rb")
         self._requests = 0
         self.events: list[Line] = []

@@ -6,10 +6,12 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import socket
 import stat
-import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,12 +31,19 @@ from msgqueue import (
     Status,
     aio,
 )
-from support import wait_until
+from support import program, run, wait_until
 
 
 @pytest.fixture
 def control(store: Path) -> Path:
     return store.with_name("outbox.db-control")
+
+
+@pytest.fixture
+def connect(control: Path) -> Iterator[Callable[[], Peer]]:
+    """Returns a function that connects to the control socket."""
+    with ExitStack() as peers:
+        yield lambda: peers.enter_context(Peer(control))
 
 
 @pytest.fixture
@@ -72,26 +81,30 @@ def test_I3_the_socket_is_private_and_ends_with_the_queue(queue: MessageQueue, s
 
 
 @pytest.mark.parametrize("umask", [0o777, 0o077, 0o002])
-def test_I3_the_mode_does_not_depend_on_the_umask(queue: MessageQueue, control: Path, umask: int) -> None:
+def test_I3_the_mode_does_not_depend_on_the_umask(
+    queue: MessageQueue, control: Path, connect: Callable[[], Peer], umask: int
+) -> None:
     old = os.umask(umask)
     try:
         queue.start_control()
     finally:
         os.umask(old)
     assert stat.S_IMODE(control.stat().st_mode) == 0o600
-    assert Peer(control).call("ping") == {}
+    assert connect().call("ping") == {}
 
 
-def test_I3_every_call_is_answered(queue: MessageQueue, control: Path, tmp_path: Path) -> None:
+def test_I3_every_call_is_answered(
+    queue: MessageQueue, control: Path, connect: Callable[[], Peer], tmp_path: Path
+) -> None:
     queue.start_control()
-    peer = Peer(control)
-    body = "grüße\n\u2028\"\\"
+    peer = connect()
+    body = 'grüße\n\u2028"\\'
     id = peer.call("enqueue", conversation="ana", body=body, metadata={"a": "ä"})["message"]
     message = queue.get(id)
     assert (message.text, message.metadata) == (body, {"a": "ä"})
     seen = peer.call("get", message=id)
     assert (seen["body"], seen["metadata"], seen["status"]) == (body, {"a": "ä"}, "queued")
-    assert seen["created_ms"] == round(message.created_at.timestamp() * 1000)
+    assert seen["created_ms"] == round(message.created.timestamp() * 1000)
     raw = peer.call("enqueue", conversation="ben", body_base64=base64.b64encode(b"\xff\x00").decode())["message"]
     assert base64.b64decode(peer.call("get", message=raw)["body_base64"]) == b"\xff\x00"
     assert [each["id"] for each in peer.call("list")["messages"]] == [id, raw]
@@ -153,7 +166,15 @@ def test_I3_a_failed_message_is_retried_from_outside(opened: Opener, control: Pa
 
 @pytest.mark.parametrize(
     "line",
-    [b"x", b"{}", b'{"id":1,"call":"fly"}', b'{"id":1,"call":"ping","a":1}', b'{"id":1,"id":2,"call":"ping"}', b'"\xff"', b"[" * 1000],
+    [
+        b"x",
+        b"{}",
+        b'{"id":1,"call":"fly"}',
+        b'{"id":1,"call":"ping","a":1}',
+        b'{"id":1,"id":2,"call":"ping"}',
+        b'"\xff"',
+        b"[" * 1000,
+    ],
 )
 def test_I3_wrong_lines_are_answered(queue: MessageQueue, control: Path, line: bytes) -> None:
     queue.start_control()
@@ -177,18 +198,22 @@ def test_I3_a_line_of_10_MB_ends_its_connection_alone(queue: MessageQueue, contr
         assert other.call("ping") == {}
 
 
-def test_I3_a_thousand_connections_and_half_lines_stop_nobody(queue: MessageQueue, control: Path) -> None:
+def test_I3_a_thousand_connections_and_half_lines_stop_nobody(
+    queue: MessageQueue, control: Path, connect: Callable[[], Peer]
+) -> None:
     queue.start_control()
     with Peer(control) as peer:
         for _ in range(15):
-            Peer(control).write(b'{"id":')
+            connect().write(b'{"id":')
         for _ in range(1000):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
                 dead.connect(str(control))
         assert peer.call("ping") == {}
 
 
-def test_I3_another_user_is_refused(queue: MessageQueue, control: Path, tmp_path: Path) -> None:
+def test_I3_another_user_is_refused(
+    queue: MessageQueue, control: Path, connect: Callable[[], Peer], tmp_path: Path
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     queue.start_control()
@@ -210,24 +235,21 @@ def test_I3_another_user_is_refused(queue: MessageQueue, control: Path, tmp_path
             directory.chmod(mode | stat.S_IXOTH)
         directory = directory.parent
 
-    def run() -> str:
-        import subprocess
-
-        return subprocess.run([sys.executable, "-c", code, str(control)], capture_output=True, text=True, timeout=60, check=True).stdout
-
     try:
-        assert run().strip() == "no way in"
+        assert run(code, control).stdout.strip() == "no way in"
         control.chmod(0o666)
-        assert json.loads(run())["error"]["code"] == "PERMISSION"
+        assert json.loads(run(code, control).stdout)["error"]["code"] == "PERMISSION"
     finally:
         for path, mode in opened_up:
             path.chmod(mode)
-    assert Peer(control).call("ping") == {}
+    assert connect().call("ping") == {}
 
 
-def test_I3_a_forked_child_does_not_keep_the_clients(queue: MessageQueue, control: Path) -> None:
+def test_I3_a_forked_child_does_not_keep_the_clients(
+    queue: MessageQueue, control: Path, connect: Callable[[], Peer]
+) -> None:
     queue.start_control()
-    peer = Peer(control)
+    peer = connect()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -240,36 +262,36 @@ def test_I3_a_forked_child_does_not_keep_the_clients(queue: MessageQueue, contro
         queue.close()
         assert peer.line() is None
         with pytest.raises((FileNotFoundError, ConnectionRefusedError)):
-            Peer(control)
+            connect()
     finally:
         os.close(writing)
         os.waitpid(child, 0)
 
 
-def test_I3_a_killed_owner_leaves_a_socket_that_the_next_one_replaces(store: Path, control: Path, opened: Opener) -> None:
-    import subprocess
-
+def test_I3_a_killed_owner_leaves_a_socket_that_the_next_one_replaces(
+    store: Path, control: Path, connect: Callable[[], Peer], opened: Opener
+) -> None:
     code = (
         "import sys, time; from msgqueue import MessageQueue\n"
         "queue = MessageQueue(sys.argv[1]); queue.start_control(); print('open', flush=True); time.sleep(600)"
     )
-    owner = subprocess.Popen([sys.executable, "-c", code, str(store)], stdout=subprocess.PIPE, text=True)
-    assert owner.stdout is not None
-    assert owner.stdout.readline().strip() == "open"
-    with Peer(control) as peer:
-        assert peer.greeting is not None
-        assert peer.greeting["pid"] == owner.pid
-        owner.kill()
-        owner.wait()
-        owner.stdout.close()
-        assert peer.line() is None
+    with program(code, store) as owner:
+        assert owner.line() == "open"
+        with Peer(control) as peer:
+            assert peer.greeting is not None
+            assert peer.greeting["pid"] == owner.pid
+            owner.signal(signal.SIGKILL)
+            owner.wait()
+            assert peer.line() is None
     assert control.exists()
     queue = opened()
     queue.start_control()
-    assert Peer(control).call("ping") == {}
+    assert connect().call("ping") == {}
 
 
-def test_I3_wrong_paths_are_refused(queue: MessageQueue, store: Path, control: Path, tmp_path: Path, opened: Opener) -> None:
+def test_I3_wrong_paths_are_refused(
+    queue: MessageQueue, store: Path, control: Path, tmp_path: Path, opened: Opener
+) -> None:
     with pytest.raises(ConflictError):
         queue.start_control(store)
     for path in ("", tmp_path / "missing" / "socket"):
