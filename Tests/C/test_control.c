@@ -265,6 +265,63 @@ TEST(I3_a_hung_transport_does_not_stop_the_control_socket) {
   scene_end(&scene);
 }
 
+/* Sends random bytes, and requests of which some bytes are changed, in pieces of random size. The server answers or disconnects,
+   and goes on. */
+TEST(I3_random_and_changed_requests_stop_nothing) {
+  static const char *const requests[] = {
+    "{\"id\":1,\"call\":\"list\",\"statuses\":[\"queued\",\"sent\"],\"limit\":5,\"bodies\":true}\n",
+    "{\"id\":\"a\\u00e4\\ud83d\\ude00\",\"call\":\"enqueue\",\"conversation\":\"c\",\"body_base64\":\"/w==\",\"metadata\":{\"k\":\"v\"}}\n",
+    "{\"id\":2,\"call\":\"explain\",\"message\":\"m\"}\n{\"id\":3,\"call\":\"state\"}\n",
+    "{\"id\":4,\"call\":\"edit\",\"message\":\"m\",\"body\":\"x\\n\"}\n",
+    "{\"id\":5,\"call\":\"drain\",\"batch\":1,\"timeout_ms\":1}\n{\"id\":6,\"call\":\"subscribe\"}\n",
+    "{\"id\":7,\"call\":\"conversations\",\"before\":9223372036854775807}\n{\"id\":8,\"call\":\"check\"}\n",
+  };
+  struct scene scene;
+  struct stub stub;
+  unsigned seed = 13;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
+  set_online(&scene);
+  put(&scene, "m", "c", "x");
+  REQUIRE_OK(msgq_control_start(scene.queue, NULL));
+  for (int round = 0; round < check_times(600, 30); round++) {
+    char text[4096];
+    int size = 0;
+    int peer = connected(default_path(&scene));
+    REQUIRE(peer >= 0);
+    int parts = 1 + rand_r(&seed) % 4;
+    for (int part = 0; part < parts; part++) {
+      if (rand_r(&seed) % 4 == 0) {
+        int count = rand_r(&seed) % 200;
+        for (int index = 0; index < count; index++) text[size++] = (char)rand_r(&seed);
+      } else {
+        const char *request = requests[(size_t)rand_r(&seed) % (sizeof requests / sizeof *requests)];
+        int length = (int)strlen(request);
+        memcpy(text + size, request, (size_t)length);
+        for (int changes = rand_r(&seed) % 3; changes > 0; changes--) text[size + rand_r(&seed) % length] = (char)rand_r(&seed);
+        size += length - (rand_r(&seed) % 8 == 0 ? rand_r(&seed) % length : 0);
+      }
+    }
+    for (int sent = 0; sent < size;) {
+      int piece = 1 + rand_r(&seed) % 300;
+      ssize_t count = send(peer, text + sent, (size_t)(piece < size - sent ? piece : size - sent), MSG_NOSIGNAL);
+      if (count <= 0) break;
+      sent += (int)count;
+    }
+    if (rand_r(&seed) % 2 == 0) {
+      shutdown(peer, SHUT_WR);
+      for (int reads = rand_r(&seed) % 8; reads > 0 && recv(peer, text, sizeof text, MSG_DONTWAIT) != 0; reads--) {}
+    }
+    close(peer);
+  }
+  int peer = -1;
+  char line[4096];
+  AWAIT(peer >= 0 || ((peer = connected(default_path(&scene))) >= 0 && line_of(peer, line, sizeof line) &&
+                      (strstr(line, "protocol") != NULL || (close(peer), peer = -1, false))));
+  answers(peer, "{\"id\":1,\"call\":\"ping\"}", "{\"id\":1,\"result\":{}}");
+  close(peer);
+  scene_end(&scene);
+}
+
 /* Requests per second of one client; printed with MSGQ_TEST_FIGURES. */
 TEST(I3_requests_per_second) {
   struct scene scene;

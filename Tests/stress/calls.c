@@ -183,7 +183,7 @@ static void answer_one(struct side *side, msgq_queue *queue, unsigned *seed) {
 static void change_state(struct side *side, msgq_queue *queue, unsigned *seed) {
   char name[8];
   snprintf(name, sizeof name, "f%d", rand_r(seed) % free_count);
-  switch (rand_r(seed) % 12) {
+  switch (rand_r(seed) % 14) {
     case 0: msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_NONE, false); break;
     case 1: case 2: case 3: msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, rand_r(seed) % 2 == 0); break;
     case 4: msgq_set_lifecycle(queue, rand_r(seed) % 4 == 0 ? MSGQ_LIFECYCLE_BACKGROUND : MSGQ_LIFECYCLE_FOREGROUND); break;
@@ -192,6 +192,8 @@ static void change_state(struct side *side, msgq_queue *queue, unsigned *seed) {
     case 8: msgq_clear(queue, "cleared"); break;
     case 9: msgq_monitor_start(queue); break;
     case 10: msgq_monitor_stop(queue); break;
+    case 11: msgq_control_start(queue, NULL); break;
+    case 12: msgq_control_stop(queue); break;
     default: register_both(side, queue); break;
   }
 }

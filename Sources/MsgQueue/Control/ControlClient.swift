@@ -12,6 +12,8 @@ final class ControlClient {
     private var (inputStart, searched) = (0, 0)
     private var output: [UInt8] = []
     private var outputStart = 0
+    /// The bytes of events that wait to be read, at most.
+    private(set) var unreadEvents = 0
     /// When the incomplete line began (monotonic); nil: there is none.
     private var lineBegan: Int64?
     /// When the client last read something, or had nothing to read (monotonic).
@@ -70,6 +72,9 @@ final class ControlClient {
     /// Whether the incomplete line, or the line before it, is longer than permitted.
     func isTooLong(_ line: [UInt8]? = nil) -> Bool { (line?.count ?? (searched - inputStart)) > lineCeiling }
 
+    /// Notes that the server does not read what the client sends: the time of an incomplete line does not pass.
+    func inputWaits(_ now: Int64) { if lineBegan != nil { lineBegan = now } }
+
     private func compact() {
         guard inputStart > 0 else { return }
         input.removeSubrange(..<inputStart)
@@ -85,6 +90,11 @@ final class ControlClient {
         output += line
     }
 
+    func send(event line: [UInt8], _ now: Int64) {
+        send(line, now)
+        unreadEvents += line.count
+    }
+
     /// Writes what the client can take.
     func flush(_ now: Int64) {
         guard unread > 0, !isClosed else { return }
@@ -98,6 +108,7 @@ final class ControlClient {
         }
         if count > 0 { lastRead = now }
         outputStart += count
+        unreadEvents = min(unreadEvents, unread)
         if outputStart == output.count {
             (output, outputStart) = ([], 0)
         } else if outputStart > 1 << 20 {

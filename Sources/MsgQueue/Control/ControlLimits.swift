@@ -7,7 +7,7 @@ package struct ControlLimits: Sendable {
     package var answerTime: Int64 = 30_000
     /// While more waits to be read by a client, its requests are not read.
     package var answerRoom = 1 << 20
-    /// If more waits to be read by a client, its subscription ends.
+    /// If more events wait to be read by a client, its subscription ends.
     package var eventRoom = 4 << 20
     /// Drains and jobs of one client that have not ended.
     package var pendingCalls = 64

@@ -67,6 +67,8 @@ final class ControlLoop: @unchecked Sendable {
             if reads(client) {
                 // A line that has arrived waits for its turn.
                 if client.hasLine { deadline = now } else if !client.isInputEnded { events |= POLLIN }
+            } else {
+                client.inputWaits(now)
             }
             deadline = min(deadline, client.deadline(limits))
             watched.append(pollfd(fd: client.descriptor.number, events: Int16(events), revents: 0))
@@ -233,11 +235,11 @@ final class ControlLoop: @unchecked Sendable {
         let line = JSONWriter.line(JSONValue(event, at: at))
         let now = now
         for client in subscribers {
-            if client.unread > limits.answerRoom { client.flush(now) }
-            if client.unread + line.count > limits.eventRoom {
+            if client.unreadEvents > limits.eventRoom / 2 { client.flush(now) }
+            if client.unreadEvents + line.count > limits.eventRoom {
                 client.end(ControlLine.unsubscribed, now)
             } else {
-                client.send(line, now)
+                client.send(event: line, now)
             }
         }
     }

@@ -119,6 +119,9 @@ final class EventDelivery {
         return (barriers, release)
     }
 
-    /// Resets the condition in a forked child.
-    func detachForkedChild() { condition.reset() }
+    /// Resets the condition in a forked child. The observer's threads and descriptors belong to the parent.
+    func detachForkedChild() {
+        observer = nil
+        condition.reset()
+    }
 }
