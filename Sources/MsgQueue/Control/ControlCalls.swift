@@ -86,9 +86,8 @@ struct ControlCalls: Sendable {
             let borrowed = BorrowedDraft(
                 id: draft.id, conversation: Name(draft.conversation), body: body,
                 metadata: draft.metadata.map { ($0.key, $0.value.string ?? "") }, notBefore: draft.notBefore, expiresAt: draft.expiresAt,
-                unmeteredOnly: draft.unmeteredOnly, replaceKey: draft.replaceKey)
-            let ids = try [borrowed].withUnsafeBufferPointer { drafts throws(QueueError) in try engine.enqueue(drafts) }
-            guard let id = ids.first else { throw QueueError(.internal, "enqueue returned no id") }
+                unmeteredOnly: draft.unmeteredOnly, replaceKey: draft.replaceKey, priority: draft.priority)
+            guard let id = try engine.enqueue(DraftBatch(borrowed)).ids().first else { throw QueueError(.internal, "enqueue returned no id") }
             return id
         }
     }

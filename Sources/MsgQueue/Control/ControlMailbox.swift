@@ -39,7 +39,8 @@ final class ControlMailbox: EventObserver, @unchecked Sendable {
     func receive(_ event: Event, at: Int64) {
         add { contents in
             if contents.events.count >= Self.ceiling {
-                contents.events = [(.resync, at)]
+                let lost = contents.events.reduce(event.weight) { $0.addingClamped($1.event.weight) }
+                contents.events = [(.resync(lostEvents: lost), at)]
                 contents.isSummaryDue = true
             } else {
                 contents.events.append((event, at))

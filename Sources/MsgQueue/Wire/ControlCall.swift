@@ -40,4 +40,5 @@ package struct ControlDraft: Sendable, Equatable {
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
     package var replaceKey: String?
+    package var priority: Int32 = 0
 }

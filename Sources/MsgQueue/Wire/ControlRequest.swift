@@ -127,7 +127,7 @@ package struct ControlRequest: Sendable {
             id: fields.text("message"), conversation: fields.conversation ?? "", body: try fields.body(),
             metadata: fields.request["metadata"]?.members ?? [], notBefore: fields.integer("not_before_ms") ?? 0,
             expiresAt: fields.integer("expires_at_ms") ?? 0, unmeteredOnly: fields.flag("unmetered_only"),
-            replaceKey: fields.text("replace_key"))
+            replaceKey: fields.text("replace_key"), priority: Int32(clamping: fields.integer("priority") ?? 0))
     }
 }
 

@@ -45,7 +45,8 @@ extension JSONValue {
         case .summary(let counts, let network): [Member("counts", JSONValue(counts))] + members(of: network)
         case .connectivity(let network): members(of: network)
         case .prompt(let prompt): [Member("prompt", JSONValue(prompt))]
-        case .promptWithdrawn, .resync: []
+        case .promptWithdrawn: []
+        case .resync(let lostEvents): [Member("lost_events", .integer(lostEvents))]
         case .drainStarted(let counts): [Member("counts", JSONValue(counts))]
         case .drainProgress(let report), .drainFinished(let report): [Member("report", JSONValue(report))]
         case .discarded(let id, let conversation, let failure):

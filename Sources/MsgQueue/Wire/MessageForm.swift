@@ -17,6 +17,7 @@ extension JSONValue {
             Member("expires_at_ms", .integer(message.expiresAt)), Member("next_attempt_ms", .integer(message.nextAttemptAt)),
             Member("last_attempt_ms", .integer(message.lastAttemptAt)), Member("attempts", JSONValue(message.attempts)),
             Member("retries_used", JSONValue(message.retriesUsed)), Member("unmetered_only", .bool(message.unmeteredOnly)),
+            Member("priority", .integer(Int64(message.priority))),
             Member("failure", message.failure.map { JSONValue($0) } ?? .null),
         ]
         self = .object(members)

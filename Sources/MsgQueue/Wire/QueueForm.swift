@@ -19,6 +19,7 @@ extension JSONValue {
                 zip(FailureKind.allCases, statistics.failuresByKind).filter { $0.0 != .none }.map {
                     Member(WireWords.word($0), .integer($1))
                 }),
+            "file_bytes": .integer(statistics.fileBytes), "free_bytes": .integer(statistics.freeBytes),
             "latency_bounds_ms": .array(Statistics.bounds.map { .integer($0) }),
             "latencies": .array(statistics.latencies.map { .integer($0) }),
             "latency_sum_ms": .integer(statistics.latencySum), "latency_max_ms": .integer(statistics.latencyMax),

@@ -20,7 +20,7 @@ import Testing
             pairs: [("b", "1"), ("a", "2")],
             status: .failed, sequence: 7, createdAt: 1, editedAt: 2, notBefore: 3, expiresAt: 4, nextAttemptAt: 5, lastAttemptAt: 6,
             sentAt: 8,
-            deliveredAt: 9, readAt: 10, attempts: 11, retriesUsed: 12, unmeteredOnly: true, failure: failure)
+            deliveredAt: 9, readAt: 10, attempts: 11, retriesUsed: 12, unmeteredOnly: true, priority: 0, failure: failure)
     }
 
     private let failure = Failure(kind: .rateLimit, code: 429, text: "slow", at: 6, retryable: true, attempts: 11)
@@ -30,7 +30,7 @@ import Testing
             line(JSONValue(message(body: Array("hello".utf8), failure: failure))) == #"{"id":"m1","conversation":"ana","status":"failed","#
                 + #""sequence":7,"sender":null,"body":"hello","body_size":5,"preview":"hello","metadata":{"b":"1","a":"2"},"created_ms":1,"#
                 + #""edited_ms":2,"sent_ms":8,"delivered_ms":9,"read_ms":10,"not_before_ms":3,"expires_at_ms":4,"next_attempt_ms":5,"#
-                + #""last_attempt_ms":6,"attempts":11,"retries_used":12,"unmetered_only":true,"failure":{"kind":"rate_limit","code":429,"#
+                + #""last_attempt_ms":6,"attempts":11,"retries_used":12,"unmetered_only":true,"priority":0,"failure":{"kind":"rate_limit","code":429,"#
                 + #""text":"slow","at_ms":6,"retryable":true,"attempts":11,"#
                 + #""sentence":"Too many messages in a short time. Please wait a moment, then retry."}}"#)
     }
@@ -112,7 +112,7 @@ import Testing
         #expect(
             line(JSONValue(.status(change), at: 5))
                 == #"{"event":"status","at_ms":5,"id":"m","conversation":"c","from":null,"to":"queued","attempt":0,"failure":null}"#)
-        #expect(line(JSONValue(.resync, at: 6)) == #"{"event":"resync","at_ms":6}"#)
+        #expect(line(JSONValue(.resync(lostEvents: 3), at: 6)) == #"{"event":"resync","at_ms":6,"lost_events":3}"#)
         #expect(
             line(JSONValue(.paused(conversation: nil, isPaused: true, kind: .unauthorized), at: 7))
                 == #"{"event":"paused","at_ms":7,"conversation":null,"paused":true,"failure_kind":"unauthorized"}"#)
