@@ -27,7 +27,7 @@ struct ControlCalls: Sendable {
         case .delete(let id): try engine.delete(id)
         case .pause(let conversation): try engine.pause(conversation)
         case .resume(let conversation): try engine.resume(conversation)
-        case .enqueue(let draft): return ["message": .string(try enqueue(draft))]
+        case .enqueue(let draft): return ["message": JSONValue(try enqueue([draft]).first)]
         case .mark(let id, let status): try engine.mark(id, as: status)
         case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
         case .withdrawPrompt: try engine.withdrawPrompt()
@@ -81,14 +81,20 @@ struct ControlCalls: Sendable {
         return ["messages": .array(messages.map { JSONValue($0) }), "next": next.map { .integer($0) } ?? .null]
     }
 
-    private func enqueue(_ draft: ControlDraft) throws(QueueError) -> String {
-        try draft.body.withBytes { body throws(QueueError) in
-            let borrowed = BorrowedDraft(
-                id: draft.id, conversation: Name(draft.conversation), body: body,
-                metadata: draft.metadata.map { ($0.key, $0.value.string ?? "") }, notBefore: draft.notBefore, expiresAt: draft.expiresAt,
-                unmeteredOnly: draft.unmeteredOnly, replaceKey: draft.replaceKey, priority: draft.priority)
-            guard let id = try engine.enqueue(DraftBatch(borrowed)).ids().first else { throw QueueError(.internal, "enqueue returned no id") }
-            return id
+    /// Stores the messages in this order, all or none, and returns their ids.
+    func enqueue(_ drafts: [ControlDraft]) throws(QueueError) -> [String] {
+        try drafts.flatMap(\.body).withBytes { bodies throws(QueueError) in
+            var start = 0
+            let borrowed = drafts.map { draft in
+                defer { start += draft.body.count }
+                return BorrowedDraft(
+                    id: draft.id, conversation: Name(draft.conversation),
+                    body: UnsafeRawBufferPointer(rebasing: bodies[start..<start + draft.body.count]),
+                    metadata: draft.metadata.map { ($0.key, $0.value.string ?? "") }, notBefore: draft.notBefore,
+                    expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, replaceKey: draft.replaceKey,
+                    priority: draft.priority)
+            }
+            return try engine.enqueue(DraftBatch(count: borrowed.count) { Array(borrowed[$0]) }).ids()
         }
     }
 }

@@ -117,14 +117,21 @@ final class ControlLoop: @unchecked Sendable {
         if events & (POLLHUP | POLLERR) != 0 { client.peerIsGone() }
         if events & (POLLIN | POLLHUP) != 0, reads(client), !client.hasLine { client.receive(now) }
         var left = Self.linesPerTurn
+        var enqueues = ControlEnqueues()
         while left > 0, reads(client), !client.isClosed, let line = client.nextLine(now) {
             left -= 1
             if client.isTooLong(line) {
+                perform(&enqueues, client)
                 endForTooLong(client)
             } else if !line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }) {
-                handle(ControlRequest(line: line), client)
+                let request = ControlRequest(line: line)
+                if !enqueues.add(request) {
+                    perform(&enqueues, client)
+                    if !enqueues.add(request) { handle(request, client) }
+                }
             }
         }
+        perform(&enqueues, client)
         if !client.isEnding, client.isTooLong() { endForTooLong(client) }
         client.flush(now)
     }
@@ -168,6 +175,26 @@ final class ControlLoop: @unchecked Sendable {
         } catch {
             client.send(ControlLine.error(error, of: request.id), now)
         }
+    }
+
+    /// Stores the messages of consecutive requests in one transaction. If that fails, each request is performed on its own.
+    private func perform(_ enqueues: inout ControlEnqueues, _ client: ControlClient) {
+        let requests = enqueues.takeAll()
+        if requests.count > 1 {
+            do throws(QueueError) {
+                for (request, id) in zip(requests, try calls.enqueue(requests.map(\.draft))) {
+                    client.send(ControlLine.result(["message": .string(id)], of: request.request.id), now)
+                }
+                return
+            } catch {
+                // A failed flush may have stored the messages. After any other error nothing was stored.
+                if error.code == .unknown {
+                    for request in requests { client.send(ControlLine.error(error, of: request.request.id), now) }
+                    return
+                }
+            }
+        }
+        for request in requests { handle(request.request, client) }
     }
 
     private func checkPending(_ client: ControlClient) throws(QueueError) {

@@ -175,11 +175,11 @@ import Testing
     }
 
     @Test func I3_the_largest_body_and_metadata_fit_into_a_line() throws {
-        let queue = try queue()
+        let queue = try queue { ($0.limitBody, $0.limitMetadata) = (100_000, 20_000) }
         try queue.startControl()
         let peer = try ControlPeer(socket)
-        let body = [UInt8](repeating: 0xff, count: 1 << 20)
-        let value = String(repeating: "\u{1}", count: (64 << 10) - 1)
+        let body = [UInt8](repeating: 0xff, count: 100_000)
+        let value = String(repeating: "\u{1}", count: 19_999)
         #expect(
             try peer.call("enqueue", ["message": "m", "body_base64": .string(Base64.encode(body)), "metadata": ["k": .string(value)]])
                 == ["message": "m"])
@@ -191,29 +191,44 @@ import Testing
 
     @Test func I3_a_page_with_bodies_ends_early() throws {
         let queue = try queue()
-        try queue.startControl()
+        var limits = ControlLimits()
+        limits.pageBodies = 4_000
+        try queue.engine.startControl(path: nil, limits: limits)
         let peer = try ControlPeer(socket)
-        for index in 1...10 { try queue.enqueue(String(repeating: "a", count: 1 << 20), conversation: "ana", id: "m\(index)") }
+        // The last body alone is larger than a page may be.
+        for index in 1...10 { try queue.enqueue(String(repeating: "a", count: 1_000), conversation: "ana", id: "m\(index)") }
+        try queue.enqueue(String(repeating: "a", count: 5_000), conversation: "ana", id: "m11")
         var (after, ids, pages): (JSONValue, [String], Int) = (0, [], 0)
         repeat {
             let page = try peer.call("list", ["bodies": true, "after": after])
             ids += page["messages"]?.array?.compactMap { $0["id"]?.string } ?? []
             (after, pages) = (page["next"] ?? .null, pages + 1)
         } while after != .null
-        #expect(ids == (1...10).map { "m\($0)" } && pages == 3)
+        #expect(ids == (1...11).map { "m\($0)" } && pages == 4)
         try queue.syncClose()
     }
 
-    @Test func I3_half_lines_wait_and_then_time_out_while_others_are_served() throws {
+    @Test func I3_half_lines_wait_for_their_end_while_others_are_served() throws {
         let queue = try queue()
-        var limits = ControlLimits()
-        limits.lineTime = 300
-        try queue.engine.startControl(path: nil, limits: limits)
+        try queue.startControl()
         let (half, other) = (try ControlPeer(socket), try ControlPeer(socket))
         half.write("{\"id\":1,")
         #expect(try other.call("ping") == [:])
         half.write("\"call\":\"ping\"}\n{\"id\":")
         #expect(try half.readLine() == ["id": 1, "result": [:]])
+        #expect(try other.call("ping") == [:])
+        half.write("2,\"call\":\"ping\"}\n")
+        #expect(try half.readLine() == ["id": 2, "result": [:]])
+        try queue.syncClose()
+    }
+
+    @Test func I3_a_half_line_times_out() throws {
+        let queue = try queue()
+        var limits = ControlLimits()
+        limits.lineTime = 100
+        try queue.engine.startControl(path: nil, limits: limits)
+        let (half, other) = (try ControlPeer(socket), try ControlPeer(socket))
+        half.write("{\"id\":1,")
         #expect(try half.readLine()?["error"]?["code"] == "TIMEOUT")
         #expect(try half.readLine() == nil && other.call("ping") == [:])
         try queue.syncClose()
@@ -337,9 +352,27 @@ import Testing
         try queue.startControl()
         let peer = try ControlPeer(socket)
         let count = 500
-        for index in 1...count { peer.write(["id": JSONValue(index), "call": "enqueue", "body": "x", "message": .string("m\(index)")]) }
-        for index in 1...count { #expect(try peer.readLine()?["id"] == JSONValue(index)) }
-        #expect(try queue.counts().queued == Int64(count))
+        var lines: [UInt8] = []
+        for index in 1...count {
+            // Every tenth message has the id of the one before it.
+            let id = "m\(index % 10 == 0 ? index - 1 : index)"
+            lines += JSONWriter.line(["id": JSONValue(index), "call": "enqueue", "body": .string("body \(index)"), "message": .string(id)])
+            if index % 7 == 0 { lines += JSONWriter.line(["id": "p", "call": "ping"]) }
+        }
+        peer.write(lines)
+        for index in 1...count {
+            let line = try #require(try peer.readLine())
+            #expect(line["id"] == JSONValue(index))
+            if index % 10 == 0 {
+                #expect(line["error"]?["code"] == "DUPLICATE")
+            } else {
+                #expect(line["result"]?["message"] == .string("m\(index)"))
+            }
+            if index % 7 == 0 { #expect(try peer.readLine()?["id"] == "p") }
+        }
+        #expect(try queue.counts().queued == Int64(count - count / 10))
+        let page = try queue.list(MessageQueue.Filter(limit: 1000))
+        #expect(page.map(\.text) == (1...count).filter { $0 % 10 != 0 }.map { "body \($0)" })
         try queue.syncClose()
     }
 }
