@@ -145,6 +145,21 @@ import Testing
         try queue.syncClose()
     }
 
+    @Test func I3_events_arrive_although_the_handler_of_the_program_hangs() throws {
+        let queue = try queue()
+        let gate = Mutex()
+        gate.lock()
+        try queue.engine.setHandler(Registration({ _, _ in gate.withLock {} }))
+        try queue.startControl()
+        let peer = try ControlPeer(socket)
+        #expect(try peer.call("subscribe", ["events": ["status"]]) == [:])
+        try queue.enqueue("1", conversation: "ana", id: "m1")
+        try queue.enqueue("2", conversation: "ana", id: "m2")
+        #expect(try peer.event("status") { $0["id"] == "m2" }["to"] == "queued")
+        gate.unlock()
+        try queue.syncClose()
+    }
+
     @Test(arguments: [
         ("nonsense", "INVALID"), ("[]", "INVALID"), ("{\"id\":1}", "INVALID"), ("{\"id\":1,\"call\":\"fly\"}", "INVALID"),
         ("{\"id\":1,\"call\":\"ping\",\"x\":1}", "INVALID"), ("{\"id\":1,\"call\":\"get\",\"message\":\"\\u0000\"}", "INVALID"),
