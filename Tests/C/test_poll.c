@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "post.h"
+#include "process.h"
 #include "stub.h"
 
 static void begin_polling(struct scene *scene, struct stub *stub, msgq_mode mode) {
@@ -45,6 +46,34 @@ TEST(X7_callbacks_run_on_the_thread_that_polls) {
   for (size_t index = 0; index < scene.journal.count; index++) {
     CHECK(pthread_equal(scene.journal.entries[index].thread, pthread_self()));
   }
+  scene_end(&scene);
+}
+
+enum { enqueuers = 3, messages_each = 100 };
+
+static void *enqueue_many(void *context) {
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  draft.body = "hello";
+  draft.body_size = 5;
+  for (int number = 0; number < messages_each; number++) CHECK_RESULT(MSGQ_OK, msgq_enqueue(context, &draft, NULL));
+  return NULL;
+}
+
+/* Other threads take the lock between the return of a call and the handling of its outcome. */
+TEST_ALONE(X7_a_polled_queue_creates_no_thread_for_its_calls) {
+  struct scene scene;
+  struct stub stub;
+  pthread_t threads[enqueuers];
+  begin_polling(&scene, &stub, MSGQ_MODE_AUTO);
+  for (int number = 0; number < enqueuers; number++) pthread_create(&threads[number], NULL, enqueue_many, scene.queue);
+  int64_t end = steady_ms() + check_timeout_ms();
+  while (counts_of(&scene, NULL).sent < enqueuers * messages_each && steady_ms() < end) {
+    poll_queue(&scene, 100);
+    CHECK(pthread_equal(stub.thread, pthread_self()) || atomic_load(&stub.calls) == 0);
+  }
+  for (int number = 0; number < enqueuers; number++) pthread_join(threads[number], NULL);
+  CHECK_NUMBER(enqueuers * messages_each, atomic_load(&stub.calls));
+  CHECK_NUMBER(1, (int64_t)process_library_threads()); /* the timer's */
   scene_end(&scene);
 }
 

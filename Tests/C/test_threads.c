@@ -87,6 +87,48 @@ TEST(A10_attempts_with_quick_calls_share_commits) {
   scene_end(&scene);
 }
 
+struct pausing {
+  msgq_queue *queue;
+  atomic_int calls;
+};
+
+static msgq_verdict pausing_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct pausing *pausing = context;
+  (void)delivery;
+  (void)out;
+  if (atomic_fetch_add(&pausing->calls, 1) == 200) CHECK_RESULT(MSGQ_OK, msgq_pause(pausing->queue, NULL));
+  return MSGQ_VERDICT_SENT;
+}
+
+/* Attempts that began together with others, and whose calls were not made, are put back. */
+TEST(Q16_after_a_pause_no_call_begins_of_attempts_that_wait_for_it) {
+  enum { conversations = 16, rounds = 40, total = conversations * rounds };
+  struct scene scene;
+  struct pausing pausing = { 0 };
+  scene_begin(&scene);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = conversations;
+  scene_open(&scene);
+  set_offline(&scene);
+  put_rounds(&scene, conversations, rounds);
+  pausing.queue = scene.queue;
+  REQUIRE_OK(msgq_set_transport(scene.queue, pausing_send, &pausing, NULL));
+  set_online(&scene);
+  AWAIT(atomic_load(&pausing.calls) > 200 && counts_of(&scene, NULL).sending == 0);
+  int calls = atomic_load(&pausing.calls);
+  /* Another thread may be between taking its call and making it. */
+  CHECK(calls <= 203);
+  CHECK_NUMBER(calls, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(total - calls, counts_of(&scene, NULL).queued);
+  msgq_statistics statistics = { .struct_size = sizeof statistics };
+  REQUIRE_OK(msgq_stats(scene.queue, &statistics));
+  CHECK_NUMBER(calls, statistics.attempts);
+  REQUIRE_OK(msgq_resume(scene.queue, NULL));
+  AWAIT(counts_of(&scene, NULL).sent == total);
+  CHECK_NUMBER(total, atomic_load(&pausing.calls));
+  scene_end(&scene);
+}
+
 TEST(X8_answers_from_many_threads_at_once) {
   struct scene scene;
   struct answers answers;

@@ -28,14 +28,15 @@ final class AttemptRunner {
     func setTransport(_ new: Registration<TransportFunction>?) -> (@Sendable () -> Void)? {
         let release = transport?.retire()
         transport = new
+        calls.revoke { _ in true }
         calls.forgetTimes()
         context.core.scheduler.transportChanged(present: new != nil, ports.moment)
         return release
     }
 
-    /// Handles the outcomes that have arrived, and withdraws the calls that no thread has taken: the queue will be closed next.
+    /// Handles the outcomes that have arrived, and revokes the calls that no thread has taken: the queue will be closed next.
     func prepareClose() {
-        calls.cancelAll()
+        calls.revoke { _ in true }
         handleReturned()
         writes.commit()
     }
@@ -140,9 +141,22 @@ final class AttemptRunner {
     private func handleReturned() {
         guard !context.isForkedChild else { return }
         for (call, outcome) in calls.takeReturned() {
-            returned(call.start.flight, outcome)
+            if let outcome { returned(call.start.flight, outcome) } else { revoked(call.start) }
             if let release = call.transport.leave() { dueReleases.append(release) }
         }
+    }
+
+    /// Puts a message back whose call was not made.
+    private func revoked(_ start: Core.Start) {
+        guard context.phase != .closed else { return }
+        writes.perform(context.core.revoked(start, ports.moment))
+    }
+
+    /// Revokes the calls that must not be made any more: the queue was paused or closed, or is offline, or has another transport.
+    func revokeForbiddenCalls() {
+        guard calls.hasWaiting else { return }
+        let (scheduler, now) = (context.core.scheduler, ports.moment)
+        calls.revoke { !scheduler.mayCall($0, now) }
     }
 
     private func takeReleases() -> [@Sendable () -> Void] {

@@ -6,7 +6,12 @@ final class CallQueue: @unchecked Sendable {
         let start: Core.Start
         let delivery: Delivery
         let transport: Registration<TransportFunction>
+        /// The attempt can be withdrawn before the call is made.
+        var isRevocable = false
     }
+
+    /// A call that has returned, or (`outcome` nil) that was revoked before it was made.
+    typealias Returned = (call: Call, outcome: Outcome?)
 
     /// The most attempts that begin in one commit.
     private static let mostPerCommit = 16
@@ -19,14 +24,19 @@ final class CallQueue: @unchecked Sendable {
 
     private let mutex = Mutex()
     private var waiting: [Call] = []
-    private var returned: [(call: Call, outcome: Outcome)] = []
+    private var returned: [Returned] = []
     /// When the first of `returned` returned.
     private var firstReturnedAt: UInt64 = 0
-    private var underWay = 0
+    /// The calls that are being made, with their beginning (monotonic).
+    private var underWay: [(token: UInt64, since: Int64)] = []
     private var taken = 0
     /// nil: no call of the present transport has returned.
     private var averageTime: Double?
     private var wasPending = false
+    private let mono: @Sendable () -> Int64
+
+    /// `mono` is the clock of the engine.
+    init(mono: @escaping @Sendable () -> Int64) { self.mono = mono }
 
     /// What the engine needs to know to provide threads.
     struct State {
@@ -41,7 +51,7 @@ final class CallQueue: @unchecked Sendable {
     }
 
     var state: State {
-        mutex.withLock { State(hasWork: hasWork, underWay: underWay, taken: taken, patience: patience) }
+        mutex.withLock { State(hasWork: hasWork, underWay: underWay.count, taken: taken, patience: patience) }
     }
 
     var hasWaiting: Bool { mutex.withLock { !waiting.isEmpty } }
@@ -64,9 +74,10 @@ final class CallQueue: @unchecked Sendable {
 
     private func takeLocked() -> Call? {
         guard !waiting.isEmpty else { return nil }
-        underWay += 1
+        let call = waiting.removeFirst()
+        underWay.append((call.start.flight.token, mono()))
         taken &+= 1
-        return waiting.removeFirst()
+        return call
     }
 
     /// Makes the call, and further ones while that is better than to handle the outcomes first. Without the engine's lock. `isOwnProcess`:
@@ -84,38 +95,41 @@ final class CallQueue: @unchecked Sendable {
     /// Notes the outcome. Returns the next call to be made by the same thread, if any.
     private func finish(_ call: Call, _ outcome: Outcome, _ startedAt: UInt64) -> Call? {
         let now = Ports.nanoseconds()
-        underWay -= 1
+        underWay.removeAll { $0.token == call.start.flight.token }
         if returned.isEmpty { firstReturnedAt = now }
         returned.append((call, outcome))
         wasPending = outcome.verdict == .pending
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
-        guard isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
+        // Any other outcome may mean that the calls that wait must not be made.
+        guard outcome.isSuccessOrPending, isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
         return takeLocked()
     }
 
-    /// Returns the calls that have returned, in the order of their return.
-    func takeReturned() -> [(call: Call, outcome: Outcome)] {
+    /// Returns since when the call is being made (monotonic); now, if it waits or its outcome does; nil: it left its attempt pending.
+    func beginning(of token: UInt64) -> Int64? {
+        mutex.withLock {
+            if let call = underWay.first(where: { $0.token == token }) { return call.since }
+            return (waiting + returned.map(\.call)).contains { $0.start.flight.token == token } ? mono() : nil
+        }
+    }
+
+    /// Returns the calls that have returned or were revoked, in this order.
+    func takeReturned() -> [Returned] {
         mutex.withLock {
             defer { returned.removeAll(keepingCapacity: true) }
             return returned
         }
     }
 
-    /// Withdraws a call that no thread has taken. It is returned by `takeReturned` as if the transport had left it pending.
-    func cancel(_ token: UInt64) {
+    /// Revokes those of the calls that no thread has taken which must not be made any more.
+    func revoke(where isForbidden: (Flight) -> Bool) {
         mutex.withLock {
-            guard let place = waiting.firstIndex(where: { $0.start.flight.token == token }) else { return }
-            if returned.isEmpty { firstReturnedAt = Ports.nanoseconds() }
-            returned.append((waiting.remove(at: place), .pending))
-        }
-    }
-
-    /// Withdraws all calls that no thread has taken: the queue is closed.
-    func cancelAll() {
-        mutex.withLock {
-            returned += waiting.map { ($0, .pending) }
-            waiting = []
+            for call in waiting where call.isRevocable && isForbidden(call.start.flight) {
+                if returned.isEmpty { firstReturnedAt = Ports.nanoseconds() }
+                returned.append((call, nil))
+            }
+            waiting.removeAll { $0.isRevocable && isForbidden($0.start.flight) }
         }
     }
 
@@ -125,7 +139,17 @@ final class CallQueue: @unchecked Sendable {
     /// Initialises the mutex again, in a forked child. Calls of the parent's threads are forgotten.
     func detachForkedChild() {
         mutex.reset()
-        waiting = []
-        returned = []
+        (waiting, returned, underWay) = ([], [], [])
+    }
+}
+
+extension Outcome {
+    fileprivate var isSuccessOrPending: Bool {
+        switch verdict {
+        case .sent: !retryAfterIsForQueue
+        case .pending: true
+        case .http: (200..<300).contains(code) && !retryAfterIsForQueue
+        default: false
+        }
     }
 }

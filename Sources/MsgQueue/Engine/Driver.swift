@@ -35,6 +35,7 @@ final class Driver: @unchecked Sendable {
     /// after every change that may have made a step due.
     func runDueSteps() {
         guard context.phase != .closed else { return }
+        attempts.revokeForbiddenCalls()
         let step = advance()
         writes.commit()
         maintenance.pruneExcess(writes, transactions)
@@ -44,15 +45,18 @@ final class Driver: @unchecked Sendable {
             context.hasStart = true
             // The attempt waits for a thread that calls the transport; the timer serves all other deadlines.
             let deadline = context.core.scheduler.deadline(ports.moment) ?? Int64.max
-            arm(poll == nil ? min(deadline, workers.provideThread(self)) : deadline)
+            arm(min(deadline, provideThread()))
         case .wait(let deadline):
             context.hasStart = false
-            arm(min(deadline ?? Int64.max, workers.provideThread(self)))
+            arm(min(deadline ?? Int64.max, provideThread()))
         default: break
         }
         wake()
         if context.phase == .closing { context.progressCondition.broadcast() }
     }
+
+    /// Provides a thread for attempts and calls; a polled queue has none. Returns when to call again (monotonic).
+    private func provideThread() -> Int64 { poll == nil ? workers.provideThread(self) : Int64.max }
 
     /// Wakes the thread that delivers events, or the host's event loop.
     func wake() {
@@ -120,7 +124,10 @@ final class Driver: @unchecked Sendable {
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }
             case .timeOut(let token):
-                calls.cancel(token)
+                // The time counts from the call.
+                if let since = calls.beginning(of: token), context.core.scheduler.countTimeout(of: token, from: since) > now.mono {
+                    continue
+                }
                 writes.perform(context.core.timedOut(token, now, random: ports.fraction))
             case .finish(let stop):
                 writes.commit()

@@ -6,7 +6,7 @@ struct EngineParts {
     let timer: EngineTimer
     let network: NetworkWatch
     let health: StoreHealth
-    let calls = CallQueue()
+    let calls: CallQueue
     let workers: WorkerPool
     let host: HostCalls
     let drains: Drains
@@ -26,6 +26,7 @@ struct EngineParts {
         timer = EngineTimer(context, alarm)
         network = NetworkWatch(context, events)
         health = StoreHealth(context, events)
+        calls = CallQueue(mono: context.ports.mono)
         workers = WorkerPool(context, health, calls)
         host = HostCalls(context, events, poll, workers)
         drains = Drains(context, events, health)

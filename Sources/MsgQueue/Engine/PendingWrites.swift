@@ -71,6 +71,7 @@ final class PendingWrites {
         case .requeue(let row, let progress): try store.update(row, to: progress)
         case .beginAttempt(let sequence, let number, let startedAt): try store.begin(attempt: number, of: sequence, at: startedAt)
         case .endAttempt(let row, let resolution): try store.end(row, resolution)
+        case .revokeAttempt(let sequence): try store.removeInFlight(sequence)
         case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
         case .hold(let due): store.setHold((due.at, due.delay, due.boot, due.uptime))
         case .expire(let sequence, let progress, let attempt):
@@ -165,6 +166,8 @@ final class PendingWrites {
             context.core.reserve(call.start, calledAt: calledAt)
         }
         perform(context.core.began(call.start))
+        var call = call
+        call.isRevocable = isReserved
         calls.add(call)
     }
 

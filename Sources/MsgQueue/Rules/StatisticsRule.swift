@@ -27,6 +27,9 @@ package struct StatisticsKeeper: Sendable {
 
     package mutating func started() { statistics.attempts += 1 }
 
+    /// An attempt was withdrawn before its call.
+    package mutating func withdrawn() { statistics.attempts -= 1 }
+
     package mutating func expired() {
         statistics.failed += 1
         statistics.failuresByKind[Int(FailureKind.expired.rawValue)] += 1

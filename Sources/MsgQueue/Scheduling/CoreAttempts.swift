@@ -69,6 +69,29 @@ extension Core {
         scheduler.turns = reservation.turns
     }
 
+    /// Ends an attempt whose beginning was committed and whose call was not made: as if it had not begun.
+    package mutating func revoked(_ start: Start, _ now: Moment) -> [Effect] {
+        let flight = start.flight
+        guard let row = rowsInFlight[flight.token] else { return [] }
+        guard !row.progress.doomed else {
+            // It was cleared meanwhile, and is deleted when its attempt ends.
+            scheduler.callReturned(flight.token, now)
+            return ended(flight, .retry(), now, random: 0)
+        }
+        rowsInFlight[flight.token] = nil
+        statistics.withdrawn()
+        scheduler.withdraw(flight, row.head, now)
+        let change = StatusChange(
+            id: row.id, conversation: flight.conversation.text, from: .sending, to: .queued, attempt: row.progress.attempts, failure: nil,
+            at: now.wall)
+        return [
+            .record(
+                Fact(
+                    sequence: flight.sequence, conversation: flight.conversation, isOutcome: false,
+                    changes: [.revokeAttempt(sequence: flight.sequence)], notices: [.countsChanged, .event(.status(change))]))
+        ]
+    }
+
     /// Returns the effects of an attempt that is reserved and whose beginning was committed.
     package mutating func began(_ start: Start) -> [Effect] {
         let flight = start.flight

@@ -25,6 +25,8 @@ package enum Change {
     case requeue(Row, Progress)
     case beginAttempt(sequence: Int64, number: UInt32, at: Int64)
     case endAttempt(Row, Resolution)
+    /// An attempt whose call was not made: as if it had not begun.
+    case revokeAttempt(sequence: Int64)
     /// An attempt without an outcome, from a process that ended during it.
     case recover(sequence: Int64, number: UInt32, startedAt: Int64)
     /// A receiver's request that the whole queue wait.

@@ -406,8 +406,8 @@ extension Scheduler {
     mutating func withdraw(_ flight: Flight, _ head: Head, _ now: Moment) {
         flights[flight.token] = nil
         if !head.isRetry {
-            if session?.serves(flight.conversation) == true {
-                session?.started -= 1
+            if let drain = session, drain.serves(flight.conversation) {
+                session?.started = max(drain.started - 1, 0)
             } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
                 budget += 1
             }
@@ -417,6 +417,20 @@ extension Scheduler {
             lane.flight = nil
             lane.insert(known)
         }
+    }
+
+    /// Whether the call of an attempt that has begun may still be made. After a success of others it may.
+    package func mayCall(_ flight: Flight, _ now: Moment) -> Bool {
+        guard mayStart, !pausedConversations.contains(flight.conversation), now.mono >= receiverHoldUntil else { return false }
+        return now.mono >= offlineHoldUntil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
+    }
+
+    /// Counts the time of an attempt from `since`, if that is later than its start (monotonic). Returns its deadline.
+    package mutating func countTimeout(of token: UInt64, from since: Int64) -> Int64 {
+        guard var flight = flights[token] else { return Int64.min }
+        flight.extend(by: max(since.subtractingClamped(flight.startedAt.mono), 0))
+        flights[token] = flight
+        return flight.deadline
     }
 
     /// Whether the attempt is a retry of the backoff ladder; retries do not count against a batch.

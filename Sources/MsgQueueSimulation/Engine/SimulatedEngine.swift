@@ -107,7 +107,7 @@ package final class SimulatedEngine {
             try observer?.expires(message)
         case .endUnreachable(let row, let resolution): observer?.endedUnreachable(row.sequence, resolution)
         case .markDamaged(let sequence): throw Violation("message \(sequence) is damaged")
-        case .requeue, .beginAttempt, .recover, .hold: break
+        case .requeue, .beginAttempt, .revokeAttempt, .recover, .hold: break
         }
     }
 

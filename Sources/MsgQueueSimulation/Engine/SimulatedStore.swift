@@ -106,6 +106,7 @@ package struct SimulatedStore {
         case .requeue(let row, let progress): update(row.sequence) { $0.progress = progress }
         case .beginAttempt(let sequence, let number, let startedAt): update(sequence) { $0.interrupted = (number, startedAt) }
         case .endAttempt(let row, let resolution): end(row.sequence, resolution)
+        case .revokeAttempt(let sequence): update(sequence) { $0.interrupted = nil }
         case .hold(let due):
             begin()
             hold = due

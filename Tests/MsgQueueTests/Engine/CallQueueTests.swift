@@ -9,10 +9,17 @@ import Testing
         var tokens: [UInt64] = []
     }
 
-    private let calls = CallQueue()
+    private final class Clock: @unchecked Sendable {
+        var value: Int64 = 0
+    }
+
+    private let mono = Clock()
+    private let calls: CallQueue
     private let made = Made()
 
-    private func add(_ tokens: ClosedRange<UInt64>, microseconds: useconds_t = 0, _ outcome: Outcome = .sent) {
+    init() { calls = CallQueue(mono: { [mono] in mono.value }) }
+
+    private func add(_ tokens: ClosedRange<UInt64>, microseconds: useconds_t = 0, isRevocable: Bool = false, _ outcome: Outcome = .sent) {
         for token in tokens {
             let flight = Flight(
                 token: token, conversation: "ana", sequence: 1, number: 1, hand: .none, startedAt: Moment(wall: 0, mono: 0), deadline: 1)
@@ -28,7 +35,8 @@ import Testing
                 id: "m", conversation: "ana", body: [], pairs: [], attempt: 1, token: token, createdAt: 0, timeout: 1)
             calls.add(
                 CallQueue.Call(
-                    start: Core.Start(flight: flight, row: row, from: .queued, changes: []), delivery: delivery, transport: transport))
+                    start: Core.Start(flight: flight, row: row, from: .queued, changes: []), delivery: delivery, transport: transport,
+                    isRevocable: isRevocable))
         }
     }
 
@@ -82,16 +90,39 @@ import Testing
         #expect(calls.attemptsPerCommit == 1)
     }
 
-    @Test func a_call_that_is_cancelled_is_never_made() {
-        add(1...3)
-        calls.cancel(2)
-        calls.cancel(9)
-        #expect(calls.takeReturned().map(\.outcome) == [.pending])
+    @Test func a_call_that_is_revoked_is_never_made() {
+        add(1...3, isRevocable: true)
+        add(4...4)
+        calls.revoke { $0.token == 2 }
+        #expect(calls.takeReturned().map(\.outcome) == [nil])
         #expect(make() == [1])
-        calls.cancelAll()
+        calls.revoke { _ in true }
         #expect(calls.takeReturned().map(\.call.start.flight.token) == [3])
+        #expect(make() == [4], "an attempt that cannot be withdrawn goes on")
         #expect(!calls.state.hasWork && calls.take() == nil)
-        #expect(made.tokens == [1])
+        #expect(made.tokens == [1, 4])
+    }
+
+    @Test func no_further_call_is_made_before_a_failure_is_handled() {
+        teachQuickness()
+        add(100...100, .offline)
+        add(101...102)
+        #expect(make() == [100])
+        #expect(made.tokens.last == 100)
+    }
+
+    @Test func the_time_of_an_attempt_counts_from_its_call() throws {
+        add(1...2)
+        mono.value = 10
+        #expect(calls.beginning(of: 1) == 10, "it waits")
+        let call = try #require(calls.take())
+        mono.value = 15
+        #expect(calls.beginning(of: 1) == 10)
+        calls.make(call) { true }
+        #expect(calls.beginning(of: 1) == 15, "its outcome is handled next")
+        _ = calls.takeReturned()
+        #expect(calls.beginning(of: 1) == nil)
+        #expect(calls.beginning(of: 2) == 15)
     }
 
     @Test func a_forked_child_makes_no_further_call() throws {

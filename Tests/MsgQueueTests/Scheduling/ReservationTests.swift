@@ -74,4 +74,39 @@ import Testing
         try simulation.run()
         #expect(simulation.starts == [1])
     }
+
+    @Test func Q16_a_revoked_attempt_starts_again_and_counts_nowhere() throws {
+        let simulation = Simulation(.auto, direct: false, maxInFlight: 3)
+        simulation.preload(["ana", "ben"])
+        let start = try #require(try reserve(simulation)).start
+        _ = simulation.core.began(start)
+        #expect(simulation.core.statistics.snapshot(simulation.now).attempts == 1)
+        _ = simulation.core.scheduler.countTimeout(of: start.flight.token, from: simulation.now.mono + 50)
+        let deadline = try #require(simulation.flights.first).deadline
+        #expect(deadline == start.flight.deadline + 50)
+        let effects = simulation.core.revoked(start, simulation.now)
+        #expect(effects.count == 1 && simulation.core.revoked(start, simulation.now).isEmpty)
+        #expect(simulation.core.statistics.snapshot(simulation.now).attempts == 0)
+        try simulation.run()
+        #expect(simulation.starts.sorted() == [1, 2])
+    }
+
+    @Test func Q16_calls_that_wait_are_made_only_while_their_messages_may_be_sent() throws {
+        let simulation = Simulation(.auto, direct: false, maxInFlight: 3)
+        simulation.preload(["ana", "ben"])
+        let flight = try #require(try reserve(simulation)).start.flight
+        func mayCall() -> Bool { simulation.scheduler.mayCall(flight, simulation.now) }
+        #expect(mayCall())
+        simulation.pause("ben")
+        #expect(mayCall())
+        simulation.pause("ana")
+        #expect(!mayCall())
+        simulation.resume("ana")
+        #expect(mayCall())
+        simulation.pause()
+        #expect(!mayCall())
+        simulation.resume()
+        simulation.goOffline()
+        #expect(!mayCall())
+    }
 }
