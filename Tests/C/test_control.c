@@ -83,6 +83,13 @@ static const char *default_path(const struct scene *scene) {
   return path;
 }
 
+/* Opens a queue with its control socket, and connects to it. */
+static int open_and_connect(struct scene *scene) {
+  scene_begin_open(scene);
+  REQUIRE_OK(msgq_control_start(scene->queue, NULL));
+  return greeted(default_path(scene));
+}
+
 TEST(I3_the_control_socket_answers_a_program) {
   struct scene scene;
   struct stub stub;
@@ -186,9 +193,7 @@ TEST(I3_another_user_is_refused) {
 TEST(I3_a_forked_child_holds_no_connection) {
   struct scene scene;
   char line[1024];
-  scene_begin_open(&scene);
-  REQUIRE_OK(msgq_control_start(scene.queue, NULL));
-  int peer = greeted(default_path(&scene));
+  int peer = open_and_connect(&scene);
   int gate[2];
   REQUIRE(pipe(gate) == 0);
   pid_t child = child_fork();
@@ -217,9 +222,7 @@ TEST(I3_a_forked_child_holds_no_connection) {
 TEST(I3_a_thousand_connections_and_a_line_of_10_MB) {
   struct scene scene;
   char line[4096];
-  scene_begin_open(&scene);
-  REQUIRE_OK(msgq_control_start(scene.queue, NULL));
-  int peer = greeted(default_path(&scene));
+  int peer = open_and_connect(&scene);
   for (int count = 0; count < 1000; count++) {
     int other = connected(default_path(&scene));
     if (other < 0) continue;
@@ -326,9 +329,7 @@ TEST(I3_random_and_changed_requests_stop_nothing) {
 TEST(I3_requests_per_second) {
   struct scene scene;
   char line[4096];
-  scene_begin_open(&scene);
-  REQUIRE_OK(msgq_control_start(scene.queue, NULL));
-  int peer = greeted(default_path(&scene));
+  int peer = open_and_connect(&scene);
   FILE *input = fdopen(dup(peer), "r");
   REQUIRE(input != NULL);
   const char *calls[] = { "{\"id\":1,\"call\":\"ping\"}\n", "{\"id\":1,\"call\":\"state\"}\n",

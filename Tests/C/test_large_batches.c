@@ -5,34 +5,27 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "process.h"
 #include "scene.h"
 
-/* Returns a number of KiB in /proc/self/status. */
-static long memory_kib(const char *name) {
-  char line[128];
-  long kib = 0;
-  FILE *file = fopen("/proc/self/status", "re");
-  REQUIRE(file != NULL);
-  while (fgets(line, sizeof line, file) != NULL) {
-    if (strncmp(line, name, strlen(name)) == 0) kib = strtol(line + strlen(name), NULL, 10);
-  }
-  fclose(file);
+static int64_t memory_kib(const char *name) {
+  int64_t kib = process_memory_kib(name);
   REQUIRE(kib > 0);
   return kib;
 }
 
 /* Sets the peak of the resident memory to what is resident now, and returns that. */
-static long reset_peak(void) {
+static int64_t reset_peak(void) {
   FILE *file = fopen("/proc/self/clear_refs", "we");
   REQUIRE(file != NULL);
   CHECK(fputs("5", file) >= 0);
   CHECK_NUMBER(0, fclose(file));
-  return memory_kib("VmRSS:");
+  return memory_kib("VmRSS");
 }
 
-static void check_growth(long before, size_t data) {
-  long growth = memory_kib("VmHWM:") - before;
-  if (!CHECK(growth < (long)(data / 1024 / 5))) printf("%zu bytes of bodies: %ld KiB more\n", data, growth);
+static void check_growth(int64_t before, size_t data) {
+  int64_t growth = memory_kib("VmHWM") - before;
+  if (!CHECK(growth < (int64_t)(data / 1024 / 5))) printf("%zu bytes of bodies: %lld KiB more\n", data, (long long)growth);
 }
 
 /* The journal of the scene would store every event. */
@@ -64,7 +57,7 @@ static void enqueue_large(size_t count, size_t size, bool names) {
   scene_begin_open(&scene);
   REQUIRE_OK(msgq_set_event_handler(scene.queue, ignore, NULL, NULL));
   put(&scene, "first", NULL, "x");
-  long before = reset_peak();
+  int64_t before = reset_peak();
   REQUIRE_OK(msgq_enqueue_batch(scene.queue, drafts, count, NULL));
   if (!names) REQUIRE_OK(msgq_enqueue_bodies(scene.queue, &draft, bodies, data, sizes, count, NULL));
   check_growth(before, data);

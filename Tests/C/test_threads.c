@@ -21,13 +21,18 @@ static void put_rounds(struct scene *scene, int conversations, int rounds) {
   }
 }
 
-static void open_with_answers(struct scene *scene, struct answers *answers, uint32_t in_flight) {
+/* Opens an automatic queue that is offline. */
+static void open_offline(struct scene *scene, uint32_t in_flight) {
   scene_begin(scene);
   scene->options.mode = MSGQ_MODE_AUTO;
   scene->options.max_in_flight = in_flight;
   scene_open(scene);
-  answers_begin(answers, scene->queue);
   set_offline(scene);
+}
+
+static void open_with_answers(struct scene *scene, struct answers *answers, uint32_t in_flight) {
+  open_offline(scene, in_flight);
+  answers_begin(answers, scene->queue);
   REQUIRE_OK(msgq_set_transport(scene->queue, answers_send, answers, NULL));
 }
 
@@ -55,34 +60,19 @@ TEST_ALONE(A10_sixty_four_attempts_in_flight_use_few_threads) {
   answers_end(&answers);
 }
 
-/* Returns how many write calls the process has made. */
-static int64_t writes_of_process(void) {
-  char line[128];
-  long long writes = -1;
-  FILE *file = fopen("/proc/self/io", "re");
-  if (file == NULL) return -1;
-  while (writes < 0 && fgets(line, sizeof line, file) != NULL) sscanf(line, "syscw: %lld", &writes);
-  fclose(file);
-  return writes;
-}
-
 /* Sends 1,600 messages of 16 conversations. Returns how many write calls that took. */
 static int64_t writes_of_drain(void) {
   enum { conversations = 16, rounds = 100, total = conversations * rounds };
   struct scene scene;
   struct stub stub;
-  scene_begin(&scene);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.max_in_flight = conversations;
-  scene_open(&scene);
-  set_offline(&scene);
+  open_offline(&scene, conversations);
   put_rounds(&scene, conversations, rounds);
   stub_begin(&stub, MSGQ_VERDICT_SENT);
   REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
-  int64_t before = writes_of_process();
+  int64_t before = process_writes();
   set_online(&scene);
   AWAIT(counts_of(&scene, NULL).sent == total);
-  int64_t writes = writes_of_process() - before;
+  int64_t writes = process_writes() - before;
   scene_end(&scene);
   return writes;
 }
@@ -116,11 +106,7 @@ TEST(Q16_after_a_pause_no_call_begins_of_attempts_that_wait_for_it) {
   enum { conversations = 16, rounds = 40, total = conversations * rounds };
   struct scene scene;
   struct pausing pausing = { 0 };
-  scene_begin(&scene);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene.options.max_in_flight = conversations;
-  scene_open(&scene);
-  set_offline(&scene);
+  open_offline(&scene, conversations);
   put_rounds(&scene, conversations, rounds);
   pausing.queue = scene.queue;
   REQUIRE_OK(msgq_set_transport(scene.queue, pausing_send, &pausing, NULL));

@@ -31,6 +31,10 @@ static bool is_of_library(const char *thread) {
   return is_ours;
 }
 
+int64_t process_memory_kib(const char *name) { return number_in("/proc/self/status", name); }
+
+int64_t process_writes(void) { return number_in("/proc/self/io", "syscw"); }
+
 size_t process_threads(void) { return (size_t)number_in("/proc/self/status", "Threads"); }
 
 struct process_switches process_switches(void) {

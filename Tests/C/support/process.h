@@ -20,5 +20,9 @@ int64_t process_most_switched(const struct process_switches *before, const struc
 /* Returns the processor time of all threads in milliseconds. */
 int64_t process_cpu_ms(void);
 size_t process_descriptors(void);
+/* Returns a number of KiB in /proc/self/status, such as "VmRSS"; -1 when there is none. */
+int64_t process_memory_kib(const char *name);
+/* Returns how many write calls the process has made; -1 when that is not known. */
+int64_t process_writes(void);
 
 #endif
