@@ -126,7 +126,7 @@ final class AttemptRunner {
         host.call { calls.make(call) { context.isOwnProcess } }
         handleReturned()
         if calls.hasWaiting { writes.commit() } else { begin() }
-        for release in takeReleases() { host.call(release) }
+        runReleases()
         host.endTransportCall()
     }
 
@@ -135,7 +135,7 @@ final class AttemptRunner {
         guard calls.state.hasWork else { return }
         handleReturned()
         writes.commit()
-        for release in takeReleases() { host.call(release) }
+        runReleases()
     }
 
     private func handleReturned() {
@@ -152,16 +152,17 @@ final class AttemptRunner {
         writes.perform(context.core.revoked(start, ports.moment))
     }
 
-    /// Revokes the calls that must not be made any more: the queue was paused or closed, or is offline, or has another transport.
+    /// Revokes the calls that must not be made any more: the queue was paused, is offline, or must wait.
     func revokeForbiddenCalls() {
         guard calls.hasWaiting else { return }
-        let (scheduler, now) = (context.core.scheduler, ports.moment)
-        calls.revoke { !scheduler.mayCall($0, now) }
+        let now = ports.moment
+        calls.revoke { !context.core.scheduler.mayCall($0, now) }
     }
 
-    private func takeReleases() -> [@Sendable () -> Void] {
-        defer { dueReleases = [] }
-        return dueReleases
+    private func runReleases() {
+        let releases = dueReleases
+        dueReleases = []
+        for release in releases { host.call(release) }
     }
 
     /// Handles the return of the transport's call.

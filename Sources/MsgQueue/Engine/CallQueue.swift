@@ -96,21 +96,26 @@ final class CallQueue: @unchecked Sendable {
     private func finish(_ call: Call, _ outcome: Outcome, _ startedAt: UInt64) -> Call? {
         let now = Ports.nanoseconds()
         underWay.removeAll { $0.token == call.start.flight.token }
-        if returned.isEmpty { firstReturnedAt = now }
-        returned.append((call, outcome))
+        append(call, outcome, now)
         wasPending = outcome.verdict == .pending
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
         // Any other outcome may mean that the calls that wait must not be made.
-        guard outcome.isSuccessOrPending, isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
+        guard Classification.letsOthersContinue(outcome), isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
         return takeLocked()
+    }
+
+    private func append(_ call: Call, _ outcome: Outcome?, _ now: UInt64) {
+        if returned.isEmpty { firstReturnedAt = now }
+        returned.append((call, outcome))
     }
 
     /// Returns since when the call is being made (monotonic); now, if it waits or its outcome does; nil: it left its attempt pending.
     func beginning(of token: UInt64) -> Int64? {
         mutex.withLock {
             if let call = underWay.first(where: { $0.token == token }) { return call.since }
-            return (waiting + returned.map(\.call)).contains { $0.start.flight.token == token } ? mono() : nil
+            let isKept = waiting.contains { $0.start.flight.token == token } || returned.contains { $0.call.start.flight.token == token }
+            return isKept ? mono() : nil
         }
     }
 
@@ -125,11 +130,12 @@ final class CallQueue: @unchecked Sendable {
     /// Revokes those of the calls that no thread has taken which must not be made any more.
     func revoke(where isForbidden: (Flight) -> Bool) {
         mutex.withLock {
-            for call in waiting where call.isRevocable && isForbidden(call.start.flight) {
-                if returned.isEmpty { firstReturnedAt = Ports.nanoseconds() }
-                returned.append((call, nil))
+            let now = Ports.nanoseconds()
+            waiting.removeAll { call in
+                guard call.isRevocable, isForbidden(call.start.flight) else { return false }
+                append(call, nil, now)
+                return true
             }
-            waiting.removeAll { $0.isRevocable && isForbidden($0.start.flight) }
         }
     }
 
@@ -140,16 +146,5 @@ final class CallQueue: @unchecked Sendable {
     func detachForkedChild() {
         mutex.reset()
         (waiting, returned, underWay) = ([], [], [])
-    }
-}
-
-extension Outcome {
-    fileprivate var isSuccessOrPending: Bool {
-        switch verdict {
-        case .sent: !retryAfterIsForQueue
-        case .pending: true
-        case .http: (200..<300).contains(code) && !retryAfterIsForQueue
-        default: false
-        }
     }
 }

@@ -49,6 +49,17 @@ package enum Classification {
         return after.map { min(max($0, 0), Options.week) }
     }
 
+    private static let successes: ClosedRange<Int32> = 200...299
+
+    /// Whether the outcome stops no other attempt: the message is sent, or the outcome follows.
+    static func letsOthersContinue(_ outcome: Outcome) -> Bool {
+        switch outcome.verdict {
+        case .sent, .pending: true
+        case .http: successes.contains(outcome.code) && !outcome.retryAfterIsForQueue
+        default: false
+        }
+    }
+
     /// Classifies an HTTP status. Unknown statuses are retried.
     static func http(
         _ status: Int32, text: String, after: Int64?, perhapsArrived: Bool, conflictIsSent: Bool
@@ -56,7 +67,7 @@ package enum Classification {
         func retry(_ kind: FailureKind) -> Judgement { .retry(kind, code: status, text: text, after: after) }
         func reject(_ kind: FailureKind) -> Judgement { .reject(kind, code: status, text: text) }
         switch status {
-        case 200...299: return .sent(code: status)
+        case successes: return .sent(code: status)
         // After an attempt that perhaps arrived, 409 may mean "a request with this key is still being processed" (the Idempotency-Key
         // draft, 2.7). If that request fails, the receiver does not have the message, so 409 counts as sent only with the host's option.
         case 409 where perhapsArrived: return conflictIsSent ? .sent(code: status) : retry(.server)

@@ -419,7 +419,7 @@ extension Scheduler {
         }
     }
 
-    /// Whether the call of an attempt that has begun may still be made. After a success of others it may.
+    /// Whether the call of an attempt that has begun may still be made.
     package func mayCall(_ flight: Flight, _ now: Moment) -> Bool {
         guard mayStart, !pausedConversations.contains(flight.conversation), now.mono >= receiverHoldUntil else { return false }
         return now.mono >= offlineHoldUntil || session.map { $0.isOpen && $0.serves(flight.conversation) } ?? false
