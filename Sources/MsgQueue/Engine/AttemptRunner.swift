@@ -36,7 +36,7 @@ final class AttemptRunner {
 
     /// Handles the outcomes that have arrived, and revokes the calls that no thread has taken: the queue will be closed next.
     func prepareClose() {
-        calls.revoke { _ in true }
+        calls.close()
         handleReturned()
         writes.commit()
     }

@@ -139,6 +139,16 @@ final class CallQueue: @unchecked Sendable {
         }
     }
 
+    /// Revokes the calls that no thread has taken: the queue is closed. Those that cannot be revoked are as if the transport had left them
+    /// pending.
+    func close() {
+        mutex.withLock {
+            let now = Ports.nanoseconds()
+            for call in waiting { append(call, call.isRevocable ? nil : .pending, now) }
+            waiting = []
+        }
+    }
+
     /// A new transport may be slower or quicker.
     func forgetTimes() { mutex.withLock { (averageTime, wasPending) = (nil, false) } }
 

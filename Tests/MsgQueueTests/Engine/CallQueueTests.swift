@@ -103,6 +103,14 @@ import Testing
         #expect(made.tokens == [1, 4])
     }
 
+    @Test func a_closed_queue_makes_no_call() {
+        add(1...1, isRevocable: true)
+        add(2...2)
+        calls.close()
+        #expect(calls.takeReturned().map(\.outcome) == [nil, .pending])
+        #expect(calls.take() == nil && made.tokens.isEmpty)
+    }
+
     @Test func no_further_call_is_made_before_a_failure_is_handled() {
         teachQuickness()
         add(100...100, .offline)
