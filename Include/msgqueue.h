@@ -14,14 +14,14 @@
  *    4. Basic types              msgq_queue, msgq_status, msgq_failure_kind, msgq_pair
  *    5. Opening and closing      msgq_options, msgq_open, msgq_close, msgq_close_async
  *    6. Adding messages          msgq_draft, msgq_enqueue, _enqueue_batch, _enqueue_bodies, _record
- *    7. Sending                  msgq_set_transport, msgq_complete, msgq_drain, msgq_pause
+ *    7. Sending                  msgq_set_transport, _batch_transport, _complete, _drain, _pause
  *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts
  *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
  *   10. Connectivity             msgq_set_connectivity, msgq_monitor_start, msgq_set_lifecycle
  *   11. Events                   msgq_set_event_handler, msgq_poll, msgq_fd
  *   12. State and explanations   msgq_get_state, msgq_explain
  *   13. Texts for people         labels, icons, msgq_banner, msgq_relative_time
- *   14. Statistics               msgq_stats, msgq_stats_text
+ *   14. Statistics               msgq_stats, msgq_stats_text, msgq_stats_text_all
  *   15. Backups, damaged stores  msgq_backup, msgq_check, msgq_salvage
  *   16. Log                      msgq_set_log, msgq_log_next
  *   17. Control socket           msgq_control_start, msgq_control_stop
@@ -326,7 +326,8 @@ typedef struct msgq_options {
   /* 1 (0). Attempts in flight at one time, of different conversations: 1 to 64. Beside them up to
      4 on demand (msgq_retry, msgq_send_now), which are not delayed by the engine's own, only by
      their conversation. While calls of the transport take less than 50 us on average, or answer
-     PENDING, up to 16 attempts begin together and one thread makes their calls. */
+     PENDING, up to 16 attempts begin together and one thread makes their calls. With a batch
+     transport see msgq_batch_options.max_messages. */
   uint32_t max_in_flight;
   /* False. After a crash during an attempt: false sends the message again under its id, true
      makes it `failed` with kind unknown for a person to decide. */
@@ -454,6 +455,14 @@ typedef struct msgq_options {
   /* False. Of messages with equal priority, those that expire are sent first, the soonest expiry
      first. */
   bool soonest_expiry_first;
+
+  /* False. For a tool that changes a store while the program that owns it does not run. The file
+     must exist (INVALID). Nothing is pruned, forgotten, expired by time or discarded, and only
+     msgq_drain and msgq_send_now send: mode, direct, keep_sent, keep_sent_ms, remember_ids_ms,
+     expiry_ms, exhausted, refused and on_full have no effect. msgq_retry and msgq_retry_all put
+     messages back to `queued` in their places, durably, also without a transport, and send
+     nothing. An expired message fails when a drain reaches it. */
+  bool maintenance;
 } msgq_options;
 
 /*
@@ -478,7 +487,7 @@ typedef struct msgq_options {
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
     NULL, 0, 5000, 2.0, 3600000, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
-    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false }
+    MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false }
 /* clang-format on */
 
 /* Sets every field to its default, as MSGQ_OPTIONS_INIT, for languages without macros. NULL is
@@ -632,15 +641,20 @@ typedef enum msgq_verdict {
   MSGQ_VERDICT_REJECT = 3,  /* a final failure: kind, code, text */
   MSGQ_VERDICT_OFFLINE = 4, /* it was not sent; uses up no retry */
   MSGQ_VERDICT_PENDING = 5, /* msgq_complete will answer; not for msgq_complete itself */
-  MSGQ_VERDICT_HTTP = 6     /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
+  MSGQ_VERDICT_HTTP = 6,    /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
                                decides. 2xx is sent; 408, 425, 429, 5xx and unknown ones are
                                retried; other 4xx are final. 409 after an attempt that may have
                                arrived is retried (see conflict_is_sent), otherwise final. */
+  MSGQ_VERDICT_SKIPPED = 7  /* not tried: the message goes back to its place and uses up no retry.
+                               It is tried again at once if another attempt has ended since its own
+                               began, otherwise after one second. A msgq_retry that is skipped
+                               fails. */
 } msgq_verdict;
 
 typedef struct msgq_outcome {
   uint32_t struct_size;
-  msgq_verdict verdict; /* read by msgq_complete only; a transport returns its verdict */
+  msgq_verdict verdict; /* read by msgq_complete and from a msgq_batch_transport_fn; a
+                           msgq_transport_fn returns its verdict */
   msgq_failure_kind kind;
   int32_t code;
   int64_t retry_after_ms; /* not earlier than this from now, whatever the wall clock does; -1: not
@@ -673,6 +687,63 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
                                void (*release)(void *));
 
 /*
+ * Sends `count` messages, at least one. The messages of one conversation are next to each other and
+ * in order. outcomes[i] is for deliveries[i]; each is initialised as MSGQ_OUTCOME_INIT, and its
+ * `verdict` counts. MSGQ_VERDICT_UNKNOWN, which it has at first, is retried.
+ *
+ * Order: no other call sends a message of these conversations until every one of them in this batch
+ * has an outcome. A message that fails retryably, or is skipped, is sent again before those behind
+ * it that were not sent. But what the transport has sent is sent: so it must send the messages of a
+ * conversation one after another, or in a request that keeps their order, and stop that
+ * conversation at its first failure, offline or skipped message, leaving MSGQ_VERDICT_SKIPPED for
+ * the rest. A final failure needs no stop, unless final_failure is MSGQ_FINAL_BLOCK.
+ *
+ * With MSGQ_VERDICT_PENDING msgq_complete or msgq_complete_batch answers by the token of the
+ * delivery. All messages of a batch have the same time-out.
+ */
+typedef void (*msgq_batch_transport_fn)(void *context, const msgq_delivery *deliveries,
+                                        size_t count, msgq_outcome *outcomes);
+
+/* How messages are put together for a batch transport. Everything counts messages, not calls:
+   max_in_flight, rate_per_second, ramp_up_ms, drain_batch, reports and statistics. */
+typedef struct msgq_batch_options {
+  uint32_t struct_size;
+  /* 100 (0). The most messages in a batch: 1 to 1,000. A batch begins while fewer than
+     max_in_flight messages are in flight. It has more than the rest of those only if none is in
+     flight; so with max_in_flight 1 there is one call at a time. */
+  uint32_t max_messages;
+  /* sizeof(msgq_delivery) and sizeof(msgq_outcome) as the caller knows them, which the INIT macro
+     sets: the distance of the elements of both arrays. Multiples of 8, up to 64 KiB. When they are
+     larger than the library knows, the bytes beyond are zero and ignored; the struct_size of the
+     elements says how many bytes the library knows. */
+  size_t delivery_size;
+  size_t outcome_size;
+  /* 1 MiB (0). The most bytes of bodies in a batch: up to 1 GiB. A larger message is alone in its
+     batch. */
+  uint64_t max_bytes;
+  /* 0. How long a batch that is not full waits for more messages: 0 to 60 s. Messages that were
+     there and did not fit begin the next batch without another wait. Not during a drain that was
+     asked for (msgq_drain), and not for msgq_retry, msgq_send_now and msgq_retry_all. */
+  int64_t linger_ms;
+  /* False. All messages of a batch belong to one conversation. */
+  bool single_conversation;
+} msgq_batch_options;
+
+#define MSGQ_BATCH_OPTIONS_INIT \
+  { sizeof(msgq_batch_options), 0, sizeof(msgq_delivery), sizeof(msgq_outcome), 0, 0, false }
+
+/*
+ * Sets a function that sends several messages in one call, in place of any transport; as does
+ * msgq_set_transport the other way round. NULL removes it; `options` may then be NULL. Messages are
+ * chosen in the order in which they would be sent one by one. msgq_retry and msgq_send_now make a
+ * batch of one message. The beginning of a batch is one commit, and so are its outcomes.
+ * Errors: PERMISSION (read_only).
+ */
+msgq_result msgq_set_batch_transport(msgq_queue *queue, msgq_batch_transport_fn transport,
+                                     void *context, void (*release)(void *),
+                                     const msgq_batch_options *options);
+
+/*
  * Answers an attempt whose transport returned MSGQ_VERDICT_PENDING; also before the transport has
  * returned. A late success of the latest attempt counts; any other answer after the time-out is
  * CONFLICT, as is a second one.
@@ -682,10 +753,10 @@ msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome 
 
 /*
  * Answers `count` attempts (0 to 1,000,000) in this order, as msgq_complete does each, with one
- * commit for up to 64 of them. Every outcome has the same struct_size. results[i], unless `results`
- * is NULL, is the result for tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call,
- * which goes on. After an error no attempt was answered, except after CLOSED, when the queue was
- * closed meanwhile.
+ * commit for up to 64 of them, with a batch transport for up to max_messages if that is more. Every
+ * outcome has the same struct_size. results[i], unless `results` is NULL, is the result for
+ * tokens[i]: OK, NOT_FOUND or CONFLICT. Those are no errors of the call, which goes on. After an
+ * error no attempt was answered, except after CLOSED, when the queue was closed meanwhile.
  */
 msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
                                 const msgq_outcome *outcomes, size_t count, msgq_result *results);
@@ -1302,9 +1373,13 @@ typedef struct msgq_statistics {
 
 msgq_result msgq_stats(msgq_queue *queue, msgq_statistics *out);
 
-/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Free it with
-   msgq_text_free. Reads the store. */
+/* The same, with the counts, as Prometheus reads it (text format 0.0.4). Each sample has the label
+   `queue` with the path of the store. Free it with msgq_text_free. Reads the store. */
 msgq_result msgq_stats_text(msgq_queue *queue, char **out);
+
+/* The same for `count` queues (0 to 1000): one text that has each metric once, as the format
+   requires. Errors: INVALID (a queue occurs twice). */
+msgq_result msgq_stats_text_all(msgq_queue *const *queues, size_t count, char **out);
 
 /* ---------------------------------------------------------- 15. Backups, damaged stores */
 
@@ -1432,7 +1507,8 @@ int msgq_log_fd(void);
  * ends with msgq_control_stop or the close of the queue; a forked child has none.
  * Errors: CONFLICT (started already; or `path` exists and is not a socket), LOCKED (another program
  * listens there), INVALID (the directory does not exist, or the name is too long), PERMISSION (the
- * place is unsafe or not writable; read_only), STORAGE (no descriptor or thread left, disk full).
+ * place is unsafe or not writable; read_only with `path` NULL, because no file is made beside such
+ * a store), STORAGE (no descriptor or thread left, disk full).
  */
 msgq_result msgq_control_start(msgq_queue *queue, const char *path);
 

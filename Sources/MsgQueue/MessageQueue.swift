@@ -17,7 +17,7 @@ public final class MessageQueue: Sendable {
 
     let engine: Engine
     private let broadcaster = Broadcaster()
-    private let senders = Senders()
+    let senders = Senders()
     /// Serializes subscriptions, so that none returns before the first one has registered the event handler with the engine.
     private let subscribing = Mutex()
 

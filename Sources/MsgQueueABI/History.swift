@@ -132,11 +132,26 @@ private func copy<Field>(_ numbers: [Int64], to field: inout Field) {
 
 @_cdecl("msgq_stats_text") @implementation
 public func msgq_stats_text(_ queue: OpaquePointer!, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!) -> msgq_result {
+    give(out) { () throws(QueueError) in try Engine.prometheus([try Handles.engine(queue)]) }
+}
+
+@_cdecl("msgq_stats_text_all") @implementation
+public func msgq_stats_text_all(
+    _ queues: UnsafePointer<OpaquePointer?>!, _ count: Int, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!
+) -> msgq_result {
     give(out) { () throws(QueueError) in
-        let (statistics, counts) = try Handles.engine(queue).statistics()
-        return statistics.prometheus(counts)
+        guard (0...mostQueues).contains(count) else { throw QueueError(.invalid, "count must be 0 to \(mostQueues)") }
+        var engines: [Engine] = []
+        if count > 0 {
+            let queues = try require(queues, "queues")
+            for index in 0..<count { engines.append(try Handles.engine(queues[index])) }
+        }
+        return try Engine.prometheus(engines)
     }
 }
+
+/// The most queues whose statistics one text may have.
+private let mostQueues = 1000
 
 /// Returns a text that the caller frees.
 func give(

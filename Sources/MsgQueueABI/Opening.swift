@@ -47,7 +47,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
         flags: [
             \.strict_order, \.pause_on_unauthorized, \.unmetered_only, \.send_in_background, \.direct, \.hold_interrupted,
             \.durable_outcomes,
-            \.conflict_is_sent, \.read_only, \.refuse_lost_tail, \.soonest_expiry_first,
+            \.conflict_is_sent, \.read_only, \.refuse_lost_tail, \.soonest_expiry_first, \.maintenance,
         ])
     let defaults = defaultOptions
     var options = Options()
@@ -92,6 +92,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.rampUp = given.ramp_up_ms
     options.liveShare = given.live_share
     options.soonestExpiryFirst = given.soonest_expiry_first
+    options.maintenance = given.maintenance
     return options
 }
 

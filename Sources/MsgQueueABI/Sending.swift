@@ -65,7 +65,7 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
 
 /// Converts the outcome of a transport, which cannot be rejected: an invalid verdict counts as a failure of unknown kind, and an invalid
 /// kind as unknown.
-private func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome {
+func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome {
     let number = Int32(exactly: verdict.rawValue)
     guard let known = number.flatMap(Outcome.Verdict.init(rawValue:)) else {
         return .retry(.unknown, text: "the transport returned an invalid verdict: \(verdict.rawValue)")

@@ -5,7 +5,7 @@ import MsgQueue
 /// Reading and writing transparent structs, whose first field is the size that the caller knows.
 enum Structs {
     /// No version will be larger; a larger size means that the struct was not initialised.
-    private static let ceiling = 1 << 16
+    static let ceiling = 1 << 16
 
     /// The smallest size: `struct_size` and the first field.
     private static let smallest = 8
@@ -34,9 +34,13 @@ enum Structs {
     static func read<T>(
         _ pointer: UnsafePointer<T>, _ name: StaticString, over defaults: T, minimum: Int? = nil, flags: [PartialKeyPath<T>] = []
     ) throws(QueueError) -> T {
-        let known = MemoryLayout<T>.stride
         let source = UnsafeRawPointer(pointer)
-        let size = try check(source, T.self, name, minimum: minimum)
+        return copy(source, count: try check(source, T.self, name, minimum: minimum), over: defaults, flags: flags)
+    }
+
+    /// Reads the part of a struct that fits into `count` bytes, laid over the defaults.
+    static func copy<T>(_ source: UnsafeRawPointer, count size: Int, over defaults: T, flags: [PartialKeyPath<T>] = []) -> T {
+        let known = MemoryLayout<T>.stride
         return withUnsafeTemporaryAllocation(byteCount: known, alignment: MemoryLayout<T>.alignment) { copy in
             withUnsafeBytes(of: defaults) { copy.copyMemory(from: $0) }
             copy.copyMemory(from: UnsafeRawBufferPointer(start: source, count: min(size, known)))
@@ -45,6 +49,15 @@ enum Structs {
                 copy[offset] = copy[offset] == 0 ? 0 : 1
             }
             return copy.load(as: T.self)
+        }
+    }
+
+    /// Writes the part of a struct that fits into `count` bytes; bytes beyond the struct become zero.
+    static func fill<T>(_ target: UnsafeMutableRawPointer, count: Int, with value: T) {
+        withUnsafeBytes(of: value) { bytes in
+            let known = min(bytes.count, count)
+            if let source = bytes.baseAddress { target.copyMemory(from: source, byteCount: known) }
+            if count > known { memset(target + known, 0, count - known) }
         }
     }
 

@@ -20,6 +20,9 @@ public final class Simulation {
     /// Called for each attempt after its beginning is in the store, with the current time. It may call the simulation, except `run`.
     public typealias Transport = (_ delivery: MessageQueue.Delivery, _ time: VirtualTime) -> Reply
 
+    /// Called for each batch; returns a reply for each delivery, in the same order.
+    public typealias BatchTransport = (_ deliveries: [MessageQueue.Delivery], _ time: VirtualTime) -> [Reply]
+
     static let beginning = Moment(wall: 1_700_000_000_000, mono: 5_000_000)
 
     /// The queue's options. They cannot be changed, like those of an open queue.
@@ -27,10 +30,16 @@ public final class Simulation {
     let settings: Options
     /// Random numbers for the host's script, derived from the seed. The engine uses separate generators for jitter and ids.
     public var random: SeededGenerator
-    /// The transport; nil: nothing is sent.
+    /// The transport; nil: nothing is sent, unless `setBatchTransport` set one.
     public var transport: Transport? {
-        didSet { engine.scheduler.transportChanged(present: transport != nil, engine.now) }
+        didSet {
+            if transport != nil || batchTransport == nil { (batchTransport, batches) = (nil, nil) }
+            transportChanged()
+        }
     }
+    private var batchTransport: BatchTransport?
+    /// The limits of `batchTransport`.
+    private var batches: BatchLimits?
 
     let engine: SimulatedEngine
     let recorder = Recorder()
@@ -53,7 +62,27 @@ public final class Simulation {
         engine.stepLimit = 1_000_000
         engine.random = { [unowned self] in jitter.fraction() }
         engine.transport = { [unowned self] start, message in call(start, message) }
-        engine.scheduler.transportChanged(present: transport != nil, engine.now)
+        engine.batchTransport = { [unowned self] batch in call(batch) }
+        transportChanged()
+    }
+
+    // MARK: The transport
+
+    /// Sets a transport that gets several messages in one call, in place of `transport`; nil removes it. Throws `.invalid` when an option is
+    /// out of its range.
+    public func setBatchTransport(
+        _ transport: BatchTransport?, options: MessageQueue.BatchOptions = .init()
+    ) throws(MessageQueue.Error) {
+        try options.engine.validate()
+        self.transport = nil
+        (batchTransport, batches) = (transport, transport == nil ? nil : options.engine)
+        transportChanged()
+    }
+
+    var hasTransport: Bool { transport != nil || batchTransport != nil }
+
+    private func transportChanged() {
+        engine.scheduler.transportChanged(present: hasTransport, batches: batches, engine.now)
     }
 
     // MARK: Time
@@ -138,18 +167,37 @@ public final class Simulation {
     func restart() {
         guard engine.isDown else { return }
         repeat { recorder.crashes += 1 } while !engine.restart()
-        engine.scheduler.transportChanged(present: transport != nil, engine.now)
+        transportChanged()
         engine.scheduler.networkChanged(network, engine.now)
         engine.scheduler.lifecycleChanged(isInBackground: isInBackground, engine.now)
     }
 
-    private func call(_ start: Core.Start, _ message: SimulatedMessage) {
+    private func delivery(_ start: Core.Start, _ message: SimulatedMessage) -> MessageQueue.Delivery {
         let flight = start.flight
         let delivery = Delivery(
             id: message.id, conversation: message.conversation.text, body: message.body, pairs: message.metadata, attempt: flight.number,
             token: flight.token, createdAt: message.createdAt, timeout: flight.deadline - engine.now.mono)
+        return MessageQueue.Delivery(delivery)
+    }
+
+    private func call(_ start: Core.Start, _ message: SimulatedMessage) {
+        // A request by hand is a batch of its own.
+        guard batchTransport == nil else { return call([(start, message)]) }
+        reply(transport?(delivery(start, message), time) ?? .noAnswer(), to: start, began: time)
+    }
+
+    private func call(_ batch: [(start: Core.Start, message: SimulatedMessage)]) {
         let began = time
-        let reply = transport?(MessageQueue.Delivery(delivery), began) ?? .noAnswer()
+        let replies = batchTransport?(batch.map { delivery($0.start, $0.message) }, began) ?? []
+        // As in the engine, replies of a wrong number count as failures.
+        let unknown = Reply.answer(.retry())
+        for (place, entry) in batch.enumerated() {
+            reply(replies.count == batch.count ? replies[place] : unknown, to: entry.start, began: began)
+        }
+    }
+
+    private func reply(_ reply: Reply, to start: Core.Start, began: VirtualTime) {
+        let flight = start.flight
         let place = recorder.began(start, at: began, isAccepted: reply.isAccepted)
         guard let outcome = reply.outcome else { return }
         timeline.add(

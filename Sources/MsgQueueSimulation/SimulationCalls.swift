@@ -118,7 +118,7 @@ extension Simulation {
     /// changes in the modes ask and manual. Throws `.noTransport`, `.unknown`.
     @discardableResult
     public func retryAll(conversation: String? = nil) throws(MessageQueue.Error) -> Int {
-        guard transport != nil else { throw QueueError(.noTransport, "no transport is set") }
+        guard hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         let count = engine.retryAll(conversation.map { Name($0) }).count
         if engine.isDown { throw interrupted() }
         return count
@@ -140,7 +140,7 @@ extension Simulation {
         if let batch, !(1...Int(Int32.max)).contains(batch) {
             throw QueueError(.invalid, "batch must be 1 to \(Int32.max) or nil for the default, got \(batch)")
         }
-        guard transport != nil else { throw QueueError(.noTransport, "no transport is set") }
+        guard hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         _ = engine.scheduler.drain(conversation.map { Name($0) }, batch: batch ?? 0, timeout: timeout?.wholeMilliseconds, engine.now)
     }
 

@@ -78,6 +78,12 @@ TEST(bad_null_pointers) {
   CHECK_RESULT(MSGQ_INVALID, msgq_conversations(scene.queue, 0, 0, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_stats(scene.queue, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_stats_text(scene.queue, NULL));
+  msgq_queue *twice[] = { scene.queue, scene.queue };
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats_text_all(twice, 2, &text));
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats_text_all(twice, 1, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats_text_all(NULL, 1, &text));
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats_text_all(twice, 1001, &text));
+  CHECK_RESULT(MSGQ_INVALID, msgq_stats_text_all(twice, SIZE_MAX, &text));
   CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, NULL, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, "\xff", &text));
   CHECK_RESULT(MSGQ_INVALID, msgq_banner(scene.queue, "a\nb", &text));

@@ -65,6 +65,9 @@ TEST(D16_every_reading_call_works) {
   CHECK_RESULT(MSGQ_OK, msgq_monitor_stop(scene.queue));
   CHECK_RESULT(MSGQ_PERMISSION, msgq_control_start(scene.queue, NULL));
   CHECK_RESULT(MSGQ_OK, msgq_control_stop(scene.queue));
+  CHECK_RESULT(MSGQ_OK, msgq_control_start(scene.queue, scene_file(&scene, "reader-control")));
+  CHECK(file_exists(scene_file(&scene, "reader-control")));
+  CHECK_RESULT(MSGQ_OK, msgq_control_stop(scene.queue));
   CHECK_RESULT(MSGQ_OK, msgq_backup(scene.queue, scene_file(&scene, "copy.db")));
   CHECK(file_exists(scene_file(&scene, "copy.db")));
   unlink(scene_file(&scene, "copy.db"));

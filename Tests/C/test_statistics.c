@@ -113,12 +113,15 @@ TEST(X9_latencies_are_counted_in_classes) {
   scene_end(&scene);
 }
 
-/* Returns the value of a sample by its name with labels; -1 when there is none. */
-static double sample(const char *text, const char *name) {
-  size_t length = strlen(name);
+/* Returns the value of a sample of a queue by its name with its other labels; -1 when there is none. */
+static double sample_of(const char *text, const char *path, const char *name) {
+  size_t word = strcspn(name, "{");
+  char wanted[512];
+  snprintf(wanted, sizeof wanted, "%.*s{queue=\"%s\"%s%s ", (int)word, name, path, name[word] == '{' ? "," : "}",
+           name[word] == '{' ? name + word + 1 : "");
   for (const char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
     if (*line == '\n') line++;
-    if (strncmp(line, name, length) == 0 && line[length] == ' ') return strtod(line + length + 1, NULL);
+    if (strncmp(line, wanted, strlen(wanted)) == 0) return strtod(line + strlen(wanted), NULL);
   }
   return -1;
 }
@@ -163,6 +166,7 @@ TEST(X9_statistics_as_prometheus_text) {
   REQUIRE_OK(msgq_stats_text(post.scene.queue, &text));
   check_lines(text);
   msgq_statistics statistics = statistics_of(&post.scene);
+#define sample(text, name) sample_of(text, post.scene.path, name)
   CHECK_NUMBER(10, sample(text, "msgqueue_messages{status=\"sent\"}"));
   CHECK_NUMBER(1, sample(text, "msgqueue_messages{status=\"queued\"}"));
   CHECK_NUMBER(2, sample(text, "msgqueue_messages{status=\"failed\"}"));
@@ -185,6 +189,31 @@ TEST(X9_statistics_as_prometheus_text) {
     CHECK_NUMBER(sum, sample(text, name));
   }
   CHECK(sample(text, "msgqueue_latency_seconds_sum") * 1000 < (double)statistics.latency_sum_ms + 0.5);
+#undef sample
   msgq_text_free(text);
   post_end(&post);
+}
+
+TEST(X9_queues_of_one_process_have_separate_samples) {
+  struct scene first, second;
+  scene_begin_open(&first);
+  scene_begin_open(&second);
+  put(&first, "a", "ana", "hello");
+  msgq_queue *both[] = { first.queue, second.queue };
+  char *text = NULL;
+  REQUIRE_OK(msgq_stats_text_all(both, 2, &text));
+  check_lines(text);
+  CHECK_NUMBER(1, sample_of(text, first.path, "msgqueue_messages{status=\"queued\"}"));
+  CHECK_NUMBER(0, sample_of(text, second.path, "msgqueue_messages{status=\"queued\"}"));
+  CHECK_NUMBER(1, sample_of(text, first.path, "msgqueue_enqueued_total"));
+  CHECK_NUMBER(0, sample_of(text, second.path, "msgqueue_enqueued_total"));
+  const char *type = strstr(text, "# TYPE msgqueue_messages ");
+  REQUIRE(type != NULL);
+  CHECK(strstr(type + 1, "# TYPE msgqueue_messages ") == NULL);
+  msgq_text_free(text);
+  REQUIRE_OK(msgq_stats_text_all(NULL, 0, &text));
+  CHECK_TEXT("", text);
+  msgq_text_free(text);
+  scene_end(&first);
+  scene_end(&second);
 }

@@ -71,6 +71,19 @@ private struct RandomScript {
         return options
     }
 
+    /// The limits of a batch transport; nil: a transport for single messages. Its own generator, so that a seed without batches does what
+    /// it did before.
+    private var batches: MessageQueue.BatchOptions? {
+        var batching = SeededGenerator(seed: seed &+ 50_000)
+        guard Int.random(in: 0..<5, using: &batching) < 2 else { return nil }
+        var options = MessageQueue.BatchOptions()
+        options.maxMessages = [1, 2, 5, 100].randomElement(using: &batching) ?? 100
+        options.maxBytes = [1, 4, 1 << 20].randomElement(using: &batching) ?? 1 << 20
+        options.linger = [.zero, .zero, .milliseconds(300)].randomElement(using: &batching) ?? .zero
+        options.singleConversation = .random(using: &batching)
+        return options
+    }
+
     var options: MessageQueue.Options {
         var random = SeededGenerator(seed: seed)
         return options(&random)
@@ -79,7 +92,7 @@ private struct RandomScript {
     func play() throws -> Simulation.Report {
         var random = SeededGenerator(seed: seed)
         let simulation = try Simulation(seed: seed, options: options(&random))
-        simulation.transport = { [unowned simulation] delivery, time in
+        func send(_ delivery: MessageQueue.Delivery, _ time: VirtualTime, _ simulation: Simulation) -> Simulation.Reply {
             guard time < .seconds(3_600) else { return .answer(.sent, after: .milliseconds(30)) }
             let latency = Duration.milliseconds(Int64.random(in: 0...3_000, using: &simulation.random))
             switch Int.random(in: 0..<20, using: &simulation.random) {
@@ -92,6 +105,27 @@ private struct RandomScript {
             case 17: return .answer(.http(401), after: latency)
             default: return .noAnswer(accepted: delivery.attempt % 2 == 0)
             }
+        }
+        if let batches {
+            try simulation.setBatchTransport(
+                { [unowned simulation] deliveries, time in
+                    // It stops a conversation at the first message that is not sent and was not refused.
+                    var stopped: Set<String> = []
+                    return deliveries.map { delivery in
+                        guard !stopped.contains(delivery.conversation) else {
+                            return .answer(.skipped, after: .milliseconds(Int64.random(in: 0...3_000, using: &simulation.random)))
+                        }
+                        if time < .seconds(3_600), Int.random(in: 0..<20, using: &simulation.random) == 0 {
+                            stopped.insert(delivery.conversation)
+                            return .answer(.skipped, after: .milliseconds(30))
+                        }
+                        let reply = send(delivery, time, simulation)
+                        if reply.outcome != .sent, reply.outcome != .reject() { stopped.insert(delivery.conversation) }
+                        return reply
+                    }
+                }, options: batches)
+        } else {
+            simulation.transport = { [unowned simulation] delivery, time in send(delivery, time, simulation) }
         }
         func moment() -> VirtualTime { .milliseconds(Int64.random(in: 0...3_600_000, using: &random)) }
         for number in 0..<Int.random(in: 1...60, using: &random) {

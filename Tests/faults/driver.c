@@ -49,6 +49,35 @@ static msgq_verdict transport(void *context, const msgq_delivery *delivery, msgq
   return verdict;
 }
 
+/* Checks that no later message of the conversation was sent before the first attempt of this one. */
+static void check_order(struct driver *driver, uint32_t number) {
+  const struct message *message = &driver->ledger.messages[number];
+  if (message->starts > 0 || message->reordered) return;
+  for (uint32_t later = number + 1; later < driver->ledger.count; later++) {
+    const struct message *other = &driver->ledger.messages[later];
+    if (other->conversation != message->conversation || other->reordered || !other->was_sent) continue;
+    journal_problem(driver->journal, "message m%u was sent before m%u of its conversation", later, number);
+    return;
+  }
+}
+
+/* Sends each message as `transport` does, and stops a conversation at its first retryable failure. */
+static void batch_transport(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  struct driver *driver = context;
+  const char *stopped = NULL;
+  for (size_t index = 0; index < count; index++) {
+    const msgq_delivery *delivery = &deliveries[index];
+    if (stopped != NULL && strcmp(stopped, delivery->conversation) == 0) {
+      outcomes[index].verdict = MSGQ_VERDICT_SKIPPED;
+      continue;
+    }
+    long number = number_of(delivery->id);
+    if (number >= 0) check_order(driver, (uint32_t)number);
+    outcomes[index].verdict = transport(context, delivery, &outcomes[index]);
+    if (outcomes[index].verdict == MSGQ_VERDICT_RETRY) stopped = delivery->conversation;
+  }
+}
+
 static void handle(void *context, const msgq_event *event) {
   struct driver *driver = context;
   if (event->kind == MSGQ_EVENT_STORAGE && event->result != MSGQ_OK) atomic_fetch_add(&driver->storage_events, 1);
@@ -69,6 +98,7 @@ void driver_begin(struct driver *driver, enum scene scene, const char *path, uin
   driver->generator = generator_of(seed, (uint64_t)scene, first);
   driver->next = first;
   driver->options = check_options(&promises);
+  driver->sends_batches = scene == SCENE_BATCHES;
   if (promises.prunes) driver->options.keep_sent = scene == SCENE_SPACE ? 50 : 15;
 }
 
@@ -81,7 +111,10 @@ msgq_result driver_open(struct driver *driver) {
     return result;
   }
   msgq_set_event_handler(driver->queue, handle, driver, NULL);
-  msgq_set_transport(driver->queue, transport, driver, NULL);
+  msgq_batch_options batches = MSGQ_BATCH_OPTIONS_INIT;
+  batches.max_messages = 11;
+  if (driver->sends_batches) msgq_set_batch_transport(driver->queue, batch_transport, driver, NULL, &batches);
+  else msgq_set_transport(driver->queue, transport, driver, NULL);
   msgq_set_connectivity(driver->queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false);
   driver_note(driver, (struct event){ .kind = EVENT_OPENED, .result = (int32_t)result });
   return result;
@@ -289,7 +322,8 @@ static uint32_t size_of(struct driver *driver, bool big) {
 
 /* ------------------------------------------------------------------ scenes */
 
-static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space" };
+static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space",
+                                           "batches" };
 
 const char *scene_name(enum scene scene) { return names[scene]; }
 
@@ -394,9 +428,10 @@ static void play_space(struct driver *driver, unsigned length) {
 
 void scene_play_until(struct driver *driver, enum scene scene, unsigned length, unsigned after_fault) {
   driver_open(driver);
-  if (scene == SCENE_THREADS && driver->queue != NULL) play_threads(driver, length);
+  bool has_threads = scene == SCENE_THREADS || scene == SCENE_BATCHES;
+  if (has_threads && driver->queue != NULL) play_threads(driver, length);
   if (scene == SCENE_SPACE && driver->queue != NULL) play_space(driver, length);
-  for (unsigned index = 0; index < length && scene != SCENE_THREADS && scene != SCENE_SPACE; index++) {
+  for (unsigned index = 0; index < length && !has_threads && scene != SCENE_SPACE; index++) {
     bool has_failed = driver->has_failed != NULL ? driver->has_failed() : shim_fired() > 0;
     if (has_failed && after_fault-- == 0) return;
     step(driver, scene);

@@ -17,6 +17,7 @@ enum scene {
   SCENE_SETTLE,   /* a pause of more than a second after a drain */
   SCENE_THREADS,  /* four threads enqueue */
   SCENE_SPACE,    /* few sent messages are kept, and free space of the file is given back */
+  SCENE_BATCHES,  /* four threads enqueue, and the transport takes several messages in one call */
   SCENES
 };
 
@@ -33,6 +34,7 @@ struct driver {
   pthread_mutex_t lock;
   msgq_queue *queue;
   msgq_options options;
+  bool sends_batches;
   bool strict;          /* every call must succeed */
   bool remember_unknown; /* enqueue a message again with the same id when the result was UNKNOWN */
   bool (*has_failed)(void); /* returns whether a fault was injected; NULL: by the shim */

@@ -223,6 +223,7 @@ static void call(msgq_queue **queue) {
     case 19: {
       char *out = NULL;
       if (msgq_stats_text(*queue, &out) == MSGQ_OK) msgq_text_free(out);
+      if (msgq_stats_text_all(queue, byte() % 2, &out) == MSGQ_OK) msgq_text_free(out);
       if (msgq_banner(*queue, text(), &out) == MSGQ_OK) msgq_text_free(out);
       msgq_state state = MSGQ_STATE_INIT;
       msgq_get_state(*queue, &state);

@@ -1,6 +1,6 @@
 /*
- * SIGKILL at random times while four threads enqueue and a drain runs, on one growing store; then on another store while sent messages are
- * pruned, or free space of the file is given back.
+ * SIGKILL at random times while four threads enqueue and a drain runs, on one growing store; the same with a batch transport; then on
+ * another store while sent messages are pruned, or free space of the file is given back.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -71,7 +71,8 @@ static _Noreturn void work_threads(struct driver *driver) {
     enqueuers[index] = (struct enqueuer){ driver, index };
     if (pthread_create(&thread, NULL, enqueue_on, &enqueuers[index]) != 0) abort();
   }
-  for (;;) driver_drain(driver, 5);
+  /* With a batch transport a drain has several batches. */
+  for (;;) driver_drain(driver, driver->sends_batches ? 30 : 5);
 }
 
 static uint64_t free_bytes(struct driver *driver) {
@@ -200,6 +201,7 @@ static struct tally run_cycles(enum scene scene, long cycles) {
 int tool_kills(void) {
   long cycles = settings.images > 0 ? settings.images : settings.full ? 1000 : 25;
   struct tally tally = run_cycles(SCENE_THREADS, cycles);
+  tally_add(&tally, run_cycles(SCENE_BATCHES, cycles));
   tally_add(&tally, run_cycles(SCENE_SPACE, (cycles + 4) / 5 * 2));
   return tally_end("kills", tally);
 }

@@ -8,9 +8,15 @@ extension MessageQueue {
     public func statistics() throws(Error) -> Statistics { Statistics(try engine.statistics().0) }
 
     /// Returns counts and statistics in the Prometheus text format 0.0.4.
-    public func prometheus() throws(Error) -> String {
-        let (statistics, counts) = try engine.statistics()
-        return statistics.prometheus(counts)
+    ///
+    /// Each sample has the label `queue` with the path of the store.
+    public func prometheus() throws(Error) -> String { try Self.prometheus(of: [self]) }
+
+    /// Returns counts and statistics of several queues in the Prometheus text format 0.0.4, each metric once.
+    ///
+    /// - Throws: `.invalid` if a queue occurs twice.
+    public static func prometheus(of queues: [MessageQueue]) throws(Error) -> String {
+        try Engine.prometheus(queues.map { $0.engine })
     }
 
     /// Returns one line about the queue, or about one conversation, for users; "" if nothing is queued, being sent, failed or paused.
@@ -70,7 +76,7 @@ extension MessageQueue {
     ///
     /// - Parameter path: Of the socket; nil: the store's path with `-control` appended.
     /// - Throws: `.conflict` (started already; the path exists and is not a socket), `.locked` (another program listens there), `.invalid`
-    ///   (the directory does not exist, or the name is too long), `.permission` (the place is unsafe or not writable; the queue is read-only),
+    ///   (the directory does not exist, or the name is too long), `.permission` (the place is unsafe or not writable; the queue is read-only and no path is given),
     ///   `.storage`, `.closed`.
     public func startControl(path: String? = nil) throws(Error) { try engine.startControl(path: path) }
 

@@ -106,6 +106,13 @@ extension MessageQueue {
         public var liveShare = defaults.liveShare
         /// Of messages with equal priority, those that expire are sent first, the soonest expiry first. Default: false.
         public var soonestExpiryFirst = defaults.soonestExpiryFirst
+        /// For a tool that changes a store while the program that owns it does not run. Default: false.
+        ///
+        /// The file must exist. Nothing is pruned, forgotten, expired by time or discarded, and only a drain and `sendNow` send; ``mode``,
+        /// ``direct``, ``keepSent``, ``keepSentFor``, ``rememberIDs``, ``expiry``, ``refused``, ``onFull`` and whether used-up retries
+        /// discard a message have no effect. `retry` and `retryAll` put messages back to `queued` in their places, durably, also without a
+        /// transport, and send nothing. An expired message fails when a drain reaches it.
+        public var maintenance = defaults.maintenance
 
         public init() {}
 
@@ -171,6 +178,7 @@ extension MessageQueue.Options {
         options.rampUp = try Self.orZero(time: rampUp, "ramp up")
         options.liveShare = liveShare
         options.soonestExpiryFirst = soonestExpiryFirst
+        options.maintenance = maintenance
         try options.validate()
         return options
     }

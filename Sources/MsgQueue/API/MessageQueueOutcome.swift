@@ -15,6 +15,10 @@ extension MessageQueue {
         /// thread or task. An attempt that is not completed within ``Options/attemptTimeout`` fails as a time-out.
         public static let pending = Outcome(engine: .pending)
 
+        /// The transport did not try to send the message. It goes back to its place and uses up no retry; see
+        /// ``MessageQueue/setBatchTransport(_:options:)``.
+        public static let skipped = Outcome(engine: .skipped)
+
         /// A retryable failure.
         ///
         /// - Parameters:

@@ -1,4 +1,4 @@
-/// The tasks that run an async transport, one for each message that is being sent.
+/// The tasks that run an async transport, one for each message or batch that is being sent.
 final class Senders: @unchecked Sendable {
     /// The attempts for which the current task works. A task that the transport started keeps this value even after the attempt ended.
     @TaskLocal private static var current: [TaskAttempt] = []
@@ -8,20 +8,22 @@ final class Senders: @unchecked Sendable {
     private var isEnded = false
 
     /// Starts the task of an attempt. Cancels the task of an earlier attempt of the message, which timed out.
-    func begin(_ delivery: Delivery, _ body: @escaping @Sendable () async -> Void) {
-        let key = Name(delivery.id)
-        let token = delivery.token
-        let before: Task<Void, Never>? = lock.withLock {
+    func begin(_ delivery: Delivery, _ body: @escaping @Sendable () async -> Void) { begin([delivery], body) }
+
+    /// The same for the attempts of a batch.
+    func begin(_ deliveries: [Delivery], _ body: @escaping @Sendable () async -> Void) {
+        let keys = deliveries.map { (Name($0.id), $0.token) }
+        let before: [Task<Void, Never>] = lock.withLock {
             let task = Task {
                 let attempt = TaskAttempt(for: self)
                 await Self.$current.withValue(Self.current + [attempt]) { await body() }
                 attempt.end()
-                ended(key, token)
+                for (key, token) in keys { ended(key, token) }
             }
             if isEnded { task.cancel() }
-            return tasks.updateValue((token, task), forKey: key)?.task
+            return keys.compactMap { key, token in tasks.updateValue((token, task), forKey: key)?.task }
         }
-        before?.cancel()
+        for task in before { task.cancel() }
     }
 
     /// Whether the current task works for an attempt that has not ended.

@@ -16,9 +16,7 @@ struct ControlCalls: Sendable {
             let next = page.count == limit ? page.last?.last.sequence : nil
             return ["conversations": .array(page.map { JSONValue($0) }), "next": next.map { .integer($0) } ?? .null]
         case .stats: return JSONValue(try engine.statistics().0)
-        case .statsText:
-            let (statistics, counts) = try engine.statistics()
-            return ["text": .string(statistics.prometheus(counts))]
+        case .statsText: return ["text": .string(Metrics.prometheus([try engine.metrics()]))]
         case .state: return JSONValue(try engine.state())
         case .banner(let conversation): return ["text": .string(try engine.banner(conversation))]
         case .retry(let id): try engine.retry(id)
@@ -28,6 +26,9 @@ struct ControlCalls: Sendable {
         case .pause(let conversation): try engine.pause(conversation)
         case .resume(let conversation): try engine.resume(conversation)
         case .enqueue(let draft): return ["message": JSONValue(try enqueue([draft]).first)]
+        case .record(let draft, let sender):
+            let id = try draft.body.withBytes { body throws(QueueError) in try engine.record(draft.borrowed(body), sender: sender) }
+            return ["message": .string(id)]
         case .mark(let id, let status): try engine.mark(id, as: status)
         case .setLifecycle(let isInBackground): try engine.setLifecycle(isInBackground: isInBackground)
         case .withdrawPrompt: try engine.withdrawPrompt()
@@ -87,14 +88,17 @@ struct ControlCalls: Sendable {
             var start = 0
             let borrowed = drafts.map { draft in
                 defer { start += draft.body.count }
-                return BorrowedDraft(
-                    id: draft.id, conversation: Name(draft.conversation),
-                    body: UnsafeRawBufferPointer(rebasing: bodies[start..<start + draft.body.count]),
-                    metadata: draft.metadata.map { ($0.key, $0.value.string ?? "") }, notBefore: draft.notBefore,
-                    expiresAt: draft.expiresAt, unmeteredOnly: draft.unmeteredOnly, replaceKey: draft.replaceKey,
-                    priority: draft.priority)
+                return draft.borrowed(UnsafeRawBufferPointer(rebasing: bodies[start..<start + draft.body.count]))
             }
             return try engine.enqueue(DraftBatch(count: borrowed.count) { Array(borrowed[$0]) }).ids()
         }
+    }
+}
+
+extension ControlDraft {
+    fileprivate func borrowed(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {
+        BorrowedDraft(
+            id: id, conversation: Name(conversation), body: body, metadata: metadata.map { ($0.key, $0.value.string ?? "") },
+            notBefore: notBefore, expiresAt: expiresAt, unmeteredOnly: unmeteredOnly, replaceKey: replaceKey, priority: priority)
     }
 }

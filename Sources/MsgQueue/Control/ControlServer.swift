@@ -28,7 +28,8 @@ extension Engine {
     package func startControl(path: String?, limits: ControlLimits = ControlLimits()) throws(QueueError) {
         try context.checkProcess()
         try attachment.attach { () throws(QueueError) in
-            try checkOpenForWriting()
+            // Beside a store that is only read no file is made unless its place is named.
+            if path == nil { try checkOpenForWriting() } else { try checkOpen() }
             return try ControlServer(self, path: path ?? context.store.path + ControlAddress.suffix, limits)
         }
     }

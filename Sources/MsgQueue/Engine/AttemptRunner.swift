@@ -11,7 +11,7 @@ final class AttemptRunner {
     private let writes: PendingWrites
     private let calls: CallQueue
     private let host: HostCalls
-    private var transport: Registration<TransportFunction>?
+    private var transport: Registration<Transport>?
     /// Releases of replaced transports whose last call has returned.
     private var dueReleases: [@Sendable () -> Void] = []
 
@@ -25,12 +25,12 @@ final class AttemptRunner {
     }
 
     /// Replaces the transport. Returns the release of the previous one, if it is due now.
-    func setTransport(_ new: Registration<TransportFunction>?) -> (@Sendable () -> Void)? {
+    func setTransport(_ new: Registration<Transport>?) -> (@Sendable () -> Void)? {
         let release = transport?.retire()
         transport = new
         calls.revoke { _ in true }
         calls.forgetTimes()
-        context.core.scheduler.transportChanged(present: new != nil, ports.moment)
+        context.core.scheduler.transportChanged(present: new != nil, batches: new?.function.limits, ports.moment)
         return release
     }
 
@@ -47,15 +47,19 @@ final class AttemptRunner {
         return dueReleases + [transport?.retire()]
     }
 
+    /// How many outcomes are written in one commit: at least those of a batch. The lock is released between commits, so that callers need
+    /// not wait long.
+    var outcomesPerCommit: Int { max(64, transport?.function.limits?.maxMessages ?? 0) }
+
     // MARK: Beginning
 
-    /// Begins attempts, in one commit with the facts recorded before. `nextStep` performs steps up to one that starts an attempt or waits.
-    /// Returns false if none can begin now.
-    func begin(limit: Int, after nextStep: () -> Step) -> Bool {
+    /// Begins attempts, in one commit with the facts recorded before: up to `limit`, or one batch. `nextStep` performs steps up to one that
+    /// starts an attempt or waits, `nextInBatch` up to one that starts another attempt of the batch. Returns false if none can begin now.
+    func begin(limit: Int, after nextStep: () -> Step, inBatch nextInBatch: () -> Step?) -> Bool {
         // A write that failed is tried again after room was made for it or an index was rebuilt, because no other thread would try.
         var triesLeft = 16
         while true {
-            let staged = stage(limit: limit, after: nextStep)
+            let staged = stage(limit: limit, after: nextStep, inBatch: nextInBatch)
             let isCommitted = writes.commit()
             guard let staged else { return false }
             if staged, isCommitted { return true }
@@ -69,17 +73,21 @@ final class AttemptRunner {
     }
 
     /// Writes the beginnings of attempts into the open transaction. Returns false if the store rejected one, nil if no attempt can begin.
-    private func stage(limit: Int, after nextStep: () -> Step) -> Bool? {
+    private func stage(limit: Int, after nextStep: () -> Step, inBatch nextInBatch: () -> Step?) -> Bool? {
         var (count, bytes) = (0, 0)
         while count < limit, bytes < Self.bytesPerCommit {
             guard context.phase == .open, case .start(let conversation, let sequence, let hand) = nextStep(), let transport else {
                 return count > 0 ? true : nil
             }
             do throws(QueueError) {
-                guard let call = try prepare(conversation, sequence, hand, transport) else { continue }
+                if transport.function.limits != nil {
+                    guard try stageBatch((conversation, sequence, hand), transport, nextInBatch) else { continue }
+                    return writes.hasBeginnings
+                }
+                guard let attempt = try prepare(conversation, sequence, hand) else { continue }
                 count += 1
-                bytes += call.delivery.body.count
-                guard writes.stage(call) else { return true }
+                bytes += attempt.delivery.body.count
+                guard writes.stage(attempt, transport) else { return true }
             } catch {
                 writes.rollBack(error)
                 return false
@@ -88,10 +96,39 @@ final class AttemptRunner {
         return true
     }
 
-    /// Writes the beginning of an attempt into the open transaction; nil: the message must not be sent any more.
+    /// Writes the beginnings of the attempts of one batch. Returns false if none of its messages can be sent.
+    private func stageBatch(
+        _ first: (conversation: Name, sequence: Int64, hand: Hand), _ transport: Registration<Transport>, _ nextInBatch: () -> Step?
+    ) throws(QueueError) -> Bool {
+        guard context.core.openBatch(first.hand) else {
+            guard let attempt = try prepare(first.conversation, first.sequence, first.hand) else { return false }
+            _ = writes.stage(attempt, transport)
+            return true
+        }
+        var next = first
+        var isFull = false
+        while true {
+            let attempt = try prepare(next.conversation, next.sequence, next.hand) { [context] size in
+                isFull = !context.core.scheduler.fitsBatch(bytes: size)
+                return !isFull
+            }
+            if let attempt { writes.stageInBatch(attempt, transport) }
+            guard !isFull, case .start(let conversation, let sequence, let hand)? = nextInBatch() else { break }
+            next = (conversation, sequence, hand)
+        }
+        guard writes.hasBeginnings else {
+            // None of them can be sent any more, or the store rejected a read.
+            context.core.dropBatch()
+            return false
+        }
+        return true
+    }
+
+    /// Writes the beginning of an attempt into the open transaction; nil: the message must not be sent any more, or does not fit. `fits`
+    /// gets the size of its body.
     private func prepare(
-        _ conversation: Name, _ sequence: Int64, _ hand: Hand, _ transport: Registration<TransportFunction>
-    ) throws(QueueError) -> CallQueue.Call? {
+        _ conversation: Name, _ sequence: Int64, _ hand: Hand, fits: (Int) -> Bool = { _ in true }
+    ) throws(QueueError) -> CallQueue.Attempt? {
         let now = ports.moment
         let found: Row?
         let pairs: [(key: String, value: String)]
@@ -103,6 +140,7 @@ final class AttemptRunner {
             writes.perform(context.core.damaged(sequence, conversation, error, now))
             return nil
         }
+        if let found, !fits(found.body.count) { return nil }
         switch context.core.admit(found, sequence, conversation, hand, now) {
         case .none(let effects):
             writes.perform(effects)
@@ -113,7 +151,7 @@ final class AttemptRunner {
             let delivery = Delivery(
                 id: start.row.id, conversation: conversation.text, body: found?.body ?? [], pairs: pairs, attempt: start.flight.number,
                 token: start.flight.token, createdAt: start.row.createdAt, timeout: start.flight.deadline - now.mono)
-            return CallQueue.Call(start: start, delivery: delivery, transport: transport)
+            return CallQueue.Attempt(start: start, delivery: delivery)
         }
     }
 
@@ -140,8 +178,8 @@ final class AttemptRunner {
 
     private func handleReturned() {
         guard !context.isForkedChild else { return }
-        for (call, outcome) in calls.takeReturned() {
-            if let outcome { returned(call.start.flight, outcome) } else { revoked(call.start) }
+        for (call, outcomes) in calls.takeReturned() {
+            if let outcomes { returned(call, outcomes) } else { for attempt in call.attempts { revoked(attempt.start) } }
             if let release = call.transport.leave() { dueReleases.append(release) }
         }
     }
@@ -166,6 +204,10 @@ final class AttemptRunner {
     }
 
     /// Handles the return of the transport's call.
+    private func returned(_ call: CallQueue.Call, _ outcomes: [Outcome]) {
+        for place in BatchRule.settlingOrder(outcomes.map(\.verdict)) { returned(call.attempts[place].flight, outcomes[place]) }
+    }
+
     private func returned(_ flight: Flight, _ outcome: Outcome) {
         guard context.phase != .closed else { return }
         let isAnswered = context.core.openFlight(flight.token) == nil
@@ -199,6 +241,9 @@ final class AttemptRunner {
 
     /// Ends an attempt in flight; the caller commits.
     private func end(_ flight: Flight, _ outcome: Outcome) {
+        guard outcome.verdict != .skipped else {
+            return writes.perform(context.core.skipped(flight, ports.moment, random: ports.fraction))
+        }
         writes.perform(context.core.ended(flight, outcome, ports.moment, random: ports.fraction))
     }
 

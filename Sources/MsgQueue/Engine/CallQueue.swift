@@ -1,17 +1,38 @@
 /// Calls of the transport that are to be made, for attempts whose beginning is committed, and calls that have returned. It has a mutex of its
 /// own, so that a worker makes several quick calls after one another without the engine's lock.
 final class CallQueue: @unchecked Sendable {
-    /// A call of the transport, with everything that it needs.
-    struct Call {
+    /// An attempt that has begun, with what the transport gets.
+    struct Attempt {
         let start: Core.Start
         let delivery: Delivery
-        let transport: Registration<TransportFunction>
-        /// The attempt can be withdrawn before the call is made.
-        var isRevocable = false
+
+        var flight: Flight { start.flight }
     }
 
-    /// A call that has returned, or (`outcome` nil) that was revoked before it was made.
-    typealias Returned = (call: Call, outcome: Outcome?)
+    /// A call of the transport, with everything that it needs.
+    struct Call {
+        /// One, or those of a batch.
+        let attempts: [Attempt]
+        let transport: Registration<Transport>
+        /// The attempts can be withdrawn before the call is made.
+        var isRevocable = false
+
+        /// The token of the first attempt.
+        var batch: UInt64 { attempts.first?.flight.token ?? 0 }
+
+        func contains(_ token: UInt64) -> Bool { attempts.contains { $0.flight.token == token } }
+
+        /// Calls the transport. Returns an outcome for each attempt.
+        func perform() -> [Outcome] {
+            switch transport.function {
+            case .single(let send): attempts.map { send($0.delivery) }
+            case .batch(let send, _): BatchRule.complete(send(attempts.map(\.delivery)), count: attempts.count)
+            }
+        }
+    }
+
+    /// A call that has returned, or (`outcomes` nil) that was revoked before it was made.
+    typealias Returned = (call: Call, outcomes: [Outcome]?)
 
     /// The most attempts that begin in one commit.
     private static let mostPerCommit = 16
@@ -28,7 +49,7 @@ final class CallQueue: @unchecked Sendable {
     /// When the first of `returned` returned.
     private var firstReturnedAt: UInt64 = 0
     /// The calls that are being made, with their beginning (monotonic).
-    private var underWay: [(token: UInt64, since: Int64)] = []
+    private var underWay: [(call: Call, since: Int64)] = []
     private var taken = 0
     /// nil: no call of the present transport has returned.
     private var averageTime: Double?
@@ -75,7 +96,7 @@ final class CallQueue: @unchecked Sendable {
     private func takeLocked() -> Call? {
         guard !waiting.isEmpty else { return nil }
         let call = waiting.removeFirst()
-        underWay.append((call.start.flight.token, mono()))
+        underWay.append((call, mono()))
         taken &+= 1
         return call
     }
@@ -86,35 +107,35 @@ final class CallQueue: @unchecked Sendable {
         var next: Call? = first
         while let call = next {
             let startedAt = Ports.nanoseconds()
-            let outcome = call.transport.function(call.delivery)
+            let outcomes = call.perform()
             guard isOwnProcess() else { return }
-            next = mutex.withLock { finish(call, outcome, startedAt) }
+            next = mutex.withLock { finish(call, outcomes, startedAt) }
         }
     }
 
-    /// Notes the outcome. Returns the next call to be made by the same thread, if any.
-    private func finish(_ call: Call, _ outcome: Outcome, _ startedAt: UInt64) -> Call? {
+    /// Notes the outcomes. Returns the next call to be made by the same thread, if any.
+    private func finish(_ call: Call, _ outcomes: [Outcome], _ startedAt: UInt64) -> Call? {
         let now = Ports.nanoseconds()
-        underWay.removeAll { $0.token == call.start.flight.token }
-        append(call, outcome, now)
-        wasPending = outcome.verdict == .pending
+        underWay.removeAll { $0.call.batch == call.batch }
+        append(call, outcomes, now)
+        wasPending = outcomes.contains { $0.verdict == .pending }
         let (time, average) = (min(Double(now &- startedAt), Self.longestTime), averageTime ?? Self.longestTime)
         averageTime = average + (time - average) / 8
         // Any other outcome may mean that the calls that wait must not be made.
-        guard Classification.letsOthersContinue(outcome), isQuick, now &- firstReturnedAt < Self.gatheringTime else { return nil }
-        return takeLocked()
+        guard outcomes.allSatisfy(Classification.letsOthersContinue), isQuick else { return nil }
+        return now &- firstReturnedAt < Self.gatheringTime ? takeLocked() : nil
     }
 
-    private func append(_ call: Call, _ outcome: Outcome?, _ now: UInt64) {
+    private func append(_ call: Call, _ outcomes: [Outcome]?, _ now: UInt64) {
         if returned.isEmpty { firstReturnedAt = now }
-        returned.append((call, outcome))
+        returned.append((call, outcomes))
     }
 
     /// Returns since when the call is being made (monotonic); now, if it waits or its outcome does; nil: it left its attempt pending.
     func beginning(of token: UInt64) -> Int64? {
         mutex.withLock {
-            if let call = underWay.first(where: { $0.token == token }) { return call.since }
-            let isKept = waiting.contains { $0.start.flight.token == token } || returned.contains { $0.call.start.flight.token == token }
+            if let entry = underWay.first(where: { $0.call.contains(token) }) { return entry.since }
+            let isKept = waiting.contains { $0.contains(token) } || returned.contains { $0.call.contains(token) }
             return isKept ? mono() : nil
         }
     }
@@ -127,12 +148,12 @@ final class CallQueue: @unchecked Sendable {
         }
     }
 
-    /// Revokes those of the calls that no thread has taken which must not be made any more.
+    /// Revokes those of the calls that no thread has taken which must not be made any more; a batch as a whole.
     func revoke(where isForbidden: (Flight) -> Bool) {
         mutex.withLock {
             let now = Ports.nanoseconds()
             waiting.removeAll { call in
-                guard call.isRevocable, isForbidden(call.start.flight) else { return false }
+                guard call.isRevocable, call.attempts.contains(where: { isForbidden($0.flight) }) else { return false }
                 append(call, nil, now)
                 return true
             }
@@ -144,7 +165,7 @@ final class CallQueue: @unchecked Sendable {
     func close() {
         mutex.withLock {
             let now = Ports.nanoseconds()
-            for call in waiting { append(call, call.isRevocable ? nil : .pending, now) }
+            for call in waiting { append(call, call.isRevocable ? nil : call.attempts.map { _ in .pending }, now) }
             waiting = []
         }
     }

@@ -148,8 +148,7 @@ final class Changes {
 
     /// Puts the next messages back. Returns false if there are no more.
     func putBack(_ retry: inout Retry) throws(QueueError) -> Bool {
-        guard context.core.scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
-        guard context.core.scheduler.network.isOnline || context.options.mode == .auto else { return false }
+        guard try context.core.putsBack() else { return false }
         try writes.requireSaved()
         retry.through = min(retry.through, store.lastSequence)
         while true {
@@ -166,7 +165,7 @@ final class Changes {
         let sequences = try store.failed(in: retry.conversation, after: retry.after, through: retry.through, limit: retry.limit)
         guard let last = sequences.last else { return false }
         let now = context.ports.moment
-        let round = context.core.scheduler.roundNumber ?? UInt32(truncatingIfNeeded: context.ports.random()) | 1
+        let round = context.core.round(random: context.ports.random())
         var rows: [Row] = []
         let isLeast = retry.limit == 1
         try transactions.run(durable: true, room: isLeast ? .kept : .inLog, isTried: !isLeast) { () throws(QueueError) in

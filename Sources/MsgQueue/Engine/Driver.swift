@@ -95,30 +95,7 @@ final class Driver: @unchecked Sendable {
             let step = context.core.scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
             switch step {
             case .start, .wait: return step
-            case .scan(let after, let limit):
-                writes.attempt { () throws(QueueError) in
-                    let rows = try store.queued(after: after, limit: limit)
-                    context.core.scheduler.scanned(rows, complete: rows.count < limit, now)
-                }
-            case .survey(let after, let limit):
-                writes.attempt { () throws(QueueError) in
-                    let found = try store.conversationsQueued(after: after, limit: limit)
-                    context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
-                }
-            case .load(let conversation, let after, let limit):
-                writes.attempt { () throws(QueueError) in
-                    let heads = try store.queued(in: conversation, after: after, limit: limit)
-                    context.core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
-                }
-            case .expire(let conversation, let sequence):
-                writes.attempt { () throws(QueueError) in
-                    try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
-                }
-            case .seek(let after, let limit):
-                writes.attempt { () throws(QueueError) in
-                    let rows = try store.queued(after: after, limit: limit)
-                    context.core.scheduler.sought(rows, complete: rows.count < limit, now)
-                }
+            case .scan, .survey, .load, .expire, .seek: writes.attempt { () throws(QueueError) in try look(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
@@ -136,6 +113,37 @@ final class Driver: @unchecked Sendable {
             case .withdrawPrompt: writes.perform(context.core.promptWithdrawn())
             }
         }
+    }
+
+    /// Performs a step that reads queued messages, or an expiry.
+    private func look(_ step: Step, _ now: Moment) throws(QueueError) {
+        switch step {
+        case .scan(let after, let limit):
+            let rows = try store.queued(after: after, limit: limit)
+            context.core.scheduler.scanned(rows, complete: rows.count < limit, now)
+        case .survey(let after, let limit):
+            let found = try store.conversationsQueued(after: after, limit: limit)
+            context.core.scheduler.surveyed(found.names, through: found.last, complete: found.isComplete, now)
+        case .load(let conversation, let after, let limit):
+            let heads = try store.queued(in: conversation, after: after, limit: limit)
+            context.core.scheduler.loaded(conversation, heads, complete: heads.count < limit, now)
+        case .expire(let conversation, let sequence):
+            try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
+        case .seek(let after, let limit):
+            let rows = try store.queued(after: after, limit: limit)
+            context.core.scheduler.sought(rows, complete: rows.count < limit, now)
+        default: break
+        }
+    }
+
+    /// Performs steps up to one that starts another attempt of the batch that is being chosen; nil: it is complete.
+    private func advanceInBatch() -> Step? {
+        while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.totals.queued) {
+            if step.isStart { return step }
+            let now = ports.moment
+            writes.attempt { () throws(QueueError) in try look(step, now) }
+        }
+        return nil
     }
 
     /// The number of queued messages of the conversation that is drained alone; nil: no such drain.
@@ -184,7 +192,7 @@ final class Driver: @unchecked Sendable {
     private func begin() -> Bool {
         // A person decides about interrupted attempts: there should be none whose call was not made.
         let isAlone = poll != nil || context.options.holdInterrupted
-        return attempts.begin(limit: isAlone ? 1 : calls.attemptsPerCommit, after: advance)
+        return attempts.begin(limit: isAlone ? 1 : calls.attemptsPerCommit, after: advance, inBatch: advanceInBatch)
     }
 
     // MARK: Callbacks

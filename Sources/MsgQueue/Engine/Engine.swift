@@ -29,8 +29,9 @@ package final class Engine: @unchecked Sendable {
     /// The control socket.
     let attachment = Attachment()
 
-    package init(path: String, options: Options, ports: Ports = .system) throws(QueueError) {
-        try options.validate()
+    package init(path: String, options given: Options, ports: Ports = .system) throws(QueueError) {
+        try given.validate()
+        let options = MaintenanceRule.effective(given)
         Log.prepare()
         ThreadContext.prepare()
         let idBits = RandomBits(seed: ports.random())
@@ -158,8 +159,11 @@ package final class Engine: @unchecked Sendable {
 
     // MARK: The host's functions
 
-    package func setTransport(_ new: Registration<TransportFunction>?) throws(QueueError) {
-        try register(new) { () throws(QueueError) in try changing { () throws(QueueError) in attempts.setTransport(new) } }
+    package func setTransport(_ new: Registration<Transport>?) throws(QueueError) {
+        try register(new) { () throws(QueueError) in
+            try new?.function.limits?.validate()
+            return try changing { () throws(QueueError) in attempts.setTransport(new) }
+        }
     }
 
     package func setHandler(_ new: Registration<EventFunction>?) throws(QueueError) {

@@ -79,15 +79,14 @@ extension Engine {
         for (_, outcome) in answers where outcome.verdict == .pending { throw QueueError(.invalid, "verdict must not be pending") }
         var errors: [QueueError?] = []
         errors.reserveCapacity(answers.count)
-        for start in stride(from: 0, to: answers.count, by: Self.outcomesPerCommit) {
-            let end = min(start + Self.outcomesPerCommit, answers.count)
-            try completing { errors += attempts.complete(answers[start..<end]) }
+        while errors.count < answers.count {
+            try completing {
+                let end = min(errors.count + attempts.outcomesPerCommit, answers.count)
+                errors += attempts.complete(answers[errors.count..<end])
+            }
         }
         return errors
     }
-
-    /// The lock is released between commits, so that callers need not wait long.
-    private static let outcomesPerCommit = 64
 
     private func completing(_ body: () -> Void) throws(QueueError) {
         try context.checkProcess()

@@ -42,6 +42,24 @@ extension Engine {
         try reading { () throws(QueueError) in try reader.statistics() }
     }
 
+    /// Returns the statistics and counts under the store's path.
+    package func metrics() throws(QueueError) -> Metrics {
+        try reading { () throws(QueueError) in
+            let (statistics, counts) = try reader.statistics()
+            return Metrics(name: reader.storePath, statistics: statistics, counts: counts)
+        }
+    }
+
+    /// Returns the metrics of these queues in the Prometheus text format.
+    package static func prometheus(_ engines: [Engine]) throws(QueueError) -> String {
+        guard Set(engines.map(ObjectIdentifier.init)).count == engines.count else {
+            throw QueueError(.invalid, "a queue occurs twice")
+        }
+        var metrics: [Metrics] = []
+        for engine in engines { metrics.append(try engine.metrics()) }
+        return Metrics.prometheus(metrics)
+    }
+
     package func state() throws(QueueError) -> QueueState { try reading { () throws(QueueError) in try reader.state() } }
 
     package func banner(_ conversation: String?) throws(QueueError) -> String {

@@ -1,14 +1,19 @@
 /// Background work: expiry, pruning of the history, the comparison of the indexes, the check of the store, giving back free space. Under the
 /// engine's lock.
 final class Maintenance {
+    /// Messages of the history that a transaction removed.
+    struct Removal {
+        var count = 0
+        /// The damage of damaged ones.
+        var damage: [QueueError] = []
+    }
+
     /// The time between two prunings when nothing else requests one, in milliseconds.
     private static let interval: Int64 = 60_000
     /// The pause between two steps of the comparison or of the check, so that callers wait for one step at most.
     private static let comparisonPause: Int64 = 4
     /// The pause between two steps of a search in the history, so that callers can use the disk in between.
     private static let searchPause: Int64 = 20
-    /// So many messages more than the history keeps are removed at once, by the thread that sent them; fewer if it keeps few.
-    private static let pruneBatch: Int64 = 64
 
     private let context: EngineContext
     private let store: Store
@@ -23,6 +28,8 @@ final class Maintenance {
     /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
     private var vacuum = VacuumSchedule()
+    /// The most messages that one step of pruning removes.
+    private var pruned = StepSize(32, in: 4...Int64(Store.pruneLimit))
     /// When the next step of the check is due (monotonic).
     private var checkAt: Int64 = 0
 
@@ -40,7 +47,7 @@ final class Maintenance {
     func historyGrew() {
         let options = context.options
         if let age = options.keepSentFor { dueAt = min(dueAt, context.ports.mono().addingClamped(age).addingClamped(Self.lateness(age))) }
-        // `pruneExcess` removes most of the excess.
+        // Most of the excess is removed with the outcomes.
         if let keep = options.keepSent, store.totals.prunable > keep { dueAt = min(dueAt, context.ports.mono().addingClamped(1_000)) }
     }
 
@@ -62,7 +69,8 @@ final class Maintenance {
 
     /// Rejected facts are written first, because they change rows.
     private func isPossible(_ writes: PendingWrites) -> Bool {
-        !writes.hasUnsaved && context.phase == .open && !store.isPoisoned && !context.options.readOnly
+        !writes.hasUnsaved && context.phase == .open && !store.isPoisoned
+            && MaintenanceRule.changesByItself(context.options)
     }
 
     private var comparisonDeadline: Int64 { store.isQueuedCompared ? Int64.max : comparisonAt }
@@ -84,6 +92,7 @@ final class Maintenance {
             case .isSearching: dueAt = now.mono + Self.searchPause
             }
             if store.totals != before { events.countsChanged() }
+            pruned.took(context.ports.mono() - now.mono)
         } catch {
             dueAt = now.mono + Self.interval
             retryAt = dueAt
@@ -101,44 +110,57 @@ final class Maintenance {
 
     private func prune(_ transactions: Transactions, _ now: Moment) throws(QueueError) -> Store.PruneStep {
         let options = context.options
-        return try runPruning(transactions) { damaged throws(QueueError) in
-            try store.prune(
+        let (step, removal) = try transactions.run(durable: false) { () throws(QueueError) in
+            var removal = Removal()
+            let step = try store.prune(
                 keepCount: options.keepSent, keepSince: options.keepSentFor.map { now.wall.subtractingClamped($0) },
-                forgetBefore: context.rememberedSince, now: now.wall, damaged: damaged)
+                forgetBefore: context.rememberedSince, now: now.wall, limit: Int(pruned.value), damaged: { removal.damage.append($0) })
+            return (step, removal)
         }
+        report(removal)
+        return step
     }
 
-    /// Removes messages that the history has in excess of its limit, so that it never has many more, however fast they are sent.
+    /// Whether messages in excess of the history's limit can be removed now.
+    func hasExcess(_ writes: PendingWrites) -> Bool {
+        guard let limit = context.options.keepSent, RetentionRule.isExcessive(store.totals.prunable, limit: limit) else { return false }
+        return isPossible(writes) && context.ports.mono() >= max(context.core.scheduler.storageRetryAt, retryAt)
+    }
+
+    /// Whether a message is removed when it is sent, instead of entering the history.
+    var removesSent: Bool { !RetentionRule.keepsSent(context.options.keepSent) && context.ports.mono() >= retryAt }
+
+    /// Notes that messages could not be removed. They are removed later.
+    func removalFailed(_ error: QueueError) {
+        retryAt = context.ports.mono() + Self.interval
+        health.report(error)
+    }
+
+    /// Removes messages in excess of the history's limit in the open transaction, so that the history never has many more, however fast they
+    /// are sent. `report` follows the commit.
+    func removeExcess() throws(QueueError) -> Removal {
+        var removal = Removal()
+        removal.count = try store.pruneExcess(keepCount: context.options.keepSent, now: context.ports.wall()) { removal.damage.append($0) }
+        return removal
+    }
+
+    /// Removes messages in excess of the history's limit that the commits of their outcomes have not removed.
     func pruneExcess(_ writes: PendingWrites, _ transactions: Transactions) {
-        guard let keep = context.options.keepSent, store.totals.prunable - keep > min(Self.pruneBatch, keep / 16), !store.isInTransaction,
-            isPossible(writes)
-        else { return }
-        let now = context.ports.moment
-        guard now.mono >= max(context.core.scheduler.storageRetryAt, retryAt) else { return }
+        guard !store.isInTransaction, hasExcess(writes) else { return }
         do throws(QueueError) {
-            let removed = try runPruning(transactions) { damaged throws(QueueError) in
-                try store.pruneExcess(keepCount: keep, now: now.wall, damaged: damaged)
-            }
-            if removed > 0 { events.countsChanged() }
+            report(try transactions.run(durable: false) { () throws(QueueError) in try removeExcess() })
         } catch {
-            retryAt = now.mono + Self.interval
-            health.report(error)
+            removalFailed(error)
         }
     }
 
-    private func runPruning<Result>(
-        _ transactions: Transactions, _ body: ((QueueError) -> Void) throws(QueueError) -> Result
-    ) throws(QueueError) -> Result {
-        var damage: [QueueError] = []
-        let result = try transactions.run(durable: false) { () throws(QueueError) -> Result in
-            damage = []
-            return try body { damage.append($0) }
-        }
-        for error in damage {
+    /// Reports messages that were removed, after the commit.
+    func report(_ removal: Removal) {
+        for error in removal.damage {
             Log.error("\(store.path): \(error.detail)")
             events.emit(.storage(error))
         }
-        return result
+        if removal.count > 0 { events.countsChanged() }
     }
 
     /// Fails messages whose expiry time has passed, wherever they stand in the queue.

@@ -12,7 +12,7 @@ final class PendingWrites {
     /// Facts in the open transaction.
     private var staged: [Fact] = []
     /// Attempts whose beginning is in the open transaction; nil: the core reserves this one after the commit.
-    private var beginnings: [(call: CallQueue.Call, reservation: Core.Reservation?)] = []
+    private var beginnings: [(attempt: CallQueue.Attempt, transport: Registration<Transport>, reservation: Core.Reservation?)] = []
     /// Facts that the store rejected. No attempt starts before they are written.
     private var unsaved: [Fact] = []
     private var isMakingRoom = false
@@ -25,6 +25,7 @@ final class PendingWrites {
         (self.maintenance, self.drains, self.transactions, self.calls) = (maintenance, drains, transactions, calls)
     }
 
+    var hasBeginnings: Bool { !beginnings.isEmpty }
     var hasUnsaved: Bool { !unsaved.isEmpty }
     var unsavedOutcomes: Int { unsaved.count(where: \.isOutcome) }
 
@@ -65,12 +66,16 @@ final class PendingWrites {
         }
     }
 
+    /// Whether a message is removed by the commit that ends its attempt as sent.
+    private var removesSent: Bool { !isMakingRoom && maintenance.removesSent }
+
     /// Writes a change into the open transaction.
     func write(_ change: Change) throws(QueueError) {
         switch change {
         case .requeue(let row, let progress): try store.update(row, to: progress)
         case .beginAttempt(let sequence, let number, let startedAt): try store.begin(attempt: number, of: sequence, at: startedAt)
-        case .endAttempt(let row, let resolution): try store.end(row, resolution)
+        case .endAttempt(let row, let resolution):
+            try store.end(row, resolution, removedAt: removesSent ? context.ports.wall() : nil)
         case .revokeAttempt(let sequence): try store.removeInFlight(sequence)
         case .recover(let sequence, let number, let startedAt): try recover((sequence, number, startedAt))
         case .hold(let due): store.setHold((due.at, due.delay, due.boot, due.uptime))
@@ -121,15 +126,20 @@ final class PendingWrites {
             for change in fact.changes { try write(change) }
             staged.append(fact)
         } catch {
-            rollBack(error, keeping: fact)
+            if removesSent, fact.isOutcome { rollBackRemoval(error, keeping: fact) } else { rollBack(error, keeping: fact) }
         }
     }
 
     /// Takes an attempt whose beginning is in the open transaction. Returns whether another one may begin in the same transaction.
-    func stage(_ call: CallQueue.Call) -> Bool {
-        let reservation = context.core.canWithdraw(call.start) ? context.core.reserve(call.start) : nil
-        beginnings.append((call, reservation))
+    func stage(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>) -> Bool {
+        let reservation = context.core.canWithdraw(attempt.start) ? context.core.reserve(attempt.start) : nil
+        beginnings.append((attempt, transport, reservation))
         return reservation != nil
+    }
+
+    /// The same for an attempt of the batch that is being chosen, with which one call is made.
+    func stageInBatch(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>) {
+        beginnings.append((attempt, transport, context.core.reserveInBatch(attempt.start)))
     }
 
     /// Commits the recorded facts and the beginnings of attempts, performs the notices and queues the calls. Returns false if the store
@@ -137,6 +147,13 @@ final class PendingWrites {
     @discardableResult
     func commit() -> Bool {
         guard !context.isForkedChild, store.isInTransaction else { return true }
+        var removal: Maintenance.Removal?
+        if !isMakingRoom, maintenance.hasExcess(self) {
+            do throws(QueueError) { removal = try maintenance.removeExcess() } catch {
+                rollBackRemoval(error)
+                return false
+            }
+        }
         do throws(QueueError) {
             let outcomes = staged.count(where: \.isOutcome)
             try transactions.counting(outcomes) { () throws(QueueError) in
@@ -151,39 +168,68 @@ final class PendingWrites {
         }
         let (facts, begun) = (staged, beginnings)
         (staged, beginnings) = ([], [])
+        let isBatch = context.core.scheduler.gathering != nil
+        if isBatch { context.core.closeBatch(calledAt: context.ports.mono()) }
         for fact in facts { for notice in fact.notices { handle(notice) } }
-        for (call, reservation) in begun { began(call, isReserved: reservation != nil) }
+        if isBatch, let transport = begun.first?.transport {
+            beganBatch(begun.map(\.attempt), transport)
+        } else {
+            for (attempt, transport, reservation) in begun { began(attempt, transport, isReserved: reservation != nil) }
+        }
+        if let removal { maintenance.report(removal) }
         maintenance.pruneExcess(self, transactions)
         return true
     }
 
+    /// Rolls back after the removal of sent messages may have failed. The outcomes are written without it, so that such a failure delays no
+    /// message.
+    private func rollBackRemoval(_ error: QueueError, keeping fact: Fact? = nil) {
+        // The rebuild of an index, or room on a full disk, may be all that is needed.
+        if error.isIndex || error.isFull { return rollBack(error, keeping: fact) }
+        maintenance.removalFailed(error)
+        withdraw(keeping: fact)
+        saveUnsaved()
+    }
+
     /// Puts the attempt in flight, after its beginning was committed.
-    private func began(_ call: CallQueue.Call, isReserved: Bool) {
-        call.transport.enter()
+    private func began(_ attempt: CallQueue.Attempt, _ transport: Registration<Transport>, isReserved: Bool) {
+        transport.enter()
         if !isReserved {
             // The rate counts from the call of the transport, which follows at once.
             let calledAt = context.core.scheduler.pace == nil ? nil : context.ports.mono()
-            context.core.reserve(call.start, calledAt: calledAt)
+            context.core.reserve(attempt.start, calledAt: calledAt)
         }
-        perform(context.core.began(call.start))
-        var call = call
-        call.isRevocable = isReserved
-        calls.add(call)
+        perform(context.core.began(attempt.start))
+        calls.add(CallQueue.Call(attempts: [attempt], transport: transport, isRevocable: isReserved))
+    }
+
+    /// Queues the call of a batch, after the beginning of its attempts was committed.
+    private func beganBatch(_ attempts: [CallQueue.Attempt], _ transport: Registration<Transport>) {
+        let order = BatchRule.grouped(attempts.map(\.flight.conversation))
+        transport.enter()
+        for place in order { perform(context.core.began(attempts[place].start)) }
+        calls.add(CallQueue.Call(attempts: order.map { attempts[$0] }, transport: transport, isRevocable: true))
     }
 
     private func withdrawBeginnings() {
         let now = context.ports.moment
         for reservation in beginnings.reversed().compactMap(\.reservation) { context.core.withdraw(reservation, now) }
         beginnings = []
+        context.core.dropBatch()
     }
 
-    /// Rolls back. The facts of the transaction are kept and written later; the beginnings of attempts are withdrawn.
-    func rollBack(_ error: QueueError, keeping fact: Fact? = nil) {
+    /// Rolls back. The facts of the transaction are kept; the beginnings of attempts are withdrawn.
+    private func withdraw(keeping fact: Fact?) {
         store.rollback()
         withdrawBeginnings()
         unsaved += staged
         if let fact { unsaved.append(fact) }
         staged = []
+    }
+
+    /// Rolls back. The facts of the transaction are kept and written later; the beginnings of attempts are withdrawn.
+    func rollBack(_ error: QueueError, keeping fact: Fact? = nil) {
+        withdraw(keeping: fact)
         if error.isIndex, !isMakingRoom, maintenance.rebuildIndexes(error) {
             isMakingRoom = true
             defer { isMakingRoom = false }

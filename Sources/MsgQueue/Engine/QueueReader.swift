@@ -92,6 +92,8 @@ final class QueueReader {
         return page
     }
 
+    var storePath: String { store.path }
+
     func statistics() throws(QueueError) -> (Statistics, Counts) {
         var statistics = context.core.statistics.snapshot(ports.moment)
         (statistics.fileBytes, statistics.freeBytes) = try store.space()

@@ -11,7 +11,7 @@ extension QueueReader {
     }
 
     private func text(_ answer: Explainer<Store>.Answer, _ now: Moment) -> String {
-        if answer.wait.reason == .noTransport, options.readOnly { return Words.readOnly }
+        if answer.wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
         if answer.wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
         return Words.explanation(
             answer.wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now))

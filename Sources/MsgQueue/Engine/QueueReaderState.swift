@@ -18,7 +18,7 @@ extension QueueReader {
     }
 
     private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {
-        if wait.reason == .noTransport, options.readOnly { return Words.readOnly }
+        if wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
         if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
         return Words.queue(
             wait, facts(writes.counts, nil, now), pausedConversations: Int64(context.core.scheduler.pausedConversations.count),

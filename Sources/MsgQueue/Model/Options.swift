@@ -94,6 +94,8 @@ package struct Options: Sendable, Equatable {
     package var liveShare = 0.5
     /// Of messages with equal priority, the one that expires first is sent first.
     package var soonestExpiryFirst = false
+    /// For a tool that changes the store while the program that owns it does not run. See `MaintenanceRule`.
+    package var maintenance = false
 
     package init() {}
 

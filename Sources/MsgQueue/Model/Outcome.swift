@@ -10,6 +10,8 @@ package struct Outcome: Sendable, Equatable {
         case offline
         case pending
         case http
+        /// The transport did not try to send the message: it is put back and uses up no retry.
+        case skipped
     }
 
     package var verdict: Verdict
@@ -50,6 +52,9 @@ package struct Outcome: Sendable, Equatable {
 
     /// The outcome follows by `complete(token:outcome:)`.
     package static let pending = Outcome(verdict: .pending)
+
+    /// Not tried: the message goes back to its place.
+    package static let skipped = Outcome(verdict: .skipped)
 
     /// A retryable failure. `retryAfter` is in milliseconds.
     package static func retry(

@@ -41,49 +41,6 @@ package struct Statistics: Sendable, Equatable {
         }
         return latencyMax
     }
-
-    /// Returns the statistics in the Prometheus text format 0.0.4.
-    package func prometheus(_ counts: Counts) -> String {
-        var text = ""
-        func metric(_ name: String, _ type: String, _ help: String, _ samples: [(labels: String, value: String)]) {
-            text += "# HELP msgqueue_\(name) \(help)\n# TYPE msgqueue_\(name) \(type)\n"
-            for (labels, value) in samples { text += "msgqueue_\(name)\(labels) \(value)\n" }
-        }
-        metric(
-            "messages", "gauge", "Messages in the store, by status.",
-            [
-                ("queued", counts.queued), ("sending", counts.sending), ("sent", counts.sent), ("delivered", counts.delivered),
-                ("read", counts.read), ("failed", counts.failed), ("received", counts.received),
-            ].map { ("{status=\"\($0.0)\"}", "\($0.1)") })
-        metric("unsent_bytes", "gauge", "Bytes of unsent bodies.", [("", "\(counts.unsentBytes)")])
-        metric("file_bytes", "gauge", "Size of the database file.", [("", "\(fileBytes)")])
-        metric("free_bytes", "gauge", "Unused part of the database file.", [("", "\(freeBytes)")])
-        for (name, help, value) in [
-            ("enqueued_total", "Messages enqueued.", enqueued), ("attempts_total", "Attempts made.", attempts),
-            ("sent_total", "Messages sent.", sent), ("sent_bytes_total", "Bytes of the bodies sent.", sentBytes),
-            ("retries_total", "Attempts that failed and will be made again.", retried),
-            ("failed_total", "Messages that became failed.", failed), ("discarded_total", "Messages discarded.", discarded),
-            ("replaced_total", "Queued messages replaced by newer ones of the same key.", replaced),
-        ] {
-            metric(name, "counter", help, [("", "\(value)")])
-        }
-        metric(
-            "failures_total", "counter", "Failed attempts, by kind.",
-            FailureKind.allCases.filter { $0 != .none }.map { kind in
-                ("{kind=\"\(kind.word)\"}", "\(failuresByKind[Int(kind.rawValue)])")
-            })
-        var sum: Int64 = 0
-        var samples: [(labels: String, value: String)] = []
-        for (index, count) in latencies.enumerated() {
-            sum += count
-            let bound = index < Self.bounds.count ? "\(Double(Self.bounds[index]) / 1000)" : "+Inf"
-            samples.append(("_bucket{le=\"\(bound)\"}", "\(sum)"))
-        }
-        samples.append(("_sum", "\(Double(latencySum) / 1000)"))
-        samples.append(("_count", "\(sum)"))
-        metric("latency_seconds", "histogram", "From enqueue to sent.", samples)
-        return text
-    }
 }
 
 extension FailureKind {

@@ -35,3 +35,16 @@ package final class Registration<Function>: @unchecked Sendable {
         return release
     }
 }
+
+extension Registration where Function == Transport {
+    /// A transport that sends one message in a call.
+    package convenience init(_ send: @escaping TransportFunction, release: (@Sendable () -> Void)? = nil) {
+        self.init(.single(send), release: release)
+    }
+
+    /// A transport that sends several messages in a call.
+    package convenience init(batches limits: BatchLimits, _ send: @escaping BatchTransportFunction, release: (@Sendable () -> Void)? = nil)
+    {
+        self.init(.batch(send, limits), release: release)
+    }
+}

@@ -28,7 +28,7 @@ package enum Classification {
         let after = outcome.retryAfter ?? RetryAfter.parse(outcome.retryAfterHeader, now: now)
         switch outcome.verdict {
         case .sent: return .sent(code: outcome.code)
-        case .offline: return .offline(text: outcome.text)
+        case .offline, .skipped: return .offline(text: outcome.text)
         case .retry:
             return .retry(
                 known(outcome.kind, or: .unknown), code: outcome.code, text: outcome.text, after: after, isNotSent: outcome.isNotSent)

@@ -14,6 +14,8 @@ package struct Head: Sendable, Equatable {
     package var round: UInt32 = 0
     /// The end of the delay by the monotonic clock, set when the scheduler loads the message; independent of changes of the wall clock.
     package var dueMono: Int64?
+    /// The transport skipped the message: it is not sent before this time (monotonic). Not stored.
+    package var skippedUntil: Int64?
 
     package init(
         sequence: Int64, due: Due = Due(), waitsForNetwork: Bool = false, notBefore: Int64 = 0, expiresAt: Int64 = 0,
@@ -33,7 +35,9 @@ package struct Head: Sendable, Equatable {
     var isRetry: Bool { !due.isNone }
 
     /// Returns the time until the message is due, in milliseconds.
-    func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now)) }
+    func wait(_ now: Moment) -> Int64 { max(retryWait(now), scheduledWait(now), skipWait(now)) }
+
+    func skipWait(_ now: Moment) -> Int64 { skippedUntil.map { max(0, $0.subtractingClamped(now.mono)) } ?? 0 }
 
     func retryWait(_ now: Moment) -> Int64 { dueMono.map { max(0, $0.subtractingClamped(now.mono)) } ?? 0 }
 

@@ -113,11 +113,11 @@ package struct Trial: Sendable, Equatable {
 
 package enum OutcomeRule {
     /// Returns the effect of a classified outcome on its message. `boot` identifies the system's boot, `returnedAt` is when the network
-    /// last returned (monotonic), and `random` is in 0..<1.
+    /// last returned (monotonic), and `random` is in 0..<1. It is evaluated for a retry only, because it costs a system call.
     package static func resolve(
         _ judgement: Judgement, _ trial: Trial, of before: Progress, policy: RetryPolicy, discardExhausted: Bool,
         discardRefused: Bool = false, pauseOnUnauthorized: Bool = false, now: Moment, boot: Int64, returnedAt: Int64 = Int64.min,
-        random: Double
+        random: @autoclosure () -> Double
     ) -> Resolution {
         var progress = before
         progress.lastAttemptAt = trial.startedAt
@@ -164,7 +164,7 @@ package enum OutcomeRule {
             progress.attempts = trial.number
             let attempt = line(.retry, kind, code, text)
             if trial.hand == .retry { return end(.failed, .failed, attempt) }
-            guard let delay = policy.delay(afterRetries: before.retriesUsed, requested: requested, random: random) else {
+            guard let delay = policy.delay(afterRetries: before.retriesUsed, requested: requested, random: random()) else {
                 return end(discardExhausted && !before.isRetriedByHand ? .discarded : .failed, .failed, attempt)
             }
             progress.retriesUsed = before.retriesUsed + 1

@@ -4,9 +4,6 @@ struct VacuumSchedule {
     static let idleTime: Int64 = 2_000
     /// The pause between two steps.
     static let pause: Int64 = 5
-    /// A longer step is followed by shorter ones.
-    private static let longestStep: Int64 = 2
-    private static let (fewestPages, mostPages): (Int64, Int64) = (8, 64)
     /// Free bytes that are not worth a step.
     private static let least: Int64 = 128 << 10
 
@@ -14,7 +11,7 @@ struct VacuumSchedule {
     private(set) var dueAt = Int64.max
     /// A step has run since the store was used last.
     private(set) var isRunning = false
-    private var pagesPerStep: Int64 = 16
+    private var pagesPerStep = StepSize(16, in: 8...64)
     /// The number of commits when `dueAt` was set.
     private var commits = 0
 
@@ -36,15 +33,11 @@ struct VacuumSchedule {
     /// Returns the number of pages for the next step; nil: so little is free that the file stays as it is. The first step needs more than a
     /// fifth of the file, so that space that is used again soon is not given back.
     func pages(file: Int64, free: Int64) -> Int64? {
-        free > max(Self.least, file / (isRunning ? 16 : 5)) ? pagesPerStep : nil
+        free > max(Self.least, file / (isRunning ? 16 : 5)) ? pagesPerStep.value : nil
     }
 
     mutating func ranStep(from start: Int64, to end: Int64, commits: Int) {
-        if end - start > Self.longestStep {
-            pagesPerStep = max(pagesPerStep / 2, Self.fewestPages)
-        } else if end - start < Self.longestStep {
-            pagesPerStep = min(pagesPerStep * 2, Self.mostPages)
-        }
+        pagesPerStep.took(end - start)
         (dueAt, isRunning) = (end.addingClamped(Self.pause), true)
         self.commits = commits
     }

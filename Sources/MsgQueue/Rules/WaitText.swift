@@ -128,7 +128,14 @@ extension Words {
     }
 
     static let noTransport = "Sending is not set up yet."
-    static let readOnly = "The store is open for reading only. Nothing is sent from it."
+    private static let readOnly = "The store is open for reading only. Nothing is sent from it."
+    /// Why there is no transport, if the options say it.
+    static func noTransport(_ options: Options) -> String? {
+        if options.readOnly { return readOnly }
+        return options.maintenance ? maintenance : nil
+    }
+
+    private static let maintenance = "The store is open for maintenance. Its program sends when it has the store open."
     static let confirmation = "Waiting for your confirmation."
     private static let behind = "Another message of this conversation goes first."
     private static let metered = "Waiting for an unmetered connection."

@@ -69,6 +69,42 @@ extension Core {
         scheduler.turns = reservation.turns
     }
 
+    // MARK: Batches
+
+    /// Begins to choose the messages of a batch, of which `first` is the first. Returns false if that one is alone in its call: the
+    /// transport takes single messages, or its attempt was requested by hand and has a timeout of its own.
+    package mutating func openBatch(_ first: Hand) -> Bool {
+        guard scheduler.limits != nil, !first.isOutOfTurn else { return false }
+        scheduler.openBatch(nextToken)
+        return true
+    }
+
+    /// Puts a message of the batch that is being chosen in flight.
+    package mutating func reserveInBatch(_ start: Start) -> Reservation {
+        defer { scheduler.addToBatch(start.flight.conversation, bytes: Int(clamping: start.row.bodySize)) }
+        return reserve(start)
+    }
+
+    /// Ends the choice of a batch, whose beginning was committed. `calledAt`: when the transport is called (monotonic).
+    package mutating func closeBatch(calledAt: Int64) { scheduler.closeBatch(calledAt: calledAt) }
+
+    /// Ends the choice of a batch whose attempts were withdrawn, because the store rejected their beginning.
+    package mutating func dropBatch() { scheduler.dropBatch() }
+
+    /// Ends an attempt that the transport did not make (verdict `skipped`): as if it had not begun. The message waits a second if no other
+    /// attempt has ended meanwhile.
+    package mutating func skipped(_ flight: Flight, _ now: Moment, random: Double) -> [Effect] {
+        guard let row = rowsInFlight[flight.token], let begun = scheduler.flights[flight.token] else { return [] }
+        // A message that was cleared is deleted when its attempt ends, and a retry by hand ends with its attempt.
+        guard !row.progress.doomed, flight.hand != .retry else {
+            let outcome = Outcome(verdict: .retry, kind: .unknown, text: "the transport skipped the message", isNotSent: true)
+            return ended(flight, outcome, now, random: random)
+        }
+        let delay = BatchRule.skipDelay(hasProgress: begun.outcomesBefore != scheduler.outcomes)
+        scheduler.withdraw(flight, row.head, heldUntil: delay == 0 ? nil : now.mono + delay, isCalled: true, now)
+        return takenBack(flight, row, now)
+    }
+
     /// Ends an attempt whose beginning was committed and whose call was not made: as if it had not begun.
     package mutating func revoked(_ start: Start, _ now: Moment) -> [Effect] {
         let flight = start.flight
@@ -78,9 +114,13 @@ extension Core {
             scheduler.callReturned(flight.token, now)
             return ended(flight, .retry(), now, random: 0)
         }
+        scheduler.withdraw(flight, row.head, now)
+        return takenBack(flight, row, now)
+    }
+
+    private mutating func takenBack(_ flight: Flight, _ row: Row, _ now: Moment) -> [Effect] {
         rowsInFlight[flight.token] = nil
         statistics.withdrawn()
-        scheduler.withdraw(flight, row.head, now)
         let change = StatusChange(
             id: row.id, conversation: flight.conversation.text, from: .sending, to: .queued, attempt: row.progress.attempts, failure: nil,
             at: now.wall)
@@ -103,9 +143,9 @@ extension Core {
     }
 
     /// Ends an attempt with an outcome. The scheduler changes at once; the returned fact is written with the next commit, and its notices
-    /// follow that commit. `random` is in 0..<1.
+    /// follow that commit. `random` is in 0..<1; only a retry needs it.
     package mutating func ended(
-        _ flight: Flight, _ outcome: Outcome, timedOut: Bool = false, _ now: Moment, random: Double
+        _ flight: Flight, _ outcome: Outcome, timedOut: Bool = false, _ now: Moment, random: @autoclosure () -> Double
     ) -> [Effect] {
         // A message in flight cannot be edited, so this copy is current, and ending an attempt needs no read that could fail.
         guard let row = rowsInFlight.removeValue(forKey: flight.token) else { return [] }
@@ -115,7 +155,7 @@ extension Core {
         let resolution = OutcomeRule.resolve(
             judgement, flight.trial(now), of: row.progress, policy: policy, discardExhausted: options.exhausted == .discard,
             discardRefused: options.refused == .discard, pauseOnUnauthorized: options.pauseOnUnauthorized, now: now, boot: opening.boot,
-            returnedAt: scheduler.returnedAt, random: random)
+            returnedAt: scheduler.returnedAt, random: random())
         var effects: [Effect] = []
         var back: Head?
         if resolution.fate == .queued {
@@ -148,7 +188,8 @@ extension Core {
         guard let flight = scheduler.flights[token] else { return [] }
         let outcome = Outcome.retry(.timeout, text: "no answer within \(TimeText.exact(flight.deadline - flight.startedAt.mono))")
         var effects = ended(flight, outcome, timedOut: true, now, random: random)
-        if scheduler.hung == Scheduler.hungCeiling {
+        // Once for a batch: its first attempt times out first.
+        if flight.batch == token, scheduler.hung == Scheduler.hungCeiling {
             let text =
                 "\(Scheduler.hungCeiling) calls of the transport have not returned after their timeout; each further one "
                 + "occupies a slot for attempts"

@@ -54,12 +54,30 @@ extension Core {
         return [.notice(.event(.discarded(id: row.id, conversation: row.conversation.text, failure: failure)))]
     }
 
+    // MARK: Retrying all
+
+    /// Whether `retryAll` puts messages back to `queued` now. While offline it changes nothing in the modes ask and manual.
+    package func putsBack() throws(QueueError) -> Bool {
+        guard !MaintenanceRule.retriesLater(options) else { return true }
+        guard scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
+        return scheduler.network.isOnline || options.mode == .auto
+    }
+
+    /// Returns the number of the round that messages put back now belong to; 0: none, because they are not sent.
+    package func round(random: UInt64) -> UInt32 {
+        guard !MaintenanceRule.retriesLater(options) else { return 0 }
+        return scheduler.roundNumber ?? UInt32(truncatingIfNeeded: random) | 1
+    }
+
     // MARK: Manual requests while offline or paused
 
     /// Accepts a manual request to send this message now. Returns nil if an attempt begins as soon as its conversation is free. Otherwise
     /// the request ends without an attempt: the caller stores the returned resolution, then calls `endedUnreachable`.
     package mutating func force(_ row: Row, _ hand: Hand, _ now: Moment) throws(QueueError) -> Resolution? {
         if scheduler.isForced(row.sequence) { throw QueueError(.busy, "the message is already waiting for a manual attempt") }
+        if hand == .retry, MaintenanceRule.retriesLater(options) {
+            return OutcomeRule.paused(row.progress, expiresAt: row.expiresAt, now: now)
+        }
         guard scheduler.hasTransport else { throw QueueError(.noTransport, "no transport is set") }
         if !scheduler.network.isOnline { return unreachable(row, hand, now) }
         guard scheduler.isPaused(row.conversation) else {
@@ -76,17 +94,16 @@ extension Core {
             hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, now: now, boot: opening.boot)
     }
 
-    /// Updates the schedule, after a request that ended without an attempt was committed.
+    /// Updates the schedule, after a request that ended without an attempt was committed. If the store rejected writes in the meantime, the
+    /// message may have a newer request, which stays.
     package mutating func endedUnreachable(_ row: Row, _ resolution: Resolution, _ now: Moment) -> [Effect] {
         var effects: [Effect] = []
-        var back: Head?
         if resolution.fate == .queued {
             var queued = row
             queued.progress = resolution.progress
-            back = queued.head
+            scheduler.returned(queued.head, row.conversation, now)
             if row.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
-        scheduler.endedUnreachable(row.sequence, row.conversation, back: back, now)
         let change = StatusChange(
             id: row.id, conversation: row.conversation.text, from: row.progress.status, to: resolution.progress.status,
             attempt: resolution.attempt?.number ?? 0, failure: resolution.failure, at: now.wall)
@@ -103,7 +120,7 @@ extension Core {
             scheduler.removed(sequence, conversation, now)
             return []
         }
-        scheduler.endedUnreachable(sequence, conversation, back: nil, now)
+        scheduler.requestEnded(sequence)
         let resolution: Resolution
         if !scheduler.network.isOnline {
             resolution = unreachable(row, hand, now)

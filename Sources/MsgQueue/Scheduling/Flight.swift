@@ -13,6 +13,22 @@ package struct Flight: Sendable, Equatable {
     /// It has an outcome, or timed out; the call may still have to return.
     package var isEnded = false
     package var timedOut = false
+    /// The token of the first attempt in the same call of the transport.
+    package internal(set) var batch: UInt64
+    /// What the attempt was counted against.
+    var charge = Charge.none
+    /// Its message was in `Lane.approved`.
+    var wasApproved = false
+    /// `Scheduler.outcomes` when it began.
+    var outcomesBefore: UInt64 = 0
+
+    enum Charge: Sendable, Equatable {
+        case none
+        /// The drain with this number.
+        case drain(Int)
+        /// `Scheduler.budget`.
+        case budget
+    }
 
     /// It timed out and the call of the transport has not returned.
     package var isHung: Bool { timedOut && isRunning }
@@ -20,7 +36,7 @@ package struct Flight: Sendable, Equatable {
     package init(
         token: UInt64, conversation: Name, sequence: Int64, number: UInt32, hand: Hand, startedAt: Moment, deadline: Int64
     ) {
-        self.token = token
+        (self.token, batch) = (token, token)
         self.conversation = conversation
         self.sequence = sequence
         self.number = number

@@ -1,6 +1,7 @@
 /// A binary min-heap. Stale entries stay in it; the caller recognises and drops them when they become the first.
 package struct Heap<Element: Comparable> {
-    private var elements: [Element] = []
+    /// In the order of the heap.
+    private(set) var elements: [Element] = []
 
     package init() {}
 

@@ -15,8 +15,12 @@ struct Lane {
     var last: Int64 = 0
     /// It is in `Scheduler.unread`.
     var awaitsRead = false
-    /// The attempt in flight; no other starts in this conversation until its call has returned.
-    var flight: UInt64?
+    /// The attempt in flight, the last one of several; no other starts in this conversation until its call has returned.
+    private(set) var flight: UInt64?
+    /// The other attempts in flight: they belong to the same batch.
+    private(set) var otherFlights: [UInt64] = []
+    /// `Flight.batch` of the attempts in flight.
+    private(set) var batch: UInt64 = 0
     /// The range of sequences that are sent directly: enqueued while online with no earlier message waiting. They need neither a drain nor
     /// mode auto.
     var directFrom: Int64 = 0
@@ -44,12 +48,35 @@ struct Lane {
     /// Whether a message of the lane may start without a drain and outside mode auto.
     var hasSelfStarting: Bool { directThrough != 0 || !approved.isEmpty || (more && approvedThrough > last) }
 
+    /// Whether an attempt may begin, of the batch that is being chosen if there is one.
+    func isFree(for batch: UInt64?) -> Bool { flight == nil || batch == self.batch }
+
+    mutating func begin(_ flight: Flight) {
+        if let other = self.flight { otherFlights.append(other) }
+        (self.flight, batch) = (flight.token, flight.batch)
+    }
+
+    /// Ends an attempt. Returns false if it was not in flight.
+    @discardableResult
+    mutating func end(_ token: UInt64) -> Bool {
+        if flight == token {
+            flight = otherFlights.popLast()
+            return true
+        }
+        guard let place = otherFlights.firstIndex(of: token) else { return false }
+        otherFlights.remove(at: place)
+        return true
+    }
+
     /// Ends the direct range; its messages become part of the backlog.
     mutating func closeDirectRange() {
         (directFrom, directThrough, isDirectRangeOpen) = (0, 0, false)
     }
 
     func isDirect(_ sequence: Int64) -> Bool { sequence >= directFrom && sequence <= directThrough }
+
+    /// Whether a message of the direct range waits for a time or an unmetered link.
+    var hasDeferredDirect: Bool { deferred.contains { isDirect($0.sequence) } }
 
     /// Adds a message after all others of the conversation.
     mutating func append(_ head: Head) {

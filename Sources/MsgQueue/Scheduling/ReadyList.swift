@@ -11,6 +11,9 @@ struct ReadyList {
     /// Not used while the rank is the age.
     private(set) var byAge = Heap<Scheduler.Ticket>()
 
+    /// The conversations of the entries, in no particular order; some more than once.
+    var conversations: [Name] { byRank.elements.map(\.conversation) }
+
     var count: Int { max(byRank.count, byAge.count) }
 
     mutating func insert(_ rank: Rank, _ conversation: Name, isRanked: Bool) {

@@ -92,10 +92,10 @@ struct Round {
 
 extension Scheduler {
     /// Adds failed messages that were put back, up to `through`. `first` has the first of each conversation. While online they are sent in
-    /// order, in every mode; messages that were queued before are not part of the round.
+    /// order, in every mode; messages that were queued before are not part of the round. `number`: 0 if they are not sent.
     package mutating func putBack(_ first: [Name: Int64], round number: UInt32, through: Int64, _ now: Moment) {
         for (conversation, sequence) in first { reload(conversation, from: sequence, now) }
-        guard network.isOnline, let from = first.values.min() else { return }
+        guard number != 0, network.isOnline, let from = first.values.min() else { return }
         if round == nil { round = Round(number, through: through) } else { round?.extend(from: from, through: through) }
     }
 
@@ -119,7 +119,8 @@ extension Scheduler {
         // A drain that is about to end must end first.
         guard let round, session?.isOpen ?? true else { return nil }
         if round.isOver {
-            self.round = nil
+            // Their messages may be put back.
+            if !flights.values.contains(where: { $0.hand == .retryAll && !$0.isEnded }) { self.round = nil }
             return nil
         }
         guard now.mono >= receiverHoldUntil else { return nil }
@@ -127,7 +128,7 @@ extension Scheduler {
         for pick in round.picks where passed.insert(pick.conversation).inserted {
             if let block = blocks[pick.conversation], block < pick.sequence {
                 self.round?.hold(pick.conversation, behind: block)
-            } else if lanes[pick.conversation]?.flight == nil {
+            } else if lanes[pick.conversation].map(isFree) ?? true {
                 return .start(conversation: pick.conversation, sequence: pick.sequence, hand: .retryAll)
             }
         }

@@ -33,6 +33,14 @@ package struct Scheduler {
     let opening: Opening
     /// When the network last returned (monotonic): the delay of retries that waited for it ends then.
     package internal(set) var returnedAt = Int64.min
+    /// The limits of a batch; nil: the transport sends one message in a call.
+    package internal(set) var limits: BatchLimits?
+    /// The batch whose messages are being chosen.
+    var gathering: Gathering?
+    /// Until when the next batch waits for more messages (monotonic); 0: it does not wait yet.
+    var lingerUntil: Int64 = 0
+    /// The number of attempts that have ended.
+    var outcomes: UInt64 = 0
     /// Messages with a manual request, in the order of the requests.
     var forced: [Forced] = []
     /// The conversations of which a message of the backlog, or a live one, may start now.
@@ -185,13 +193,18 @@ package struct Scheduler {
     /// The most attempts in flight now.
     package var maxInFlight: Int { pace?.maxInFlight ?? fullSlots }
 
-    /// Attempts that count against `maxInFlight`. Up to `hungCeiling` hung calls do not count.
+    /// Attempts that count against `maxInFlight`. Those of up to `hungCeiling` hung calls do not count.
     var slotsTaken: Int {
-        flights.count - min(hung, Self.hungCeiling)
+        let hung = hungBatches
+        guard hung.count > Self.hungCeiling else { return flights.count - flights.values.count(where: \.isHung) }
+        let exempt = Set(hung.sorted().prefix(Self.hungCeiling))
+        return flights.values.count { !($0.isHung && exempt.contains($0.batch)) }
     }
 
     /// Calls of the transport that have not returned after their timeout.
-    var hung: Int { flights.values.count(where: \.isHung) }
+    var hung: Int { hungBatches.count }
+
+    private var hungBatches: Set<UInt64> { Set(flights.values.lazy.filter(\.isHung).map(\.batch)) }
 
     package var inFlight: Int { flights.values.count { !$0.isEnded } }
 
@@ -202,9 +215,12 @@ package struct Scheduler {
 
     /// The attempt in flight of this message, if it has no outcome yet.
     package func flight(of sequence: Int64, in conversation: Name) -> Flight? {
-        guard let token = lanes[conversation]?.flight, let flight = flights[token], flight.sequence == sequence, !flight.isEnded
-        else { return nil }
-        return flight
+        guard let lane = lanes[conversation], let last = lane.flight else { return nil }
+        func open(_ token: UInt64) -> Flight? {
+            guard let flight = flights[token], flight.sequence == sequence, !flight.isEnded else { return nil }
+            return flight
+        }
+        return open(last) ?? lane.otherFlights.lazy.compactMap(open).first
     }
 
     /// Whether the conversation or the whole queue is paused.
@@ -224,7 +240,7 @@ package struct Scheduler {
             lanes[conversation] = nil
             return
         }
-        guard lane.flight == nil, mayStart, !pausedConversations.contains(conversation) else { return }
+        guard isFree(lane), mayStart, !pausedConversations.contains(conversation) else { return }
         lane.sort { isDeferred($0, now) }
         var wake = lane.deferred.lazy.map { $0.wait(now) }.filter { $0 > 0 }.min()
         if let head = lane.upcoming.first {

@@ -11,7 +11,8 @@ extension Scheduler {
     private func explainWithoutRate(
         _ stored: Head, _ conversation: Name, holder: Int64?, _ now: Moment
     ) -> (reason: Explanation.Reason, until: Int64) {
-        let head = withExpectedDue(stored, now)
+        var head = withExpectedDue(stored, now)
+        head.skippedUntil = skipEnd(head.sequence, conversation)
         if now.mono < storageRetryAt { return (.storage, wall(storageRetryAt, now)) }
         if !hasTransport { return (.noTransport, 0) }
         if !network.isOnline { return (.offline, 0) }
@@ -29,7 +30,7 @@ extension Scheduler {
         let isHeldLonger = held > now.mono && held.subtractingClamped(now.mono) > head.wait(now)
         if head.scheduledWait(now) > 0, !isHeldLonger { return (.scheduled, head.notBefore) }
         if isMetered(head) { return (.metered, 0) }
-        let delay = head.retryWait(now)
+        let delay = max(head.retryWait(now), head.skipWait(now))
         if delay > 0, !isHeldLonger { return (.retrying, now.wall.addingClamped(delay)) }
         if head.wait(now) > 0 { return (.holding, wall(held, now)) }
         if now.mono < receiverHoldUntil { return (.holding, wall(receiverHoldUntil, now)) }
@@ -67,6 +68,12 @@ extension Scheduler {
         var head = withMonotonicDue(stored)
         if head.waitsForNetwork, network.isOnline, now.mono < stableAt { head.dueMono = head.dueMono.map { min($0, stableAt) } }
         return head
+    }
+
+    /// The end of the delay of a message that the transport skipped (monotonic), which only the index contains; nil: none.
+    private func skipEnd(_ sequence: Int64, _ conversation: Name) -> Int64? {
+        guard let lane = lanes[conversation] else { return nil }
+        return (lane.upcoming.first { $0.sequence == sequence } ?? lane.deferred.first { $0.sequence == sequence })?.skippedUntil
     }
 
     /// Whether the index contains the message. Without a budget no other is read from the store.

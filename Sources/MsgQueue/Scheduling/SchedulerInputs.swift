@@ -33,8 +33,10 @@ extension Scheduler {
     /// Computes waits again, after the wall clock was set or the machine resumed from suspend.
     package mutating func clockSet(_ now: Moment) { scheduleAll(now) }
 
-    package mutating func transportChanged(present: Bool, _ now: Moment) {
+    /// Notes whether there is a transport, and the limits of its batches if it takes batches.
+    package mutating func transportChanged(present: Bool, batches limits: BatchLimits? = nil, _ now: Moment) {
         if present, !hasTransport { beginBacklog() }
+        (self.limits, lingerUntil) = (limits, 0)
         hasTransport = present
         scheduleAll(now)
     }
@@ -208,6 +210,7 @@ extension Scheduler {
         guard let lane = lanes[conversation] else { return scanComplete ? true : nil }
         if let head = lane.upcoming.first { return lane.isDirectRangeOpen && lane.isDirect(head.sequence) }
         if lane.more { return lane.isDirectRangeOpen && lane.directThrough > lane.last ? true : nil }
+        if lane.isDirectRangeOpen, lane.hasDeferredDirect { return true }
         return scanComplete ? true : nil
     }
 
@@ -236,11 +239,12 @@ extension Scheduler {
         let hadHead = !lane.upcoming.isEmpty
         if !goesDirect, !scanComplete { lane.last = head.sequence - 1 }
         if goesDirect {
-            if !lane.isDirectRangeOpen || !(hadHead || lane.directThrough > lane.last) {
+            if !lane.isDirectRangeOpen || !(hadHead || lane.directThrough > lane.last || lane.hasDeferredDirect) {
                 // No message waits before it, so there is nothing to read.
                 lane.more = false
                 lane.last = head.sequence - 1
-                lane.directFrom = head.sequence
+                // The direct messages in flight keep their permission: they may be put back.
+                if lane.flight == nil || !lane.isDirectRangeOpen { lane.directFrom = head.sequence }
             }
             lane.directThrough = head.sequence
         }
@@ -288,11 +292,8 @@ extension Scheduler {
         forced.append(Forced(conversation: conversation, sequence: sequence, hand: hand))
     }
 
-    /// Removes a manual request that ended without an attempt. `back`: the message is queued again.
-    package mutating func endedUnreachable(_ sequence: Int64, _ conversation: Name, back: Head?, _ now: Moment) {
-        forced.removeAll { $0.sequence == sequence }
-        if let back { returned(back, conversation, now) }
-    }
+    /// Removes a manual request that ends without an attempt.
+    package mutating func requestEnded(_ sequence: Int64) { forced.removeAll { $0.sequence == sequence } }
 
     /// Puts a queued message back into its place, or updates its times.
     package mutating func returned(_ head: Head, _ conversation: Name, _ now: Moment) {
@@ -343,7 +344,7 @@ extension Scheduler {
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
             var lane = lanes[conversation] ?? Lane()
-            if let token = lane.flight, let flight = flights[token], flight.sequence == head.sequence, !flight.isEnded { continue }
+            if lane.flight != nil, flight(of: head.sequence, in: conversation) != nil { continue }
             guard head.sequence > lane.last else { continue }
             lane.append(withMonotonicDue(head))
             lanes[conversation] = lane
@@ -353,12 +354,21 @@ extension Scheduler {
         for conversation in touched { schedule(conversation, now) }
     }
 
+    /// The messages after `Lane.last` whose attempts have no outcome. The conversation is read while it has any if they are in the batch that
+    /// is being chosen.
+    private func sending(in conversation: Name) -> Set<Int64> {
+        guard let lane = lanes[conversation], let last = lane.flight else { return [] }
+        let open = (lane.otherFlights + [last]).lazy.compactMap { flights[$0] }.filter { !$0.isEnded && $0.sequence > lane.last }
+        return Set(open.map(\.sequence))
+    }
+
     /// Takes the queued messages of one conversation after `Lane.last`. `complete`: there are no more.
     package mutating func loaded(_ conversation: Name, _ heads: [Head], complete: Bool, _ now: Moment) {
         reads += 1
         for head in heads { noteRank(head, now) }
         guard lanes[conversation] != nil else { return }
-        let known = heads.map(withMonotonicDue)
+        let sending = sending(in: conversation)
+        let known = heads.filter { !sending.contains($0.sequence) }.map(withMonotonicDue)
         let free = known.filter { !isDeferred($0, now) }
         withLane(conversation, now) { lane in
             lane.upcoming = known
@@ -376,20 +386,25 @@ extension Scheduler {
     package mutating func started(_ flight: Flight, calledAt: Int64? = nil, _ now: Moment) {
         pace?.began(at: calledAt ?? now.mono)
         forced.removeAll { $0.sequence == flight.sequence }
-        flights[flight.token] = flight
         noteTurn(flight)
         round?.remove(flight.sequence)
+        var begun = flight
+        (begun.batch, begun.outcomesBefore) = (gathering?.batch ?? flight.token, outcomes)
+        begun.wasApproved = lanes[flight.conversation]?.approved.contains(flight.sequence) ?? false
         if flight.hand == .none, !isRetry(flight) {
-            if session?.serves(flight.conversation) == true {
-                session?.started += 1
+            if let session, session.serves(flight.conversation) {
+                begun.charge = .drain(session.number)
+                self.session?.started += 1
             } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
+                begun.charge = .budget
                 budget -= 1
             }
         }
+        flights[flight.token] = begun
         let isKnown = canInsert(flight.sequence, lanes[flight.conversation] ?? Lane())
         withLane(flight.conversation, now) { lane in
             lane.remove(flight.sequence)
-            lane.flight = flight.token
+            lane.begin(begun)
             // A manual attempt in a conversation that was not read yet.
             if !isKnown { lane.more = true }
         }
@@ -398,25 +413,39 @@ extension Scheduler {
 
     /// Whether `withdraw` can undo `started`, called before it.
     func canWithdraw(_ flight: Flight) -> Bool {
+        // The attempts of a batch begin together, except manual ones, which are alone in theirs.
+        if gathering != nil { return true }
         guard flight.hand == .none, round == nil, pace == nil, let lane = lanes[flight.conversation] else { return false }
         return !lane.approved.contains(flight.sequence) && canInsert(flight.sequence, lane)
     }
 
-    /// Undoes `started` for an attempt whose beginning was not committed, for which `canWithdraw` was true.
-    mutating func withdraw(_ flight: Flight, _ head: Head, _ now: Moment) {
-        flights[flight.token] = nil
-        if !head.isRetry {
-            if let drain = session, drain.serves(flight.conversation) {
-                session?.started = max(drain.started - 1, 0)
-            } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
-                budget += 1
-            }
+    /// Undoes `started` for an attempt whose call was not made, or whose message the transport skipped; it then waits until `heldUntil`
+    /// (monotonic). A call that has not returned occupies its conversation until it does.
+    mutating func withdraw(_ flight: Flight, _ head: Head, heldUntil: Int64? = nil, isCalled: Bool = false, _ now: Moment) {
+        guard var begun = flights.removeValue(forKey: flight.token) else { return }
+        let hadRoom = (session?.hasBatchLeft ?? true, budget > 0)
+        switch begun.charge {
+        case .drain(let number): if let drain = session, drain.number == number { session?.started = max(drain.started - 1, 0) }
+        case .budget: if budget != Int.max { budget = min(budget + 1, defaultBatch) }
+        case .none: break
         }
-        let known = withMonotonicDue(head)
-        withLane(flight.conversation, now) { lane in
-            lane.flight = nil
-            lane.insert(known)
+        // Its message may be one of the round, or precede one.
+        round?.restart()
+        var known = withMonotonicDue(head)
+        known.skippedUntil = heldUntil
+        var lane = lanes[flight.conversation] ?? Lane()
+        if isCalled && begun.isRunning {
+            begun.isEnded = true
+            flights[flight.token] = begun
+        } else {
+            lane.end(flight.token)
         }
+        if canInsert(flight.sequence, lane) { lane.insert(known) } else { lane.more = true }
+        if begun.wasApproved, network.isOnline { lane.approved.insert(flight.sequence) }
+        lanes[flight.conversation] = lane
+        // Other conversations may have waited for room in the batch of a drain.
+        let hasRoom = (session?.hasBatchLeft ?? true, budget > 0)
+        if hasRoom != hadRoom { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
     /// Whether the call of an attempt that has begun may still be made.
@@ -450,13 +479,14 @@ extension Scheduler {
             offlineHoldUntil = now.mono + Self.offlineHold
         }
         if !flight.isRunning { flights[token] = nil }
+        outcomes &+= 1
         noteOutcome(sent: sent, isQueuedAgain: back != nil)
         guard var lane = lanes[flight.conversation] else { return }
-        if !flight.isRunning { lane.flight = nil }
+        if !flight.isRunning { lane.end(token) }
         lane.approved.remove(flight.sequence)
         if let back {
             if isStrict { round?.hold(flight.conversation, behind: flight.sequence) }
-            requeue(back, into: &lane)
+            requeue(back, isBatched: flight.batch != token || !lane.otherFlights.isEmpty, into: &lane)
             if mode == .ask, !offline {
                 lane.approved.insert(back.sequence)
                 if isStrict { round?.holdForRetry(flight.conversation) }
@@ -464,16 +494,20 @@ extension Scheduler {
         } else {
             round?.retryEnded(flight.conversation)
         }
-        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more { lane.closeDirectRange() }
+        let isLast = lane.otherFlights.isEmpty && (lane.flight == nil || lane.flight == token)
+        if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more, isLast { lane.closeDirectRange() }
         lanes[flight.conversation] = lane
         if offline { scheduleAll(now) } else { schedule(flight.conversation, now) }
     }
 
     /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.
-    private func requeue(_ head: Head, into lane: inout Lane) {
+    private func requeue(_ head: Head, isBatched: Bool, into lane: inout Lane) {
         if canInsert(head.sequence, lane) { lane.insert(withMonotonicDue(head)) }
         guard lane.isDirect(head.sequence) else { return }
-        if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
+        if isBatched, head.sequence == lane.directFrom, head.sequence < lane.directThrough {
+            // One before it failed in the same batch.
+            lane.directFrom = head.sequence + 1
+        } else if lane.upcoming.contains(where: { $0.sequence < head.sequence }) {
             lane.directThrough = head.sequence - 1
             lane.isDirectRangeOpen = false
         } else if head.sequence < lane.directThrough {
@@ -492,7 +526,7 @@ extension Scheduler {
             return
         }
         flights[token] = nil
-        guard lanes[flight.conversation]?.flight == token else { return }
-        withLane(flight.conversation, now) { $0.flight = nil }
+        guard lanes[flight.conversation]?.flight != nil else { return }
+        withLane(flight.conversation, now) { $0.end(token) }
     }
 }

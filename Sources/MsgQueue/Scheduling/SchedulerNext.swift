@@ -21,7 +21,8 @@ extension Scheduler {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
         if shouldPrompt(now, queued: queued) { return .raisePrompt }
-        return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : nil))
+        let linger = lingerUntil > now.mono ? lingerUntil : nil
+        return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : linger))
     }
 
     /// The start of an attempt, or a read or an expiry that comes before it. A start that has to wait for the rate is not returned and delays
@@ -41,10 +42,13 @@ extension Scheduler {
             if isOpen || !step.isStart { return step }
             startWaitsForRate = true
         }
-        guard let step = nextInOrder(now, queued: queued, isOpen: isOpen) else { return nil }
-        if isOpen || !step.isStart { return step }
-        startWaitsForRate = true
-        return nil
+        guard let step = nextInOrder(now, queued: queued, isOpen: isOpen) else {
+            lingerUntil = 0
+            return nil
+        }
+        if !step.isStart { return step }
+        startWaitsForRate = !isOpen
+        return isOpen && !lingers(step, queued: queued, now) ? step : nil
     }
 
     /// Whether a message of the drain would be sent now, but for the rate.

@@ -81,10 +81,10 @@ extension Scheduler {
         self[side].insert(rank, conversation, isRanked: isRanked)
         guard self[side].count > 2 * lanes.count + 64 else { return }
         // Stale entries that are not among the first accumulate. The new one may belong to a lane that is not stored yet.
-        let lanes = lanes
+        let (lanes, batch) = (lanes, gathering?.batch)
         self[side].compact { name, sequence in
             if name == conversation { return sequence == rank.sequence }
-            guard let lane = lanes[name], lane.flight == nil else { return false }
+            guard let lane = lanes[name], lane.isFree(for: batch) else { return false }
             return lane.upcoming.first?.sequence == sequence
         }
     }
@@ -133,7 +133,7 @@ extension Scheduler {
     /// The next read of the store that the choice needs; nil: none.
     private mutating func nextRead(_ now: Moment, sendsBacklog: Bool) -> Step? {
         while let name = unread.last {
-            if let lane = lanes[name], lane.flight == nil, lane.upcoming.isEmpty, !pausedConversations.contains(name),
+            if let lane = lanes[name], isFree(lane), lane.upcoming.isEmpty, !pausedConversations.contains(name),
                 canLoad(lane, name, now)
             {
                 // For the choice the first one of each conversation is enough.
@@ -225,7 +225,9 @@ extension Scheduler {
 
     /// The step for an entry; nil: the entry is stale.
     private func step(for rank: Rank, _ conversation: Name, _ now: Moment) -> Step? {
-        step(of: conversation, now) { Rank($0, byExpiry: soonestExpiryFirst) == rank }
+        // A closure that uses `self` would copy all of it.
+        let byExpiry = soonestExpiryFirst
+        return step(of: conversation, now) { Rank($0, byExpiry: byExpiry) == rank }
     }
 
     /// The step for a ticket; nil: the ticket is stale.
@@ -233,7 +235,7 @@ extension Scheduler {
 
     /// The step for the first message of a conversation, if it is the expected one.
     private func step(of conversation: Name, _ now: Moment, isExpected: (Head) -> Bool) -> Step? {
-        guard let lane = lanes[conversation], lane.flight == nil, let head = lane.upcoming.first, isExpected(head),
+        guard let lane = lanes[conversation], isFree(lane), let head = lane.upcoming.first, isExpected(head),
             !pausedConversations.contains(conversation)
         else { return nil }
         if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }

@@ -38,8 +38,8 @@ extension Store {
     private static let settleEvery = 64
     /// The number of entries that one statement adds.
     private static let entriesPerInsert = 16
-    /// The number of rows of an older store that get their entries in one step.
-    private static let extensionStep: Int64 = 1000
+    /// A step of pruning adds the entries of so many rows of an older store for each message that it may remove otherwise.
+    static let extensionPerRemoval: Int64 = 8
 
     /// Whether a message with a status of the history has entries in the index.
     func isInHistoryIndex(_ sequence: Int64) -> Bool { sequence > historyAfter && sequence <= foldedThrough }
@@ -192,11 +192,11 @@ extension Store {
     package var isHistoryIncomplete: Bool { historyAfter > 0 }
 
     /// Adds some rows of an older store, the newest first, inside the caller's transaction.
-    func extendHistory() throws(QueueError) {
+    func extendHistory(by rows: Int64) throws(QueueError) {
         let lowest = try database.statement(
             "SELECT min(seq) FROM (SELECT seq FROM message NOT INDEXED WHERE seq <= ?1 ORDER BY seq DESC LIMIT ?2)")
         lowest.bind(1, historyAfter)
-        lowest.bind(2, Self.extensionStep)
+        lowest.bind(2, rows)
         let first = try lowest.first { () throws(QueueError) in lowest.int(0) } ?? 0
         let last = historyAfter
         historyAfter = max(first - 1, 0)

@@ -11,8 +11,8 @@ struct AgeSearch {
 extension Store {
     /// The maximal number of messages that one step removes, so that other threads wait only briefly for the lock.
     package static let pruneLimit = 128
-    /// The number of messages that one step of the search by age reads.
-    private static let agesPerStep: Int64 = 500
+    /// The search by age reads so many messages for each that a step may remove.
+    private static let agesPerRemoval: Int64 = 4
 
     /// The result of one step of pruning.
     package enum PruneStep: Equatable {
@@ -25,25 +25,28 @@ extension Store {
     }
 
     /// Runs one step of pruning, in the caller's transaction. Removes messages in the order of their sequence numbers: those in excess of
-    /// `keepCount`, and those older than `keepSince` (nil: no limit). Calls `damaged` for each damaged message that is removed.
+    /// `keepCount`, and those older than `keepSince` (nil: no limit), at most `limit`. Calls `damaged` for each damaged message that is
+    /// removed.
     package func prune(
-        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, damaged: (QueueError) -> Void
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, limit: Int = pruneLimit, damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
         if isHistoryIncomplete {
-            try extendHistory()
+            try extendHistory(by: Int64(limit) * Self.extensionPerRemoval)
             return .isSearching
         }
-        if try forgetRecent(before: forgetBefore, limit: Self.pruneLimit) { return .hasMore }
-        if try pruneExcess(keepCount: keepCount, now: now, damaged: damaged) > 0 { return .hasMore }
+        if try forgetRecent(before: forgetBefore, limit: limit) { return .hasMore }
+        if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
         guard let keepSince else { return .finished(oldest: nil) }
         try settle()
-        return try pruneAged(since: keepSince, now: now, damaged)
+        return try pruneAged(since: keepSince, now: now, limit, damaged)
     }
 
     /// Removes some of the messages in excess of `keepCount`, in the caller's transaction. Returns their number.
-    package func pruneExcess(keepCount: Int64?, now: Int64, damaged: (QueueError) -> Void) throws(QueueError) -> Int {
+    package func pruneExcess(
+        keepCount: Int64?, now: Int64, limit most: Int = pruneLimit, damaged: (QueueError) -> Void
+    ) throws(QueueError) -> Int {
         guard let keepCount, !isHistoryIncomplete, totals.prunable > keepCount else { return 0 }
-        let limit = Int(min(totals.prunable - keepCount, Int64(Self.pruneLimit)))
+        let limit = Int(min(totals.prunable - keepCount, Int64(most)))
         var found = try oldestPrunable(limit)
         if found.count < limit, !unsettled.isEmpty {
             try settle()
@@ -73,7 +76,10 @@ extension Store {
     }
 
     /// Runs one step of the search by age.
-    private func pruneAged(since keepSince: Int64, now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> PruneStep {
+    private func pruneAged(
+        since keepSince: Int64, now: Int64, _ limit: Int, _ damaged: (QueueError) -> Void
+    ) throws(QueueError) -> PruneStep {
+        let rows = Int64(limit) * Self.agesPerRemoval
         let statement = try database.statement(
             """
             SELECT m.seq, m.created_at, CASE WHEN m.status < \(.received) THEN m.sent_at ELSE max(m.created_at, m.read_at) END FROM (
@@ -84,7 +90,7 @@ extension Store {
             ) AS i CROSS JOIN message AS m ON m.seq = i.seq
             """)
         statement.bind(1, ageSearch.cursor)
-        statement.bind(2, Self.agesPerStep)
+        statement.bind(2, rows)
         statement.bind(3, foldedThrough)
         var (search, due, isComplete, read) = (ageSearch, [Int64](), false, Int64(0))
         try statement.forEach { () throws(QueueError) in
@@ -93,7 +99,7 @@ extension Store {
             if time < keepSince {
                 due.append(sequence)
                 // The rest is looked at in the next step.
-                if due.count == Self.pruneLimit { return false }
+                if due.count == limit { return false }
             } else {
                 // A time in the future was set by a wrong clock and says nothing about the messages after it.
                 isComplete = created >= keepSince && created <= now
@@ -103,13 +109,19 @@ extension Store {
             return !isComplete
         }
         try removePrunable(due, now, damaged)
-        isComplete = isComplete || (read < Self.agesPerStep && due.count < Self.pruneLimit)
+        isComplete = isComplete || (read < rows && due.count < limit)
         ageSearch = isComplete ? AgeSearch() : search
         guard isComplete else { return due.isEmpty ? .isSearching : .hasMore }
         return .finished(oldest: search.oldest == Int64.max ? nil : search.oldest)
     }
 
     // MARK: Removing
+
+    /// Removes a message whose attempt ended as sent, and remembers its id. `row`: the message as it was when the attempt began.
+    func removeSent(_ row: Row, now: Int64) throws(QueueError) {
+        try addRecent(row.id, of: row.sequence, isReceived: false, now: now)
+        try delete(row)
+    }
 
     /// Removes messages of the history and remembers their ids.
     private func removePrunable(_ sequences: [Int64], _ now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) {

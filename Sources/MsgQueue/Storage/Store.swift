@@ -46,6 +46,8 @@ package final class Store {
     /// What was repaired when the store was opened, to be reported to the host.
     package private(set) var repair: String?
     let isReadOnly: Bool
+    /// The close compacts the file if it pays.
+    private let compacts: Bool
     /// The log contains text of replaced or dropped messages, which the next checkpoint overwrites.
     var hasRemovedText = false
 
@@ -60,8 +62,9 @@ package final class Store {
     package init(path given: String, options: Options) throws(QueueError) {
         let path = try StorePath.resolve(given)
         isReadOnly = options.readOnly
+        compacts = MaintenanceRule.changesByItself(options)
         currentBoot = SystemBoot.id()
-        lock = try Self.acquireLock(path, readOnly: options.readOnly)
+        lock = try Self.acquireLock(path, options)
         side = SideFile(of: path)
         let survey: StoreSurvey
         do throws(QueueError) {
@@ -144,14 +147,18 @@ package final class Store {
         currentBoot = boot
         loss = nil
         isReadOnly = true
+        compacts = false
     }
 
-    private static func acquireLock(_ path: String, readOnly: Bool) throws(QueueError) -> StoreLock {
+    private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {
         let lock: StoreLock
-        if readOnly {
+        if options.readOnly {
             lock = try StoreLock.acquire(path, try StorePath.inspectForReading(path), shared: true)
         } else {
-            if try StorePath.inspect(path) == nil { try StoreCreation.create(path) }
+            if try StorePath.inspect(path) == nil {
+                guard !options.maintenance else { throw QueueError(.invalid, "\(path) does not exist") }
+                try StoreCreation.create(path)
+            }
             guard let file = try StorePath.inspect(path) else {
                 throw QueueError(.storage, "\(path) was removed while it was opened")
             }
@@ -607,7 +614,7 @@ package final class Store {
     private func closeCleanly() -> Bool {
         guard !database.isPoisoned else { return false }
         guard isMarked || unfoldedRows > 0 || state.mark != .closed || side.isOpen else { return true }
-        let isVacuumed = database.vacuum()
+        let isVacuumed = compacts && database.vacuum()
         for _ in 0..<3 {
             do throws(QueueError) {
                 try begin()

@@ -60,7 +60,7 @@ extension Store {
 
     /// Updates `conversation` after a message was removed: sets the newest message, or deletes the row of an empty conversation.
     func updateNewest(afterRemoving row: Row) throws(QueueError) {
-        guard row.sequence <= foldedThrough else { return }
+        guard row.sequence <= foldedThrough, try isNewest(row) else { return }
         let newest = try database.statement(
             """
             UPDATE conversation SET last_seq = ?3, proof = proof + 29 * (?3 - last_seq) WHERE name = ?1 AND last_seq = ?2
@@ -70,13 +70,21 @@ extension Store {
         let last = try newestSequence(in: row.conversation)
         newest.bind(3, last)
         try newest.run()
-        guard database.changes > 0, last == 0 else { return }
+        guard last == 0 else { return }
         // Counts that remain come from damaged messages.
         guard let left = try foldedCounts(of: row.conversation) else { throw mismatch(row) }
         counters.add(left.negated, row.conversation, unfolded: false)
         let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
         try empty.bind(1, row.conversation.text)
         try empty.run()
+    }
+
+    /// Whether the message is the newest folded one of its conversation by the table `conversation`.
+    private func isNewest(_ row: Row) throws(QueueError) -> Bool {
+        let statement = try database.statement("SELECT 1 FROM conversation WHERE name = ?1 AND last_seq = ?2")
+        try statement.bind(1, row.conversation.text)
+        statement.bind(2, row.sequence)
+        return try statement.first { () throws(QueueError) in true } ?? false
     }
 
     /// Returns the newest folded message of a conversation; 0: there is none.

@@ -22,6 +22,7 @@ package enum ControlCall: Sendable, Equatable {
     case backup(path: String)
     case check
     case enqueue(ControlDraft)
+    case record(ControlDraft, sender: String)
     case mark(String, as: MessageStatus)
     case setLifecycle(isInBackground: Bool)
     case withdrawPrompt
@@ -30,7 +31,7 @@ package enum ControlCall: Sendable, Equatable {
     case ping
 }
 
-/// The message of the call `enqueue`.
+/// The message of the calls `enqueue` and `record`.
 package struct ControlDraft: Sendable, Equatable {
     package var id: String?
     package var conversation = ""

@@ -102,6 +102,7 @@ package struct ControlRequest: Sendable {
         case "backup": return .backup(path: fields.text("path") ?? "")
         case "check": return .check
         case "enqueue": return .enqueue(try draft(fields))
+        case "record": return .record(try draft(fields), sender: fields.text("sender") ?? "")
         case "mark": return .mark(fields.message, as: fields.text("status").flatMap(WireWords.status) ?? .sent)
         case "set_lifecycle": return .setLifecycle(isInBackground: fields.text("lifecycle") == "background")
         case "withdraw_prompt": return .withdrawPrompt

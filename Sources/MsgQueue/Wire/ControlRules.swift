@@ -54,6 +54,11 @@ package struct ControlRule: Sendable {
                 Field(name: "replace_key", kind: .text), Field(name: "priority", kind: .integer(-100...100)),
             ]),
         ControlRule(
+            call: "record",
+            fields: [Field(name: "message", kind: .text), conversation, Field(name: "sender", kind: .text, isRequired: true)] + body + [
+                Field(name: "metadata", kind: .texts)
+            ]),
+        ControlRule(
             call: "mark", fields: [message, Field(name: "status", kind: .word(["sent", "delivered", "read"]), isRequired: true)]),
         ControlRule(
             call: "set_lifecycle", fields: [Field(name: "lifecycle", kind: .word(["foreground", "background"]), isRequired: true)]),

@@ -16,6 +16,8 @@ package final class SimulatedEngine {
     package weak var observer: (any SimulationObserver)?
     /// Called after the beginning of an attempt was committed; the outcome arrives by `end`.
     var transport: ((Core.Start, SimulatedMessage) -> Void)?
+    /// The same for a batch, if the scheduler has limits for batches: the messages in the order in which the transport gets them.
+    var batchTransport: (([(start: Core.Start, message: SimulatedMessage)]) -> Void)?
     /// Returns numbers in 0..<1 for the jitter.
     var random: () -> Double = { 0.5 }
     /// The call of the transport returns the outcome (true) or leaves the attempt pending (false).
@@ -107,7 +109,8 @@ package final class SimulatedEngine {
             try observer?.expires(message)
         case .endUnreachable(let row, let resolution): observer?.endedUnreachable(row.sequence, resolution)
         case .markDamaged(let sequence): throw Violation("message \(sequence) is damaged")
-        case .requeue, .beginAttempt, .revokeAttempt, .recover, .hold: break
+        case .revokeAttempt(let sequence): observer?.skips(sequence)
+        case .requeue, .beginAttempt, .recover, .hold: break
         }
     }
 

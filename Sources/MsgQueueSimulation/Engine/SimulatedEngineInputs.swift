@@ -105,7 +105,8 @@ extension SimulatedEngine {
     /// Ends an attempt with an outcome.
     package func end(_ flight: Flight, _ outcome: Outcome) throws {
         guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) was deleted while in flight") }
-        try perform(core.ended(flight, outcome, now, random: random()))
+        let isSkipped = outcome.verdict == .skipped
+        try perform(isSkipped ? core.skipped(flight, now, random: random()) : core.ended(flight, outcome, now, random: random()))
     }
 
     /// Handles an outcome after the timeout. Returns false if it has no effect.

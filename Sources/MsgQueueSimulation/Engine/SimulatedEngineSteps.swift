@@ -18,7 +18,11 @@ extension SimulatedEngine {
                     commit()
                     return started
                 }
-                if try begin(conversation, sequence, hand) { started += 1 }
+                if core.openBatch(hand) {
+                    started += try beginBatch(conversation, sequence, hand)
+                } else if try begin(conversation, sequence, hand) {
+                    started += 1
+                }
             case .wait(let until):
                 // A notice after the commit may make a step due.
                 if store.isInTransaction {
@@ -98,6 +102,49 @@ extension SimulatedEngine {
             transport?(start, message)
             return true
         }
+    }
+
+    /// Begins a batch with this message. Returns the number of its messages.
+    private func beginBatch(_ conversation: Name, _ sequence: Int64, _ hand: Hand) throws -> Int {
+        var batch: [(start: Core.Start, message: SimulatedMessage)] = []
+        var reservations: [Core.Reservation] = []
+        var next = Step.start(conversation: conversation, sequence: sequence, hand: hand)
+        while case .start(let conversation, let sequence, let hand) = next {
+            let message = store[sequence]
+            if let message, !scheduler.fitsBatch(bytes: message.body.count) { break }
+            switch core.admit(message?.row, sequence, conversation, hand, now) {
+            case .none(let effects): try perform(effects)
+            case .start(let start):
+                guard let message else { throw Violation("an attempt of the missing message \(sequence) started") }
+                if !storeIsBroken { try observer?.starts(message, conversation, hand) }
+                reservations.append(core.reserveInBatch(start))
+                for change in start.changes { store.apply(change) }
+                batch.append((start, message))
+            }
+            next = try nextInBatch()
+        }
+        guard commit(), !storeIsBroken, !batch.isEmpty else {
+            for reservation in reservations.reversed() { core.withdraw(reservation, now) }
+            core.dropBatch()
+            return 0
+        }
+        core.closeBatch(calledAt: now.mono)
+        batch = BatchRule.grouped(batch.map { $0.start.flight.conversation }).map { batch[$0] }
+        for (start, _) in batch {
+            try perform(core.began(start))
+            if !answersInCall { scheduler.callReturned(start.flight.token, now) }
+        }
+        batchTransport?(batch)
+        return batch.count
+    }
+
+    /// Performs reads and expiries up to the start of another message of the batch; a wait if there is none.
+    private func nextInBatch() throws -> Step {
+        while let step = scheduler.nextInBatch(now, queued: Int64(store.queued.count)) {
+            if case .start = step { return step }
+            try perform(step)
+        }
+        return .wait(until: nil)
     }
 
     private func timeOut(_ token: UInt64) throws {

@@ -5,6 +5,8 @@ package protocol SimulationObserver: AnyObject {
     func willStep()
     func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) throws
     func timesOut(_ flight: Flight) throws
+    /// The transport skipped the message.
+    func skips(_ sequence: Int64)
     func ends(_ message: SimulatedMessage, _ resolution: Resolution) throws
     func expires(_ message: SimulatedMessage) throws
     /// A request for this message ends without an attempt.
@@ -26,6 +28,7 @@ extension SimulationObserver {
     package func willStep() {}
     package func starts(_ message: SimulatedMessage, _ conversation: Name, _ hand: Hand) {}
     package func timesOut(_ flight: Flight) {}
+    package func skips(_ sequence: Int64) {}
     package func ends(_ message: SimulatedMessage, _ resolution: Resolution) {}
     package func expires(_ message: SimulatedMessage) {}
     package func endsUnreachable(_ sequence: Int64, _ hand: Hand) {}

@@ -18,6 +18,11 @@ static msgq_verdict unexpected_send(void *context, const msgq_delivery *delivery
   abort();
 }
 
+static void unexpected_batch(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  (void)context, (void)deliveries, (void)count, (void)outcomes;
+  abort();
+}
+
 static void unexpected_event(void *context, const msgq_event *event) {
   (void)context, (void)event;
   abort();
@@ -66,6 +71,7 @@ static void history_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_stats(queue, &statistics));
   CHECK_NUMBER(4711, statistics.sent);
   CHECK_RESULT(expected, msgq_stats_text(queue, &text));
+  CHECK_RESULT(expected, msgq_stats_text_all(&queue, 1, &text));
   CHECK_RESULT(expected, msgq_banner(queue, NULL, &text));
   CHECK_RESULT(expected, msgq_banner(queue, "ana", &text));
   CHECK(text == NULL);
@@ -122,6 +128,9 @@ static void registering_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_NUMBER(1, atomic_load(&releases));
   CHECK_RESULT(expected, msgq_set_event_handler(queue, unexpected_event, NULL, count_release));
   CHECK_NUMBER(2, atomic_load(&releases));
+  const msgq_batch_options batches = MSGQ_BATCH_OPTIONS_INIT;
+  CHECK_RESULT(expected, msgq_set_batch_transport(queue, unexpected_batch, NULL, count_release, &batches));
+  CHECK_NUMBER(3, atomic_load(&releases));
   CHECK_RESULT(expected, msgq_set_transport(queue, unexpected_send, NULL, NULL));
   CHECK_RESULT(expected, msgq_set_event_handler(queue, unexpected_event, NULL, NULL));
 }

@@ -81,8 +81,16 @@ import Testing
         #expect(try #require(statistics.latency(share: 1)) > .zero)
         #expect(statistics.openedAt <= .now)
         let text = try queue.prometheus()
-        #expect(text.contains("msgqueue_messages{status=\"failed\"} 1\n"))
-        #expect(text.contains("msgqueue_failures_total{kind=\"not_found\"} 1\n"))
+        #expect(text.contains("msgqueue_messages{queue=\"\(directory.store)\",status=\"failed\"} 1\n"))
+        #expect(text.contains("msgqueue_failures_total{queue=\"\(directory.store)\",kind=\"not_found\"} 1\n"))
+        let second = try MessageQueue(path: directory.store + "2", options: manual)
+        let both = try MessageQueue.prometheus(of: [queue, second])
+        let lines = both.split(separator: "\n").map { String($0) }
+        #expect(lines.filter { $0.hasPrefix("# TYPE msgqueue_messages ") }.count == 1)
+        #expect(lines.filter { $0.hasPrefix("msgqueue_sent_total{queue=\"\(directory.store)\"} 1") }.count == 1)
+        #expect(lines.filter { $0.hasPrefix("msgqueue_sent_total{queue=\"\(directory.store)2\"} 0") }.count == 1)
+        #expect(throws: MessageQueue.Error.self) { try MessageQueue.prometheus(of: [queue, second, queue]) }
+        try await second.close()
         try await queue.close()
     }
 

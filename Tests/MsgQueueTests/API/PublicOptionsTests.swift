@@ -28,7 +28,7 @@ import Testing
         (options.limitMessages, options.limitBytes, options.limitBody, options.limitMetadata) = (12, 13, 14, 15)
         (options.onFull, options.limitFileBytes) = (.dropOldest, 16)
         (options.ratePerSecond, options.rateBurst, options.rampUp) = (2.5, 16, .seconds(17))
-        (options.liveShare, options.soonestExpiryFirst) = (0.25, true)
+        (options.liveShare, options.soonestExpiryFirst, options.maintenance) = (0.25, true, true)
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
         for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "polled" {

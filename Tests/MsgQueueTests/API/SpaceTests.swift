@@ -18,7 +18,7 @@ import Testing
         #expect(try await eventually { try queue.statistics().fileBytes < full.fileBytes / 4 })
         let idle = try queue.statistics()
         #expect(idle.freeBytes < idle.fileBytes)
-        #expect(try queue.prometheus().contains("msgqueue_free_bytes "))
+        #expect(try queue.prometheus().contains("msgqueue_free_bytes{"))
         _ = try await queue.close()
     }
 }

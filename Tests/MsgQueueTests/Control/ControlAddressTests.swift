@@ -105,12 +105,15 @@ import Testing
         try queue.syncClose()
     }
 
-    @Test func I3_a_queue_for_reading_has_no_control_socket() throws {
+    @Test func I3_a_queue_for_reading_has_a_control_socket_only_where_it_is_told() throws {
         try queue().syncClose()
         var options = MessageQueue.Options()
         options.readOnly = true
         let reader = try MessageQueue(path: directory.store, options: options)
         #expect(refusal { try reader.startControl() } == .permission)
+        #expect(access(socket, F_OK) != 0)
+        try reader.startControl(path: directory.store + "-elsewhere")
+        #expect(access(directory.store + "-elsewhere", F_OK) == 0)
         try reader.stopControl()
         try reader.syncClose()
     }

@@ -63,7 +63,7 @@ import Testing
         #expect(conversations["conversations"]?.array?.first?["name"] == "ben")
         #expect(try peer.call("conversations", ["before": try #require(conversations["next"])])["conversations"]?.array?.count == 1)
         #expect(try peer.call("stats")["enqueued"] == 6)
-        #expect(try peer.call("stats_text")["text"]?.string?.contains("msgqueue_messages{status=\"queued\"} 6") == true)
+        #expect(try peer.call("stats_text")["text"]?.string?.contains(",status=\"queued\"} 6\n") == true)
         #expect(try peer.call("state")["mode"] == "manual" && peer.call("state")["has_transport"] == true)
         #expect(try peer.call("banner")["text"] == "6 messages queued.")
         #expect(try peer.refusal("get", ["message": "none"]) == "NOT_FOUND" && peer.refusal("get", ["message": ""]) == "INVALID")
@@ -98,6 +98,10 @@ import Testing
         #expect(try peer.call("delete", ["message": "m1"]) == [:] && peer.refusal("get", ["message": "m1"]) == "NOT_FOUND")
         #expect(try peer.call("enqueue", ["body": "x", "conversation": "ana"])["message"] != nil)
         #expect(try peer.call("clear", ["conversation": "ana"]) == [:] && queue.counts().queued == 0)
+        let received: JSONValue = ["message": "r1", "conversation": "ana", "sender": "Ana", "body": "hi", "metadata": ["a": "1"]]
+        for _ in 0..<2 { #expect(try peer.call("record", received) == ["message": "r1"]) }
+        #expect(try queue.message(id: "r1").sender == "Ana" && queue.counts().received == 1)
+        #expect(try peer.refusal("record", ["body": "x"]) == "INVALID" && peer.refusal("record", ["body": "x", "sender": ""]) == "INVALID")
         #expect(try peer.call("set_lifecycle", ["lifecycle": "background"]) == [:] && queue.state().isInBackground)
         let copy = directory.path + "/copy.db"
         #expect(try peer.refusal("backup", ["path": "copy.db"]) == "INVALID")

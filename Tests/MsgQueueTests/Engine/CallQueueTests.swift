@@ -26,7 +26,7 @@ import Testing
             let row = Row(
                 sequence: 1, id: "m", conversation: "ana", createdAt: 0, notBefore: 0, expiresAt: 0, unmeteredOnly: false,
                 progress: Progress(), bodySize: 0)
-            let transport = Registration<TransportFunction>({ [made] delivery in
+            let transport = Registration<Transport>({ [made] delivery in
                 made.tokens.append(delivery.token)
                 if microseconds > 0 { usleep(microseconds) }
                 return outcome
@@ -35,8 +35,9 @@ import Testing
                 id: "m", conversation: "ana", body: [], pairs: [], attempt: 1, token: token, createdAt: 0, timeout: 1)
             calls.add(
                 CallQueue.Call(
-                    start: Core.Start(flight: flight, row: row, from: .queued, changes: []), delivery: delivery, transport: transport,
-                    isRevocable: isRevocable))
+                    attempts: [
+                        CallQueue.Attempt(start: Core.Start(flight: flight, row: row, from: .queued, changes: []), delivery: delivery)
+                    ], transport: transport, isRevocable: isRevocable))
         }
     }
 
@@ -44,7 +45,7 @@ import Testing
     private func make() -> [UInt64] {
         guard let call = calls.take() else { return [] }
         calls.make(call) { true }
-        return calls.takeReturned().map(\.call.start.flight.token)
+        return calls.takeReturned().map(\.call.batch)
     }
 
     private func teachQuickness() {
@@ -94,10 +95,10 @@ import Testing
         add(1...3, isRevocable: true)
         add(4...4)
         calls.revoke { $0.token == 2 }
-        #expect(calls.takeReturned().map(\.outcome) == [nil])
+        #expect(calls.takeReturned().map { $0.outcomes == nil } == [true])
         #expect(make() == [1])
         calls.revoke { _ in true }
-        #expect(calls.takeReturned().map(\.call.start.flight.token) == [3])
+        #expect(calls.takeReturned().map(\.call.batch) == [3])
         #expect(make() == [4], "an attempt that cannot be withdrawn goes on")
         #expect(!calls.state.hasWork && calls.take() == nil)
         #expect(made.tokens == [1, 4])
@@ -107,7 +108,7 @@ import Testing
         add(1...1, isRevocable: true)
         add(2...2)
         calls.close()
-        #expect(calls.takeReturned().map(\.outcome) == [nil, .pending])
+        #expect(calls.takeReturned().map(\.outcomes) == [nil, [.pending]])
         #expect(calls.take() == nil && made.tokens.isEmpty)
     }
 

@@ -100,4 +100,31 @@ import Testing
             #expect(try MessageQueue.check(path: path).isSound)
         }
     }
+
+    /// With `keep_sent` = 0 a message is removed by the commit of its outcome, and its id is remembered.
+    @Test(arguments: [2, 31, 70])
+    func X3_H2_messages_that_were_removed_before_a_kill_are_not_sent_again(last: Int) async throws {
+        let path = directory.store
+        var options = MessageQueue.Options(mode: .manual)
+        options.keepSent = 0
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String, last = last as Int] in
+            var options = MessageQueue.Options(mode: .manual)
+            options.keepSent = 0
+            let queue = try MessageQueue(path: path, options: options) { delivery in
+                if delivery.id == "m\(last)" { kill(getpid(), SIGKILL) }
+                return .sent
+            }
+            try queue.enqueue(CrashTests.drafts)
+            _ = try await queue.drain()
+        }
+        #expect(try MessageQueue.check(path: path).isSound)
+        let transport = RecordingTransport()
+        let queue = try MessageQueue(path: path, options: options) { await transport.send($0) }
+        #expect(try queue.list(.init(statuses: .all, limit: 100)).map(\.id) == (last...80).map { "m\($0)" })
+        for draft in Self.drafts { #expect(throws: (any Error).self) { try queue.enqueue([draft]) } }
+        #expect(try await queue.drain().sent == 81 - last)
+        #expect(transport.deliveries.map(\.id) == (last...80).map { "m\($0)" })
+        #expect(try queue.counts().unsent == 0 && queue.counts().history == 0)
+        try await queue.close()
+    }
 }

@@ -63,6 +63,59 @@ import Testing
         #expect(try ids(byAge) == ["new"])
     }
 
+    /// Messages in excess of the limit are removed by the commits of outcomes, not by further ones.
+    @Test(arguments: [0, 1, 32, 100])
+    func H9_excess_messages_are_removed_by_the_commits_of_outcomes(limit: Int64) throws {
+        let bench = try EngineBench {
+            $0.mode = .manual
+            $0.direct = false
+            $0.keepSent = limit
+        }
+        let store = bench.engine.context.store
+        for number in 0..<200 { try bench.enqueue("hello", Name("c\(number % 3)"), id: number % 2 == 0 ? "m\(number)" : nil) }
+        let all = try ids(bench)
+        let commits = store.commits
+        try bench.drain()
+        #expect(bench.deliveries.count == 200)
+        // The beginning and the outcome of each attempt, and the fold.
+        #expect(store.commits - commits <= 401)
+        let kept = Int(limit + min(64, limit / 16))
+        #expect(try ids(bench).count <= kept && ids(bench) == Array(all.suffix(ids(bench).count)))
+        try prune(bench)
+        #expect(try ids(bench) == Array(all.suffix(Int(limit))))
+        for session in 0..<2 {
+            #expect(try bench.engine.counts(nil).sent == limit)
+            #expect(try bench.engine.conversations(before: 0, limit: 10).reduce(0) { $0 + $1.counts.sent } == limit)
+            // The removed ids are remembered.
+            for number in stride(from: 0, to: 200, by: 2) { #expect(refusal { try bench.enqueue(id: "m\(number)") } == .duplicate) }
+            if session == 0 { try bench.reopen() }
+        }
+        bench.close()
+        #expect(try MessageQueue.check(path: bench.directory.store).isSound)
+    }
+
+    /// If removing a sent message fails, its outcome is stored all the same, and sending continues.
+    @Test(arguments: [0, 1])
+    func H9_an_outcome_is_stored_when_nothing_can_be_removed(limit: Int64) throws {
+        let bench = try EngineBench {
+            $0.mode = .manual
+            $0.direct = false
+            $0.keepSent = limit
+        }
+        let database = bench.engine.context.store.database
+        for number in 0..<6 { try bench.enqueue(id: "m\(number)") }
+        try bench.drain(batch: 2)
+        for table in ["recent", "recent_own"] { try database.execute("ALTER TABLE \(table) RENAME TO \(table)_damaged") }
+        try bench.drain()
+        #expect(bench.texts.count == 6)
+        #expect(try bench.engine.counts(nil).sent == 4 + limit && bench.engine.counts(nil).queued == 0)
+        #expect(bench.events.contains { if case .storage(.some) = $0 { true } else { false } })
+        for table in ["recent", "recent_own"] { try database.execute("ALTER TABLE \(table)_damaged RENAME TO \(table)") }
+        try prune(bench)
+        #expect(try ids(bench).count == limit)
+        for number in 0..<6 { #expect(refusal { try bench.enqueue(id: "m\(number)") } == .duplicate) }
+    }
+
     @Test func H9_unread_messages_are_kept_and_age_from_when_they_are_read() throws {
         let bench = try EngineBench { $0.keepSentFor = Options.day }
         try record("r1", in: bench)

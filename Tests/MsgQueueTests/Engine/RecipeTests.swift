@@ -2,7 +2,7 @@ import Testing
 
 @testable import MsgQueue
 
-/// The README's recipes with the options of its programs, over a real file in virtual time.
+/// The recipes with the options of its programs, over a real file in virtual time.
 @Suite struct RecipeTests {
     private func goOffline(_ bench: EngineBench) throws { try bench.engine.setNetwork(Network(connectivity: .offline)) }
     private func goOnline(_ bench: EngineBench) throws { try bench.engine.setNetwork(Network(connectivity: .online)) }

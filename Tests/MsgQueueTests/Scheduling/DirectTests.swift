@@ -23,6 +23,18 @@ import Testing
         #expect(simulation.starts == [1])
     }
 
+    @Test func Q16_messages_that_wait_for_an_unmetered_link_are_all_still_sent_directly() throws {
+        let simulation = Simulation(.manual) { $0.unmeteredOnly = true }
+        simulation.goOnline(metered: true)
+        simulation.enqueue("a", count: 2)
+        simulation.enqueue("a")
+        try simulation.settle()
+        #expect(simulation.starts.isEmpty)
+        simulation.goOnline()
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 3])
+    }
+
     @Test func M2_messages_enqueued_quickly_in_one_conversation_are_sent_one_at_a_time() throws {
         let simulation = Simulation(.manual)
         simulation.enqueue("a")

@@ -10,6 +10,7 @@ enum JournalEntry: Equatable, CustomStringConvertible {
     case started(Int64, Name, Hand)
     case ended(Int64, Resolution.Fate)
     case timedOut(Int64)
+    case skipped(Int64)
     case returned(Int64)
     case late(Int64)
     case expired(Int64)
@@ -44,6 +45,7 @@ enum JournalEntry: Equatable, CustomStringConvertible {
         case .started(let sequence, let lane, let hand): "started \(sequence) \(lane.text)\(hand == .none ? "" : " by \(hand)")"
         case .ended(let sequence, let fate): "ended \(sequence) \(fate)"
         case .timedOut(let sequence): "timed out \(sequence)"
+        case .skipped(let sequence): "skipped \(sequence)"
         case .returned(let sequence): "call returned \(sequence)"
         case .unreachable(let sequence, let status): "ended \(sequence) as \(status), without a connection"
         case .putBack(let sequence): "put back \(sequence)"

@@ -28,6 +28,21 @@ import Testing
         #expect(simulation.inFlight == [4, 3])
     }
 
+    @Test func Q6_a_request_is_kept_when_the_end_of_an_earlier_one_is_stored_later() throws {
+        let simulation = Simulation(.manual)
+        simulation.preload(["a"])
+        simulation.sendNow(1)
+        simulation.breakStore()
+        simulation.goOffline()
+        try simulation.settle()
+        simulation.goOnline()
+        #expect(simulation.sendNow(1) == nil)
+        simulation.mendStore()
+        simulation.advance(120_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+    }
+
     @Test func Q6_several_are_sent_in_the_order_of_the_calls() throws {
         let simulation = Simulation(.manual)
         simulation.preload(["a", "b", "c"])

@@ -33,6 +33,13 @@ struct PromiseChecker {
     /// Messages that are queued for a retry, with times of the monotonic clock.
     var retries: [Int64: Retry] = [:]
 
+    /// What a start changed, which a skip undoes; by sequence.
+    var begun: [Int64: Begun] = [:]
+    /// Skipped messages are not sent before this (monotonic), unless the scheduler read them again.
+    var skips: [Int64: Int64] = [:]
+    /// Attempts that have ended.
+    var outcomes = 0
+
     var pace: PaceJudge
     var turns = Turns()
 
@@ -44,6 +51,14 @@ struct PromiseChecker {
         let delay: Int64
         /// The delay ends when the network returns.
         let isForNetwork: Bool
+    }
+
+    struct Begun {
+        var wasDirect = false
+        var wasPutBack = false
+        /// It was counted against the batch of the drain.
+        var isCounted = false
+        var outcomes = 0
     }
 
     struct Session {
@@ -82,6 +97,10 @@ struct PromiseChecker {
         network = new
         guard isOnline else {
             direct = []
+            for sequence in Array(begun.keys) {
+                begun[sequence]?.wasDirect = false
+                begun[sequence]?.wasPutBack = false
+            }
             (asked, following) = ([], [])
             putBack = []
             settledAt = 0
@@ -148,7 +167,20 @@ struct PromiseChecker {
         if !pending.isEmpty { drainStarted(pending.removeFirst(), simulation) }
     }
 
+    /// The transport skipped a message: as if its attempt had not begun. It waits a second if no attempt has ended meanwhile.
+    mutating func skipped(_ sequence: Int64, _ simulation: Simulation) {
+        guard let start = begun.removeValue(forKey: sequence) else { return }
+        if start.wasDirect { direct.insert(sequence) }
+        if start.wasPutBack { putBack.insert(sequence) }
+        if start.isCounted { session?.started -= 1 }
+        if start.outcomes == outcomes { skips[sequence] = simulation.now.mono + 1_000 }
+        // The scheduler's count of turns includes the attempt.
+        turns.isUncertain = true
+    }
+
     mutating func ended(_ message: SimulatedMessage, _ resolution: Resolution, _ simulation: Simulation) {
+        outcomes += 1
+        begun[message.sequence] = nil
         if resolution.isOffline {
             pausedUntil = simulation.now.mono + Scheduler.offlineHold
             pace.interrupted()
@@ -182,7 +214,7 @@ struct PromiseChecker {
     }
 
     /// Whether automatic sending is allowed in the current lifecycle.
-    private func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
+    func isAwake(_ simulation: Simulation) -> Bool { !simulation.scheduler.isInBackground || options.sendInBackground }
 
     /// Whether a receiver delays the whole queue.
     func isLimited(_ simulation: Simulation) -> Bool { simulation.now.mono < simulation.scheduler.receiverHoldUntil }
@@ -239,7 +271,7 @@ struct PromiseChecker {
     }
 
     func isReady(_ message: SimulatedMessage, _ now: Moment) -> Bool {
-        isDue(message, now) && !hasExpired(message, now) && !isMetered(message)
+        now.mono >= skips[message.sequence] ?? 0 && isDue(message, now) && !hasExpired(message, now) && !isMetered(message)
     }
 
     /// Whether a final failure before the message blocks it, with finalFailure = .block.
@@ -250,7 +282,9 @@ struct PromiseChecker {
 
     /// Returns the next message of a conversation.
     func head(of conversation: Name, _ simulation: Simulation) -> SimulatedMessage? {
+        let sending = simulation.scheduler.flights.values.filter { $0.conversation == conversation && !$0.isEnded }.map(\.sequence)
         for sequence in simulation.store.lanes[conversation] ?? [] {
+            if sending.contains(sequence) { continue }
             if let message = simulation.store[sequence], !isHeldBack(message, simulation.now) { return message }
         }
         return nil
@@ -258,7 +292,9 @@ struct PromiseChecker {
 
     /// Returns the conversations that are paused, or have an attempt in progress or a call that has not returned.
     func closed(_ simulation: Simulation) -> Set<Name> {
-        simulation.scheduler.pausedConversations.union(simulation.scheduler.flights.values.map(\.conversation))
+        let batch = simulation.scheduler.gathering?.batch
+        let flights = simulation.scheduler.flights.values.filter { $0.batch != batch }
+        return simulation.scheduler.pausedConversations.union(flights.map(\.conversation))
     }
 
     /// Returns the heads of the other conversations that are not blocked, oldest first.
@@ -277,9 +313,11 @@ struct PromiseChecker {
         return (flights.count - hung, hung)
     }
 
+    /// The calls of up to `hungCeiling` hung ones use no slot, with all their messages.
     func slotsTaken(_ simulation: Simulation) -> Int {
-        let (open, hung) = slots(simulation)
-        return open + max(0, hung - Scheduler.hungCeiling)
+        let calls = Dictionary(grouping: simulation.scheduler.flights.values.filter { $0.timedOut && $0.isRunning }, by: \.batch)
+        let counted = calls.sorted { $0.key < $1.key }.dropFirst(Scheduler.hungCeiling)
+        return slots(simulation).open + counted.reduce(0) { $0 + $1.value.count }
     }
 
     /// The scheduler notices a jump of the wall clock after at most a minute.

@@ -17,16 +17,27 @@ extension PromiseChecker {
         guard simulation.now.mono >= simulation.storageUntil else { throw fail("while the store refused writes") }
         guard mayStart(simulation), !simulation.scheduler.pausedConversations.contains(conversation) else { throw fail("while paused") }
         guard !simulation.sendingSequences.contains(message.sequence) else { throw fail("while it was being sent") }
+        let batch = simulation.scheduler.gathering
         for flight in simulation.scheduler.flights.values where flight.conversation == message.conversation {
-            throw fail("beside message \(flight.sequence) of its conversation")
+            let isInBatch = flight.batch == batch?.batch && (hand != .none || flight.sequence < message.sequence || !options.strictOrder)
+            guard isInBatch else { throw fail("beside message \(flight.sequence) of its conversation") }
         }
-        // Requests on demand have slots of their own.
-        let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
-        guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
-        try pace.starts(simulation.now, taken: slotsTaken(simulation), isOnDemand: hand.isOutOfTurn)
+        if let batch, !hand.isOutOfTurn, batch.count > 0 {
+            try joins(batch, message, simulation, fail)
+        } else {
+            // Requests on demand have slots of their own.
+            let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
+            guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
+            try pace.starts(simulation.now, taken: slotsTaken(simulation), isOnDemand: hand.isOutOfTurn)
+        }
+        var start = Begun(
+            wasDirect: direct.contains(message.sequence), wasPutBack: putBack.contains(message.sequence), outcomes: outcomes)
         if hand == .none {
             try startsByItself(message, simulation, fail)
-            if message.progress.dueAt == 0, session?.serves(conversation) == true { session?.started += 1 }
+            if message.progress.dueAt == 0, session?.serves(conversation) == true {
+                session?.started += 1
+                start.isCounted = true
+            }
         } else if hand == .retryAll {
             guard putBack.contains(message.sequence) else { throw fail("by retry_all, which was not called") }
             try startsWithOthers(message, simulation, fail)
@@ -36,6 +47,28 @@ extension PromiseChecker {
         forced[message.sequence] = nil
         putBack.remove(message.sequence)
         direct.remove(message.sequence)
+        skips[message.sequence] = nil
+        begun[message.sequence] = start
+    }
+
+    /// Checks a message of a batch that is not its first one. `batch` has those before it.
+    private mutating func joins(
+        _ batch: Gathering, _ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation
+    ) throws {
+        let limits = batch.limits
+        let taken = slotsTaken(simulation)
+        guard batch.count < limits.maxMessages else { throw fail("as number \(batch.count + 1) of a batch") }
+        guard taken == batch.count || taken < options.maxInFlight else { throw fail("in a batch, as number \(taken + 1) in flight") }
+        let others = simulation.scheduler.flights.values.filter { $0.batch == batch.batch }
+        guard others.count == batch.count else { throw fail("in a batch of \(others.count), which counts \(batch.count)") }
+        let bytes = others.reduce(message.body.count) { $0 + (simulation.store[$1.sequence]?.body.count ?? 0) }
+        guard bytes <= limits.maxBytes else { throw fail("in a batch of \(bytes) bytes") }
+        if limits.singleConversation {
+            guard others.allSatisfy({ $0.conversation == message.conversation }) else { throw fail("in a batch of another conversation") }
+            turns.isUncertain = true
+        }
+        // The ramp limits the attempts in flight between batches.
+        try pace.starts(simulation.now, taken: 0, isOnDemand: false)
     }
 
     private func startsWithOthers(_ message: SimulatedMessage, _ simulation: Simulation, _ fail: (String) -> Violation) throws {
@@ -44,6 +77,8 @@ extension PromiseChecker {
         guard !isMetered(message) else { throw fail("over a metered link") }
         for sequence in simulation.store.lanes[message.conversation] ?? [] where sequence < message.sequence {
             guard let other = simulation.store[sequence], other.isPlain, !isAfterJump(simulation.now) else { continue }
+            // It is in the same batch.
+            if simulation.sendingSequences.contains(sequence) { continue }
             let goesFirst = options.mode == .auto || putBack.contains(sequence) || isDelayed(other, simulation.now)
             guard !goesFirst || !options.strictOrder else {
                 throw fail("although \(sequence) is before it")
@@ -88,6 +123,7 @@ extension PromiseChecker {
             throw Violation("the drain ended although message \(head.sequence) of \(head.conversation.text) could go")
         }
         self.session = nil
+        for sequence in Array(begun.keys) { begun[sequence]?.isCounted = false }
         guard report.stop == .waiting, options.mode == .ask, options.strictOrder else { return }
         for (conversation, lane) in simulation.store.lanes where session.serves(conversation) {
             guard let head = head(of: conversation, simulation), asked.contains(head.sequence) else { continue }
@@ -181,8 +217,20 @@ extension PromiseChecker {
         return heads(simulation).first { head in
             let isAllowed = maySendBacklog(head.conversation, simulation) && hasBudget(head, simulation)
             let own = (direct.contains(head.sequence) && head.isPlain) || retriesByTimer(head, simulation)
-            return isReady(head, now) && (isAllowed || own)
+            // In the background no timer ends the delay of a skipped message.
+            let isWoken = skips[head.sequence] == nil || isAwake(simulation) || session != nil
+            return isReady(head, now) && isWoken && (isAllowed || own)
         }
+    }
+
+    /// Whether a batch that is not full waits for more messages.
+    private func waitsForMore(_ until: Int64?, _ simulation: Simulation) throws -> Bool {
+        let end = simulation.scheduler.lingerUntil
+        guard let limits = simulation.scheduler.limits, session == nil, end > simulation.now.mono else { return false }
+        guard let until, until <= end, end <= simulation.now.mono + limits.linger else {
+            throw Violation("a batch waits longer than \(limits.linger) ms for messages")
+        }
+        return true
     }
 
     func waits(until: Int64?, _ simulation: Simulation) throws {
@@ -203,6 +251,7 @@ extension PromiseChecker {
         if let until = promptUntil, !isValid(simulation, until) { throw Violation("a prompt is not withdrawn") }
         if shouldPrompt(simulation) { throw Violation("no prompt is raised") }
         if let message = startable(simulation), !isAfterJump(now) || retries[message.sequence] != nil {
+            if try waitsForMore(until, simulation) { return }
             do { try pace.waits(until: until, now) } catch {
                 throw Violation("message \(message.sequence) of \(message.conversation.text) is ready, but does not start: \(error)")
             }

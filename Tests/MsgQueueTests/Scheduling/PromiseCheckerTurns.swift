@@ -34,8 +34,11 @@ extension PromiseChecker {
         let isCertain = options.mode == .auto && options.drainBatch == 0 && sendsAutomatically(simulation) && !isAfterJump(now)
         if !isCertain { turns.isUncertain = true }
         guard isAllowed, !isAfterJump(now) else { return }
+        // The rest of a batch of one conversation takes no turns.
+        if let batch = simulation.scheduler.gathering, batch.count > 0, batch.limits.singleConversation { return }
         let ready = heads(simulation).filter { head in
-            isReady(head, now) && maySendBacklog(head.conversation, simulation) && hasBudget(head, simulation)
+            (isReady(head, now) || head.sequence == message.sequence) && maySendBacklog(head.conversation, simulation)
+                && hasBudget(head, simulation)
         }
         let through = simulation.scheduler.backlogThrough
         let isLive = message.sequence > through

@@ -15,6 +15,10 @@ struct RandomHost {
     private let priorities: [Int32]
     /// Of priorities and live shares. Its own generator, so that a seed without them does what it did before.
     private var ranking: SeededGenerator
+    /// Of batches, for the same reason.
+    private var batching: SeededGenerator
+    /// The conversations that a call of a batch transport has stopped, by the call; the value: it skips the rest.
+    private var stopped: [UInt64: [Name: Bool]] = [:]
 
     init(seed: UInt64, steps: Int) {
         self.seed = seed
@@ -55,7 +59,17 @@ struct RandomHost {
         options.liveShare = ranking.pick([0.5, 0.5, 0, 1, 0.25, 0.9])
         options.soonestExpiryFirst = ranking.chance(20)
         priorities = ranking.pick([[0], [0], [0, 0, 0, 0, 0, 9], [-100, -1, 0, 0, 1, 100]])
-        simulation = Simulation(options)
+        batching = SeededGenerator(seed &+ 99_000)
+        var limits: BatchLimits?
+        if batching.chance(40) {
+            var chosen = BatchLimits()
+            chosen.maxMessages = batching.pick([1, 2, 3, 7, 40, 1_000])
+            chosen.maxBytes = batching.pick([1, 20, 1 << 20, 1 << 20])
+            chosen.linger = batching.pick([0, 0, 0, 50, 3_000])
+            chosen.singleConversation = batching.chance(25)
+            limits = chosen
+        }
+        simulation = Simulation(options, batches: limits)
         isRough = random.chance(50)
         usesKeys = random.chance(40)
         // From few long conversations to many short ones; longer than the window of a lane and the chunk of a scan.
@@ -104,6 +118,7 @@ struct RandomHost {
             \(options.mode), direct \(options.direct), \(options.maxInFlight) in flight, \(options.backoff), retries \(options.maxRetries), \
             debounce \(options.onlineDebounce), batch \(options.drainBatch), \(conversations.count) conversations, \
             rate \(options.ratePerSecond) burst \(options.rateBurst) ramp \(options.rampUp)
+            batches \(simulation.limits.map { "\($0)" } ?? "none")
             live share \(options.liveShare), soonest expiry first \(options.soonestExpiryFirst), priorities \(priorities)
             """
     }
@@ -162,7 +177,11 @@ struct RandomHost {
         }
         let flights = simulation.flights
         guard !flights.isEmpty else { return }
-        let flight = random.pick(flights)
+        var flight = random.pick(flights)
+        if simulation.limits != nil {
+            // A batch transport sends the messages of a conversation in order.
+            flight = flights.first { $0.batch == flight.batch && $0.conversation == flight.conversation } ?? flight
+        }
         var outcome: Outcome =
             switch random.int(0...99) {
             case 0..<62: .sent
@@ -176,7 +195,25 @@ struct RandomHost {
             default: .http(429, retryAfter: "\(random.int(0...40))")
             }
         outcome.retryAfterIsForQueue = random.chance(20)
+        if simulation.limits != nil { outcome = ordered(outcome, flight) }
         try simulation.answer(flight.sequence, outcome, early: random.chance(15))
+    }
+
+    /// The outcome of a batch transport that stops a conversation at its first message that is not sent.
+    private mutating func ordered(_ outcome: Outcome, _ flight: Flight) -> Outcome {
+        if let skips = stopped[flight.batch]?[flight.conversation] {
+            if !skips, batching.chance(30) { return .retry(.network) }
+            stopped[flight.batch]?[flight.conversation] = true
+            return .skipped
+        }
+        if batching.chance(6) {
+            stopped[flight.batch, default: [:]][flight.conversation] = true
+            return .skipped
+        }
+        if outcome.verdict != .sent, outcome.verdict != .reject || simulation.options.finalFailure == .block {
+            stopped[flight.batch, default: [:]][flight.conversation] = false
+        }
+        return outcome
     }
 
     /// Advances a little, until something is due, or for long.

@@ -15,15 +15,19 @@ final class Simulation: SimulationObserver {
     /// A violation that an input showed.
     var violation: Violation?
 
-    init(_ options: Options = Options(), hasTransport: Bool = true) {
+    /// The limits of a batch transport; nil: a transport for single messages.
+    var limits: BatchLimits?
+
+    init(_ options: Options = Options(), hasTransport: Bool = true, batches: BatchLimits? = nil) {
         self.options = options
+        limits = batches
         engine = SimulatedEngine(options, at: Moment(wall: 1_700_000_000_000, mono: 5_000_000))
         checker = PromiseChecker(options)
         checker.pace.opened(engine.now)
         pacedBoot = engine.boot
         engine.observer = self
         if hasTransport {
-            scheduler.transportChanged(present: true, now)
+            scheduler.transportChanged(present: true, batches: limits, now)
             checker.hasTransport = true
         }
     }
@@ -129,6 +133,11 @@ final class Simulation: SimulationObserver {
     }
 
     func timesOut(_ flight: Flight) { note(.timedOut(flight.sequence)) }
+
+    func skips(_ sequence: Int64) {
+        note(.skipped(sequence))
+        checker.skipped(sequence, self)
+    }
 
     func ends(_ message: SimulatedMessage, _ resolution: Resolution) {
         note(.ended(message.sequence, resolution.fate))

@@ -159,7 +159,7 @@ extension Simulation {
     func setTransport(_ present: Bool) {
         note(.transport(present))
         checker.hasTransport = present
-        scheduler.transportChanged(present: present, now)
+        scheduler.transportChanged(present: present, batches: present ? limits : nil, now)
     }
 
     func pause(_ conversation: Name? = nil) {
@@ -244,7 +244,7 @@ extension Simulation {
         pacedBoot = boot
         checker.opened(self)
         if hasTransport {
-            scheduler.transportChanged(present: true, now)
+            scheduler.transportChanged(present: true, batches: limits, now)
             checker.hasTransport = true
         }
     }

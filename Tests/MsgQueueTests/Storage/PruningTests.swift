@@ -6,10 +6,10 @@ import Testing
 @Suite struct PruningTests {
     /// Prunes until nothing is due, and returns the number of steps.
     @discardableResult
-    private func prune(_ bench: StoreBench, since: Int64) throws -> (steps: Int, oldest: Int64?) {
+    private func prune(_ bench: StoreBench, since: Int64, limit: Int = Store.pruneLimit) throws -> (steps: Int, oldest: Int64?) {
         for steps in 1...1_000 {
             let step = try bench.transaction {
-                try $0.prune(keepCount: nil, keepSince: since, forgetBefore: 0, now: bench.now, damaged: { _ in })
+                try $0.prune(keepCount: nil, keepSince: since, forgetBefore: 0, now: bench.now, limit: limit, damaged: { _ in })
             }
             if case .finished(let oldest) = step { return (steps, oldest) }
         }
@@ -45,7 +45,7 @@ import Testing
                 }
             }
             let since = bench.now - random.int64(0...2_000)
-            let (_, oldest) = try prune(bench, since: since)
+            let (_, oldest) = try prune(bench, since: since, limit: random.int(4...Store.pruneLimit))
             sentAt = sentAt.filter { $0.value >= since }
             let left = try bench.rows("SELECT seq FROM message WHERE status = 2 ORDER BY seq").compactMap { Int64($0[0] ?? "") }
             #expect(left == sentAt.keys.sorted())

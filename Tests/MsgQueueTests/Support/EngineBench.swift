@@ -7,7 +7,7 @@ final class EngineBench: @unchecked Sendable {
     let directory: TemporaryDirectory
     let clock: VirtualClock
     private(set) var engine: Engine
-    private let options: Options
+    private var options: Options
     private let mutex = Mutex()
     private var answers: [Outcome] = []
     private var rule: @Sendable (Delivery) -> Outcome = { _ in .sent }
@@ -111,8 +111,10 @@ final class EngineBench: @unchecked Sendable {
         _ = try? engine.close(timeout: 0)
     }
 
-    func reopen() throws {
+    /// Closes the engine and opens it again, with changed options.
+    func reopen(_ change: (inout Options) -> Void = { _ in }) throws {
         close()
+        change(&options)
         engine = try Engine(path: directory.store, options: options, ports: clock.ports)
         isOpen = true
         try connect()

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import MsgQueue
 
-/// The options of the README's recipes. `bindings/python/tests/recipes.py` reads them from the README's programs, and a test there
+/// The options of the recipes. `bindings/python/tests/recipes.py` reads them from the programs of the page, and a test there
 /// compares them.
 enum Recipe: String, CaseIterable {
     case manual, ask, retry, history, background, automatic

@@ -47,6 +47,10 @@ import Testing
                         id: "m", conversation: "a", body: [0x78], metadata: [JSONValue.Member("k", "v")], notBefore: 1, expiresAt: 2,
                         unmeteredOnly: true, replaceKey: "r"))
             ),
+            (
+                #""record","message":"m","conversation":"a","sender":"Ana","body":"x""#,
+                .record(ControlDraft(id: "m", conversation: "a", body: [0x78]), sender: "Ana")
+            ),
             (#""mark","message":"m","status":"read""#, .mark("m", as: .read)),
             (#""set_lifecycle","lifecycle":"background""#, .setLifecycle(isInBackground: true)), (#""withdraw_prompt""#, .withdrawPrompt),
             (#""subscribe""#, .subscribe(Set(EventName.allCases))),

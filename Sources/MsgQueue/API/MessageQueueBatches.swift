@@ -1,0 +1,74 @@
+extension MessageQueue {
+    /// Sends several messages and returns an outcome for each, in the same order.
+    ///
+    /// The messages of one conversation are in order and next to each other, and none of that conversation is sent by another call before
+    /// each of them has an outcome. If one of them fails, the order is only kept if the transport does not send those after it: it stops
+    /// that conversation and returns `.skipped` for the rest. If the number of outcomes is not that of the messages, every message of the
+    /// batch has failed with kind unknown and is retried.
+    ///
+    /// The rest is as for ``Transport``, for the whole batch.
+    public typealias BatchTransport = @Sendable ([Delivery]) async -> [Outcome]
+
+    /// The limits of the batches that a ``BatchTransport`` receives.
+    public struct BatchOptions: Sendable, Equatable {
+        /// The most messages in a batch: 1 to 1,000. Default: 100. A batch begins while fewer than ``Options/maxInFlight`` messages are in
+        /// flight. It has more than the rest of those only if none is; so with the default of 1 there is one call at a time.
+        public var maxMessages = 100
+        /// The most bytes of bodies in a batch: 1 to 1 GiB. Default: 1 MiB. A larger message is alone in its batch.
+        public var maxBytes = 1 << 20
+        /// How long a batch that is not full waits for more messages: 0 to 60 s. Default: 0. During a drain that was asked for it does not
+        /// wait.
+        public var linger = Duration.zero
+        /// All messages of a batch belong to one conversation. Default: false.
+        public var singleConversation = false
+
+        public init() {}
+    }
+
+    /// Sets the function that sends messages, several in one call; nil removes it. It replaces a transport that ``setTransport(_:)`` set,
+    /// and the other way round.
+    ///
+    /// The beginning of a batch costs one commit of the store, and its outcomes another.
+    ///
+    /// A message for which it returns `.skipped` goes back to its place and uses up no retry. It is tried again at once if another attempt
+    /// has ended since its own began, otherwise after one second.
+    ///
+    /// - Throws: `.invalid` (an option is out of its range), `.permission` (the queue is read-only), `.closed`.
+    public func setBatchTransport(_ transport: BatchTransport?, options: BatchOptions = BatchOptions()) throws(Error) {
+        guard let transport else { return try engine.setTransport(nil) }
+        let start: BatchTransportFunction = { [weak engine, senders] deliveries in
+            senders.begin(deliveries) { [weak engine] in
+                let answers = await transport(deliveries.map { Delivery($0) })
+                let outcomes = BatchRule.complete(answers.map(\.engine), count: deliveries.count)
+                engine?.complete(deliveries, outcomes)
+            }
+            return deliveries.map { _ in .pending }
+        }
+        try engine.setTransport(Registration(batches: options.engine, start))
+    }
+}
+
+extension MessageQueue.BatchOptions {
+    package var engine: BatchLimits {
+        var limits = BatchLimits()
+        (limits.maxMessages, limits.maxBytes) = (maxMessages, maxBytes)
+        (limits.linger, limits.singleConversation) = (linger.milliseconds, singleConversation)
+        return limits
+    }
+}
+
+extension Engine {
+    /// Ends the attempts of a batch that a task of the Swift API has sent. Those that were left pending are completed later.
+    fileprivate func complete(_ deliveries: [Delivery], _ outcomes: [Outcome]) {
+        let places = BatchRule.settlingOrder(outcomes.map(\.verdict)).filter { outcomes[$0].verdict != .pending }
+        func ignored(_ place: Int, _ error: QueueError) {
+            Log.warning("ignored the outcome for message \(deliveries[place].id): \(error.detail)")
+        }
+        do throws(QueueError) {
+            let errors = try complete(places.map { (deliveries[$0].token, outcomes[$0]) })
+            for (place, error) in zip(places, errors) { if let error { ignored(place, error) } }
+        } catch {
+            for place in places { ignored(place, error) }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+/// Decisions about the batches of a batch transport.
+package enum BatchRule {
+    /// The most messages in the next batch. `taken` attempts are in flight, of at most `slots`. While none is, a batch may have more
+    /// messages than `slots`; so with the default of one attempt in flight there is one call at a time.
+    package static func room(_ limits: BatchLimits, taken: Int, slots: Int) -> Int {
+        taken == 0 ? limits.maxMessages : max(min(limits.maxMessages, slots - taken), 0)
+    }
+
+    /// The order in which a batch is delivered: the messages of each conversation one after another, in the order in which they were chosen.
+    /// Returns their places.
+    package static func grouped(_ conversations: [Name]) -> [Int] {
+        var group: [Name: Int] = [:]
+        let groups = conversations.map { name -> Int in
+            let number = group[name] ?? group.count
+            group[name] = number
+            return number
+        }
+        return groups.indices.sorted { (groups[$0], $0) < (groups[$1], $1) }
+    }
+
+    /// The order in which the outcomes of a batch are handled: those that were skipped last. Returns their places.
+    package static func settlingOrder(_ verdicts: [Outcome.Verdict]) -> [Int] {
+        verdicts.indices.filter { verdicts[$0] != .skipped } + verdicts.indices.filter { verdicts[$0] == .skipped }
+    }
+
+    /// How long a skipped message waits, in milliseconds: not at all if another attempt has ended since its own began; otherwise a transport
+    /// that skips everything would be called again and again.
+    package static func skipDelay(hasProgress: Bool) -> Int64 { hasProgress ? 0 : 1_000 }
+
+    /// Returns one outcome for each of `count` messages; one that is missing counts as a failure of unknown kind.
+    package static func complete(_ outcomes: [Outcome], count: Int) -> [Outcome] {
+        guard outcomes.count != count else { return outcomes }
+        let text = "the transport returned \(outcomes.count) outcomes for a batch of \(count) messages"
+        return Array(repeating: Outcome(verdict: .unknown, text: text), count: count)
+    }
+}

@@ -1,0 +1,20 @@
+/// How much one step of background work does. A step that took long is followed by smaller ones, so that callers wait only briefly for the
+/// lock, whatever the store and the disk.
+struct StepSize {
+    /// In milliseconds.
+    private static let longestStep: Int64 = 2
+
+    private let range: ClosedRange<Int64>
+    private(set) var value: Int64
+
+    init(_ value: Int64, in range: ClosedRange<Int64>) { (self.value, self.range) = (value, range) }
+
+    /// Notes how long a step took, in milliseconds.
+    mutating func took(_ time: Int64) {
+        if time > Self.longestStep {
+            value = max(value / 2, range.lowerBound)
+        } else if time < Self.longestStep {
+            value = min(value * 2, range.upperBound)
+        }
+    }
+}

@@ -1,0 +1,122 @@
+/// A batch whose messages are being chosen, one after another, each as if those before it were sent.
+package struct Gathering: Sendable, Equatable {
+    /// The token of its first attempt.
+    let batch: UInt64
+    let limits: BatchLimits
+    /// The most messages.
+    let room: Int
+    /// As it was before the first message: the rate counts from the call of the transport.
+    let pace: Pace?
+    private(set) var count = 0
+    private(set) var bytes = 0
+    /// The conversation of all messages; nil: they may have several.
+    private(set) var conversation: Name?
+
+    init(batch: UInt64, limits: BatchLimits, room: Int, pace: Pace?) {
+        (self.batch, self.limits, self.room, self.pace) = (batch, limits, room, pace)
+    }
+
+    var isFull: Bool { count >= room || bytes >= limits.maxBytes }
+
+    /// Whether a message with a body of this size still fits. The first one always does.
+    func accepts(bytes more: Int) -> Bool { count == 0 || (count < room && bytes + more <= limits.maxBytes) }
+
+    mutating func add(_ name: Name, bytes more: Int) {
+        count += 1
+        bytes += more
+        if limits.singleConversation { conversation = name }
+    }
+}
+
+extension Scheduler {
+    /// Begins to choose the messages of a batch. Its first attempt gets the token `batch`.
+    mutating func openBatch(_ batch: UInt64) {
+        guard let limits else { return }
+        let room = BatchRule.room(limits, taken: slotsTaken, slots: maxInFlight)
+        gathering = Gathering(batch: batch, limits: limits, room: room, pace: pace)
+    }
+
+    /// Adds a message to the batch, after its attempt was reserved.
+    mutating func addToBatch(_ conversation: Name, bytes: Int) { gathering?.add(conversation, bytes: bytes) }
+
+    /// Ends the choice, after the beginning of the attempts was committed. `calledAt`: when the transport is called (monotonic).
+    mutating func closeBatch(calledAt: Int64) {
+        guard let batch = gathering else { return }
+        if pace != nil {
+            pace = batch.pace
+            for _ in 0..<batch.count { pace?.began(at: calledAt) }
+        }
+        gathering = nil
+        // Messages that found no room have waited, too: the next batch begins without a wait.
+        if lingerUntil != 0 { lingerUntil = leavesMessages(batch.batch) ? min(lingerUntil, calledAt) : 0 }
+    }
+
+    /// Whether messages that could start, or that follow those of the batch, are not in it.
+    private func leavesMessages(_ batch: UInt64) -> Bool {
+        func hasMore(_ conversation: Name) -> Bool { lanes[conversation].map { $0.more || !$0.upcoming.isEmpty } ?? false }
+        return backlogReady.conversations.contains(where: hasMore) || liveReady.conversations.contains(where: hasMore)
+            || flights.values.contains { $0.batch == batch && hasMore($0.conversation) }
+    }
+
+    /// Ends the choice, after the attempts were withdrawn.
+    mutating func dropBatch() {
+        guard let batch = gathering else { return }
+        (pace, gathering) = (batch.pace, nil)
+    }
+
+    /// Whether a body of this size still fits into the batch.
+    package func fitsBatch(bytes: Int) -> Bool { gathering?.accepts(bytes: bytes) ?? false }
+
+    /// Whether an attempt may begin in the lane: none is in flight, or only those of the batch that is being chosen.
+    func isFree(_ lane: Lane) -> Bool { lane.isFree(for: gathering?.batch) }
+
+    /// The start of the next message of the batch, or a step that must precede it: a read of the store, or an expiry. nil: the batch is
+    /// complete.
+    package mutating func nextInBatch(_ now: Moment, queued: Int64) -> Step? {
+        guard let batch = gathering, !batch.isFull, mayStart, now.mono >= storageRetryAt, session?.hasBatchLeft ?? true,
+            pace?.isOpen(at: now.mono) ?? true
+        else { return nil }
+        if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
+        return nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: true)
+    }
+
+    private mutating func nextInBatch(of conversation: Name, _ now: Moment) -> Step? {
+        choice = nil
+        if case .start(conversation, let sequence, let hand)? = nextOfRound(now) {
+            return .start(conversation: conversation, sequence: sequence, hand: hand)
+        }
+        guard let lane = lanes[conversation], isFree(lane), !pausedConversations.contains(conversation) else { return nil }
+        guard let head = lane.upcoming.first else {
+            guard canLoad(lane, conversation, now) else { return nil }
+            return .load(conversation: conversation, after: lane.last, limit: Lane.window)
+        }
+        return step(for: Ticket(key: head.sequence, conversation: conversation), now)
+    }
+
+    // MARK: Waiting for more messages
+
+    /// Whether the start of a batch waits, because more messages may be enqueued soon.
+    mutating func lingers(_ step: Step, queued: Int64, _ now: Moment) -> Bool {
+        guard let limits, limits.linger > 0, session == nil, case .start(let conversation, _, _) = step else { return false }
+        if lingerUntil == 0 { lingerUntil = now.mono.addingClamped(limits.linger) }
+        let room = BatchRule.room(limits, taken: slotsTaken, slots: maxInFlight)
+        return now.mono < lingerUntil && !hasReady(room, in: limits.singleConversation ? conversation : nil, queued: queued, now)
+    }
+
+    /// Whether at least so many messages can start now, as far as the index shows; of one conversation or (nil) of all.
+    private func hasReady(_ count: Int, in conversation: Name?, queued: Int64, _ now: Moment) -> Bool {
+        guard queued - Int64(inFlight) >= Int64(count) else { return false }
+        if let conversation { return lanes[conversation].map { $0.more || $0.upcoming.count >= count } ?? false }
+        guard scanComplete || !maySend(now) else { return true }
+        var ready = 0
+        var counted = Set<Name>()
+        for name in backlogReady.conversations + liveReady.conversations where counted.insert(name).inserted {
+            guard let lane = lanes[name], let head = lane.upcoming.first,
+                step(for: Ticket(key: head.sequence, conversation: name), now)?.isStart == true
+            else { continue }
+            ready += lane.upcoming.count
+            if lane.more || ready >= count { return true }
+        }
+        return false
+    }
+}

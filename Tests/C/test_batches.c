@@ -1,0 +1,580 @@
+/* A transport that sends several messages in one call. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "faults.h"
+#include "scene.h"
+#include "stub.h"
+
+/* Answers by the letters of the body, one for each attempt; the last one is repeated: s sent, r retry, x reject, o offline,
+   p pending, k skipped, u no verdict, q retry after a delay of the queue, a unauthorized. */
+struct batcher {
+  pthread_mutex_t lock;
+  char calls[4096];  /* "a b, c, ": the ids of each call */
+  int count;         /* of calls */
+  size_t most;       /* messages in one call */
+  uint64_t tokens[64];
+  size_t pending;
+  atomic_int released;
+  atomic_bool held; /* while true, calls do not return */
+  atomic_int inside;
+};
+
+static void batcher_begin(struct batcher *batcher) {
+  memset(batcher, 0, sizeof *batcher);
+  pthread_mutex_init(&batcher->lock, NULL);
+}
+
+static void batcher_release(void *context) { atomic_fetch_add(&((struct batcher *)context)->released, 1); }
+
+static msgq_verdict verdict_of(const msgq_delivery *delivery, msgq_outcome *out) {
+  const char *letters = delivery->body;
+  size_t place = delivery->attempt - 1 < delivery->body_size ? delivery->attempt - 1 : delivery->body_size - 1;
+  switch (letters[place]) {
+    case 's': return MSGQ_VERDICT_SENT;
+    case 'r': return MSGQ_VERDICT_RETRY;
+    case 'x': return MSGQ_VERDICT_REJECT;
+    case 'o': return MSGQ_VERDICT_OFFLINE;
+    case 'p': return MSGQ_VERDICT_PENDING;
+    case 'k': return MSGQ_VERDICT_SKIPPED;
+    case 'q':
+      out->retry_after_ms = 60000;
+      out->retry_after_queue = true;
+      return MSGQ_VERDICT_RETRY;
+    case 'a':
+      out->code = 401;
+      return MSGQ_VERDICT_HTTP;
+    default: return MSGQ_VERDICT_UNKNOWN;
+  }
+}
+
+static void batcher_send(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  struct batcher *batcher = context;
+  pthread_mutex_lock(&batcher->lock);
+  batcher->count++;
+  if (count > batcher->most) batcher->most = count;
+  for (size_t index = 0; index < count; index++) {
+    const msgq_delivery *delivery = &deliveries[index];
+    CHECK_NUMBER(sizeof *delivery, delivery->struct_size);
+    CHECK_NUMBER(sizeof *outcomes, outcomes[index].struct_size);
+    CHECK_NUMBER(MSGQ_VERDICT_UNKNOWN, outcomes[index].verdict);
+    CHECK_NUMBER(-1, outcomes[index].retry_after_ms);
+    size_t length = strlen(batcher->calls);
+    snprintf(batcher->calls + length, sizeof batcher->calls - length, "%s%s", delivery->id, index + 1 < count ? " " : ", ");
+    outcomes[index].verdict = verdict_of(delivery, &outcomes[index]);
+    if (outcomes[index].verdict == MSGQ_VERDICT_PENDING && batcher->pending < 64) batcher->tokens[batcher->pending++] = delivery->token;
+  }
+  pthread_mutex_unlock(&batcher->lock);
+  atomic_fetch_add(&batcher->inside, 1);
+  while (atomic_load(&batcher->held)) pause_ms(1);
+  atomic_fetch_sub(&batcher->inside, 1);
+}
+
+/* Checks the ids of the calls since the last check. */
+static void check_calls(struct batcher *batcher, const char *expected) {
+  pthread_mutex_lock(&batcher->lock);
+  CHECK_TEXT(expected, batcher->calls);
+  batcher->calls[0] = '\0';
+  pthread_mutex_unlock(&batcher->lock);
+}
+
+static int calls_of(struct batcher *batcher) {
+  pthread_mutex_lock(&batcher->lock);
+  int count = batcher->count;
+  pthread_mutex_unlock(&batcher->lock);
+  return count;
+}
+
+static void set_batches(struct scene *scene, struct batcher *batcher, const msgq_batch_options *options) {
+  const msgq_batch_options usual = MSGQ_BATCH_OPTIONS_INIT;
+  REQUIRE_OK(msgq_set_batch_transport(scene->queue, batcher_send, batcher, NULL, options ? options : &usual));
+}
+
+static void begin(struct scene *scene, struct batcher *batcher) {
+  scene_begin(scene);
+  batcher_begin(batcher);
+}
+
+TEST(B1_a_batch_holds_several_conversations_each_in_order_and_contiguous) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  put(&scene, "a1", "ana", "s");
+  put(&scene, "b1", "ben", "s");
+  put(&scene, "a2", "ana", "s");
+  put(&scene, "c1", "cid", "s");
+  put(&scene, "b2", "ben", "s");
+  put(&scene, "a3", "ana", "s");
+  set_batches(&scene, &batcher, NULL);
+  CHECK_NUMBER(6, drain(&scene).sent);
+  check_calls(&batcher, "a1 a2 a3 b1 b2 c1, ");
+  CHECK_NUMBER(6, counts_of(&scene, NULL).sent);
+  CHECK_NUMBER(6, journal_count(&scene.journal, MSGQ_EVENT_DRAIN_PROGRESS));
+  scene_end(&scene);
+}
+
+TEST(B1_limits_of_a_batch) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  for (int number = 1; number <= 5; number++) {
+    char id[8];
+    snprintf(id, sizeof id, "a%d", number);
+    put(&scene, id, "ana", number == 3 ? "ssssssssssssssss" : "ss");
+  }
+  put(&scene, "b1", "ben", "ss");
+  options.max_bytes = 5;
+  set_batches(&scene, &batcher, &options);
+  CHECK_NUMBER(6, drain(&scene).sent);
+  check_calls(&batcher, "a1 a2, a3, a4 a5, b1, ");
+  put(&scene, "a6", "ana", "s");
+  put(&scene, "b2", "ben", "s");
+  put(&scene, "a7", "ana", "s");
+  options.max_bytes = 0;
+  options.single_conversation = true;
+  set_batches(&scene, &batcher, &options);
+  CHECK_NUMBER(3, drain(&scene).sent);
+  check_calls(&batcher, "a6 a7, b2, ");
+  for (int number = 0; number < 45; number++) put(&scene, NULL, number % 2 ? "ana" : "ben", "s");
+  options.single_conversation = false;
+  options.max_messages = 20;
+  set_batches(&scene, &batcher, &options);
+  batcher.most = 0;
+  int before = calls_of(&batcher);
+  CHECK_NUMBER(45, drain(&scene).sent);
+  CHECK_NUMBER(3, calls_of(&batcher) - before);
+  CHECK_NUMBER(20, batcher.most);
+  scene_end(&scene);
+}
+
+TEST(B1_a_drain_and_its_batch_count_messages) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  for (int number = 0; number < 10; number++) put(&scene, NULL, "ana", "s");
+  set_batches(&scene, &batcher, NULL);
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  msgq_report report = MSGQ_REPORT_INIT;
+  options.batch = 4;
+  REQUIRE_OK(msgq_drain(scene.queue, &options, &report));
+  CHECK(report.stop == MSGQ_STOP_BATCH && report.sent == 4 && report.remaining == 6);
+  CHECK_NUMBER(1, calls_of(&batcher));
+  scene_end(&scene);
+}
+
+TEST(B1_partial_success_keeps_the_order) {
+  const int64_t ladder[] = { 0, 0, 0 };
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  set_ladder(&scene, ladder, 3);
+  scene_open(&scene);
+  put(&scene, "a1", "ana", "s");
+  put(&scene, "a2", "ana", "rs");
+  put(&scene, "a3", "ana", "ks"); /* a skipped attempt does not count, so it is skipped again */
+  put(&scene, "b1", "ben", "s");
+  put(&scene, "b2", "ben", "x");
+  put(&scene, "b3", "ben", "us");
+  put(&scene, "b4", "ben", "rs");
+  set_batches(&scene, &batcher, NULL);
+  AWAIT(status_of(&scene, "b4") == MSGQ_STATUS_SENT && status_of(&scene, "a2") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "b2"));
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "b3"));
+  CHECK_NUMBER(0, attempts_of(&scene, "a3"));
+  CHECK_NUMBER(2, attempts_of(&scene, "a2"));
+  /* a3 is skipped with a2, then alone at once, because a2 got on, and after that once in a second. */
+  pthread_mutex_lock(&batcher.lock);
+  const char *expected = "a1 a2 a3 b1 b2 b3 b4, a2 a3 b3 b4, a3, ";
+  CHECK(strncmp(expected, batcher.calls, strlen(expected)) == 0);
+  pthread_mutex_unlock(&batcher.lock);
+  scene_end(&scene);
+}
+
+TEST(B1_a_transport_that_skips_everything_is_not_called_in_a_loop) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  set_batches(&scene, &batcher, NULL);
+  int64_t start = steady_ms();
+  put(&scene, "a1", "ana", "k");
+  AWAIT(calls_of(&batcher) >= 3);
+  CHECK(steady_ms() - start >= 1900);
+  CHECK_NUMBER(0, attempts_of(&scene, "a1"));
+  CHECK(reason_of(&scene, "a1") == MSGQ_REASON_RETRYING || reason_of(&scene, "a1") == MSGQ_REASON_SENDING);
+  REQUIRE_OK(msgq_set_transport(scene.queue, NULL, NULL, NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a1"));
+  scene_end(&scene);
+}
+
+TEST(B1_offline_and_pauses_within_a_batch) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene.options.pause_on_unauthorized = true;
+  scene_open(&scene);
+  set_batches(&scene, &batcher, NULL);
+  put(&scene, "a1", "ana", "s");
+  put(&scene, "a2", "ana", "o");
+  put(&scene, "a3", "ana", "k");
+  put(&scene, "b1", "ben", "k");
+  msgq_report report = drain(&scene);
+  CHECK(report.stop == MSGQ_STOP_OFFLINE && report.sent == 1 && report.remaining == 3);
+  check_calls(&batcher, "a1 a2 a3 b1, ");
+  CHECK_NUMBER(0, attempts_of(&scene, "a2"));
+  REQUIRE_OK(msgq_clear(scene.queue, NULL));
+  put(&scene, "c1", "cid", "s");
+  put(&scene, "c2", "cid", "a");
+  put(&scene, "c3", "cid", "k");
+  report = drain(&scene);
+  CHECK(report.stop == MSGQ_STOP_PAUSED && report.sent == 1 && report.remaining == 2);
+  check_calls(&batcher, "c1 c2 c3, ");
+  CHECK(state_of(&scene).paused);
+  REQUIRE_OK(msgq_resume(scene.queue, NULL));
+  REQUIRE_OK(msgq_clear(scene.queue, NULL));
+  REQUIRE_OK(msgq_pause(scene.queue, "dan"));
+  put(&scene, "d1", "dan", "s");
+  put(&scene, "e1", "eva", "s");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  check_calls(&batcher, "e1, ");
+  scene_end(&scene);
+}
+
+TEST(B1_answers_by_token_and_busy_messages) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  for (int number = 1; number <= 3; number++) {
+    char id[8];
+    snprintf(id, sizeof id, "a%d", number);
+    put(&scene, id, "ana", "ps");
+  }
+  set_batches(&scene, &batcher, NULL);
+  AWAIT(calls_of(&batcher) == 1);
+  AWAIT(state_of(&scene).in_flight == 3);
+  put(&scene, "a4", "ana", "s");
+  CHECK_RESULT(MSGQ_BUSY, msgq_delete(scene.queue, "a2"));
+  CHECK_RESULT(MSGQ_BUSY, msgq_edit(scene.queue, "a3", "x", 1));
+  CHECK_NUMBER(MSGQ_STATUS_SENDING, status_of(&scene, "a3"));
+  msgq_outcome outcomes[3] = { MSGQ_OUTCOME_INIT, MSGQ_OUTCOME_INIT, MSGQ_OUTCOME_INIT };
+  outcomes[0].verdict = MSGQ_VERDICT_SENT;
+  outcomes[1].verdict = MSGQ_VERDICT_SKIPPED;
+  outcomes[2].verdict = MSGQ_VERDICT_SKIPPED;
+  CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, batcher.tokens[0], &outcomes[0]));
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, batcher.tokens[0], &outcomes[0]));
+  CHECK_NUMBER(1, calls_of(&batcher)); /* the others have no outcome yet */
+  msgq_result results[2];
+  REQUIRE_OK(msgq_complete_batch(scene.queue, &batcher.tokens[1], &outcomes[1], 2, results));
+  CHECK(results[0] == MSGQ_OK && results[1] == MSGQ_OK);
+  AWAIT(calls_of(&batcher) == 2);
+  AWAIT(batcher.pending == 5);
+  check_calls(&batcher, "a1 a2 a3, a2 a3 a4, ");
+  outcomes[1].verdict = outcomes[2].verdict = MSGQ_VERDICT_SENT;
+  REQUIRE_OK(msgq_complete_batch(scene.queue, &batcher.tokens[3], &outcomes[1], 2, NULL));
+  AWAIT(counts_of(&scene, NULL).sent == 4);
+  CHECK_NUMBER(1, attempts_of(&scene, "a2"));
+  scene_end(&scene);
+}
+
+TEST(B1_requests_by_hand_are_batches_of_one_message) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  put(&scene, "a1", "ana", "s");
+  put(&scene, "a2", "ana", "s");
+  put(&scene, "a3", "ana", "xks");
+  set_batches(&scene, &batcher, NULL);
+  REQUIRE_OK(msgq_send_now(scene.queue, "a2"));
+  AWAIT(status_of(&scene, "a2") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(1, drain(&scene).sent);
+  REQUIRE_OK(msgq_retry(scene.queue, "a3")); /* is skipped: it fails again */
+  AWAIT(attempts_of(&scene, "a3") == 2 && status_of(&scene, "a3") == MSGQ_STATUS_FAILED);
+  uint64_t count = 0;
+  REQUIRE_OK(msgq_retry_all(scene.queue, NULL, &count));
+  AWAIT(status_of(&scene, "a3") == MSGQ_STATUS_SENT);
+  check_calls(&batcher, "a2, a1 a3, a3, a3, ");
+  scene_end(&scene);
+}
+
+TEST(B1_a_batch_begins_and_ends_with_one_commit) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  options.max_messages = 50;
+  begin(&scene, &batcher);
+  scene.options.durable_outcomes = true; /* so that each commit is one flush */
+  scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  scene_open(&scene);
+  for (int number = 0; number < 150; number++) put(&scene, NULL, number % 3 == 0 ? "ana" : "ben", "s");
+  set_batches(&scene, &batcher, &options);
+  int before = atomic_load(&fault_syncs);
+  CHECK_NUMBER(150, drain(&scene).sent);
+  int syncs = atomic_load(&fault_syncs) - before;
+  CHECK_NUMBER(3, calls_of(&batcher));
+  /* A beginning and an end of each of three batches; a flush of the timer or of a checkpoint may come between. */
+  if (!CHECK(syncs >= 6 && syncs <= 10)) fprintf(stderr, "  %d flushes\n", syncs);
+  scene_end(&scene);
+}
+
+TEST(B1_max_in_flight_and_the_rate_count_messages) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.max_in_flight = 4;
+  scene_open(&scene);
+  options.max_messages = 3;
+  for (int number = 0; number < 8; number++) {
+    char id[8] = { 'm', (char)('0' + number), 0 }, conversation[8] = { 'c', (char)('0' + number), 0 };
+    put(&scene, id, conversation, "p");
+  }
+  set_batches(&scene, &batcher, &options);
+  AWAIT(state_of(&scene).in_flight == 4);
+  pause_ms(20);
+  CHECK_NUMBER(4, state_of(&scene).in_flight);
+  AWAIT(calls_of(&batcher) == 2);
+  check_calls(&batcher, "m0 m1 m2, m3, ");
+  msgq_outcome sent = outcome_of(MSGQ_VERDICT_SENT);
+  REQUIRE_OK(msgq_complete(scene.queue, batcher.tokens[0], &sent));
+  AWAIT(calls_of(&batcher) == 3);
+  check_calls(&batcher, "m4, ");
+  for (size_t index = 1; index < 8; index++) {
+    AWAIT(batcher.pending > index);
+    CHECK_RESULT(MSGQ_OK, msgq_complete(scene.queue, batcher.tokens[index], &sent));
+  }
+  scene_close(&scene);
+  scene.options.max_in_flight = 1;
+  scene.options.rate_per_second = 20;
+  scene.options.rate_burst = 2;
+  scene_open(&scene);
+  REQUIRE_OK(msgq_clear(scene.queue, NULL));
+  batcher.most = 0;
+  set_batches(&scene, &batcher, &options);
+  int64_t start = steady_ms();
+  for (int number = 0; number < 10; number++) put(&scene, NULL, "ana", "s");
+  AWAIT(counts_of(&scene, NULL).queued + counts_of(&scene, NULL).sending == 0);
+  CHECK(steady_ms() - start >= 350); /* 10 messages, 2 of them at once */
+  CHECK(batcher.most <= 2);
+  scene_end(&scene);
+}
+
+TEST(B1_a_batch_that_is_not_full_waits_for_more_messages) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.direct = true;
+  scene_open(&scene);
+  options.max_messages = 3;
+  options.linger_ms = 30000;
+  set_batches(&scene, &batcher, &options);
+  put(&scene, "a1", "ana", "s");
+  put(&scene, "b1", "ben", "s");
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, "a1"));
+  put(&scene, "a2", "ana", "s");
+  AWAIT(counts_of(&scene, NULL).sent == 3); /* full: at once */
+  check_calls(&batcher, "a1 a2 b1, ");
+  put(&scene, "a3", "ana", "s");
+  CHECK_NUMBER(1, drain(&scene).sent); /* a drain that was asked for does not wait */
+  options.linger_ms = 60;
+  set_batches(&scene, &batcher, &options);
+  int64_t start = steady_ms();
+  put(&scene, "a4", "ana", "s");
+  AWAIT(status_of(&scene, "a4") == MSGQ_STATUS_SENT);
+  CHECK(steady_ms() - start >= 59);
+  scene_end(&scene);
+}
+
+TEST(B1_transports_replace_each_other) {
+  struct scene scene;
+  struct batcher first, second;
+  struct stub stub;
+  const msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &first);
+  batcher_begin(&second);
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  scene_open(&scene);
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, batcher_send, &first, batcher_release, &options));
+  CHECK(state_of(&scene).has_transport);
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, stub_release));
+  CHECK_NUMBER(1, atomic_load(&first.released));
+  put(&scene, "a", "ana", "s");
+  CHECK_NUMBER(1, drain(&scene).sent);
+  CHECK_NUMBER(1, atomic_load(&stub.calls));
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, batcher_send, &second, batcher_release, &options));
+  CHECK_NUMBER(1, atomic_load(&stub.released));
+  put(&scene, "b", "ana", "s");
+  atomic_store(&second.held, true);
+  REQUIRE_OK(msgq_drain_async(scene.queue, NULL, NULL, NULL));
+  AWAIT(atomic_load(&second.inside) == 1);
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, NULL, NULL, NULL, NULL));
+  CHECK(!state_of(&scene).has_transport);
+  CHECK_NUMBER(0, atomic_load(&second.released)); /* its call has not returned */
+  atomic_store(&second.held, false);
+  AWAIT(atomic_load(&second.released) == 1);
+  AWAIT(status_of(&scene, "b") == MSGQ_STATUS_SENT);
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, batcher_send, &first, batcher_release, &options));
+  scene_close(&scene);
+  CHECK_NUMBER(2, atomic_load(&first.released));
+  scene_end(&scene);
+}
+
+TEST(B1_a_call_that_hangs_times_out_as_a_whole) {
+  const int64_t ladder[] = { 60000 };
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene.options.attempt_timeout_ms = 50;
+  set_ladder(&scene, ladder, 1);
+  scene_open(&scene);
+  for (int number = 0; number < 40; number++) put(&scene, NULL, number % 2 ? "ana" : "ben", "s");
+  atomic_store(&batcher.held, true);
+  set_batches(&scene, &batcher, NULL);
+  AWAIT(calls_of(&batcher) == 1 && counts_of(&scene, NULL).queued == 40);
+  atomic_store(&batcher.held, false);
+  put(&scene, "c1", "cid", "s"); /* does not wait for them */
+  AWAIT(status_of(&scene, "c1") == MSGQ_STATUS_SENT);
+  AWAIT(counts_of(&scene, NULL).sent == 41); /* late successes count */
+  CHECK_NUMBER(2, calls_of(&batcher));
+  scene_end(&scene);
+}
+
+/* ------------------------------------------------------------------------------------------- Sizes of the structs */
+
+/* The structs of an older program, which end earlier, and of a newer one, which end later. */
+struct old_delivery {
+  uint32_t struct_size, attempt;
+  uint64_t token;
+  const char *id, *conversation;
+  const void *body;
+  size_t body_size;
+};
+struct old_outcome {
+  uint32_t struct_size;
+  msgq_verdict verdict;
+  msgq_failure_kind kind;
+  int32_t code;
+};
+struct new_delivery {
+  msgq_delivery known;
+  uint64_t later[3];
+};
+struct new_outcome {
+  msgq_outcome known;
+  uint64_t later[2];
+};
+
+static void old_send(void *context, const msgq_delivery *first, size_t count, msgq_outcome *out) {
+  const struct old_delivery *deliveries = (const void *)first;
+  struct old_outcome *outcomes = (void *)out;
+  char *ids = context;
+  for (size_t index = 0; index < count; index++) {
+    CHECK(deliveries[index].struct_size == sizeof *deliveries && outcomes[index].struct_size == sizeof *outcomes);
+    CHECK(deliveries[index].body_size == 5 && memcmp(deliveries[index].body, "hello", 5) == 0);
+    strcat(ids, deliveries[index].id);
+    outcomes[index].verdict = MSGQ_VERDICT_HTTP;
+    outcomes[index].code = strcmp(deliveries[index].id, "b") == 0 ? 422 : 200;
+  }
+}
+
+static void new_send(void *context, const msgq_delivery *first, size_t count, msgq_outcome *out) {
+  const struct new_delivery *deliveries = (const void *)first;
+  struct new_outcome *outcomes = (void *)out;
+  char *ids = context;
+  for (size_t index = 0; index < count; index++) {
+    CHECK(deliveries[index].known.struct_size == sizeof(msgq_delivery) && outcomes[index].known.struct_size == sizeof(msgq_outcome));
+    CHECK(deliveries[index].later[0] == 0 && deliveries[index].later[2] == 0 && outcomes[index].later[1] == 0);
+    strcat(ids, deliveries[index].known.id);
+    outcomes[index].known.verdict = MSGQ_VERDICT_SENT;
+    outcomes[index].later[0] = 4711; /* a field that this library does not know */
+  }
+}
+
+TEST(B1_I6_structs_of_older_and_newer_programs_have_their_own_sizes) {
+  struct scene scene;
+  char ids[16] = "";
+  scene_begin_open(&scene);
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  options.delivery_size = sizeof(struct old_delivery);
+  options.outcome_size = sizeof(struct old_outcome);
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, old_send, ids, NULL, &options));
+  for (int number = 0; number < 3; number++) put(&scene, (char[]) { (char)('a' + number), 0 }, "ana", "hello");
+  msgq_report report = drain(&scene);
+  CHECK(report.sent == 2 && report.failed == 1);
+  CHECK_TEXT("abc", ids);
+  options.delivery_size = sizeof(struct new_delivery);
+  options.outcome_size = sizeof(struct new_outcome);
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, new_send, ids, NULL, &options));
+  for (int number = 3; number < 6; number++) put(&scene, (char[]) { (char)('a' + number), 0 }, "ana", "hello");
+  CHECK_NUMBER(3, drain(&scene).sent);
+  CHECK_TEXT("abcdef", ids);
+  scene_end(&scene);
+}
+
+TEST(B1_D16_a_queue_opened_for_reading_takes_no_batch_transport) {
+  struct scene scene;
+  struct batcher batcher;
+  const msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  put(&scene, "a", "ana", "s");
+  scene_close(&scene);
+  scene.options.read_only = true;
+  scene_open(&scene);
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_set_batch_transport(scene.queue, batcher_send, &batcher, batcher_release, &options));
+  CHECK_NUMBER(1, atomic_load(&batcher.released));
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_set_batch_transport(scene.queue, NULL, &batcher, batcher_release, NULL));
+  CHECK_NUMBER(2, atomic_load(&batcher.released));
+  scene_end(&scene);
+}
+
+TEST(B1_wrong_options_are_refused_and_released) {
+  struct scene scene;
+  struct batcher batcher;
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  const msgq_batch_options usual = MSGQ_BATCH_OPTIONS_INIT;
+  int refused = 0;
+#define REFUSED(field, value)                                                                                               \
+  do {                                                                                                                      \
+    msgq_batch_options options = usual;                                                                                     \
+    options.field = value;                                                                                                  \
+    CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(scene.queue, batcher_send, &batcher, batcher_release, &options));   \
+    CHECK_NUMBER(++refused, atomic_load(&batcher.released));                                                                \
+  } while (0)
+  REFUSED(struct_size, 0);
+  REFUSED(struct_size, 8);
+  REFUSED(max_messages, 1001);
+  REFUSED(max_messages, UINT32_MAX);
+  REFUSED(delivery_size, 0);
+  REFUSED(delivery_size, 40);
+  REFUSED(delivery_size, sizeof(msgq_delivery) + 4);
+  REFUSED(delivery_size, SIZE_MAX);
+  REFUSED(outcome_size, 8);
+  REFUSED(outcome_size, 1 << 17);
+  REFUSED(max_bytes, (UINT64_C(1) << 30) + 1);
+  REFUSED(max_bytes, UINT64_MAX);
+  REFUSED(linger_ms, -1);
+  REFUSED(linger_ms, 60001);
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(scene.queue, batcher_send, &batcher, batcher_release, NULL));
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(NULL, batcher_send, &batcher, batcher_release, &usual));
+  CHECK_NUMBER(refused + 2, atomic_load(&batcher.released));
+  CHECK(!state_of(&scene).has_transport);
+  scene_end(&scene);
+}

@@ -1,0 +1,217 @@
+import MsgQueueSimulation
+import Testing
+
+@testable import MsgQueue
+
+/// The choice of a batch's messages and the effect of their outcomes.
+@Suite struct BatchTests {
+    private func simulation(
+        _ mode: Mode = .auto, maxInFlight: Int = 1, backoff: Backoff = .automatic, _ options: (inout Options) -> Void = { _ in },
+        _ limit: (inout BatchLimits) -> Void = { _ in }
+    ) -> Simulation {
+        var limits = BatchLimits()
+        limit(&limits)
+        var chosen = Options(mode: mode, backoff: backoff, maxInFlight: maxInFlight)
+        options(&chosen)
+        return Simulation(chosen, batches: limits)
+    }
+
+    @Test func B1_messages_are_chosen_in_the_order_in_which_they_would_be_sent() throws {
+        let simulation = simulation {
+            $0.liveShare = 0
+        } _: {
+            $0.maxMessages = 4
+        }
+        simulation.preload(["ana", "ben", "ana", "eva", "ana", "ben"])
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3, 4])
+        try simulation.run()
+        #expect(simulation.starts == [1, 2, 3, 4, 5, 6])
+    }
+
+    @Test func F1_F2_live_messages_and_priorities_keep_their_share_within_a_batch() throws {
+        let simulation = simulation()
+        simulation.preload(["a", "b", "c", "d"])
+        simulation.enqueue("live") { $0.priority = 5 }
+        simulation.enqueue("live")
+        try simulation.settle()
+        #expect(simulation.inFlight.count == 6)
+        #expect(simulation.starts == [1, 5, 2, 6, 3, 4])
+    }
+
+    @Test func B1_a_conversation_longer_than_its_window_fills_a_batch() throws {
+        let simulation = simulation()
+        simulation.preload(Array(repeating: "ana", count: 130))
+        try simulation.settle()
+        #expect(simulation.inFlight == Array(1...100))
+        try simulation.run()
+        #expect(simulation.starts == Array(1...130))
+    }
+
+    @Test func B1_nothing_is_sent_before_what_failed_before_it() throws {
+        let simulation = simulation(backoff: .ladder([1_000]))
+        simulation.preload(Array(repeating: "ana", count: 5) + ["ben"])
+        try simulation.settle()
+        try simulation.answer(1, .sent)
+        try simulation.answer(2, .retry())
+        try simulation.answer(3, .skipped)
+        try simulation.settle()
+        #expect(simulation.inFlight == [4, 5, 6], "the others have no outcome yet")
+        try simulation.answer(4, .skipped)
+        try simulation.answer(6, .sent)
+        try simulation.answer(5, .sent)
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2, 3, 4])
+        #expect(simulation.store[3]?.progress.attempts == 0 && simulation.store[3]?.progress.retriesUsed == 0)
+    }
+
+    @Test func B1_a_skipped_message_is_tried_again_at_once_only_after_progress() throws {
+        let simulation = simulation()
+        simulation.preload(["ana", "ben"])
+        try simulation.settle()
+        try simulation.answer(1, .skipped)
+        try simulation.answer(2, .skipped)
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty && simulation.deadline == simulation.now.mono + 1_000)
+        #expect(simulation.wait(of: 1)?.reason == .retrying)
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        try simulation.answer(1, .sent)
+        try simulation.answer(2, .skipped)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2])
+    }
+
+    @Test(arguments: [Mode.manual, .ask])
+    func B1_skipped_direct_messages_are_still_sent_directly(mode: Mode) throws {
+        let simulation = simulation(mode)
+        simulation.enqueue("ana", count: 3)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3])
+        try simulation.answer(1, .retry())
+        try simulation.answer(2, .skipped)
+        try simulation.answer(3, .skipped)
+        try simulation.settle()
+        #expect(simulation.status(1) == .failed)
+        #expect(simulation.inFlight == [2, 3])
+    }
+
+    @Test func M8_skipped_messages_use_up_no_part_of_a_drain() throws {
+        let simulation = simulation(.manual) { $0.direct = false }
+        simulation.preload(["ana", "ben", "eva"])
+        simulation.drain(batch: 2)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        try simulation.answer(1, .sent)
+        try simulation.answer(2, .skipped)
+        try simulation.run()
+        #expect(simulation.reports.map(\.sent) == [2] && simulation.reports.first?.stop == .batch)
+        #expect(simulation.store.queued == [3])
+    }
+
+    @Test(arguments: [Mode.manual, .auto])
+    func R14_skipped_messages_of_retry_all_are_sent(mode: Mode) throws {
+        let simulation = simulation(mode, backoff: .ladder([])) { $0.direct = false }
+        simulation.preload(["ana", "ana", "ben"])
+        if mode == .manual { simulation.drain() }
+        try simulation.run { _ in .reject() }
+        simulation.retryAll()
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3])
+        try simulation.answer(1, .sent)
+        try simulation.answer(2, .skipped)
+        try simulation.answer(3, .skipped)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2, 3])
+        try simulation.run()
+        #expect(simulation.store.queued.isEmpty)
+    }
+
+    @Test func B1_a_hung_batch_uses_no_slot() throws {
+        let simulation = simulation { $0.attemptTimeout = 1_000 }
+        simulation.answersInCall = true
+        simulation.preload(Array(repeating: "ana", count: 30))
+        try simulation.settle()
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.hanging.count == 30 && simulation.scheduler.slotsTaken == 0 && simulation.scheduler.hung == 1)
+        simulation.enqueue("ben")
+        try simulation.settle()
+        #expect(simulation.inFlight == [31])
+    }
+
+    @Test func B1_a_batch_waits_for_more_messages_and_not_when_it_is_full() throws {
+        let simulation = simulation { _ in
+        } _: {
+            ($0.maxMessages, $0.linger) = (3, 200)
+        }
+        simulation.preload(["ana", "ben"])
+        try simulation.settle()
+        let began = simulation.now.mono
+        #expect(simulation.inFlight.isEmpty && simulation.deadline == began + 200)
+        simulation.advance(150)
+        simulation.enqueue("ana")
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3])
+        try simulation.run()
+        simulation.enqueue("eva")
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        simulation.advance(199)
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        simulation.advance(1)
+        try simulation.settle()
+        #expect(simulation.inFlight == [4])
+    }
+
+    @Test(arguments: [true, false])
+    func B1_messages_that_do_not_fit_into_a_batch_do_not_wait_twice(isSingle: Bool) throws {
+        let simulation = simulation { _ in
+        } _: {
+            ($0.linger, $0.singleConversation) = (200, isSingle)
+            if !isSingle { $0.maxBytes = 1 }
+        }
+        simulation.preload(isSingle ? ["ana", "ben", "eva"] : ["ana", "ana", "ben"]) { $0.body = [1] }
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        simulation.advance(200)
+        let began = simulation.now.mono
+        try simulation.run()
+        #expect(Set(simulation.starts) == [1, 2, 3] && simulation.now.mono == began)
+        simulation.enqueue("ana")
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+    }
+
+    @Test func F3_the_rate_counts_the_messages_of_a_batch() throws {
+        let simulation = simulation { ($0.ratePerSecond, $0.rateBurst) = (10, 3) }
+        simulation.preload(Array(repeating: "ana", count: 10))
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3])
+        for sequence in 1...3 as ClosedRange<Int64> { try simulation.answer(sequence, .sent) }
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        simulation.advance(102)
+        try simulation.settle()
+        #expect(simulation.inFlight == [4])
+    }
+
+    @Test func B1_a_rejected_beginning_leaves_the_batch_as_it_was() throws {
+        let simulation = simulation { ($0.ratePerSecond, $0.rateBurst) = (1, 5) }
+        simulation.preload(["ana", "ana", "ben"])
+        simulation.advance(5_000)
+        simulation.breakStore()
+        try simulation.settle()
+        #expect(simulation.flights.isEmpty)
+        simulation.mendStore()
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3], "the rate was not used up")
+    }
+}
