@@ -1,0 +1,281 @@
+"""The commands and their arguments: one table, from which the parser, the help and the completion are made."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from . import exits, values
+from .exits import UsageError
+from .terminal import escaped
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors cannot control the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with exit code 2."""
+        super().error(escaped(message))
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command."""
+
+    name: str
+    help: str
+    function: str
+    """The module and the function that performs it, "module:function"."""
+    examples: tuple[str, ...]
+    add: tuple[Callable[[Parser], Any], ...] = ()
+    """Add the arguments beside the store."""
+    writes: bool = False
+    """Without an owner the store is opened for writing."""
+    prepare: str | None = None
+    """The function that reads and asks what the command needs, before the store is opened."""
+    needs_owner: str | None = None
+    """Why it is not possible without an owner."""
+    has_store: bool = True
+    text: str = field(default="")
+    """What else the help says."""
+
+
+def _number(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        try:
+            return values.number(text, least, most)
+        except UsageError as problem:
+            raise argparse.ArgumentTypeError(str(problem)) from None
+
+    return convert
+
+
+def _argument(*names: str, **options: Any) -> Callable[[Parser], Any]:  # noqa: ANN401 - those of argparse
+    return lambda parser: parser.add_argument(*names, **options)
+
+
+_message = _argument("message", metavar="ID", help="the id of the message")
+_messages = _argument("message", metavar="ID", nargs="+", help="the ids of the messages")
+_conversation = _argument("-c", "--conversation", metavar="NAME", help="only this conversation")
+_yes = _argument("-y", "--yes", action="store_true", help="do not ask")
+_status = _argument(
+    "-s", "--status", metavar="WORD", action="append",
+    help=f"{', '.join(values.STATUSES)}, all, unsent, history; several with commas",
+)  # fmt: skip
+_body = (
+    _argument("body", metavar="BODY", nargs="?", help="the body; - reads it from standard input"),
+    _argument("--file", metavar="FILE", help="reads the body from a file"),
+)
+_hold = _argument(
+    "--hold-interrupted", action="store_true",
+    help="without an owner: a message whose attempt a crash interrupted becomes failed instead of queued "
+    "(the option hold_interrupted of the queue)",
+)  # fmt: skip
+_create = _argument("--create", action="store_true", help="makes the store if there is none")
+_page = (
+    _argument("-n", "--limit", metavar="N", type=_number(1), default=50, help="at most so many (default: 50)"),
+    _argument("--all", action="store_true", help="without a limit"),
+)
+
+COMMANDS = (
+    Command(
+        "list", "list messages, in the order in which they are sent", "viewing:list_",
+        ("msgq list outbox.db", "msgq list outbox.db --status failed --json", "msgq list outbox.db -c ana --newest"),
+        (
+            _conversation, _status, *_page,
+            _argument("--after", metavar="SEQUENCE", type=_number(0), default=0, help="continues behind this one"),
+            _argument("--newest", action="store_true", help="the newest first"),
+            _argument("--bodies", action="store_true", help="with --json: whole bodies"),
+        ),
+        text="Without --status: the unsent messages (queued, sending, failed).",
+    ),
+    Command(
+        "show", "show one message with its body", "viewing:show",
+        ("msgq show outbox.db 01932c5a-8f00-7abc-8000-000000400000", "msgq show outbox.db ID --body > body.bin"),
+        (_message, _argument("--body", action="store_true", help="only the body, its bytes unchanged")),
+    ),
+    Command(
+        "explain", "say why a message is not sent yet", "viewing:explain", ("msgq explain outbox.db ID",), (_message,)
+    ),
+    Command(
+        "attempts", "list the attempts of a message", "viewing:attempts", ("msgq attempts outbox.db ID",), (_message,)
+    ),
+    Command(
+        "conversations", "list conversations with their counts", "viewing:conversations",
+        ("msgq conversations outbox.db", "msgq conversations outbox.db --all --json"), _page,
+    ),
+    Command(
+        "stats", "show counts, state and statistics", "viewing:stats",
+        ("msgq stats outbox.db", "msgq stats outbox.db --prometheus"),
+        (_argument("--prometheus", action="store_true", help="in the Prometheus text format"),),
+    ),
+    Command(
+        "watch", "print events as they happen", "viewing:watch",
+        ("msgq watch outbox.db", "msgq watch outbox.db --events status,drain_finished --json"),
+        (
+            _argument("--events", metavar="KIND", action="append", help="only these kinds; several with commas"),
+            _argument("-n", "--count", metavar="N", type=_number(1), help="ends after so many"),
+        ),
+        needs_owner="without one nothing happens",
+    ),
+    Command(
+        "drain", "send what is queued", "changing:drain",
+        (
+            "msgq drain outbox.db",
+            "msgq drain outbox.db --to https://example.org/messages --header 'Authorization: Bearer x'",
+        ),
+        (
+            _conversation,
+            _argument("--batch", metavar="N", type=_number(0, 2**31 - 1), help="at most so many attempts (0: all)"),
+            _argument("--timeout", metavar="SECONDS", type=_number(0, 10**9), help="ends after so long"),
+            _argument("--to", metavar="URL", help="without an owner: posts each message to this URL (http or https)"),
+            _argument("--header", metavar="NAME: VALUE", action="append", help="with --to: sent with every message"),
+            _hold,
+        ),
+        writes=True,
+        text="With an owner, its transport sends. Exit code 1: some failed, or are left.",
+    ),
+    Command(
+        "retry", "put failed messages back in their places", "changing:retry", ("msgq retry outbox.db ID",),
+        (_messages, _hold), writes=True, text="With an owner they are sent at once, otherwise when its program runs.",
+    ),
+    Command(
+        "retry-all", "put every failed message back in its place", "changing:retry_all",
+        ("msgq retry-all outbox.db", "msgq retry-all outbox.db -c ana"), (_conversation, _hold), writes=True,
+        text="With an owner they are sent at once, otherwise when its program runs.",
+    ),
+    Command(
+        "send-now", "send queued messages before all others", "changing:send_now", ("msgq send-now outbox.db ID",),
+        (_messages,), needs_owner="send-now needs one, because its transport sends; use drain --to URL",
+    ),
+    Command(
+        "edit", "replace the body of a queued or failed message", "changing:edit",
+        ("msgq edit outbox.db ID 'new text'", "msgq edit outbox.db ID - < body.txt"), (_message, *_body, _hold),
+        writes=True, prepare="changing:read_body",
+    ),
+    Command(
+        "delete", "delete messages", "changing:delete", ("msgq delete outbox.db ID --yes",), (_messages, _yes, _hold),
+        writes=True, prepare="changing:ask_to_delete",
+    ),
+    Command(
+        "clear", "delete every unsent message", "changing:clear",
+        ("msgq clear outbox.db -c ana --yes",), (_conversation, _yes, _hold),
+        writes=True, prepare="changing:ask_to_clear",
+    ),
+    Command(
+        "pause", "start no attempts until resume", "changing:pause",
+        ("msgq pause outbox.db", "msgq pause outbox.db -c ana"), (_conversation,),
+        needs_owner="a pause ends with the program that has the queue open",
+    ),
+    Command(
+        "resume", "end a pause", "changing:resume", ("msgq resume outbox.db",), (_conversation,),
+        needs_owner="a pause ends with the program that has the queue open",
+    ),
+    Command(
+        "enqueue", "add a message", "changing:enqueue",
+        ("msgq enqueue outbox.db 'hello' -c ana", "date | msgq enqueue outbox.db - --metadata kind=time"),
+        (
+            *_body,
+            _argument("-c", "--conversation", metavar="NAME", help="the conversation (default: the empty one)"),
+            _argument("--id", metavar="ID", help="the id (default: a new one)"),
+            _argument("--metadata", metavar="KEY=VALUE", action="append", help="may be repeated"),
+            _argument("--not-before", metavar="TIME", help="+10m (s, m, h, d), or 2026-12-31T09:00"),
+            _argument("--expires", metavar="TIME", help="likewise"),
+            _argument("--unmetered-only", action="store_true", help="waits for an unmetered link"),
+            _argument("--priority", metavar="N", type=_number(-100, 100), help="-100 to 100 (default: 0)"),
+            _argument("--replace-key", metavar="KEY", help="replaces the queued message with this key"),
+            _create, _hold,
+        ),
+        writes=True, prepare="changing:read_body", text="Prints the id.",
+    ),
+    Command(
+        "export", "write messages as lines of JSON", "transfer:export",
+        ("msgq export outbox.db > messages.jsonl", "msgq export outbox.db --status failed"), (_conversation, _status),
+        text="Without --status: all. Attempts are not among them.",
+    ),
+    Command(
+        "import", "add the messages of an export", "transfer:import_",
+        ("msgq import outbox.db messages.jsonl", "msgq export old.db | msgq import new.db -"),
+        (_argument("source", metavar="FILE", help="the lines; - reads standard input"), _create, _hold),
+        writes=True,
+        text="Messages whose id is there already are left as they are. Unsent messages become queued, in the order of\n"
+        "the lines, received ones are recorded, sent ones are skipped. Wrong lines are reported, the others imported.",
+    ),
+    Command(
+        "backup", "copy the store to a new file", "viewing:backup", ("msgq backup outbox.db copy.db",),
+        (_argument("target", metavar="FILE", help="the new file"),),
+    ),
+    Command(
+        "check", "look for damage", "stores:check_owned", ("msgq check outbox.db",),
+        text="Exit code 1: there is damage.",
+    ),
+    Command(
+        "salvage", "write the whole messages of a damaged store to a new one", "stores:salvage",
+        ("msgq salvage outbox.db rescued.db",), (_argument("target", metavar="FILE", help="the new store"),),
+        text="Not while a program has the store open.",
+    ),
+    Command(
+        "console", "serve the review page for a browser", "console:serve",
+        ("msgq console outbox.db", "msgq console outbox.db --port 8080 --no-browser"),
+        (
+            _argument("--port", metavar="N", type=_number(0, 65535), default=0, help="0: a free one (default)"),
+            _argument("--no-browser", action="store_true", help="only print the address"),
+            _argument("--drives-lifecycle", action="store_true", help="a hidden page means background"),
+        ),
+    ),
+    Command(
+        "completion", "print a completion script for a shell", "completion:script",
+        ("msgq completion bash > ~/.local/share/bash-completion/completions/msgq", "msgq completion zsh"),
+        (_argument("shell", choices=("bash", "zsh", "fish")),), has_store=False,
+    ),
+)  # fmt: skip
+
+
+def find(name: str) -> Command | None:
+    """Returns the command of this name."""
+    return next((command for command in COMMANDS if command.name == name), None)
+
+
+def parser(version: str, only: Command | None = None) -> Parser:
+    """Returns the parser.
+
+    Args:
+        version: What --version prints.
+        only: Just this command is wanted, which takes less time.
+    """
+    codes = "\n".join(f"  {code:<4} {text}" for code, text in exits.TEXTS.items())
+    top = Parser(
+        prog="msgq",
+        description="Looks into a message queue and changes it, while its program runs or not.",
+        epilog="A command speaks to the program that has the store open, if that serves a control socket\n"
+        f"(start_control); when no program has it open, the command opens it.\n\nexit codes:\n{codes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"msgq {version}")
+    places = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS if only is None else (only,):
+        _add(places, command)
+    return top
+
+
+def _add(places: Any, command: Command) -> None:  # noqa: ANN401 - argparse does not name its type
+    text = f"\n\n{command.text}" if command.text else ""
+    owner = f"\n\nNeeds a program that has the queue open: {command.needs_owner}." if command.needs_owner else ""
+    sub: Parser = places.add_parser(
+        command.name,
+        help=command.help,
+        description=f"{command.help[0].upper()}{command.help[1:]}.{text}{owner}",
+        epilog="examples:\n" + "\n".join(f"  {example}" for example in command.examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if command.has_store:
+        sub.add_argument("store", metavar="STORE", help="the store's file")
+    for add in command.add:
+        add(sub)
+    if command.has_store:
+        sub.add_argument("--json", action="store_true", help="one object of JSON per line")
+    sub.add_argument("-q", "--quiet", action="store_true", help="no notes on standard error")
+    if command.has_store:
+        sub.add_argument("--socket", metavar="PATH", help="the owner's control socket (default: STORE-control)")

@@ -1,0 +1,191 @@
+"""The commands that change a queue."""
+
+from __future__ import annotations
+
+import threading
+from argparse import Namespace
+from contextlib import suppress
+from typing import Any
+
+from .. import control
+from ..errors import Error
+from . import exits, tables, values
+from .exits import UsageError
+from .session import Session, connected
+from .terminal import Progress, confirmed, note
+
+
+def _say(arguments: Namespace, text: str) -> None:
+    if not arguments.quiet:
+        note(text)
+
+
+def drain(session: Session, arguments: Namespace) -> int:
+    """Sends what is queued, and waits until that has ended."""
+    progress = Progress(arguments.quiet)
+    ended = threading.Event()
+    with session.events("drain_progress") as events:
+        watcher = threading.Thread(target=_show_progress, args=(events, progress, ended), daemon=True)
+        watcher.start()
+        try:
+            report = session.call(
+                "drain",
+                conversation=arguments.conversation,
+                batch=arguments.batch,
+                timeout_ms=None if arguments.timeout is None else arguments.timeout * 1000,
+            )
+        finally:
+            ended.set()
+            events.close()
+            watcher.join()
+            progress.end()
+    if arguments.json:
+        tables.objects((report,))
+    else:
+        tables.write(_sentence(report) + "\n")
+    return exits.DONE if report["failed"] == 0 and report["remaining"] == 0 else exits.FAILED
+
+
+def _show_progress(events: control.Events, progress: Progress, ended: threading.Event) -> None:
+    # What is wrong with the connection is the problem of the call, which reports it.
+    with suppress(Error, AttributeError, TypeError, ValueError):
+        for event in events:
+            if ended.is_set():
+                return
+            report = event.get("report") or {}
+            counts = (report.get(name, 0) for name in ("sent", "failed", "remaining"))
+            progress.show("{:,} sent, {:,} failed, {:,} left".format(*counts))
+
+
+def _sentence(report: dict[str, Any]) -> str:
+    parts = [f"{report['sent']:,} sent", f"{report['failed']:,} failed", f"{report['remaining']:,} left"]
+    if report["discarded"]:
+        parts.append(f"{report['discarded']:,} discarded")
+    return f"{', '.join(parts)}; ended: {report['stop']}"
+
+
+def _each(session: Session, call: str, ids: list[str]) -> None:
+    """Performs a call for each message. It stops at an error, and says for which it was performed before."""
+    for place, id in enumerate(ids):
+        try:
+            session.call(call, message=id)
+        except Error:
+            if place:
+                note(f"{call.replace('_', '-')} was done for {', '.join(ids[:place])}; it stopped at {id}")
+            raise
+
+
+def retry(session: Session, arguments: Namespace) -> int:
+    """Retries failed messages."""
+    _each(session, "retry", arguments.message)
+    if not session.has_owner:
+        _say(arguments, "queued again; the program of the queue sends it when it runs")
+    return exits.DONE
+
+
+def retry_all(session: Session, arguments: Namespace) -> int:
+    """Retries every failed message."""
+    result = session.call("retry_all", conversation=arguments.conversation)
+    if arguments.json:
+        tables.objects((result,))
+    else:
+        verb = "retried" if session.has_owner else "queued again"
+        tables.write(f"{tables.plural(result['count'], 'message')} {verb}\n")
+    return exits.DONE
+
+
+def send_now(session: Session, arguments: Namespace) -> int:
+    """Sends queued messages before all others."""
+    _each(session, "send_now", arguments.message)
+    return exits.DONE
+
+
+def read_body(arguments: Namespace) -> int:
+    """Reads the body of `edit` and `enqueue`."""
+    arguments.content = values.body(arguments.body, arguments.file)
+    return exits.DONE
+
+
+def edit(session: Session, arguments: Namespace) -> int:
+    """Replaces the body of a message."""
+    session.call("edit", message=arguments.message, **control.body_fields(arguments.content))
+    return exits.DONE
+
+
+def ask_to_delete(arguments: Namespace) -> int:
+    """Asks before `delete`."""
+    _require_consent(arguments, f"Delete {tables.plural(len(arguments.message), 'message')} of {arguments.store}?")
+    return exits.DONE
+
+
+def delete(session: Session, arguments: Namespace) -> int:
+    """Deletes messages."""
+    _each(session, "delete", arguments.message)
+    return exits.DONE
+
+
+def ask_to_clear(arguments: Namespace) -> int:
+    """Asks before `clear`, with the number of messages of this moment."""
+    if arguments.yes:
+        return exits.DONE
+    with connected(arguments.store, writes=False, socket=arguments.socket, quiet=True) as session:
+        count = _unsent(session, arguments)
+    where = arguments.store if arguments.conversation is None else f"conversation {arguments.conversation}"
+    _require_consent(arguments, f"Delete the {tables.plural(count, 'unsent message')} of {where}?")
+    return exits.DONE
+
+
+def _unsent(session: Session, arguments: Namespace) -> int:
+    counts = session.call("counts", conversation=arguments.conversation)
+    return int(counts["queued"] + counts["sending"] + counts["failed"])
+
+
+def clear(session: Session, arguments: Namespace) -> int:
+    """Deletes every unsent message."""
+    count = _unsent(session, arguments)
+    session.call("clear", conversation=arguments.conversation)
+    _say(arguments, f"deleted {tables.plural(count, 'message')}")
+    return exits.DONE
+
+
+def _require_consent(arguments: Namespace, question: str) -> None:
+    if arguments.yes:
+        return
+    answer = confirmed(question)
+    if answer is None:
+        raise UsageError("nothing was deleted: there is no terminal to ask on; give --yes")
+    if not answer:
+        raise UsageError("nothing was deleted")
+
+
+def pause(session: Session, arguments: Namespace) -> int:
+    """Pauses sending."""
+    session.call("pause", conversation=arguments.conversation)
+    return exits.DONE
+
+
+def resume(session: Session, arguments: Namespace) -> int:
+    """Ends a pause."""
+    session.call("resume", conversation=arguments.conversation)
+    return exits.DONE
+
+
+def enqueue(session: Session, arguments: Namespace) -> int:
+    """Adds a message."""
+    result = session.call(
+        "enqueue",
+        message=arguments.id,
+        conversation=arguments.conversation,
+        metadata=values.metadata(arguments.metadata),
+        not_before_ms=values.instant(arguments.not_before, "--not-before"),
+        expires_at_ms=values.instant(arguments.expires, "--expires"),
+        unmetered_only=arguments.unmetered_only or None,
+        priority=arguments.priority,
+        replace_key=arguments.replace_key,
+        **control.body_fields(arguments.content),
+    )
+    if arguments.json:
+        tables.objects((result,))
+    else:
+        tables.write(f"{result['message']}\n")
+    return exits.DONE

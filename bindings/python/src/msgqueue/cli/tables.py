@@ -1,0 +1,114 @@
+"""The output of commands: tables and lines for people, objects of JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from .terminal import columns_of, cut, escaped, is_terminal, padded, styled, width
+
+STATUS_STYLES = {
+    "failed": "red",
+    "sending": "yellow",
+    "queued": "cyan",
+    "sent": "green",
+    "delivered": "green",
+    "read": "green",
+}
+
+
+def write(text: str) -> None:
+    """Writes text to standard output as UTF-8, whatever the locale is."""
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+
+
+def objects(rows: Iterable[dict[str, Any]]) -> None:
+    """Writes one object of JSON per line. On a terminal every character outside ASCII is escaped."""
+    is_escaped = is_terminal(sys.stdout)
+    for row in rows:
+        write(json.dumps(row, ensure_ascii=is_escaped, separators=(",", ":")) + "\n")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str | None] = ()) -> None:
+    """Writes a table. The last column is cut to the width of the terminal.
+
+    Args:
+        heads: The names of the columns; in capitals on the screen.
+        rows: The texts, which are escaped here.
+        styles: The colour of the second column of each row.
+    """
+    cells = [[head.upper() for head in heads], *([escaped(cell) for cell in row] for row in rows)]
+    widths = [max(columns_of(row[place]) for row in cells) for place in range(len(heads))]
+    room = width()
+    for number, row in enumerate(cells):
+        texts = [padded(cell, widths[place]) for place, cell in enumerate(row[:-1])] + [row[-1]]
+        line = _fitted(texts, room)
+        if number == 0:
+            line = styled(line, "bold")
+        elif number <= len(styles):
+            line = _colored(line, texts, styles[number - 1])
+        write(line.rstrip() + "\n")
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> None:
+    """Writes names and values, one pair per line; empty values are left out."""
+    shown = [(name, value) for name, value in rows if value]
+    room = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        write(f"{styled(padded(name, room), 'dim')}  {escaped(value)}\n")
+
+
+def instant(milliseconds: object) -> str:
+    """Returns a time of the protocol in local time; "" for none."""
+    if not isinstance(milliseconds, int) or not milliseconds:
+        return ""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
+    except (OverflowError, OSError, ValueError):
+        return f"{milliseconds} ms"
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(milliseconds: object) -> str:
+    """Returns a duration in words; "" for none."""
+    if not isinstance(milliseconds, int) or milliseconds < 0:
+        return ""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def size(count: object) -> str:
+    """Returns a number of bytes."""
+    if not isinstance(count, int):
+        return ""
+    number = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if number < 1024 or unit == "GiB":
+            return f"{count} bytes" if unit == "bytes" else f"{number:.1f} {unit}"
+        number /= 1024
+    return ""
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns "1 message", "2 messages"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _fitted(texts: list[str], room: int | None) -> str:
+    line = "  ".join(texts)
+    return line if room is None else cut(line, room)
+
+
+def _colored(line: str, texts: list[str], style: str | None) -> str:
+    if not style or len(texts) < 3:
+        return line
+    first, second = texts[0], texts[1]
+    start = len(first) + 2
+    if line[start : start + len(second)] != second:
+        return line
+    return line[:start] + styled(second, style) + line[start + len(second) :]

@@ -1,0 +1,108 @@
+"""The values of arguments: times, bodies, metadata, statuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from .._options import LARGEST_BODY
+from .exits import UsageError
+
+STATUSES = ("queued", "sending", "sent", "delivered", "read", "failed")
+_GROUPS = {
+    "all": list(STATUSES),
+    "unsent": ["queued", "sending", "failed"],
+    "history": ["sent", "delivered", "read"],
+}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_FROM_NOW = re.compile(r"\+(\d{1,10})([smhd])\Z")
+_MAX = 2**63 - 1
+
+
+def statuses(given: list[str] | None, default: str = "unsent") -> list[str]:
+    """Returns the statuses that the words name, separated by commas or in several arguments."""
+    found: list[str] = []
+    for word in ",".join(given or [default]).split(","):
+        name = word.strip().lower()
+        if name not in _GROUPS and name not in STATUSES:
+            raise UsageError(f"{word!r} is not a status; use {', '.join((*STATUSES, *_GROUPS))}")
+        found += _GROUPS.get(name, [name])
+    return sorted(set(found), key=STATUSES.index)
+
+
+def instant(text: str | None, name: str) -> int | None:
+    """Returns a time in milliseconds since 1970: "+90s", "+10m", "+2h", "+1d", or ISO 8601."""
+    if text is None:
+        return None
+    relative = _FROM_NOW.match(text)
+    if relative:
+        return round(time.time() * 1000) + int(relative.group(1)) * _UNITS[relative.group(2)] * 1000
+    try:
+        # Before Python 3.11 a Z is not accepted.
+        moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        milliseconds = round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{name}: {text!r} is not a time; use +10m (s, m, h, d) or 2026-12-31T09:00") from None
+    if milliseconds <= 0:
+        raise UsageError(f"{name} must be after 1970")
+    return milliseconds
+
+
+def number(text: str, least: int = 0, most: int = _MAX) -> int:
+    """Returns a whole number in a range."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a whole number") from None
+    if not least <= value <= most:
+        raise UsageError(f"{value} is out of range: {least} to {most}")
+    return value
+
+
+def metadata(given: list[str] | None) -> dict[str, str] | None:
+    """Returns the pairs of KEY=VALUE arguments."""
+    found: dict[str, str] = {}
+    for each in given or []:
+        key, separator, value = each.partition("=")
+        if not separator or not key:
+            raise UsageError(f"{each!r} must have the form KEY=VALUE")
+        if key in found:
+            raise UsageError(f"the metadata contains the key {key} twice")
+        found[key] = value
+    return found or None
+
+
+def headers(given: list[str] | None) -> dict[str, str]:
+    """Returns the pairs of "NAME: VALUE" arguments."""
+    found = {}
+    for each in given or []:
+        name, separator, value = each.partition(":")
+        if not separator:
+            raise UsageError(f"{each!r} must have the form 'NAME: VALUE'")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def body(text: str | None, file: str | None) -> bytes:
+    """Returns the body from an argument, from standard input ("-"), or from a file."""
+    if (text is None) == (file is None):
+        raise UsageError("give the body once: as an argument, as - (standard input), or by --file")
+    if file is not None:
+        with Path(file).open("rb") as stream:
+            return _limited(stream, file)
+    if text == "-":
+        return _limited(sys.stdin.buffer, "standard input")
+    # The bytes of the argument as they were given, whatever they are.
+    return os.fsencode(text or "")
+
+
+def _limited(stream: BinaryIO, name: str) -> bytes:
+    data = stream.read(LARGEST_BODY + 1)
+    if len(data) > LARGEST_BODY:
+        raise UsageError(f"{name} has more than {LARGEST_BODY} bytes, the largest body of a message")
+    return data

@@ -1,0 +1,276 @@
+"""The commands that look into a queue."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+from .. import control
+from ..errors import InternalError
+from . import exits, tables, values
+from .session import Session
+from .terminal import cut, escaped, is_terminal, note, styled
+
+_PAGE = 1000
+
+
+def messages(
+    session: Session, arguments: Namespace, *, bodies: bool = False, page: int = _PAGE
+) -> Iterator[dict[str, Any]]:
+    """Yields the messages that the arguments of `list` choose, and asks for page after page."""
+    left = None if arguments.all else arguments.limit
+    after = arguments.after
+    seen = {after}
+    while left is None or left > 0:
+        result = session.call(
+            "list",
+            conversation=arguments.conversation,
+            statuses=values.statuses(arguments.status),
+            after=after,
+            limit=page if left is None else min(left, page),
+            newest_first=arguments.newest,
+            bodies=bodies,
+        )
+        found = result["messages"]
+        yield from found
+        left = None if left is None else left - len(found)
+        after = result["next"]
+        if after is None:
+            return
+        _check_advance(after, seen)
+
+
+def _check_advance(place: int, seen: set[int]) -> None:
+    """Refuses a page that was listed already, with which a listing would never end."""
+    if place in seen:
+        raise InternalError("the owner continues a listing where it was before")
+    seen.add(place)
+
+
+def list_(session: Session, arguments: Namespace) -> int:
+    """Lists messages."""
+    found = messages(session, arguments, bodies=arguments.bodies)
+    count, last = 0, 0
+    if arguments.json:
+        for message in found:
+            tables.objects((message,))
+            count, last = count + 1, message["sequence"]
+    else:
+        rows = list(found)
+        count, last = len(rows), rows[-1]["sequence"] if rows else 0
+        _message_table(rows)
+    if not arguments.all and count == arguments.limit and not arguments.quiet:
+        note(f"the first {tables.plural(count, 'message')}; --after {last} continues, --all lists all")
+    return exits.DONE
+
+
+def _message_table(rows: list[dict[str, Any]]) -> None:
+    tables.table(
+        ("id", "status", "conversation", "enqueued", "attempts", "text"),
+        [
+            (
+                row["id"],
+                row["status"],
+                row["conversation"] or "-",
+                tables.instant(row["created_ms"]),
+                str(row["attempts"]),
+                row["failure"]["sentence"] if row["status"] == "failed" and row["failure"] else row["preview"],
+            )
+            for row in rows
+        ],
+        [tables.STATUS_STYLES.get(row["status"]) for row in rows],
+    )
+
+
+def show(session: Session, arguments: Namespace) -> int:
+    """Shows one message with its body."""
+    message = session.call("get", message=arguments.message)
+    body = control.body_of(message) or b""
+    if arguments.body:
+        if is_terminal(sys.stdout):
+            tables.write(escaped(body.decode("utf-8", "backslashreplace"), lines=True) + "\n")
+        else:
+            sys.stdout.buffer.write(body)
+        return exits.DONE
+    if arguments.json:
+        tables.objects((message,))
+        return exits.DONE
+    failure = message["failure"] or {}
+    tables.pairs(
+        (
+            ("id", message["id"]),
+            ("conversation", message["conversation"]),
+            ("status", message["status"]),
+            ("sender", message["sender"] or ""),
+            ("failure", " ".join(filter(None, (failure.get("sentence"), _details(failure))))),
+            ("enqueued", tables.instant(message["created_ms"])),
+            ("edited", tables.instant(message["edited_ms"])),
+            ("not before", tables.instant(message["not_before_ms"])),
+            ("expires", tables.instant(message["expires_at_ms"])),
+            ("last attempt", tables.instant(message["last_attempt_ms"])),
+            ("next attempt", tables.instant(message["next_attempt_ms"])),
+            ("sent", tables.instant(message["sent_ms"])),
+            ("delivered", tables.instant(message["delivered_ms"])),
+            ("read", tables.instant(message["read_ms"])),
+            ("attempts", f"{message['attempts']}, {message['retries_used']} of them retries"),
+            ("priority", str(message["priority"] or "")),
+            ("unmetered only", "yes" if message["unmetered_only"] else ""),
+            ("sequence", str(message["sequence"])),
+            *((f"metadata {escaped(key)}", value) for key, value in message["metadata"].items()),
+            ("body", tables.size(len(body))),
+        )
+    )
+    tables.write("\n" + escaped(body.decode("utf-8", "backslashreplace"), lines=True) + "\n")
+    return exits.DONE
+
+
+def _details(failure: dict[str, Any]) -> str:
+    code = f", code {failure['code']}" if failure.get("code") else ""
+    text = f": {failure['text']}" if failure.get("text") else ""
+    return f"({failure['kind']}{code}{text})" if failure else ""
+
+
+def explain(session: Session, arguments: Namespace) -> int:
+    """Says why a message is not sent yet."""
+    answer = session.call("explain", message=arguments.message)
+    if arguments.json:
+        tables.objects((answer,))
+    else:
+        behind = f" Before it: {answer['behind']}." if answer["behind"] else ""
+        tables.write(escaped(f"{answer['text']}{behind}") + "\n")
+    return exits.DONE
+
+
+def attempts(session: Session, arguments: Namespace) -> int:
+    """Lists the attempts of a message."""
+    rows = session.call("attempts", message=arguments.message)["attempts"]
+    if arguments.json:
+        tables.objects(rows)
+        return exits.DONE
+    tables.table(
+        ("number", "outcome", "started", "took", "kind", "code", "arrived", "text"),
+        [
+            (
+                str(row["number"]),
+                row["outcome"],
+                tables.instant(row["started_ms"]),
+                tables.duration(row["duration_ms"]),
+                "-" if row["kind"] == "none" else row["kind"],
+                str(row["code"] or "-"),
+                row["arrival"],
+                row["text"],
+            )
+            for row in rows
+        ],
+        ["green" if row["outcome"] == "sent" else "red" for row in rows],
+    )
+    return exits.DONE
+
+
+def conversations(session: Session, arguments: Namespace) -> int:
+    """Lists conversations, the one with the newest message first."""
+    rows: list[dict[str, Any]] = []
+    left = None if arguments.all else arguments.limit
+    before = 0
+    seen = {before}
+    while before is not None and (left is None or len(rows) < left):
+        limit = _PAGE if left is None else min(left - len(rows), _PAGE)
+        result = session.call("conversations", before=before, limit=limit)
+        rows += result["conversations"]
+        before = result["next"]
+        if before is not None:
+            _check_advance(before, seen)
+    if arguments.json:
+        tables.objects(rows)
+        return exits.DONE
+    counted = ("queued", "sending", "failed", "sent", "delivered", "read", "unread")
+    tables.table(
+        ("conversation", *counted, "newest", "text"),
+        [
+            (
+                row["name"] or "-",
+                *(str(row["counts"][name] or "-") for name in counted),
+                tables.instant(row["last"]["created_ms"]),
+                row["last"]["preview"],
+            )
+            for row in rows
+        ],
+    )
+    return exits.DONE
+
+
+def stats(session: Session, arguments: Namespace) -> int:
+    """Shows counts, state and statistics."""
+    if arguments.prometheus and arguments.json:
+        raise exits.UsageError("--prometheus and --json exclude each other")
+    if arguments.prometheus:
+        tables.write(session.call("stats_text")["text"])
+        return exits.DONE
+    counts, state, statistics = session.call("counts"), session.call("state"), session.call("stats")
+    if arguments.json:
+        tables.objects(({"counts": counts, "state": state, "statistics": statistics},))
+        return exits.DONE
+    rows = [(name.replace("_", " "), f"{counts[name]:,}") for name in counts if name != "unsent_bytes"]
+    rows += [("unsent bodies", tables.size(counts["unsent_bytes"])), ("file", tables.size(statistics["file_bytes"]))]
+    if session.has_owner:
+        rows += [
+            ("connectivity", state["connectivity"]),
+            ("mode", state["mode"]),
+            ("since", tables.instant(statistics["opened_ms"])),
+            ("attempts", f"{statistics['attempts']:,}"),
+            ("retried", f"{statistics['retried']:,}"),
+            ("sent per minute", f"{statistics['sent_per_minute']:,}"),
+        ]
+        rows += [(f"failures: {kind}", f"{count:,}") for kind, count in statistics["failures"].items() if count]
+    tables.pairs([*rows, ("now", state["text"])])
+    return exits.DONE
+
+
+def watch(session: Session, arguments: Namespace) -> int:
+    """Prints events as they happen, until the owner ends, or so many."""
+    kinds = [word for each in arguments.events or [] for word in each.split(",")]
+    left = arguments.count
+    with session.events(*kinds) as events:
+        for event in events:
+            if arguments.json:
+                tables.objects((event,))
+            else:
+                tables.write(_event_line(event) + "\n")
+            sys.stdout.flush()
+            left = None if left is None else left - 1
+            if left == 0:
+                return exits.DONE
+    if not arguments.quiet:
+        note("the owner has ended")
+    return exits.DONE
+
+
+def _event_line(event: dict[str, Any]) -> str:
+    kind = event["event"]
+    time = tables.instant(event.get("at_ms"))
+    words = [escaped(str(event[name])) for name in ("id", "conversation") if event.get(name)]
+    if kind == "status":
+        words.append(f"{event['from'] or 'new'} → {styled(event['to'], tables.STATUS_STYLES.get(event['to'], ''))}")
+        if event.get("failure"):
+            words.append(escaped(event["failure"]["sentence"]))
+    else:
+        hidden = ("event", "at_ms", "id", "conversation")
+        words += [escaped(f"{name}={_short(value)}") for name, value in event.items() if name not in hidden and value]
+    return "  ".join([styled(time, "dim"), kind, *words])
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={_short(each)}" for name, each in value.items() if each)
+    return cut(str(value), 200)
+
+
+def backup(session: Session, arguments: Namespace) -> int:
+    """Copies the store to a new file."""
+    session.call("backup", path=os.path.abspath(arguments.target))  # noqa: PTH100 - Path would resolve links
+    if not arguments.quiet:
+        note(f"copied to {arguments.target}")
+    return exits.DONE

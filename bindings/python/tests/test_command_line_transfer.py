@@ -1,0 +1,193 @@
+"""I4: `msgq export` and `msgq import`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import HOSTILE, STANDARD, fill, hosted, msgq, statuses
+from msgqueue import MessageQueue, Mode
+from receiver import Answer, Receiver
+
+
+@pytest.fixture(params=["closed", "python", "c"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """An empty store, closed or open in a program."""
+    path = tmp_path / "target.db"
+    MessageQueue(path, mode=Mode.MANUAL).close()
+    with hosted(request.param, path):
+        yield path
+
+
+def line(**changes: Any) -> bytes:
+    return json.dumps({"id": "m", "status": "queued", "body": "x", **changes}).encode() + b"\n"
+
+
+def test_I4_the_form_of_export_is_that_of_list_and_of_the_socket(store: Path) -> None:
+    fill(store)
+    exported = {kind: b"" for kind in ("closed", "python", "c")}
+    for kind in exported:
+        with hosted(kind, store):
+            exported[kind] = msgq("export", store).output
+            assert msgq("list", store, "-s", "all", "--all", "--bodies", "--json").output == exported[kind]
+            assert [json.loads(row)["id"] for row in exported[kind].splitlines()] == list(STANDARD)
+    assert exported["closed"] == exported["python"] == exported["c"]
+    assert len(msgq("export", store, "--status", "failed").rows) == 2
+    assert len(msgq("export", store, "-c", "ana").rows) == 3
+
+
+def test_I4_an_import_adds_what_is_not_there_and_repeats_nothing(store: Path, target: Path) -> None:
+    fill(store)
+    export = msgq("export", store).output
+    first = msgq("import", target, "-", "--json", input=export)
+    assert first.rows == [{"new": 5, "known": 0, "skipped": 1, "wrong": 0}]
+    content = msgq("export", target).output
+    file = target.with_name("export.jsonl")
+    file.write_bytes(export)
+    again = msgq("import", target, file)
+    assert again.text == "0 new, 5 already there, 1 sent ones skipped, 0 wrong lines\n"
+    assert msgq("export", target).output == content
+    rows = {row["id"]: row for row in map(json.loads, content.splitlines())}
+    # Those that had failed are queued again, in the order of the export.
+    assert [row["id"] for row in msgq("list", target, "--json").rows] == ["f1", "f2", "q1", "q2"]
+    assert statuses(target) == {"f1": "queued", "f2": "queued", "q1": "queued", "q2": "queued", "r1": "delivered"}
+    assert (rows["q1"]["body"], rows["q1"]["metadata"], rows["q1"]["priority"]) == (HOSTILE, {"kind": "ü"}, 3)
+    assert rows["q2"]["body_base64"] == "/wA="
+    assert (rows["r1"]["sender"], rows["r1"]["body"]) == ("Ana", "hi")
+
+
+def test_I4_wrong_lines_are_reported_and_the_others_imported(target: Path) -> None:
+    wrong = [
+        b"\n",
+        b"{\n",
+        b"[]\n",
+        b'{"id":1,"status":"queued","body":"x"}\n',
+        line(status="lost"),
+        line(body=None),
+        line(body=5),
+        line(body_base64="eA=="),
+        line(body=None, body_base64="?"),
+        line(priority=101),
+        line(priority=True),
+        line(expires_at_ms="soon"),
+        line(metadata={"a": 1}),
+        line(conversation="a\n"),
+        line(id="i" * 300),
+        line(status="read", sender=5),
+        b'{"id":"m","status":"queued","body":"x","priority":NaN}\n',
+        b"\xff\xfe\n",
+        b"[" * 100_000 + b"\n",
+    ]
+    done = msgq("import", target, "-", "--json", input=line(id="a") + b"".join(wrong) + line(id="b"), fails=1)
+    assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": len(wrong) - 1}]
+    reported = sorted(int(each.split()[2][:-1]) for each in done.errors.splitlines() if each.startswith("msgq: line "))
+    assert reported == list(range(3, len(wrong) + 2))
+    assert [row["id"] for row in msgq("list", target, "--json").rows] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        line(conversation="\ud800"),
+        line(id="\ud800"),
+        line(metadata={"a": "\ud800"}),
+        line(metadata={"\ud800": "a"}),
+        line(body="\ud800"),
+        line(sender="\ud800", status="delivered"),
+        line(priority=10**20),
+        line(not_before_ms=10**20),
+        line(expires_at_ms=-(10**20)),
+        line(priority=-(2**63)),
+        line(metadata={"a": 10**20}),
+        line(metadata=[10**20]),
+        line(metadata={"a": None}),
+        line(conversation=10**20),
+        b'{"id":"m","id":"n","status":"queued","body":"x"}\n',
+        b'{"id":"m","status":"queued","body":"x","metadata":{"a":"1","a":"2"}}\n',
+    ],
+)
+def test_I4_a_wrong_line_among_others_is_named_and_loses_none(target: Path, wrong: bytes) -> None:
+    good = [line(id=f"g{number}") for number in range(100)]
+    done = msgq("import", target, "-", "--json", input=b"".join((*good[:10], wrong, *good[10:])), fails=1)
+    assert done.rows == [{"new": 100, "known": 0, "skipped": 0, "wrong": 1}]
+    assert [each.split(":")[1] for each in done.errors.splitlines() if " line " in each] == [" line 11"]
+    assert [row["id"] for row in msgq("list", target, "--all", "--json").rows] == [f"g{n}" for n in range(100)]
+
+
+def test_I4_a_line_over_the_limit_of_the_owner_ends_no_import(tmp_path: Path) -> None:
+    path = tmp_path / "target.db"
+    with MessageQueue(path, mode=Mode.MANUAL, limit_body=1000, limit_metadata=1000) as queue:
+        queue.start_control()
+        lines = [line(id="a"), line(id="b", body="x" * 2000), line(id="c", body="x" * 500_000), line(id="d")]
+        done = msgq("import", path, "-", "--json", input=b"".join(lines), fails=1)
+        assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 2}]
+        assert [message.id for message in queue.list()] == ["a", "d"]
+
+
+def test_I4_a_large_body_is_exported_and_imported_without_a_limit_of_the_command_line(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.db", tmp_path / "target.db"
+    with MessageQueue(source, mode=Mode.MANUAL, limit_body=8 << 20) as queue:
+        queue.enqueue(b"\xff" * (5 << 20), id="large")
+    MessageQueue(target).close()
+    msgq("import", target, "-", input=msgq("export", source).output)
+    assert msgq("show", target, "large", "--body").output == b"\xff" * (5 << 20)
+
+
+def test_I4_many_messages_keep_their_order(tmp_path: Path) -> None:
+    source, target = tmp_path / "source.db", tmp_path / "target.db"
+    with MessageQueue(source, mode=Mode.MANUAL) as queue:
+        queue.enqueue_bodies([f"{number}" for number in range(3000)], conversation="ana")
+    MessageQueue(target, mode=Mode.MANUAL).close()
+    done = msgq("import", target, "-", input=msgq("export", source).output)
+    assert done.text.startswith("3,000 new")
+    assert [row["preview"] for row in msgq("list", target, "--all", "--json").rows] == [f"{n}" for n in range(3000)]
+
+
+def test_I4_drain_to_posts_every_message_in_order_without_an_owner(store: Path, receiver: Receiver) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        ids = queue.enqueue_batch([{"body": f"{number}", "conversation": "ana"} for number in range(3)])
+    done = msgq("drain", store, "--to", f"http://127.0.0.1:{receiver.port}/messages")
+    assert done.text == "3 sent, 0 failed, 0 left; ended: empty\n"
+    assert [request.text for request in receiver.received] == ["0", "1", "2"]
+    assert [request.id for request in receiver.received] == [f'"{id}"' for id in ids]
+    assert set(statuses(store).values()) == {"sent"}
+    assert done.errors == f"msgq: opened {store}: no other program has it open\n"
+
+
+def test_I4_drain_to_a_server_that_is_down_changes_nothing_and_says_why(store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        id = queue.enqueue("1")
+    with socket.socket() as down:
+        # Bound, but not listening.
+        down.bind(("127.0.0.1", 0))
+        done = msgq("drain", store, "--to", f"http://127.0.0.1:{down.getsockname()[1]}/", fails=1)
+    assert done.text == "0 sent, 0 failed, 1 left; ended: offline\n"
+    assert "refused" in done.errors.splitlines()[-1]
+    row = msgq("show", store, id, "--json").rows[0]
+    assert (row["status"], row["attempts"], row["retries_used"]) == ("queued", 0, 0)
+
+
+def test_I4_a_drain_of_a_part_says_that_messages_are_left(store: Path, receiver: Receiver) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.enqueue_bodies(["1", "2"])
+    url = f"http://127.0.0.1:{receiver.port}/"
+    assert msgq("drain", store, "--to", url, "--batch", 1, "--json", fails=1).rows[0]["remaining"] == 1
+    assert msgq("drain", store, "--to", url, "--batch", 1, "--json").rows[0]["remaining"] == 0
+
+
+def test_I4_drain_to_keeps_what_was_not_accepted(store: Path, receiver: Receiver) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        first, second = queue.enqueue("1", conversation="ana"), queue.enqueue("2", conversation="ben")
+    receiver.answer_next(Answer(503), Answer(422))
+    url = f"http://127.0.0.1:{receiver.port}/"
+    assert msgq("drain", store, "--to", url, "--json", fails=1).rows[0]["failed"] == 1
+    assert statuses(store) == {first: "queued", second: "failed"}
+    assert msgq("show", store, first, "--json").rows[0]["failure"]["code"] == 503
+    assert msgq("drain", store, "--header", "A: b", fails=2)
+    assert msgq("drain", store, "--to", "ftp://x/", fails=2)
+    assert msgq("drain", store, "--to", url, "--header", "A: b\nC: d", fails=2)
