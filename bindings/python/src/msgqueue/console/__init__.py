@@ -1,0 +1,146 @@
+"""The review page: a web page on this machine that shows a queue, and controls it.
+
+    from msgqueue import console
+
+    console.run("outbox.db")            # as `msgq console outbox.db`: serves until it is interrupted
+
+    with queue.console() as page:       # inside the program that has the queue open
+        print(page.url)
+
+The page works through the control socket, so that it shows the queue of any program of the same user that called
+`start_control`. The server listens on 127.0.0.1 only, and uses the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType, TracebackType
+from typing import Union
+
+from ..errors import InvalidError
+from ._server import Server
+from ._session import Session, reached
+from ._store import Store
+
+__all__ = ["Console", "run"]
+
+_Path = Union[str, "os.PathLike[str]"]
+
+
+class Console:
+    """The server of the review page, which runs until `close`. Made by `MessageQueue.console`.
+
+    Any thread may use it.
+    """
+
+    def __init__(self, sessions: Sequence[Session], port: int, drives_lifecycle: bool, resources: ExitStack) -> None:
+        self._sessions = sessions
+        self._server = Server(sessions, port, drives_lifecycle)
+        self._resources = resources
+
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """The address to open in a browser.
+
+        Its token admits one browser, once. After that a new address is returned, for another browser.
+        """
+        return self._server.access.address()
+
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1."""
+        return self._server.port
+
+    def close(self) -> None:
+        """Ends the server, and disconnects the pages. A second call does nothing."""
+        self._server.close()
+        for session in self._sessions:
+            session.close()
+        self._resources.close()
+
+
+def run(
+    store: _Path | Sequence[_Path], *, port: int = 0, open_browser: bool = True, drives_lifecycle: bool = False
+) -> int:
+    """Serves the review page of a store, or of several, until it is interrupted by Ctrl-C or SIGTERM.
+
+    Prints the address to open, alone on a line, on standard output. A store that a program has open is reached through
+    its control socket. One that nobody has open is opened here, and then nothing is sent: what is retried is queued.
+
+    Args:
+        store: The store's file, or several of them.
+        port: The port on 127.0.0.1; 0: a free one.
+        open_browser: Opens the address in the browser of the desktop, if there is one.
+        drives_lifecycle: Showing and hiding the page puts the queue into the foreground and the background.
+
+    Returns:
+        The exit status: 0.
+
+    Raises:
+        LockedError: A program has the store open and has not called `start_control`.
+        Error: The store cannot be opened; see `MessageQueue`.
+        OSError: The port is taken.
+    """
+    paths = [store] if isinstance(store, (str, os.PathLike)) else list(store)
+    if not paths:
+        raise InvalidError("no store was given")
+    with ExitStack() as resources, _interrupted() as wait:
+        sessions = [resources.enter_context(reached(os.fspath(path))) for path in paths]
+        for session in sessions:
+            print(session.described, file=sys.stderr)
+        with Console(sessions, port, drives_lifecycle, ExitStack()) as console:
+            address = console.url
+            print(address, flush=True)
+            if open_browser and _has_desktop():
+                webbrowser.open(address)
+            wait()
+    return 0
+
+
+def _serve(store: Store, port: int, drives_lifecycle: bool, resources: ExitStack) -> Console:
+    """Returns the console of an open queue. `resources` are released when it is closed, also after an error."""
+    with resources:
+        session = Session(store, os.getpid())
+        resources.callback(session.close)
+        console = Console([session], port, drives_lifecycle, kept := ExitStack())
+        kept.push(resources.pop_all())
+    return console
+
+
+def _has_desktop() -> bool:
+    # Without one, webbrowser would start a browser in the terminal.
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+@contextmanager
+def _interrupted() -> Iterator[Callable[[], None]]:
+    """Gives a function that waits for Ctrl-C or SIGTERM, which also ends the block in order."""
+    is_main = threading.current_thread() is threading.main_thread()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, end) if is_main else None
+    try:
+        with suppress(KeyboardInterrupt):
+            yield threading.Event().wait  # type: ignore[misc]
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, previous)

@@ -1,0 +1,299 @@
+/** What a person can do with messages. Each asks the queue once, however often its button is pressed. */
+
+import { ask } from "./dialogs.js";
+import { foreign, h } from "./dom.js";
+import { editMessage } from "./edit-sheet.js";
+import { CallError, NoAccessError, UnreachableError } from "./server.js";
+import { conversationName, plural } from "./words.js";
+
+const SENTENCES = {
+  BUSY: "This message is being sent right now.",
+  FULL: "The queue is full.",
+  TOO_LARGE: "The message is too large.",
+  NOT_FOUND: "This message is gone.",
+  NO_TRANSPORT: "No program that sends has this store open. Nothing was sent.",
+  CLOSED: "The queue is closed.",
+  STORAGE: "The store cannot be written. Nothing was changed.",
+  PERMISSION: "This store was opened for reading only.",
+  TIMEOUT: "The program that has the store open did not answer in time.",
+};
+
+export class Actions {
+  /**
+   * @param {import("./server.js").Server} server
+   * @param {import("./queue.js").Queue} queue
+   * @param {import("./notices.js").Notices} notices
+   */
+  constructor(server, queue, notices) {
+    this.server = server;
+    this.queue = queue;
+    this.notices = notices;
+    /** Drains that were asked for here and go on. */
+    this.drains = 0;
+    queue.addEventListener("event:drain_finished", (event) => this.drainFinished(event.detail.report));
+    queue.addEventListener("event:closed", () => (this.drains = 0));
+  }
+
+  /**
+   * Runs an action unless the same one is running, and shows why it failed.
+   * @param {string} key
+   * @param {() => Promise<void>} action
+   */
+  async once(key, action) {
+    const { running } = this.queue;
+    if (running.has(key)) return;
+    running.add(key);
+    this.queue.changed();
+    try {
+      await action();
+    } catch (problem) {
+      this.report(problem);
+    } finally {
+      running.delete(key);
+      this.queue.changed();
+    }
+  }
+
+  /** @param {Error} problem */
+  report(problem) {
+    if (problem instanceof UnreachableError || problem instanceof NoAccessError) this.queue.note(problem);
+    this.notices.show(sentence(problem), "bad");
+  }
+
+  // ---------------------------------------------------------------- the queue, or one conversation
+
+  /** @param {string|null} conversation */
+  sendAll(conversation) {
+    return this.once("drain", async () => {
+      this.drains += 1;
+      const report = await this.server.call("drain", scoped(conversation)).catch((problem) => {
+        this.drains -= 1;
+        throw problem;
+      });
+      if (report.stop === "started") return;
+      // Its event may have come before the answer.
+      if (this.drains > 0) {
+        this.drains -= 1;
+        this.showReport(report);
+      }
+      await this.queue.refresh();
+    });
+  }
+
+  drainFinished(report) {
+    if (this.drains === 0) return;
+    this.drains -= 1;
+    this.showReport(report);
+  }
+
+  showReport(report) {
+    const parts = [];
+    if (report.sent) parts.push(`${plural(report.sent)} sent.`);
+    if (report.failed) parts.push(`${plural(report.failed)} failed.`);
+    if (report.discarded) parts.push(`${plural(report.discarded)} discarded.`);
+    if (report.stop === "offline") {
+      this.notices.show(
+        parts.length ? `You're offline. ${parts.join(" ")}` : "You're offline. Nothing was sent.",
+        "info",
+      );
+    } else if (report.stop === "paused") {
+      this.notices.show(["Sending is paused.", ...parts].join(" "), "info");
+    } else if (parts.length) {
+      this.notices.show(parts.join(" "), report.failed ? "bad" : "good");
+    } else {
+      this.notices.show(
+        report.remaining ? `Nothing is due. ${plural(report.remaining)} queued.` : "Nothing is queued.",
+        "info",
+      );
+    }
+  }
+
+  /** @param {string|null} conversation */
+  retryAll(conversation) {
+    return this.once("retry_all", async () => {
+      const { count } = await this.server.call("retry_all", scoped(conversation));
+      if (count) this.notices.show(`${plural(count)} put back into the queue.`, "good");
+      else
+        this.notices.show(
+          this.queue.isOffline ? "No internet connection. Nothing was retried." : "Nothing has failed.",
+          "info",
+        );
+    });
+  }
+
+  /** @param {string|null} conversation */
+  pause(conversation) {
+    return this.once("pause", async () => {
+      await this.server.call("pause", scoped(conversation));
+      await this.queue.refresh();
+    });
+  }
+
+  /** @param {string|null} conversation */
+  resume(conversation) {
+    return this.once("pause", async () => {
+      await this.server.call("resume", scoped(conversation));
+      await this.queue.refresh();
+    });
+  }
+
+  /**
+   * Drops the unsent messages of a conversation, after a question.
+   * @param {string} conversation
+   * @param {number} count
+   */
+  async clear(conversation, count) {
+    const answer = await ask({
+      title: "Delete unsent messages?",
+      text: [
+        h(
+          "p",
+          {},
+          `${plural(count)} in `,
+          foreign(conversationName(conversation), "name"),
+          " will be deleted. What was sent stays.",
+        ),
+      ],
+      answers: [
+        { value: "cancel", label: "Cancel" },
+        { value: "delete", label: "Delete", kind: "danger" },
+      ],
+    });
+    if (answer !== "delete") return;
+    await this.once("clear", async () => {
+      await this.server.call("clear", { conversation });
+      this.notices.show(`${plural(count)} deleted.`, "good");
+    });
+  }
+
+  // ---------------------------------------------------------------- one message
+
+  /** @param {object} message */
+  sendNow(message) {
+    return this.once(`send:${message.id}`, async () => {
+      if ((await this.isDone("send_now", message)) && this.queue.isOffline) {
+        this.notices.show("No internet connection. The message stays queued.", "info");
+      }
+    });
+  }
+
+  /**
+   * Retries a failed message. Until it is sent or has failed again, further clicks do nothing.
+   * @param {object} message
+   */
+  async retry(message) {
+    if (this.queue.retrying.has(message.id)) return;
+    this.queue.beginRetry(message.id);
+    const { isOffline } = this.queue;
+    try {
+      await this.server.call("retry", { message: message.id });
+      if (isOffline) this.showOfflineRetry(message.id);
+    } catch (problem) {
+      this.queue.dropRetry(message.id);
+      if (problem instanceof CallError && problem.code === "BUSY") return;
+      if (problem instanceof CallError && problem.code === "CONFLICT")
+        this.notices.show("This message is no longer failed.", "info");
+      else this.report(problem);
+      this.queue.announceOne(message.id);
+    }
+  }
+
+  async showOfflineRetry(id) {
+    const message = await this.server.call("get", { message: id });
+    this.queue.dropRetry(id);
+    this.notices.show(
+      message.status === "failed"
+        ? message.failure.sentence
+        : "You're offline. The message will send when connected.",
+      "info",
+    );
+  }
+
+  /**
+   * Deletes a message, after a question. One that is gone already counts as deleted.
+   * @param {object} message
+   * @returns {Promise<boolean>} Whether it is gone.
+   */
+  async remove(message) {
+    const answer = await ask({
+      title: "Delete this message?",
+      text: [h("blockquote", {}, foreign(message.preview || "(empty)")), "It will be deleted for good."],
+      answers: [
+        { value: "cancel", label: "Cancel" },
+        { value: "delete", label: "Delete", kind: "danger" },
+      ],
+    });
+    return answer === "delete" && this.removeNow(message);
+  }
+
+  /**
+   * Deletes a message without a question.
+   * @param {object} message
+   * @returns {Promise<boolean>}
+   */
+  async removeNow(message) {
+    let isGone = false;
+    await this.once(`delete:${message.id}`, async () => {
+      try {
+        await this.server.call("delete", { message: message.id });
+      } catch (problem) {
+        if (!(problem instanceof CallError) || problem.code !== "NOT_FOUND") throw problem;
+      }
+      isGone = true;
+      this.queue.announce({ everything: false, ids: new Set(), removed: new Set([message.id]) });
+    });
+    return isGone;
+  }
+
+  /** @param {object} message */
+  edit(message) {
+    return this.once(`edit:${message.id}`, () => editMessage(this.server, this.queue, message));
+  }
+
+  /**
+   * Adds a message to the queue.
+   * @param {string} conversation
+   * @param {string} body
+   * @returns {Promise<string|null>} Its id, or null if it was refused.
+   */
+  async enqueue(conversation, body) {
+    try {
+      return (await this.server.call("enqueue", { conversation, body })).message;
+    } catch (problem) {
+      this.notices.show(`Failed to queue message: ${sentence(problem)}`, "bad");
+      return null;
+    }
+  }
+
+  /** Performs a call on a message; a message that is gone, or changed meanwhile, is said and no error. */
+  async isDone(call, message) {
+    try {
+      await this.server.call(call, { message: message.id });
+      return true;
+    } catch (problem) {
+      if (!(problem instanceof CallError)) throw problem;
+      if (problem.code === "CONFLICT" && /paused/.test(problem.message))
+        this.notices.show("Sending is paused.", "info");
+      else if (problem.code === "CONFLICT")
+        this.notices.show("This message was sent or changed meanwhile.", "info");
+      else
+        this.notices.show(
+          sentence(problem),
+          problem.code === "NOT_FOUND" || problem.code === "BUSY" ? "info" : "bad",
+        );
+      this.queue.announceOne(message.id);
+      return false;
+    }
+  }
+}
+
+/**
+ * @param {Error} problem
+ * @returns {string} What to tell a person.
+ */
+export function sentence(problem) {
+  if (!(problem instanceof CallError)) return problem.message;
+  return SENTENCES[problem.code] ?? problem.message;
+}
+
+const scoped = (conversation) => (conversation === null ? {} : { conversation });

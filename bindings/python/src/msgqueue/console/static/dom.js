@@ -1,0 +1,75 @@
+/** Elements, made from texts and other elements. Nothing here reads markup: what a message contains stays text. */
+
+/**
+ * Creates an element.
+ * @param {string} tag
+ * @param {Object<string, any>} [attributes] `on…` functions are listeners; false, null and undefined are left out.
+ * @param {...(Node|string|number|null|undefined|false)} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else setAttribute(element, name, value);
+  }
+  element.append(...present(children));
+  return element;
+}
+
+/**
+ * Replaces the children of an element.
+ * @param {Element} element
+ * @param {...(Node|string|number|null|undefined|false)} children
+ */
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+}
+
+/**
+ * Sets or removes an attribute, only if that changes something.
+ * @param {Element} element
+ * @param {string} name
+ * @param {string|number|boolean|null|undefined} value
+ */
+export function setAttribute(element, name, value) {
+  if (value === false || value == null) {
+    if (element.hasAttribute(name)) element.removeAttribute(name);
+    return;
+  }
+  const text = value === true ? "" : String(value);
+  if (element.getAttribute(name) !== text) element.setAttribute(name, text);
+}
+
+/**
+ * Sets the text of an element, only if it differs, so that a screen reader does not read it again.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * A text from outside: its own direction does not change the text around it.
+ * @param {string} text
+ * @param {string} [className]
+ * @returns {HTMLElement}
+ */
+export function foreign(text, className) {
+  return h("bdi", { class: className, dir: "auto" }, text);
+}
+
+let ids = 0;
+
+/** @returns {string} An id that no other element has. */
+export function newId() {
+  ids += 1;
+  return `e${ids}`;
+}
+
+function present(children) {
+  return children
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : String(child)));
+}

@@ -1,0 +1,139 @@
+/** The page: connects its parts, and shows the view of the address. */
+
+import { Actions } from "./actions.js";
+import { ActivityView } from "./activity-view.js";
+import { Bars } from "./bars.js";
+import { Capsule } from "./capsule.js";
+import { ConversationsView } from "./conversations-view.js";
+import { fill, foreign, h, setAttribute, setText } from "./dom.js";
+import { Feed } from "./feed.js";
+import { icon } from "./icons.js";
+import { reportVisibility } from "./lifecycle.js";
+import { Notices } from "./notices.js";
+import { Queue } from "./queue.js";
+import { QueueView } from "./queue-view.js";
+import { Router } from "./router.js";
+import { Samples } from "./samples.js";
+import { SearchView } from "./search-view.js";
+import { Server } from "./server.js";
+import { keepTimesRight } from "./times.js";
+import { Toast } from "./toast.js";
+import { count, unsent } from "./words.js";
+
+const VIEWS = { queue: QueueView, conversations: ConversationsView, activity: ActivityView, search: SearchView };
+const TABS = [
+  ["queue", "Queue", "clock"],
+  ["conversations", "Conversations", "send"],
+  ["activity", "Activity", "cellular"],
+];
+const place = (id) => document.getElementById(id);
+
+async function start() {
+  const number = Number(new URLSearchParams(location.search).get("store") ?? 0) || 0;
+  const server = new Server(number);
+  const queue = new Queue(server);
+  let session;
+  try {
+    session = await server.request("/api/session");
+  } catch (problem) {
+    fill(place("content"), h("p", { class: "empty", role: "alert" }, problem.message));
+    return;
+  }
+  const store = session.stores[number] ?? session.stores[0];
+  const notices = new Notices(place("notices"));
+  const actions = new Actions(server, queue, notices);
+  const samples = new Samples(queue);
+  const app = { server, queue, actions, notices, samples, session: { ...store, version: session.version } };
+  app.router = new Router((route) => show(app, route));
+
+  showStores(session.stores, number);
+  new Bars(place("bars"), queue, actions, store.is_opened_here);
+  new Capsule(place("capsule"), queue);
+  new Toast(place("toasts"), queue, actions, app.router);
+  const updateTabs = showTabs();
+  queue.addEventListener("state", () => updateTabs(queue.counts));
+  place("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = place("search-text").value.trim();
+    app.router.go(text ? `#/search?q=${encodeURIComponent(text)}` : "#/search");
+  });
+  document.addEventListener("keydown", focusSearch);
+  keepTimesRight();
+  if (session.drives_lifecycle) reportVisibility(server);
+  new Feed(
+    number,
+    (events) => queue.receive(events),
+    () => lose(server, queue),
+  );
+  app.router.start();
+}
+
+let view = null;
+
+/** Shows the view of an address in place of the one before. */
+function show(app, route) {
+  view?.end();
+  app.queue.setScope(route.view === "queue" || route.view === "conversations" ? route.conversation : null);
+  view = new VIEWS[route.view](app, route);
+  fill(place("content"), view.element);
+  for (const tab of place("tabs").children)
+    setAttribute(tab, "aria-current", tab.dataset.view === route.view ? "page" : null);
+  place("search-text").value = route.query.get("q") ?? "";
+  // The keyboard and the screen reader begin where the view begins, but not when the page is opened.
+  if (app.router.previous !== null) place("content").focus({ preventScroll: true });
+}
+
+/** Finds out why no events come. */
+async function lose(server, queue) {
+  try {
+    await server.request("/api/session");
+  } catch (problem) {
+    queue.note(problem);
+  }
+}
+
+function showTabs() {
+  const number = h("span", { class: "number" });
+  fill(
+    place("tabs"),
+    ...TABS.map(([name, label, iconName]) =>
+      h(
+        "a",
+        { href: `#/${name}`, "data-view": name },
+        icon(iconName),
+        h("span", {}, label),
+        name === "queue" && number,
+      ),
+    ),
+  );
+  return (counts) => counts && setText(number, unsent(counts) ? count(unsent(counts)) : "");
+}
+
+function showStores(stores, number) {
+  const name = ({ path }) => path.split("/").pop();
+  if (stores.length === 1) {
+    fill(place("store"), foreign(name(stores[0])));
+    place("store").title = stores[0].path;
+    return;
+  }
+  const options = stores.map((store, index) =>
+    h("option", { value: index, selected: index === number }, name(store)),
+  );
+  fill(
+    place("store"),
+    h(
+      "select",
+      { "aria-label": "Store", onchange: (event) => location.assign(`/?store=${event.target.value}`) },
+      ...options,
+    ),
+  );
+}
+
+/** "/" goes to the search, as on many pages. */
+function focusSearch(event) {
+  if (event.key !== "/" || event.target.closest("input, textarea, select, dialog")) return;
+  event.preventDefault();
+  place("search-text").focus();
+}
+
+start();

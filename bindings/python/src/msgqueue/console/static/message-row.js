@@ -1,0 +1,97 @@
+/** A row of the queue: preview, time, conversation, badge, and what can be done. */
+
+import { badge, setBadge } from "./badge.js";
+import { h, newId, setAttribute, setText } from "./dom.js";
+import { icon } from "./icons.js";
+import { setTime, timeElement } from "./times.js";
+import { conversationName, plural } from "./words.js";
+
+export class MessageRow {
+  /**
+   * @param {import("./queue.js").Queue} queue
+   * @param {import("./actions.js").Actions} actions
+   * @param {(message: object) => void} open
+   */
+  constructor(queue, actions, open) {
+    this.queue = queue;
+    this.message = null;
+    const id = newId();
+    this.preview = h("bdi", { class: "preview", dir: "auto", id });
+    this.conversation = h("bdi", { class: "conversation", dir: "auto" });
+    this.badge = badge();
+    this.time = timeElement(0);
+    this.detail = h("span", { class: "detail" });
+    this.open = h(
+      "button",
+      { class: "open", type: "button", "data-control": "open", onclick: () => open(this.message) },
+      this.preview,
+    );
+    this.send = control("send", "Send now", id, () => actions.sendNow(this.message));
+    this.retry = control("retry", "Retry", id, () => actions.retry(this.message));
+    this.edit = control("pencil", "Edit", id, () => actions.edit(this.message));
+    this.remove = control("bin", "Delete", id, () => actions.remove(this.message));
+    this.element = h(
+      "div",
+      { class: "row", role: "listitem" },
+      h(
+        "div",
+        { class: "row-text" },
+        this.open,
+        h(
+          "div",
+          { class: "row-line" },
+          h("div", { class: "row-facts" }, this.badge, this.conversation, this.time),
+          this.detail,
+        ),
+      ),
+      h("div", { class: "row-buttons" }, this.send, this.retry, this.edit, this.remove),
+    );
+  }
+
+  /** @param {object} message */
+  update(message) {
+    this.message = message;
+    const status = this.queue.statusOf(message);
+    setText(this.preview, previewOf(message));
+    setText(this.conversation, conversationName(message.conversation));
+    setBadge(this.badge, status);
+    setTime(this.time, message.created_ms);
+    setText(this.detail, detail(message, status));
+    setAttribute(this.element, "data-id", message.id);
+    setAttribute(this.element, "data-status", status);
+    const isFree = status === "queued" || status === "failed";
+    this.send.hidden = status !== "queued";
+    this.retry.hidden = status !== "failed";
+    this.edit.hidden = !isFree;
+    this.remove.hidden = !isFree;
+  }
+}
+
+const encoder = new TextEncoder();
+
+/** The preview, with a sign where the text goes on. */
+function previewOf({ preview, body_size: size }) {
+  if (preview === "") return size === 0 ? "(empty)" : "(no text)";
+  return encoder.encode(preview).length < size ? `${preview}…` : preview;
+}
+
+function control(iconName, label, describedBy, run) {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "plain",
+      "data-control": label.toLowerCase().replace(" ", "-"),
+      "aria-describedby": describedBy,
+      title: label,
+      onclick: run,
+    },
+    icon(iconName),
+    h("span", { class: "control-label" }, label),
+  );
+}
+
+function detail(message, status) {
+  if (status === "failed" && message.failure) return message.failure.sentence;
+  return message.attempts > 0 ? plural(message.attempts, "attempt") : "";
+}

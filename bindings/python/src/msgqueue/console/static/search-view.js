@@ -1,0 +1,113 @@
+/** Messages that contain a text, the newest first. The search goes through the messages page by page. */
+
+import { badge, setBadge } from "./badge.js";
+import { foreign, h, newId, setText } from "./dom.js";
+import { openMessage } from "./message-sheet.js";
+import { timeElement } from "./times.js";
+import { conversationName, count, plural } from "./words.js";
+
+/** Matches after which the search waits for the person. */
+const MATCHES = 100;
+
+export class SearchView {
+  /**
+   * @param {object} app
+   * @param {import("./router.js").Route} route
+   */
+  constructor(app, { query }) {
+    Object.assign(this, app, { app });
+    this.text = query.get("q") ?? "";
+    this.searched = 0;
+    this.found = 0;
+    this.next = 0;
+    this.isEnded = false;
+    document.title = "Search · msgqueue";
+    this.status = h("p", { class: "reason", role: "status" });
+    this.list = h("ul", { class: "results" });
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => (this.isStopped = true) }, "Stop");
+    this.more = h("button", { type: "button", hidden: true, onclick: () => this.search() }, "Search on");
+    this.element = h(
+      "section",
+      { class: "view search-view" },
+      h(
+        "header",
+        { class: "view-head" },
+        h("div", { class: "view-title" }, h("h1", {}, "Search"), this.status),
+        h("div", { class: "view-buttons" }, this.stop),
+      ),
+      this.list,
+      this.more,
+    );
+    if (this.text) this.search();
+    else setText(this.status, "Texts, metadata, ids, conversations and senders of all messages are searched.");
+  }
+
+  end() {
+    this.isEnded = true;
+  }
+
+  /** Searches on until enough is found, the person stops it, or all messages were searched. */
+  async search() {
+    const enough = this.found + MATCHES;
+    this.isStopped = false;
+    this.more.hidden = true;
+    this.stop.hidden = false;
+    try {
+      while (!this.isEnded && !this.isStopped && this.next !== null && this.found < enough) {
+        const result = await this.server.request("/api/search", { text: this.text, after: this.next });
+        this.searched += result.searched;
+        this.found += result.messages.length;
+        this.next = result.next;
+        this.list.append(...result.messages.map((message) => this.item(message)));
+        this.show();
+      }
+    } catch (problem) {
+      this.actions.report(problem);
+    }
+    this.stop.hidden = true;
+    this.more.hidden = this.next === null;
+  }
+
+  show() {
+    const matches = this.found === 1 ? "1 match" : `${count(this.found)} matches`;
+    setText(
+      this.status,
+      `${matches} for “${this.text}” in ${this.next === null ? "all " : "the newest "}${plural(this.searched)}`,
+    );
+  }
+
+  item(message) {
+    const state = badge();
+    setBadge(state, message.status);
+    const id = newId();
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        { type: "button", class: "open", "aria-describedby": id, onclick: () => openMessage(this.app, message.id) },
+        marked(message.excerpt, this.text),
+      ),
+      h(
+        "div",
+        { class: "row-facts", id },
+        state,
+        foreign(conversationName(message.conversation), "conversation"),
+        timeElement(message.created_ms),
+      ),
+    );
+  }
+}
+
+/** A text in which what was searched for is marked. */
+function marked(text, part) {
+  const element = h("bdi", { class: "preview", dir: "auto" });
+  const pattern = new RegExp(part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "giu");
+  let end = 0;
+  for (const match of text.matchAll(pattern)) {
+    element.append(text.slice(end, match.index), h("mark", {}, match[0]));
+    end = match.index + match[0].length;
+  }
+  element.append(text.slice(end));
+  return element;
+}

@@ -1,0 +1,636 @@
+"""I5: the server of the review page, without a browser: who is let in, what is refused, and what pages are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+from conftest import Opener
+from console_client import Browser
+from msgqueue import Connectivity, LockedError, MessageQueue, Mode, NotFoundError, Outcome, Status, aio, console
+from msgqueue.console import Console
+from msgqueue.console._access import Access
+from msgqueue.console._feed import Stream
+from support import program, wait_until
+
+
+@pytest.fixture
+def queue(opened: Opener) -> MessageQueue:
+    queue = opened(mode=Mode.MANUAL, direct=False, transport=lambda _: Outcome.sent())
+    queue.set_connectivity(Connectivity.ONLINE)
+    return queue
+
+
+@pytest.fixture
+def page(queue: MessageQueue) -> Iterator[Console]:
+    with queue.console() as page:
+        yield page
+
+
+@pytest.fixture
+def browser(page: Console) -> Browser:
+    browser = Browser(page.url)
+    assert browser.enter().status == 200
+    return browser
+
+
+# ---------------------------------------------------------------- access
+
+
+def test_I5_an_address_admits_one_browser_once(page: Console) -> None:
+    address = page.url
+    assert address == page.url
+    assert address.startswith(f"http://127.0.0.1:{page.port}/?token=")
+    first, second = Browser(address), Browser(address)
+    answer = first.enter()
+    assert answer.status == 200
+    # The page itself leads to the address without the token.
+    assert b'http-equiv="refresh" content="0;url=/"' in answer.body
+    cookie = answer.headers["Set-Cookie"]
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
+    assert len(cookie.partition("=")[2].partition(";")[0]) >= 43
+    assert first.get("/").status == 200
+    refused = second.enter()
+    assert refused.status == 403
+    assert "Set-Cookie" not in refused.headers
+    assert b"No access" in refused.body
+    # Another browser needs another address.
+    assert page.url != address
+    third = Browser(page.url)
+    assert third.enter().status == 200
+    assert third.call("counts") == first.call("counts")
+
+
+def test_I5_an_address_that_is_fetched_in_advance_is_not_used_up(page: Console) -> None:
+    early = Browser(page.url)
+    path = page.url.partition(str(page.port))[2]
+    assert early.get(path, Sec_Purpose="prefetch").status == 403
+    assert early.enter().status == 200
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "a" * 100, "%00"])
+def test_I5_a_wrong_token_is_refused(page: Console, token: str) -> None:
+    browser = Browser(page.url)
+    assert browser.get(f"/?token={token.replace('é', '%C3%A9')}").status == 403
+    assert browser.enter().status == 200
+
+
+@pytest.mark.parametrize("cookie", ["", "x=y", "msgqueue_console_0=x", "=;=;,", "a" * 5000])
+def test_I5_nothing_is_shown_without_the_cookie(page: Console, queue: MessageQueue, cookie: str) -> None:
+    queue.enqueue("x")
+    browser = Browser(page.url)
+    for value in (cookie, f"msgqueue_console_{page.port}={cookie}"):
+        browser.cookie = value
+        assert browser.get("/").status == 403
+        for path in ("/main.js", "/theme.css", "/api/events?store=0", "/x"):
+            assert browser.get(path).status == 401
+        for path in ("/api/call", "/api/session", "/api/search", "/api/address", "/api/visible"):
+            assert browser.post(path, {"store": 0, "call": "clear", "fields": {}}).status == 401
+    assert queue.counts().queued == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example", "[::1]", "", None]
+)
+def test_I5_a_name_that_resolves_to_this_machine_is_refused(browser: Browser, queue: MessageQueue, host: str) -> None:
+    assert browser.get("/", Host=host).status in (400, 403)
+    assert browser.post("/api/call", {"store": 0, "call": "pause"}, Host=host).status in (400, 403)
+    assert not queue.state().paused
+    assert browser.get("/", Host=f"localhost:{browser.port}").status == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", None])
+def test_I5_a_request_of_another_page_is_refused(browser: Browser, queue: MessageQueue, origin: str | None) -> None:
+    answer = browser.post("/api/call", {"store": 0, "call": "pause", "fields": {}}, Origin=origin)
+    assert answer.status == 403
+    assert not queue.state().paused
+    if origin is not None:
+        assert browser.get("/api/events?store=0", Origin=origin).status == 403
+    assert browser.post("/api/session", {}, Sec_Fetch_Site="cross-site").status == 403
+    assert browser.post("/api/session", {}, Sec_Fetch_Site="same-site").status == 403
+    assert browser.get("/main.js", Sec_Fetch_Site="cross-site").status == 403
+
+
+def test_I5_a_form_cannot_make_a_request(browser: Browser, queue: MessageQueue) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None):
+        answer = browser.post("/api/call", {"store": 0, "call": "pause", "fields": {}}, Content_Type=kind)
+        assert answer.status == 415
+    assert not queue.state().paused
+
+
+def test_I5_a_link_of_another_site_may_lead_to_the_address(page: Console) -> None:
+    browser = Browser(page.url)
+    path = page.url.partition(str(page.port))[2]
+    answer = browser.get(path, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
+    assert answer.status == 200
+    assert "Set-Cookie" in answer.headers
+
+
+def test_I5_every_answer_forbids_what_the_page_does_not_need(browser: Browser) -> None:
+    answers = [browser.get("/"), browser.get("/main.js"), browser.get("/x"), browser.post("/api/session", {})]
+    answers += [Browser(browser.url).get("/"), browser.get("/", Host="evil.example"), browser.request("PUT", "/")]
+    for answer in answers:
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "require-trusted-types-for 'script'" in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_I5_the_page_needs_nothing_from_elsewhere() -> None:
+    for path in (Path(console.__file__).parent / "static").iterdir():
+        text = path.read_text(encoding="utf-8")
+        rest = text.replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in rest, path
+        assert "https:" not in rest, path
+        assert "innerHTML" not in rest, path
+        assert max(map(len, text.splitlines())) <= 120 or path.suffix not in (".js",), path
+
+
+def test_I5_the_server_listens_on_loopback_only(page: Console) -> None:
+    assert page._server.server_address[0] == "127.0.0.1"
+
+
+# ---------------------------------------------------------------- requests
+
+
+def test_I5_the_calls_of_the_page(browser: Browser, queue: MessageQueue) -> None:
+    id = browser.call("enqueue", conversation="ana", body="grüße")["message"]
+    assert queue.get(id).text == "grüße"
+    assert browser.call("list")["messages"][0]["id"] == id
+    assert browser.call("drain")["sent"] == 1
+    assert browser.refusal("retry", message=id) == "CONFLICT"
+    assert browser.call("delete", message=id) == {}
+    assert browser.refusal("get", message=id) == "NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "call", ["backup", "check", "mark", "subscribe", "set_lifecycle", "ping", "x", "", 7, None, []]
+)
+def test_I5_other_calls_are_refused(browser: Browser, call: object) -> None:
+    answer = browser.post("/api/call", {"store": 0, "call": call, "fields": {"path": "/x"}})
+    assert answer.status == 200
+    assert answer.json["error"]["code"] == "INVALID"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"store": 0, "call": "list", "fields": []},
+        {"store": 0, "call": "list", "fields": {"id": 1}},
+        {"store": 0, "call": "list", "fields": {"call": "clear"}},
+        {"store": 0, "call": "list", "fields": {"x": 1}},
+        {"store": 1, "call": "list"},
+        {"store": -1, "call": "list"},
+        {"store": True, "call": "list"},
+        {"store": "0", "call": "list"},
+        {"call": "list"},
+        [],
+        7,
+        None,
+    ],
+)
+def test_I5_a_wrong_request_is_refused(browser: Browser, request_: object) -> None:
+    answer = browser.post("/api/call", request_)
+    assert answer.status == 200
+    assert answer.json["error"]["code"] == "INVALID"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a":1}x'])
+def test_I5_what_is_not_json_is_refused(browser: Browser, body: bytes) -> None:
+    assert browser.post("/api/call", body).status == 400
+    assert browser.call("counts")["queued"] == 0
+
+
+def test_I5_too_large_a_request_is_refused_before_it_is_read(browser: Browser) -> None:
+    for length in (str((8 << 20) + 1), "9" * 15):
+        assert browser.post("/api/call", b"", Content_Length=length).status == 413
+    for length in ("-1", "x", "9" * 30, ""):
+        assert browser.post("/api/call", b"", Content_Length=length).status == 411
+    assert browser.post("/api/call", b"", Transfer_Encoding="chunked").status == 411
+    assert browser.get("/", Content_Length="3").status == 400
+    large = browser.post("/api/call", {"store": 0, "call": "enqueue", "fields": {"body": "x" * (2 << 20)}})
+    assert large.json["error"]["code"] == "TOO_LARGE"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\x00\xff\r\n\r\n",
+        b"GET /../../etc/passwd HTTP/1.1\r\n\r\n",
+        b"BREW / HTTP/1.1\r\n\r\n",
+        b"GET /\r\n\r\n",
+    ],
+)
+def test_I5_what_is_not_a_request_of_a_browser_is_refused(browser: Browser, lines: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=20) as peer:
+        peer.sendall(lines)
+        answer = peer.makefile("rb").read()
+    assert b'{"error": {"code": "REFUSED"' in answer
+    assert browser.call("counts")["queued"] == 0
+
+
+def test_I5_idle_connections_do_not_keep_others_out(browser: Browser) -> None:
+    peers = [socket.create_connection(("127.0.0.1", browser.port), timeout=20) for _ in range(100)]
+    try:
+        # Those beyond the limit are disconnected at once, and one of a browser waits for room.
+        wait_until(lambda: sum(_is_ended(peer) for peer in peers) >= 30)
+    finally:
+        for peer in peers:
+            peer.close()
+    wait_until(lambda: _answers(browser))
+
+
+def _is_ended(peer: socket.socket) -> bool:
+    peer.setblocking(False)
+    try:
+        return peer.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def _answers(browser: Browser) -> bool:
+    try:
+        return browser.get("/").status == 200
+    except OSError:
+        return False
+
+
+# ---------------------------------------------------------------- search
+
+
+def test_I5_search_finds_bodies_metadata_and_names(browser: Browser, queue: MessageQueue) -> None:
+    queue.enqueue("Grüße an alle", id="a", conversation="ana")
+    queue.enqueue("x", id="b", conversation="ana", metadata={"trace": "SOMETHING"})
+    queue.enqueue(b"\xff\x00something", id="c", conversation="ben")
+    queue.record("hello", conversation="ben", sender="somebody", id="d")
+    queue.enqueue("a.c", id="e", conversation="regex")
+
+    def found(text: str, **fields: object) -> list[str]:
+        result = browser.post("/api/search", {"store": 0, "text": text, **fields}).json["result"]
+        assert result["next"] is None
+        return [message["id"] for message in result["messages"]]
+
+    assert found("GRÜSSE") == []
+    assert found("GRÜ") == ["a"]
+    assert found("some") == ["d", "b"]
+    assert found("ana") == ["b", "a"]
+    assert found("some", conversation="ana") == ["b"]
+    assert found(".") == ["e"]
+    for text in ("", "x" * 201, 7, None):
+        answer = browser.post("/api/search", {"store": 0, "text": text})
+        assert answer.json["error"]["code"] == "INVALID"
+
+
+def test_I5_a_long_search_goes_on_where_it_ended(browser: Browser, queue: MessageQueue) -> None:
+    queue.enqueue_bodies(["needle" if index % 100 == 0 else "hay" for index in range(12_000)], conversation="ana")
+    found = searched = rounds = 0
+    after: int | None = 0
+    while after is not None:
+        result = browser.post("/api/search", {"store": 0, "text": "needle", "after": after}).json["result"]
+        assert len(result["messages"]) <= 50
+        found += len(result["messages"])
+        searched += result["searched"]
+        after = result["next"]
+        rounds += 1
+    assert (found, searched) == (120, 12_000)
+    assert rounds >= 3
+
+
+# ---------------------------------------------------------------- events
+
+
+def test_I5_pages_are_told_what_happens(browser: Browser, queue: MessageQueue) -> None:
+    with browser.events() as stream, browser.events() as other:
+        stream.wait_for("opened")
+        other.wait_for("opened")
+        queue.enqueue("x", id="x")
+        assert stream.wait_for("status", id="x")["to"] == "queued"
+        assert other.wait_for("status", id="x")["to"] == "queued"
+        queue.set_connectivity(Connectivity.OFFLINE)
+        stream.wait_for("connectivity", connectivity="offline")
+    # When the last page is gone the owner has no subscriber any more.
+    with browser.events() as stream:
+        stream.wait_for("opened")
+        queue.set_connectivity(Connectivity.ONLINE)
+        stream.wait_for("connectivity", connectivity="online")
+
+
+def test_I5_a_page_that_is_loaded_again_is_not_told_that_the_queue_was_closed(page: Console) -> None:
+    feed = page._sessions[0].feed
+    for _ in range(30):
+        with feed.opened() as stream:
+            events: list[dict[str, object]] = []
+            while not events:
+                events = stream.take(20) or []
+            assert events == [{"event": "opened"}]
+
+
+def test_I5_events_of_many_messages_become_few() -> None:
+    stream = Stream()
+    for index in range(200):
+        for status in ("queued", "sending", "sent"):
+            stream.add({"event": "status", "id": str(index), "to": status})
+            stream.add({"event": "summary", "n": index})
+    events = stream.take(0) or []
+    assert len(events) == 201
+    assert all(event["to"] == "sent" for event in events if event["event"] == "status")
+    assert stream.take(0) == []
+    stream.add({"event": "paused"})
+    for index in range(10_000):
+        stream.add({"event": "status", "id": str(index), "to": "queued"})
+    events = stream.take(0) or []
+    assert len(events) <= 301
+    assert {"event": "resync"} in events
+    assert {"event": "paused"} in events
+    stream.close()
+    assert stream.take(10) is None
+
+
+def test_I5_a_closed_queue_is_said_and_found_again(opened: Opener, store: Path) -> None:
+    queue = opened()
+    queue.start_control()
+    queue.enqueue("x")
+    with queue.console() as page:
+        browser = Browser(page.url)
+        browser.enter()
+        with browser.events() as stream:
+            stream.wait_for("opened")
+            queue.close()
+            stream.wait_for("closed")
+            assert browser.refusal("counts") == "CLOSED"
+            again = opened()
+            assert again.counts().queued == 1
+            again.start_control()
+            stream.wait_for("opened")
+            assert browser.call("counts")["queued"] == 1
+
+
+def test_I5_a_drain_that_goes_on_does_not_keep_the_page_waiting(opened: Opener) -> None:
+    tokens: list[int] = []
+
+    def send(delivery: object) -> Outcome:
+        tokens.append(delivery.token)  # type: ignore[attr-defined]
+        return Outcome.pending()
+
+    queue = opened(mode=Mode.MANUAL, direct=False, transport=send)
+    queue.set_connectivity(Connectivity.ONLINE)
+    queue.enqueue("x")
+    with queue.console() as page:
+        browser = Browser(page.url)
+        browser.enter()
+        with browser.events() as stream:
+            stream.wait_for("opened")
+            assert browser.call("drain")["stop"] == "started"
+            assert browser.call("state")["draining"] is True
+            queue.complete(tokens[0], Outcome.sent())
+            assert stream.wait_for("drain_finished")["report"]["sent"] == 1
+
+
+def test_I5_a_drain_while_offline_sends_nothing(browser: Browser, queue: MessageQueue) -> None:
+    queue.set_connectivity(Connectivity.OFFLINE)
+    queue.enqueue("x", id="x")
+    report = browser.call("drain")
+    assert (report["stop"], report["sent"], report["failed"]) == ("offline", 0, 0)
+    assert queue.get("x").status is Status.QUEUED
+
+
+# ---------------------------------------------------------------- lifecycle
+
+
+def test_I5_M9_pages_drive_the_lifecycle_only_where_told(queue: MessageQueue) -> None:
+    def show(browser: Browser, page: str, visible: bool) -> None:
+        answer = browser.post("/api/visible", {"store": 0, "page": page, "visible": visible})
+        assert answer.json == {"result": {}}
+
+    with queue.console() as plain:
+        browser = Browser(plain.url)
+        browser.enter()
+        assert browser.post("/api/session", {"store": 0}).json["result"]["drives_lifecycle"] is False
+        show(browser, "a", True)
+        show(browser, "a", False)
+        assert queue.state().lifecycle.name == "FOREGROUND"
+    with queue.console(drives_lifecycle=True) as driving:
+        browser = Browser(driving.url)
+        browser.enter()
+        assert browser.post("/api/session", {"store": 0}).json["result"]["drives_lifecycle"] is True
+        show(browser, "a", True)
+        show(browser, "b", True)
+        show(browser, "a", False)
+        assert queue.state().lifecycle.name == "FOREGROUND"
+        show(browser, "b", False)
+        assert queue.state().lifecycle.name == "BACKGROUND"
+        show(browser, "a", True)
+        assert queue.state().lifecycle.name == "FOREGROUND"
+        show(browser, "a", False)
+    assert queue.state().lifecycle.name == "FOREGROUND"
+
+
+# ---------------------------------------------------------------- begin and end
+
+
+def test_I5_a_console_of_a_queue_uses_a_private_socket(queue: MessageQueue, store: Path) -> None:
+    with queue.console() as page:
+        socket_path = Path(page._sessions[0].store.connect().socket)
+        assert socket_path.parent != store.parent
+        assert stat.S_IMODE(socket_path.parent.stat().st_mode) == 0o700
+    assert not socket_path.parent.exists()
+    page.close()
+    with pytest.raises(OSError):  # noqa: PT011 - refused
+        socket.create_connection(("127.0.0.1", page.port), timeout=5).close()
+    # It does not stop what it did not start.
+    queue.start_control()
+    with queue.console():
+        pass
+    assert store.with_name("outbox.db-control").exists()
+
+
+def test_I5_a_port_that_is_taken_is_refused(queue: MessageQueue) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(OSError):  # noqa: PT011 - EADDRINUSE
+            queue.console(taken.getsockname()[1])
+    with queue.console() as page:
+        assert page.port > 0
+
+
+def test_I5_with_asyncio(store: Path) -> None:
+    import asyncio
+
+    async def main() -> None:
+        async with aio.MessageQueue(store) as queue:
+            page = await queue.console()
+            browser = Browser(page.url)
+            await asyncio.to_thread(browser.enter)
+            await queue.enqueue("x")
+            assert (await asyncio.to_thread(browser.call, "counts"))["queued"] == 1
+            await asyncio.to_thread(page.close)
+
+    asyncio.run(main())
+
+
+RUN = """
+    import sys
+    from msgqueue import console
+    print(console.run(sys.argv[1], open_browser=False), flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_I5_run_serves_the_queue_of_another_program_until_it_is_interrupted(
+    queue: MessageQueue, store: Path, number: int
+) -> None:
+    queue.start_control()
+    with program(RUN, store) as process:
+        browser = Browser(process.line())
+        assert browser.enter().status == 200
+        id = browser.call("enqueue", body="x")["message"]
+        assert queue.get(id).text == "x"
+        session = browser.post("/api/session", {"store": 0}).json["result"]
+        assert session["stores"] == [{"path": str(store), "is_opened_here": False}]
+        process.signal(number)
+        assert process.line() == "0"
+        assert process.wait() == 0
+
+
+def test_I5_run_opens_a_store_that_nobody_has(store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL, direct=False) as queue:
+        queue.enqueue("x", id="x")
+        queue.enqueue("y", id="y")
+    with program(RUN, store) as process:
+        browser = Browser(process.line())
+        browser.enter()
+        assert browser.post("/api/session", {"store": 0}).json["result"]["stores"][0]["is_opened_here"] is True
+        assert [message["id"] for message in browser.call("list")["messages"]] == ["x", "y"]
+        assert browser.refusal("drain") == "NO_TRANSPORT"
+        browser.call("edit", message="x", body="z")
+        browser.call("delete", message="y")
+        process.signal(signal.SIGINT)
+        assert process.wait() == 0
+    with MessageQueue(store, read_only=True) as queue:
+        assert [message.text for message in queue.list()] == ["z"]
+
+
+def test_I5_a_failed_message_of_a_store_that_nobody_has_is_put_back_into_the_queue(store: Path) -> None:
+    with MessageQueue(store, lambda _: Outcome.reject(code=400), mode=Mode.MANUAL, keep_sent=0) as queue:
+        queue.enqueue("x", id="x")
+        queue.drain()
+        assert queue.get("x").status is Status.FAILED
+    with program(RUN, store) as process:
+        browser = Browser(process.line())
+        browser.enter()
+        assert browser.call("retry", message="x") == {}
+        assert browser.call("get", message="x")["status"] == "queued"
+        process.signal(signal.SIGINT)
+        assert process.wait() == 0
+    with MessageQueue(store, read_only=True) as queue:
+        assert queue.get("x").status is Status.QUEUED
+
+
+def test_I5_run_shows_several_stores(opened: Opener, tmp_path: Path) -> None:
+    first, second = opened(tmp_path / "first.db"), opened(tmp_path / "second.db")
+    for queue in (first, second):
+        queue.start_control()
+    second.enqueue("x")
+    code = """
+        import sys
+        from msgqueue import console
+        console.run(sys.argv[1:], open_browser=False)
+    """
+    with program(code, tmp_path / "first.db", tmp_path / "second.db") as process:
+        browser = Browser(process.line())
+        browser.enter()
+        counts = [
+            browser.post("/api/call", {"store": number, "call": "counts", "fields": {}}).json["result"]["queued"]
+            for number in (0, 1)
+        ]
+        assert counts == [0, 1]
+
+
+def test_I5_run_refuses_what_it_cannot_reach(queue: MessageQueue, store: Path, tmp_path: Path) -> None:
+    with pytest.raises(LockedError):
+        console.run(store)
+    with pytest.raises(NotFoundError):
+        console.run(tmp_path / "missing.db")
+    assert not (tmp_path / "missing.db").exists()
+
+
+def test_I5_the_answer_is_json(browser: Browser) -> None:
+    answer = browser.post("/api/session", {"store": 0})
+    assert answer.headers["Content-Type"] == "application/json"
+    assert json.loads(answer.body)["result"]["version"]
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+@pytest.mark.parametrize(
+    "other", ['x={"a":1}', "theme=dark mode", "foo", "path=x", "arr[0]=1", "a=1,2", "=", ";;", "a=\xe9"]
+)
+def test_I5_cookies_of_other_servers_do_not_lock_a_browser_out(browser: Browser, other: str) -> None:
+    own = browser.cookie
+    for cookie in (f"{other}; {own}", f"{own}; {other}"):
+        browser.cookie = cookie
+        assert browser.get("/").status == 200
+
+
+def test_I5_at_the_usual_port_the_host_has_none() -> None:
+    access = Access(80)
+    assert access.address().startswith("http://127.0.0.1:80/?token=")
+    for host, is_own in (("127.0.0.1", True), ("LOCALHOST", True), ("127.0.0.1:80", True), ("127.0.0.1:8080", False)):
+        headers = Message()
+        headers["Host"] = host
+        assert access.is_own(headers) is is_own
+        assert (access.refusal(headers, needs_origin=False) is None) is is_own
+
+
+def test_I5_an_invalid_address_is_refused_with_an_answer(browser: Browser, caplog: pytest.LogCaptureFixture) -> None:
+    assert browser.get("http://[").status == 400
+    assert browser.post("http://[", {}).status == 400
+    for store in ("%C2%B2", "9" * 5000):
+        assert browser.get(f"/api/events?store={store}").status == 404
+    assert not caplog.records
+
+
+def test_I5_a_forked_child_that_closes_the_console_leaves_it_to_its_parent(page: Console, browser: Browser) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            page._server.close()
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert browser.get("/").status == 200
+
+
+def test_I5_a_search_takes_time_in_proportion_to_the_text(browser: Browser, queue: MessageQueue) -> None:
+    queue.enqueue("a" * 1_000_000)
+    began = time.perf_counter()
+    result = browser.post("/api/search", {"store": 0, "text": "a" * 199 + "b"}).json["result"]
+    assert (result["messages"], result["searched"]) == ([], 1)
+    # Character by character it takes 200 times as long: the search for one letter bounds it on any machine.
+    took = time.perf_counter() - began
+    began = time.perf_counter()
+    browser.post("/api/search", {"store": 0, "text": "b"})
+    assert took < 20 * (time.perf_counter() - began) + 0.2
