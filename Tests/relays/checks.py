@@ -1,0 +1,460 @@
+"""What every relay must do. The tests of each broker call these checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from msgqueue import Connectivity, Delivery, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict
+from servers import Broker, Client, Received, free_port, wait_until
+
+HERE = Path(__file__).resolve().parent
+TRACE = {
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    "tracestate": "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7",
+}
+
+
+def delivery(
+    body: bytes | str = "hello",
+    conversation: str = "ana",
+    id: str | None = None,
+    metadata: dict[str, str] | None = None,
+    timeout: float = 30.0,
+) -> Delivery:
+    data = body.encode() if isinstance(body, str) else body
+    now = datetime.now(timezone.utc)
+    return Delivery(id or str(uuid.uuid4()), conversation, data, metadata or {}, 1, 1, now, timeout)
+
+
+def new_target(name: str = "t") -> str:
+    return f"{name}{uuid.uuid4().hex[:12]}"
+
+
+def is_skipped(outcome: Outcome) -> bool:
+    return outcome.verdict is Verdict.SKIPPED
+
+
+# ---------------------------------------------------------------- what is sent
+
+
+def headers_travel(broker: Broker) -> None:
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target) as relay:
+        first = delivery("héllo\0".encode(), "ana", metadata={**TRACE, "name": "Żółw"})
+        assert relay(first) == Outcome.sent()
+        assert relay(delivery(b"", "")) == Outcome.sent()
+    # They may be in different partitions.
+    one, two = sorted(broker.received(target, 2), key=lambda each: not each.body)
+    assert (one.id, one.conversation, one.body) == (first.id, "ana", first.body)
+    assert {**TRACE, "name": "Żółw"}.items() <= one.headers.items()
+    assert (two.conversation, two.body) == ("", b"")
+
+
+def same_id_twice(broker: Broker) -> None:
+    target = new_target()
+    broker.prepare(target)
+    message = delivery()
+    with broker.relay(target) as relay:
+        assert [relay(message), relay(message)] == [Outcome.sent()] * 2
+        assert relay(delivery("end")) == Outcome.sent()
+    ids = [each.id for each in broker.received(target, 2 if broker.deduplicates else 3)]
+    assert Counter(ids)[message.id] == (1 if broker.deduplicates else 2)
+
+
+def order_in_a_batch(broker: Broker) -> None:
+    """After a message that fails, the rest of its conversation is not tried; other conversations are sent."""
+    target = new_target()
+    broker.prepare(target)
+    bad = delivery("bad", "ana", metadata={"msgq-id": "reserved"})
+    deliveries = [
+        delivery("a1", "ana"),
+        delivery("b1", "bob"),
+        bad,
+        delivery("a3", "ana"),
+        delivery("b2", "bob"),
+        delivery("a4", "ana"),
+    ]
+    with broker.relay(target) as relay:
+        outcomes = relay.batch(deliveries)
+        assert [each.verdict for each in outcomes[:3]] == [Verdict.SENT, Verdict.SENT, Verdict.REJECT]
+        assert "msgq-" in outcomes[2].text
+        assert is_skipped(outcomes[3])
+        assert outcomes[4] == Outcome.sent()
+        assert is_skipped(outcomes[5])
+        assert relay.batch([]) == []
+    bodies = [each.body.decode() for each in broker.received(target, 3)]
+    assert sorted(bodies) == ["a1", "b1", "b2"]
+    assert bodies.index("b1") < bodies.index("b2")
+
+
+def target_by_function(broker: Broker) -> None:
+    targets = [new_target("u"), new_target("v")]
+    for target in targets:
+        broker.prepare(target)
+    with broker.relay(lambda each: targets[int(each.text)]) as relay:
+        assert relay.batch([delivery("1", "ana"), delivery("0", "bob")]) == [Outcome.sent()] * 2
+        wrong = relay(delivery("2"))
+    assert wrong.verdict is Verdict.RETRY or wrong.verdict is Verdict.REJECT
+    assert [each.body for target in targets for each in broker.received(target, 1)] == [b"0", b"1"]
+
+
+def too_large(broker: Broker, limit: int) -> None:
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target) as relay:
+        outcomes = relay.batch([delivery(b"x" * (limit + 1)), delivery("after"), delivery("other", "bob")])
+        assert outcomes[0].verdict is Verdict.REJECT, outcomes[0]
+        assert "larg" in outcomes[0].text.lower() or "max" in outcomes[0].text.lower(), outcomes[0]
+        assert is_skipped(outcomes[1])
+        assert outcomes[2] == Outcome.sent(), outcomes[2]
+        assert relay(delivery("next")) == Outcome.sent()
+    assert sorted(each.body for each in broker.received(target, 2)) == [b"next", b"other"]
+
+
+# ---------------------------------------------------------------- connections that fail
+
+
+def nobody_listens(broker: Broker) -> None:
+    with broker.relay("t", port=free_port(), timeout=5) as relay:
+        outcomes = relay.batch([delivery(), delivery(conversation="bob")])
+        assert [each.verdict for each in outcomes] == [Verdict.OFFLINE] * 2, outcomes
+
+
+def name_not_found(broker: Broker) -> None:
+    with broker.relay("t", host="nobody.invalid", timeout=20) as relay:
+        assert relay(delivery()).verdict is Verdict.OFFLINE
+
+
+def nonsense(broker: Broker, kinds: tuple[FailureKind, ...]) -> None:
+    """A server of another protocol answers with nonsense, and the message is not reported as arrived."""
+    with listener(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b"\xff" * 64) as port:
+        with broker.relay("t", port=port, timeout=3) as relay:
+            outcome = relay(delivery())
+        assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, True), outcome
+        assert outcome.kind in kinds, outcome
+
+
+def silence(broker: Broker) -> None:
+    """A server accepts the connection and never answers: the attempt ends in time, and the message was not sent."""
+    with listener(b"") as port, broker.relay("t", port=port, timeout=1) as relay:
+        begin = time.monotonic()
+        outcome = relay(delivery())
+        assert time.monotonic() - begin < 10
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, True), outcome
+
+
+def silence_is_offline(broker: Broker, folder: Path) -> None:
+    """A broker that does not answer while the relay connects is away: further messages are not tried."""
+    target = new_target()
+    broker.prepare(target)
+    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1) as relay:
+        proxy.is_silent = True
+        with MessageQueue(folder / "silent.db", relay, retry=RetryPolicy(ladder=[0])) as queue:
+            relay.attach(queue)
+            wait_until(lambda: queue.state().connectivity is Connectivity.OFFLINE, "offline")
+            ids = [queue.enqueue(str(number)) for number in range(3)]
+            proxy.is_silent = False
+            wait_until(lambda: all(queue.get(each).status is Status.SENT for each in ids), "the messages")
+            assert [queue.get(each).attempts for each in ids] == [1, 1, 1]
+
+
+def silence_after_sending(broker: Broker) -> None:
+    """The answer to a message does not arrive: perhaps arrived; sent again under the same id."""
+    target = new_target()
+    broker.prepare(target)
+    message = delivery("perhaps")
+    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=2) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        proxy.is_silent = True
+        outcome = relay(message)
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), outcome
+        proxy.is_silent = False
+        assert relay(message) == Outcome.sent()
+        assert relay(delivery("after")) == Outcome.sent()
+    _check_repeated(broker, target, message.id)
+
+
+def cut_after_sending(broker: Broker) -> None:
+    """The connection ends before the answer: perhaps arrived; sent again under the same id."""
+    target = new_target()
+    broker.prepare(target)
+    message = delivery("perhaps")
+    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=10) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        proxy.is_silent = True
+        threading.Timer(0.5, proxy.cut).start()
+        begin = time.monotonic()
+        outcome = relay(message)
+        assert time.monotonic() - begin < 9, "the end of the connection was not seen"
+        assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, False), outcome
+        assert outcome.kind in (FailureKind.NETWORK, FailureKind.SERVER), outcome
+        proxy.is_silent = False
+        assert relay(message) == Outcome.sent()
+        assert relay(delivery("after")) == Outcome.sent()
+    _check_repeated(broker, target, message.id)
+
+
+def _check_repeated(broker: Broker, target: str, id: str) -> None:
+    received = broker.received(target, 3 if broker.deduplicates else 4)
+    copies = Counter(each.id for each in received)[id]
+    assert copies == 1 if broker.deduplicates else copies in (1, 2)
+    firsts = list(dict.fromkeys(each.body for each in received))
+    assert firsts == [b"before", b"perhaps", b"after"]
+
+
+def unverified_tls(broker: Broker, folder: Path, **options: Client) -> None:
+    """A certificate that is not trusted is an error, and nothing is sent."""
+    with tls_listener(folder) as (port, bytes_read):
+        with broker.relay("t", port=port, tls=True, timeout=5, **options) as relay:
+            outcome = relay(delivery())
+        assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, True), outcome
+        assert "certificate" in outcome.text.lower() or "ssl" in outcome.text.lower(), outcome
+        assert not bytes_read
+
+
+def wrong_credentials(broker: Broker, folder: Path, **options: Client) -> None:
+    """Wrong credentials pause the queue; the message stays queued and uses up no retry."""
+    relay = broker.relay("t", **options)
+    with relay, MessageQueue(folder / "u.db", relay, pause_on_unauthorized=True) as queue:
+        relay.attach(queue)
+        one, two = queue.enqueue("one"), queue.enqueue("two")
+        wait_until(lambda: queue.state().paused, "the pause")
+        messages = [queue.get(one), queue.get(two)]
+        assert [each.status for each in messages] == [Status.QUEUED] * 2
+        assert sum(each.attempts for each in messages) == 1
+        assert [each.retries_used for each in messages] == [0, 0]
+        failure = messages[0].failure
+        assert failure is not None
+        assert failure.kind is FailureKind.UNAUTHORIZED
+
+
+def away_and_back(broker: Broker, folder: Path) -> None:
+    """A broker that is away is offline: no retry is used, and its return wakes the queue."""
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target, timeout=5) as relay, MessageQueue(folder / "away.db", relay) as queue:
+        relay.attach(queue)
+        first = queue.enqueue("1")
+        wait_until(lambda: queue.get(first).status is Status.SENT, "the first message")
+        wait_until(lambda: queue.state().connectivity is Connectivity.ONLINE, "online")
+        broker.stop(broker.ending)
+        wait_until(lambda: queue.state().connectivity is Connectivity.OFFLINE, "offline")
+        ids = [queue.enqueue(str(number)) for number in (2, 3, 4)]
+        assert [queue.get(each).status for each in ids] == [Status.QUEUED] * 3
+        broker.start()
+        wait_until(lambda: all(queue.get(each).status is Status.SENT for each in ids), "the backlog")
+        assert [queue.get(each).retries_used for each in ids] == [0, 0, 0]
+        assert [queue.get(each).attempts for each in ids] == [1, 1, 1]
+    assert [each.body for each in broker.received(target, 4)] == [b"1", b"2", b"3", b"4"]
+
+
+# ---------------------------------------------------------------- the proof
+
+
+def proof(
+    broker: Broker, folder: Path, *, batch: bool = True, senders: int = 3, messages: int = 250, ends: int = 2
+) -> str:
+    """Several outboxes send while the broker is ended and started again; then checks what consumers received."""
+    target = new_target("proof")
+    broker.prepare(target)
+    spec = {"broker": type(broker).__name__, "port": broker.port, "target": target, "batch": batch}
+    spec |= {"messages": messages, "ends": ends}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "sender.py"), str(folder / f"proof{number}.db"), f"s{number}"],
+            env={**os.environ, "SENDER": json.dumps(spec)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(senders)
+    ]
+    try:
+        for _ in range(ends):
+            for process in processes:
+                # It has enqueued its part of the messages, and goes on.
+                assert process.stdout is not None
+                assert process.stdout.readline() == "part\n"
+            broker.stop(broker.ending)
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.write("ended\n")
+                process.stdin.flush()
+            broker.start()
+        reports = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in processes]
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+    assert [process.returncode for process in processes] == [0] * senders
+    received = broker.received(target, senders * messages)
+    check_received(received, senders, messages)
+    unknown = sum(report["repeated"] for report in reports)
+    copies = len(received) - senders * messages
+    if broker.deduplicates:
+        assert copies == 0
+    # Each copy belongs to an attempt whose answer did not arrive.
+    assert copies <= unknown, (copies, unknown)
+    how = "in batches" if batch else "one by one"
+    return (
+        f"{type(broker).__name__}, {how}: {senders} outboxes, {senders * messages} messages, {ends} ends: "
+        f"0 lost, {copies} copies, {unknown} attempts repeated after an unknown outcome"
+    )
+
+
+def check_received(received: list[Received], senders: int, messages: int) -> None:
+    """Nothing is lost, and the first copies of a conversation are in order."""
+    firsts: dict[str, Received] = {}
+    for each in received:
+        firsts.setdefault(each.id, each)
+    wanted = {
+        f"{sender}-{number}" for sender in (f"s{place}" for place in range(senders)) for number in range(messages)
+    }
+    assert set(firsts) == wanted, f"{len(wanted - set(firsts))} lost: {sorted(wanted - set(firsts))[:10]}"
+    by_conversation: dict[str, list[int]] = {}
+    for each in firsts.values():
+        by_conversation.setdefault(each.conversation, []).append(int(each.id.rpartition("-")[2]))
+    for conversation, numbers in by_conversation.items():
+        assert numbers == sorted(numbers), f"{conversation} is not in order"
+
+
+# ---------------------------------------------------------------- servers that fail
+
+
+@contextmanager
+def listener(answer: bytes) -> Iterator[int]:
+    """Accepts connections, reads, answers each first piece with `answer`, and never closes."""
+    peers: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve(peer: socket.socket) -> None:
+            try:
+                if answer:
+                    peer.sendall(answer)
+                while peer.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+        def accept() -> None:
+            while True:
+                try:
+                    peer = server.accept()[0]
+                except OSError:
+                    return
+                peers.append(peer)
+                threading.Thread(target=serve, args=(peer,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            for peer in peers:
+                peer.close()
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Makes a self-signed certificate for 127.0.0.1, and its key."""
+    folder.mkdir(exist_ok=True)
+    key, public = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(public)]
+    subprocess.run(command, check=True, capture_output=True)
+    return public, key
+
+
+@contextmanager
+def tls_listener(folder: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """A TLS server with a certificate that nobody trusts; yields its port and what it read."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate(folder))
+    bytes_read: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            while True:
+                try:
+                    peer = server.accept()[0]
+                except OSError:
+                    return
+                try:
+                    with context.wrap_socket(peer, server_side=True) as secure:
+                        data = secure.recv(65536)
+                        if data:
+                            bytes_read.append(data)
+                except OSError:
+                    pass
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield server.getsockname()[1], bytes_read
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+
+
+class Proxy:
+    """Forwards connections to a port. `cut`: all connections end.
+
+    `is_silent`: the server's answers are dropped; `is_silent_both`: what the client sends later, too.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.is_silent = False
+        self.is_silent_both = False
+        self._target = port
+        self._peers: list[socket.socket] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self.cut()
+
+    def cut(self) -> None:
+        peers, self._peers = self._peers, []
+        for peer in peers:
+            with suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+            peer.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near = self._server.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            self._peers += [near, far]
+            threading.Thread(target=self._pump, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._pump, args=(far, near, True), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                if not (self.is_silent_both or (is_answer and self.is_silent)):
+                    sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass

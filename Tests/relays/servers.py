@@ -1,0 +1,125 @@
+"""Brokers that the tests start as processes of their own, on free ports of 127.0.0.1, and end by process id."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from msgqueue.relays.base import Target
+
+# Where servers are installed, too.
+PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/lib/rabbitmq/bin"))
+
+# A relay, or a client of a broker. Their libraries are not installed where the types are checked.
+Client = Any
+
+
+class Received(NamedTuple):
+    """A message as a consumer of the broker receives it."""
+
+    id: str
+    conversation: str
+    body: bytes
+    headers: dict[str, str]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout: float = 60.0) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, f"waited {timeout:g} s for {what}"
+        time.sleep(0.02)
+
+
+class Broker(ABC):
+    """A server, and what the checks need of it."""
+
+    program = ""
+    #: Seconds that the server may take until it answers.
+    patience = 60.0
+    #: Whether it removes a message that is sent twice under one id.
+    deduplicates = True
+    #: How the proof ends the server.
+    ending = signal.SIGKILL
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "server.log"
+
+    @classmethod
+    def is_installed(cls) -> bool:
+        return shutil.which(cls.program, path=PATH) is not None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, cwd=self.folder, env=self.environment(), start_new_session=True
+            )
+        wait_until(self.is_ready, f"{self.program}; its output:\n{self.log.read_text()[-2000:]}", self.patience)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        process, self.process = self.process, None
+        if process is not None and process.poll() is None:
+            # The server leads a process group of its own: its children end with it.
+            os.killpg(process.pid, how)
+            process.wait(timeout=30)
+
+    def kill(self) -> None:
+        self.stop(signal.SIGKILL)
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ}
+
+    def load(self, library: str) -> Client:
+        return importlib.import_module(library)
+
+    def is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()[-2000:]
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command that starts the server."""
+
+    @abstractmethod
+    def relay(self, target: Target, **options: Client) -> Client:
+        """A relay to this server; `port` and `host` among the options say where else to connect."""
+
+    @abstractmethod
+    def prepare(self, target: str) -> None:
+        """Makes the stream or queue, where the broker needs it before the first message."""
+
+    @abstractmethod
+    def received(self, target: str, count: int) -> list[Received]:
+        """What consumers received of a target: waits for at least `count` messages, or 10 s."""
+
+
+def started(kind: type[Broker], folder: Path) -> Broker:
+    """Starts a server, or skips the tests that need it."""
+    if not kind.is_installed():
+        pytest.skip(f"{kind.program} is not installed")
+    folder.mkdir(exist_ok=True)
+    broker = kind(folder)
+    broker.start()
+    return broker

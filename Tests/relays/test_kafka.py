@@ -1,0 +1,127 @@
+"""B7: Kafka, by the mock cluster of librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import checks
+import pytest
+from brokers import KafkaMock
+from checks import delivery, new_target
+from msgqueue import FailureKind, Outcome, Verdict
+from servers import started
+
+pytest.importorskip("confluent_kafka")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaMock]:
+    broker = started(KafkaMock, tmp_path_factory.mktemp("kafka"))
+    assert isinstance(broker, KafkaMock)
+    yield broker
+    broker.end()
+
+
+def test_B7_B8_kafka_id_conversation_metadata_and_trace_context_travel(broker: KafkaMock) -> None:
+    checks.headers_travel(broker)
+
+
+def test_B7_kafka_consumers_see_the_id_of_a_message_that_is_sent_twice(broker: KafkaMock) -> None:
+    checks.same_id_twice(broker)
+
+
+def test_B7_kafka_keeps_the_order_of_a_conversation_in_a_batch(broker: KafkaMock) -> None:
+    checks.order_in_a_batch(broker)
+
+
+def test_B7_kafka_topic_by_a_function(broker: KafkaMock) -> None:
+    checks.target_by_function(broker)
+
+
+def test_B7_kafka_body_over_the_limit_is_rejected(broker: KafkaMock) -> None:
+    checks.too_large(broker, 1_000_000)
+
+
+def test_B7_kafka_nobody_listens(broker: KafkaMock) -> None:
+    checks.nobody_listens(broker)
+
+
+def test_B7_kafka_name_not_found(broker: KafkaMock) -> None:
+    checks.name_not_found(broker)
+
+
+def test_B7_kafka_nonsense(broker: KafkaMock) -> None:
+    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK, FailureKind.TIMEOUT))
+
+
+def test_B7_kafka_silence(broker: KafkaMock) -> None:
+    checks.silence(broker)
+
+
+def test_B7_kafka_silence_after_sending(broker: KafkaMock) -> None:
+    """The answer comes too late: perhaps arrived; sent again under the same id."""
+    target, message = new_target(), delivery("perhaps")
+    with broker.relay(target, timeout=1.5) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        broker.say("delay 4000")
+        try:
+            outcome = relay(message)
+        finally:
+            broker.say("delay 0")
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), outcome
+    with broker.relay(target) as relay:
+        assert relay(message) == Outcome.sent()
+        assert relay(delivery("after")) == Outcome.sent()
+    bodies = [each.body for each in broker.received(target, 3)]
+    assert list(dict.fromkeys(bodies)) == [b"before", b"perhaps", b"after"]
+    assert len(bodies) in (3, 4)
+
+
+def test_B7_kafka_error_that_the_client_repeats_is_one_message(broker: KafkaMock) -> None:
+    """NOT_LEADER_FOR_PARTITION: librdkafka asks for the leader and sends again; the brokers recognise it."""
+    target = new_target()
+    with broker.relay(target) as relay:
+        assert relay(delivery("1")) == Outcome.sent()
+        broker.say("fail 6 3")
+        assert relay(delivery("2")) == Outcome.sent()
+    assert [each.body for each in broker.received(target, 2)] == [b"1", b"2"]
+
+
+def test_B7_kafka_certificate_that_is_not_trusted(broker: KafkaMock, tmp_path: Path) -> None:
+    checks.unverified_tls(broker, tmp_path)
+
+
+def test_B7_kafka_topic_that_is_not_permitted_pauses(broker: KafkaMock, tmp_path: Path) -> None:
+    """TOPIC_AUTHORIZATION_FAILED. The mock knows no passwords."""
+    with broker.relay(new_target()) as relay:
+        assert relay(delivery()) == Outcome.sent()
+        broker.say("fail 29 1")
+        outcome = relay(delivery())
+        assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+
+
+def test_B7_kafka_message_too_large_for_the_broker(broker: KafkaMock) -> None:
+    """MSG_SIZE_TOO_LARGE of the broker, whose limit is below that of the client."""
+    with broker.relay(new_target()) as relay:
+        assert relay(delivery()) == Outcome.sent()
+        broker.say("fail 10 1")
+        assert relay(delivery()).verdict is Verdict.REJECT
+
+
+def test_B7_kafka_away_and_back(broker: KafkaMock, tmp_path: Path) -> None:
+    checks.away_and_back(broker, tmp_path)
+
+
+def test_B7_kafka_topics(broker: KafkaMock) -> None:
+    for topic in ("a*", "#", "", "a\0", "a b", "..", "x" * 250):
+        with pytest.raises(ValueError, match="topic"):
+            broker.relay(topic)
+        with broker.relay(lambda each: each.text) as relay:
+            assert relay(delivery(topic)).verdict is Verdict.REJECT
+
+
+def test_B7_B9_kafka_proof(broker: KafkaMock, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checks.proof(broker, tmp_path)
+    with capsys.disabled():
+        print(f"\n{report}")

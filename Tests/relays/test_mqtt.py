@@ -1,0 +1,154 @@
+"""B3: MQTT 5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import checks
+import pytest
+from brokers import Mosquitto
+from checks import delivery, new_target
+from msgqueue import FailureKind, Outcome, Verdict
+from servers import started
+
+pytest.importorskip("paho.mqtt.client")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
+    broker = started(Mosquitto, tmp_path_factory.mktemp("mqtt"))
+    assert isinstance(broker, Mosquitto)
+    yield broker
+    broker.kill()
+
+
+def test_B3_B8_mqtt_id_conversation_metadata_and_trace_context_travel(broker: Mosquitto) -> None:
+    checks.headers_travel(broker)
+
+
+def test_B3_mqtt_consumers_see_the_id_of_a_message_that_is_sent_twice(broker: Mosquitto) -> None:
+    checks.same_id_twice(broker)
+
+
+def test_B3_mqtt_keeps_the_order_of_a_conversation_in_a_batch(broker: Mosquitto) -> None:
+    checks.order_in_a_batch(broker)
+
+
+def test_B3_mqtt_topic_by_a_function(broker: Mosquitto) -> None:
+    checks.target_by_function(broker)
+
+
+def test_B3_mqtt_body_over_the_limit_is_rejected(broker: Mosquitto) -> None:
+    checks.too_large(broker, 65536)
+
+
+def test_B3_mqtt_nobody_listens(broker: Mosquitto) -> None:
+    checks.nobody_listens(broker)
+
+
+def test_B3_mqtt_name_not_found(broker: Mosquitto) -> None:
+    checks.name_not_found(broker)
+
+
+def test_B3_mqtt_nonsense(broker: Mosquitto) -> None:
+    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK, FailureKind.TIMEOUT))
+
+
+def test_B3_mqtt_silence(broker: Mosquitto) -> None:
+    checks.silence(broker)
+
+
+def test_B3_mqtt_silence_while_connecting_is_offline(broker: Mosquitto, tmp_path: Path) -> None:
+    checks.silence_is_offline(broker, tmp_path)
+
+
+def test_B3_mqtt_silence_after_sending(broker: Mosquitto) -> None:
+    checks.silence_after_sending(broker)
+
+
+def test_B3_mqtt_cut_after_sending(broker: Mosquitto) -> None:
+    checks.cut_after_sending(broker)
+
+
+def test_B3_mqtt_certificate_that_is_not_trusted(broker: Mosquitto, tmp_path: Path) -> None:
+    checks.unverified_tls(broker, tmp_path)
+
+
+def test_B3_mqtt_wrong_credentials_pause(broker: Mosquitto, tmp_path: Path) -> None:
+    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+
+
+def test_B3_mqtt_away_and_back(broker: Mosquitto, tmp_path: Path) -> None:
+    checks.away_and_back(broker, tmp_path)
+
+
+def test_B3_mqtt_topics(broker: Mosquitto) -> None:
+    for topic in ("a/+", "#", "", "a\0", "a\n", "$SYS/a"):
+        with pytest.raises(ValueError, match="topic"):
+            broker.relay(topic)
+        with broker.relay(lambda each: each.text) as relay:
+            assert relay(delivery(topic)).verdict is Verdict.REJECT
+
+
+def test_B3_mqtt_headers_that_cannot_be_sent(broker: Mosquitto) -> None:
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target) as relay:
+        for metadata in ({"a": "b\nc: d"}, {"a": "\0"}, {"a\r": "c"}, {"a": "x" * 70000}):
+            outcome = relay(delivery(metadata=metadata))
+            assert outcome.verdict is Verdict.REJECT, metadata
+        assert relay(delivery("good")) == Outcome.sent()
+    assert [each.body for each in broker.received(target, 1)] == [b"good"]
+
+
+class Restricted(Mosquitto):
+    """With a list of rights. (In Debian's version such a server drops messages for sessions that it restored.)"""
+
+    def command(self) -> list[str]:
+        rights = self.folder / "rights"
+        rights.write_text("topic readwrite #\ntopic deny denied\n")
+        self.more = f"acl_file {rights}"
+        return super().command()
+
+
+def test_B3_mqtt_topic_that_is_not_permitted(broker: Mosquitto, tmp_path: Path) -> None:
+    restricted = started(Restricted, tmp_path)
+    try:
+        with restricted.relay("denied") as relay:
+            outcome = relay(delivery())
+    finally:
+        restricted.kill()
+    assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+
+
+def test_B3_mqtt_no_subscriber(broker: Mosquitto) -> None:
+    target = new_target()
+    with broker.relay(target) as relay:
+        assert relay(delivery()) == Outcome.sent()
+    with broker.relay(target, require_subscriber=True) as relay:
+        outcome = relay(delivery())
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NOT_FOUND, True)
+        broker.prepare(target)
+        assert relay(delivery("2")) == Outcome.sent()
+    assert [each.body for each in broker.received(target, 1)] == [b"2"]
+
+
+def test_B3_mqtt_client_does_not_send_again(broker: Mosquitto) -> None:
+    """After a lost connection paho would send unacknowledged messages again by itself."""
+    target = new_target()
+    broker.prepare(target)
+    with checks.Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1) as relay:
+        assert relay(delivery("first")) == Outcome.sent()
+        proxy.is_silent_both = True
+        assert relay(delivery("before")).verdict is not Verdict.SENT
+        proxy.is_silent_both = False
+        proxy.cut()
+        assert relay(delivery("after")) == Outcome.sent()
+    assert [each.body for each in broker.received(target, 2)] == [b"first", b"after"]
+
+
+def test_B3_B9_mqtt_proof(broker: Mosquitto, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checks.proof(broker, tmp_path)
+    with capsys.disabled():
+        print(f"\n{report}")

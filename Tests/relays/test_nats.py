@@ -1,0 +1,154 @@
+"""B4: NATS JetStream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import checks
+import pytest
+from brokers import NatsServer
+from checks import delivery, new_target
+from msgqueue import FailureKind, Outcome, Verdict
+from servers import started, wait_until
+
+pytest.importorskip("nats")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    broker = started(NatsServer, tmp_path_factory.mktemp("nats"))
+    assert isinstance(broker, NatsServer)
+    yield broker
+    broker.kill()
+
+
+def test_B4_B8_nats_id_conversation_metadata_and_trace_context_travel(broker: NatsServer) -> None:
+    checks.headers_travel(broker)
+
+
+def test_B4_nats_adds_a_message_once(broker: NatsServer) -> None:
+    checks.same_id_twice(broker)
+
+
+def test_B4_nats_keeps_the_order_of_a_conversation_in_a_batch(broker: NatsServer) -> None:
+    checks.order_in_a_batch(broker)
+
+
+def test_B4_nats_subject_by_a_function(broker: NatsServer) -> None:
+    checks.target_by_function(broker)
+
+
+def test_B4_nats_body_over_the_limit_is_rejected(broker: NatsServer) -> None:
+    checks.too_large(broker, 64 * 1024)
+
+
+def test_B4_nats_nobody_listens(broker: NatsServer) -> None:
+    checks.nobody_listens(broker)
+
+
+def test_B4_nats_name_not_found(broker: NatsServer) -> None:
+    checks.name_not_found(broker)
+
+
+def test_B4_nats_nonsense(broker: NatsServer) -> None:
+    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK))
+
+
+def test_B4_nats_silence(broker: NatsServer) -> None:
+    checks.silence(broker)
+
+
+def test_B4_nats_silence_while_connecting_is_offline(broker: NatsServer, tmp_path: Path) -> None:
+    checks.silence_is_offline(broker, tmp_path)
+
+
+def test_B4_nats_silence_after_sending(broker: NatsServer) -> None:
+    checks.silence_after_sending(broker)
+
+
+def test_B4_nats_cut_after_sending(broker: NatsServer) -> None:
+    checks.cut_after_sending(broker)
+
+
+def test_B4_nats_certificate_that_is_not_trusted(broker: NatsServer, tmp_path: Path) -> None:
+    checks.unverified_tls(broker, tmp_path, tls_handshake_first=True)
+
+
+def test_B4_nats_wrong_credentials_pause(broker: NatsServer, tmp_path: Path) -> None:
+    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+
+
+def test_B4_nats_away_and_back(broker: NatsServer, tmp_path: Path) -> None:
+    checks.away_and_back(broker, tmp_path)
+
+
+def test_B4_nats_subjects(broker: NatsServer) -> None:
+    for subject in ("a.*", "a.>", "a b", ".a", "a..b", "a.", "", "a\nb"):
+        with pytest.raises(ValueError, match="subject"):
+            broker.relay(subject)
+        with broker.relay(lambda each: each.text) as relay:
+            assert relay(delivery(subject)).verdict is Verdict.REJECT
+
+
+def test_B4_nats_headers_that_cannot_be_sent(broker: NatsServer) -> None:
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target) as relay:
+        for metadata in ({"a": "b\nc: d"}, {"a": "\r"}, {"a b": "c"}, {"a:": "c"}, {"": "c"}, {"Nats-Rollup": "all"}):
+            outcome = relay(delivery(metadata=metadata))
+            assert outcome.verdict is Verdict.REJECT, metadata
+        assert relay(delivery("good")) == Outcome.sent()
+    assert [each.body for each in broker.received(target, 1)] == [b"good"]
+
+
+def test_B4_nats_message_over_the_limit_of_the_stream(broker: NatsServer) -> None:
+    target = new_target()
+    broker.run(lambda stream: stream.add_stream(name=target, subjects=[target], max_msg_size=2000))
+    with broker.relay(target) as relay:
+        assert relay(delivery("x" * 3000)).verdict is Verdict.REJECT
+        assert relay(delivery("x" * 1000)) == Outcome.sent()
+
+
+def test_B4_nats_no_stream_is_retried(broker: NatsServer) -> None:
+    target = new_target()
+    with broker.relay(target) as relay:
+        outcome = relay(delivery())
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NOT_FOUND, True)
+        broker.prepare(target)
+        assert relay(delivery()) == Outcome.sent()
+
+
+def test_B4_nats_subject_that_is_not_permitted(broker: NatsServer) -> None:
+    with broker.relay("denied", timeout=1) as relay:
+        outcome = relay(delivery())
+    assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+
+
+def test_B4_nats_warns_of_a_duplicate_window_that_is_too_short(
+    broker: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    short, long = new_target(), new_target()
+    broker.run(lambda stream: stream.add_stream(name=short, subjects=[short]))
+    broker.prepare(long)
+    with caplog.at_level("WARNING", "msgqueue"), broker.relay(lambda each: each.text, longest_gap=3600) as relay:
+        assert [relay(delivery(target)) for target in (short, long, short)] == [Outcome.sent()] * 3
+        wait_until(lambda: caplog.records, "the warning")
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 1
+    assert short in texts[0]
+    assert "120 s" in texts[0]
+    assert "duplicate_window" in texts[0]
+
+
+def test_B4_nats_server_without_tls_is_refused(broker: NatsServer) -> None:
+    with broker.relay("t", tls=True) as relay:
+        outcome = relay(delivery())
+    assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, True), outcome
+    assert "TLS" in outcome.text
+
+
+def test_B4_B9_nats_proof(broker: NatsServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checks.proof(broker, tmp_path)
+    with capsys.disabled():
+        print(f"\n{report}")

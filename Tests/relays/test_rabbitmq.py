@@ -1,0 +1,159 @@
+"""B6: RabbitMQ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import checks
+import pytest
+import test_consumers
+from brokers import Rabbit
+from checks import delivery, new_target
+from msgqueue import FailureKind, Outcome, Verdict
+from servers import Client, started
+
+pytest.importorskip("aio_pika")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit]:
+    broker = started(Rabbit, tmp_path_factory.mktemp("rabbitmq"))
+    assert isinstance(broker, Rabbit)
+    yield broker
+    broker.end()
+
+
+def test_B6_B8_rabbitmq_id_conversation_metadata_and_trace_context_travel(broker: Rabbit) -> None:
+    checks.headers_travel(broker)
+
+
+def test_B6_rabbitmq_consumers_see_the_id_of_a_message_that_is_sent_twice(broker: Rabbit) -> None:
+    checks.same_id_twice(broker)
+
+
+def test_B6_rabbitmq_keeps_the_order_of_a_conversation_in_a_batch(broker: Rabbit) -> None:
+    checks.order_in_a_batch(broker)
+
+
+def test_B6_rabbitmq_queue_by_a_function(broker: Rabbit) -> None:
+    checks.target_by_function(broker)
+
+
+def test_B6_rabbitmq_body_over_the_limit_is_rejected(broker: Rabbit) -> None:
+    """RabbitMQ closes the channel because of it: what was sent beside it is sent again."""
+    target = new_target()
+    with broker.relay(target) as relay:
+        assert relay(delivery("first")) == Outcome.sent()
+        outcomes = relay.batch([delivery(b"x" * 65537), delivery("after"), delivery("other", "bob")])
+        assert outcomes[0].verdict is Verdict.REJECT, outcomes[0]
+        assert "larger" in outcomes[0].text
+        assert checks.is_skipped(outcomes[1])
+        assert outcomes[2].verdict in (Verdict.SENT, Verdict.RETRY), outcomes[2]
+        # The limit is known now.
+        outcomes = relay.batch([delivery(b"x" * 65537), delivery("last", "bob")])
+        assert outcomes[0].verdict is Verdict.REJECT, outcomes[0]
+        assert outcomes[1] == Outcome.sent()
+    bodies = [each.body for each in broker.received(target, 2) if each.body != b"other"]
+    assert bodies == [b"first", b"last"]
+
+
+def test_B6_rabbitmq_nobody_listens(broker: Rabbit) -> None:
+    checks.nobody_listens(broker)
+
+
+def test_B6_rabbitmq_name_not_found(broker: Rabbit) -> None:
+    checks.name_not_found(broker)
+
+
+def test_B6_rabbitmq_nonsense(broker: Rabbit) -> None:
+    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK, FailureKind.TIMEOUT))
+
+
+def test_B6_rabbitmq_silence(broker: Rabbit) -> None:
+    checks.silence(broker)
+
+
+def test_B6_rabbitmq_silence_while_connecting_is_offline(broker: Rabbit, tmp_path: Path) -> None:
+    checks.silence_is_offline(broker, tmp_path)
+
+
+def test_B6_rabbitmq_silence_after_sending(broker: Rabbit) -> None:
+    checks.silence_after_sending(broker)
+
+
+def test_B6_rabbitmq_cut_after_sending(broker: Rabbit) -> None:
+    checks.cut_after_sending(broker)
+
+
+def test_B6_rabbitmq_certificate_that_is_not_trusted(broker: Rabbit, tmp_path: Path) -> None:
+    checks.unverified_tls(broker, tmp_path)
+
+
+def test_B6_rabbitmq_wrong_credentials_pause(broker: Rabbit, tmp_path: Path) -> None:
+    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+
+
+def test_B6_rabbitmq_away_and_back(broker: Rabbit, tmp_path: Path) -> None:
+    checks.away_and_back(broker, tmp_path)
+
+
+def test_B6_rabbitmq_names(broker: Rabbit) -> None:
+    for queue in ("", "x" * 256, "a\0"):
+        with pytest.raises(ValueError, match="queue"):
+            broker.relay(queue)
+        with broker.relay(lambda each: each.text) as relay:
+            assert relay(delivery(queue)).verdict is Verdict.REJECT
+
+
+def test_B6_rabbitmq_headers(broker: Rabbit) -> None:
+    target = new_target()
+    with broker.relay(target) as relay:
+        for metadata in ({"x" * 256: "a"}, {"": "a"}, {"a": "x" * 130_000}):
+            assert relay(delivery(metadata=metadata)).verdict is Verdict.REJECT
+        assert relay(delivery("good", metadata={"a": "b\r\nc: d"})) == Outcome.sent()
+    assert [each.headers["a"] for each in broker.received(target, 1)] == ["b\r\nc: d"]
+
+
+def test_B6_rabbitmq_message_that_no_queue_takes(broker: Rabbit) -> None:
+    with broker.relay(new_target(), declare=False) as relay:
+        outcome = relay(delivery())
+    assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NOT_FOUND, True), outcome
+
+
+def test_B6_rabbitmq_full_queue(broker: Rabbit) -> None:
+    target = new_target()
+    limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    broker.run(lambda channel: channel.declare_queue(target, durable=True, arguments=limits))
+    with broker.relay(target, declare=False) as relay:
+        outcomes = [relay(delivery()) for _ in range(3)]
+    assert outcomes[0] == Outcome.sent()
+    assert (outcomes[2].verdict, outcomes[2].kind) == (Verdict.RETRY, FailureKind.RATE_LIMIT), outcomes[2]
+
+
+def test_B6_rabbitmq_exchange(broker: Rabbit) -> None:
+    target = new_target()
+
+    async def make(channel: Client) -> None:
+        exchange = await channel.declare_exchange(f"{target}-exchange")
+        await (await channel.declare_queue(target, durable=True)).bind(exchange, "key")
+
+    broker.run(make)
+    with broker.relay("key", exchange=f"{target}-exchange") as relay:
+        assert relay(delivery()) == Outcome.sent()
+    with broker.relay("key", exchange="missing") as relay:
+        outcome = relay(delivery())
+    assert (outcome.verdict, outcome.kind) == (Verdict.RETRY, FailureKind.NOT_FOUND), outcome
+    assert len(broker.received(target, 1)) == 1
+
+
+def test_B6_rabbitmq_consumer(broker: Rabbit, tmp_path: Path) -> None:
+    url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+    test_consumers.check(broker, tmp_path, "consume_rabbitmq", lambda run, _: asyncio.run(run(url)))
+
+
+def test_B6_B9_rabbitmq_proof(broker: Rabbit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checks.proof(broker, tmp_path)
+    with capsys.disabled():
+        print(f"\n{report}")

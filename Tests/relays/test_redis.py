@@ -1,0 +1,153 @@
+"""B5: Redis Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import checks
+import pytest
+from brokers import Redis
+from checks import delivery, new_target
+from msgqueue import FailureKind, Outcome, Verdict
+from servers import started
+
+pytest.importorskip("redis")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    broker = started(Redis, tmp_path_factory.mktemp("redis"))
+    assert isinstance(broker, Redis)
+    yield broker
+    broker.kill()
+
+
+def test_B5_B8_redis_id_conversation_metadata_and_trace_context_travel(broker: Redis) -> None:
+    checks.headers_travel(broker)
+
+
+def test_B5_redis_adds_a_message_once(broker: Redis) -> None:
+    checks.same_id_twice(broker)
+
+
+def test_B5_redis_keeps_the_order_of_a_conversation_in_a_batch(broker: Redis) -> None:
+    checks.order_in_a_batch(broker)
+
+
+def test_B5_redis_stream_by_a_function(broker: Redis) -> None:
+    checks.target_by_function(broker)
+
+
+def test_B5_redis_body_over_the_limit_is_rejected(broker: Redis) -> None:
+    checks.too_large(broker, 2 << 20)
+
+
+def test_B5_redis_nobody_listens(broker: Redis) -> None:
+    checks.nobody_listens(broker)
+
+
+def test_B5_redis_name_not_found(broker: Redis) -> None:
+    checks.name_not_found(broker)
+
+
+def test_B5_redis_nonsense(broker: Redis) -> None:
+    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK))
+
+
+def test_B5_redis_silence(broker: Redis) -> None:
+    checks.silence(broker)
+
+
+def test_B5_redis_silence_while_connecting_is_offline(broker: Redis, tmp_path: Path) -> None:
+    checks.silence_is_offline(broker, tmp_path)
+
+
+def test_B5_redis_silence_after_sending(broker: Redis) -> None:
+    checks.silence_after_sending(broker)
+
+
+def test_B5_redis_cut_after_sending(broker: Redis) -> None:
+    checks.cut_after_sending(broker)
+
+
+def test_B5_redis_certificate_that_is_not_trusted(broker: Redis, tmp_path: Path) -> None:
+    checks.unverified_tls(broker, tmp_path)
+
+
+def test_B5_redis_wrong_credentials_pause(broker: Redis, tmp_path: Path) -> None:
+    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+
+
+def test_B5_redis_that_refuses_is_left_alone_until_there_is_a_message(broker: Redis) -> None:
+    with broker.relay("t", user="nobody:wrong") as relay:
+        before = broker.client().info("stats")["total_connections_received"]
+        # What the thread of `attach` does every second.
+        assert [relay._watch() for _ in range(5)] == [True] * 5
+        relay(delivery())
+        # The last one, and those that ask.
+        assert broker.client().info("stats")["total_connections_received"] - before <= 4
+
+
+def test_B5_redis_away_and_back(broker: Redis, tmp_path: Path) -> None:
+    checks.away_and_back(broker, tmp_path)
+
+
+def test_B5_redis_error_in_the_middle_of_a_batch(broker: Redis) -> None:
+    """A stream name that is another type of key: final. The rest of that conversation is not tried."""
+    good, bad = new_target(), new_target()
+    broker.client().set(bad, "a string")
+    with broker.relay(lambda each: bad if each.text == "bad" else good) as relay:
+        bodies = (("1", "ana"), ("bad", "ana"), ("2", "ana"), ("1", "bob"), ("2", "bob"))
+        outcomes = relay.batch([delivery(body, conversation) for body, conversation in bodies])
+    assert [outcomes[0], outcomes[3], outcomes[4]] == [Outcome.sent()] * 3
+    assert outcomes[1].verdict is Verdict.REJECT
+    assert checks.is_skipped(outcomes[2])
+    assert [(each.conversation, each.body) for each in broker.received(good, 3)] == [
+        ("ana", b"1"),
+        ("bob", b"1"),
+        ("bob", b"2"),
+    ]
+
+
+def test_B5_redis_full_is_retried(broker: Redis) -> None:
+    target = new_target()
+    client = broker.client()
+    with broker.relay(target) as relay:
+        assert relay(delivery("1")) == Outcome.sent()
+        client.config_set("maxmemory", "1")
+        try:
+            outcome = relay(delivery("2"))
+        finally:
+            client.config_set("maxmemory", "0")
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.SERVER, True)
+        assert relay(delivery("2")) == Outcome.sent()
+
+
+def test_B5_redis_remembers_ids_for_a_time(broker: Redis) -> None:
+    target = new_target()
+    message = delivery()
+    with broker.relay(target, remember=3600) as relay:
+        assert relay(message) == Outcome.sent()
+    left = broker.client().ttl(f"{target}:seen:{message.id}")
+    assert 3500 < left <= 3600
+
+
+def test_B5_redis_arguments(broker: Redis) -> None:
+    for options in ({"remember": 0}, {"timeout": 0}, {"max_length": -1}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            broker.relay("t", **options)
+    with pytest.raises(ValueError, match="stream"):
+        broker.relay("")
+
+
+def test_B5_B9_redis_proof(broker: Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checks.proof(broker, tmp_path)
+    with capsys.disabled():
+        print(f"\n{report}")
+
+
+def test_B5_B9_redis_proof_one_by_one(broker: Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checks.proof(broker, tmp_path, batch=False)
+    with capsys.disabled():
+        print(f"\n{report}")

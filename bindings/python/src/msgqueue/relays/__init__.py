@@ -1,0 +1,45 @@
+"""Ready-made transports.
+
+from msgqueue import MessageQueue
+from msgqueue.relays import Http
+
+with Http("https://example.org/messages") as relay, MessageQueue("outbox.db", transport=relay) as queue:
+    queue.enqueue("hello")
+
+A relay to a broker imports the library of its client when the first one is made. After `relay.attach(queue)` it reports
+the state of its connection to the queue.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .http import Http
+
+if TYPE_CHECKING:
+    from .base import Relay
+    from .kafka import Kafka
+    from .mqtt import Mqtt
+    from .nats import Nats
+    from .rabbitmq import RabbitMq
+    from .redis_stream import RedisStream
+
+# Where each name is defined. A module is imported when its name is used first.
+_MODULES = {
+    "Kafka": "kafka",
+    "Mqtt": "mqtt",
+    "Nats": "nats",
+    "RabbitMq": "rabbitmq",
+    "RedisStream": "redis_stream",
+    "Relay": "base",
+}
+
+__all__ = ["Http", "Kafka", "Mqtt", "Nats", "RabbitMq", "RedisStream", "Relay"]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{module}", __name__), name)

@@ -1,0 +1,201 @@
+"""A transport that produces each message to a topic of Kafka."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..enums import FailureKind
+from ..errors import InvalidError
+from ..models import Delivery
+from .base import (
+    RejectedError,
+    Relay,
+    RetryableError,
+    Target,
+    UnauthorizedError,
+    UnreachableError,
+    checked_target,
+    headers_of,
+    text_of,
+)
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+_AWAY = re.compile(r"[Cc]onnect to .* failed|[Ff]ailed to resolve")
+# The names of error codes of librdkafka and of Kafka.
+_REJECTED = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "INVALID_RECORD", "TOPIC_EXCEPTION", "_INVALID_ARG")
+_UNAUTHORIZED = (
+    "TOPIC_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "SASL_AUTHENTICATION_FAILED",
+    "_AUTHENTICATION",
+)
+_NOT_FOUND = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+_LATE = ("_MSG_TIMED_OUT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT")
+
+
+class _Message(NamedTuple):
+    topic: str
+    key: bytes | None
+    body: bytes
+    headers: list[tuple[str, bytes]]
+
+
+class _Connection:
+    """A producer, and what its callbacks reported."""
+
+    def __init__(self) -> None:
+        self.producer: Any = None
+        self.problems: list[Any] = []
+        self.is_down = False
+
+
+class Kafka(Relay[_Connection, _Message]):
+    """Produces messages with an idempotent producer and acks=all.
+
+    The key is the conversation, so that a conversation is in one partition; without a conversation all messages are in
+    one. The headers are msgq-id, msgq-conversation (unless it is "") and the metadata.
+
+    Within `timeout` librdkafka sends a message again by itself, which the brokers recognise. After that the queue sends
+    it again, with a new producer or a new sequence number, and Kafka stores it twice if the first attempt arrived.
+    """
+
+    library = "confluent_kafka"
+    extra = "kafka"
+
+    def __init__(
+        self,
+        servers: str,
+        topic: Target,
+        *,
+        options: Mapping[str, object] | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Makes the relay; connects nowhere yet.
+
+        Args:
+            servers: host:port of some brokers, separated by commas.
+            topic: The topic, or a function of the delivery that returns it.
+            options: More options of librdkafka, for example security.protocol.
+            timeout: Seconds that connecting and the acknowledgement may take together: 1 s or more.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            ImportError: confluent-kafka is not installed.
+        """
+        super().__init__(timeout=timeout)
+        if timeout < 1:
+            raise InvalidError(f"timeout must be 1 second or more, got {timeout}")
+        milliseconds = int(timeout * 1000)
+        self._options: dict[str, Any] = {
+            "partitioner": "murmur2",
+            "linger.ms": 0,
+            "socket.timeout.ms": milliseconds,
+            "socket.connection.setup.timeout.ms": max(1000, milliseconds),
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,
+            **(options or {}),
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "message.timeout.ms": milliseconds,
+        }
+        self._topic = checked_target("topic", topic, _check_topic)
+
+    def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
+        topic = text_of(self._topic, delivery)
+        _check_topic(topic)
+        headers = [(name, value.encode()) for name, value in headers_of(delivery)]
+        return _Message(topic, delivery.conversation.encode() or None, delivery.body, headers)
+
+    def _open(self, timeout: float) -> _Connection:
+        end = time.monotonic() + timeout
+        connection = _Connection()
+
+        def failed(problem: Any) -> None:  # noqa: ANN401 - of the client
+            connection.problems.append(problem)
+            if problem.name() == "_ALL_BROKERS_DOWN" or problem.fatal():
+                connection.is_down = True
+
+        producer = connection.producer = self._client.Producer({**self._options, "error_cb": failed})
+        while True:
+            try:
+                producer.list_topics(timeout=max(0.01, min(0.2, end - time.monotonic())))
+            except self._client.KafkaException as problem:
+                producer.poll(0)
+                for found in connection.problems:
+                    if found.name() != "_ALL_BROKERS_DOWN":
+                        raise self._failure(found, not_sent=True) from None
+                if time.monotonic() >= end:
+                    raise TimeoutError(f"no answer within {timeout:.1f} s: {problem}") from None
+            else:
+                producer.poll(0)
+                connection.is_down = False
+                return connection
+
+    def _send(
+        self, connection: _Connection, messages: Sequence[_Message], timeout: float
+    ) -> Sequence[BaseException | None]:
+        end = time.monotonic() + timeout
+        late = TimeoutError(f"no answer within {timeout:.1f} s")
+        answers: list[BaseException | None] = [late] * len(messages)
+        left = threading.Semaphore(0)
+
+        def deliver(place: int, message: _Message) -> None:
+            def reported(problem: Any, _: object) -> None:  # noqa: ANN401 - of the client
+                answers[place] = None if problem is None else self._failure(problem)
+                left.release()
+
+            try:
+                connection.producer.produce(
+                    message.topic, message.body, message.key, headers=message.headers, on_delivery=reported
+                )
+            except self._client.KafkaException as problem:
+                answers[place] = self._failure(problem.args[0], not_sent=True)
+                left.release()
+            except BufferError as problem:
+                answers[place] = RetryableError(FailureKind.RATE_LIMIT, str(problem), not_sent=True)
+                left.release()
+
+        for place, message in enumerate(messages):
+            deliver(place, message)
+        for _ in messages:
+            while not left.acquire(blocking=False):
+                if time.monotonic() >= end:
+                    return list(answers)
+                connection.producer.poll(0.02)
+        return list(answers)
+
+    def _failure(self, problem: Any, *, not_sent: bool = False) -> BaseException:  # noqa: ANN401 - of the client
+        name, text = problem.name(), f"{problem.name()}: {problem.str()}"
+        if name in _REJECTED:
+            return RejectedError(text)
+        if name in _UNAUTHORIZED:
+            return UnauthorizedError(text)
+        if name in _NOT_FOUND:
+            return RetryableError(FailureKind.NOT_FOUND, text, not_sent=True)
+        if name in _LATE:
+            return TimeoutError(text)
+        if name in ("_TRANSPORT", "_RESOLVE") and not_sent and _AWAY.search(text):
+            return UnreachableError(text)
+        kind = FailureKind.NETWORK if name in ("_TRANSPORT", "_RESOLVE", "_SSL") else FailureKind.SERVER
+        return RetryableError(kind, text, not_sent=not_sent)
+
+    def _shut(self, connection: _Connection) -> None:
+        connection.is_down = True
+        # What is left is not sent later; the outcome of a message in flight is unknown.
+        connection.producer.purge(blocking=False)
+
+    def _has_ended(self, connection: _Connection) -> bool:
+        return connection.is_down
+
+    def _is_alive(self, connection: _Connection) -> bool:
+        connection.producer.poll(0)
+        return not connection.is_down
+
+
+def _check_topic(topic: str) -> None:
+    if not _TOPIC.match(topic) or topic in (".", ".."):
+        raise InvalidError(f"the topic must have 1 to 249 of the characters A-Z a-z 0-9 . _ -, got {topic!r}")

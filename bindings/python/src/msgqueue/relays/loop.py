@@ -1,0 +1,104 @@
+"""What relays with a client for asyncio have in common: a thread that runs its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from .base import Connection, Form, Relay
+
+Answer = TypeVar("Answer")
+
+
+class LoopRelay(Relay[Connection, Form]):
+    """A relay whose client runs in an event loop, on a thread of its own."""
+
+    def __init__(self, *, timeout: float = 10.0) -> None:
+        """Makes the relay; see `Relay`. The thread starts with the first connection."""
+        super().__init__(timeout=timeout)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def _run(self, work: Coroutine[Any, Any, Answer], timeout: float) -> Answer:
+        """Runs a coroutine on the loop and waits for it, at most this many seconds."""
+        with self._state:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_run_loop, args=(self._loop,), name="msgqueue-relay-loop", daemon=True
+                )
+                self._thread.start()
+            loop = self._loop
+        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout), loop)
+        try:
+            # wait_for ends it in time, unless the loop has ended.
+            return future.result(timeout + 5)
+        except (asyncio.TimeoutError, FutureTimeoutError) as problem:
+            future.cancel()
+            raise TimeoutError(f"no answer within {timeout:.1f} s") from problem
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Starts a coroutine on the loop; its result and its exceptions are ignored."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            work.close()
+            return
+        with suppress(RuntimeError):
+            asyncio.run_coroutine_threadsafe(_quietly(work), loop)
+
+    def _finish(self) -> None:
+        with self._state:
+            loop, self._loop = self._loop, None
+            thread, self._thread = self._thread, None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_end(loop), loop)
+            thread.join(self._timeout)
+
+
+async def answers_of(
+    work: Sequence[Coroutine[Any, Any, object]], ended: asyncio.Future[str], timeout: float
+) -> list[BaseException | None]:
+    """Runs coroutines together until all end, the connection ends, or time is up. Returns the exception of each."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    everything = asyncio.gather(*tasks, return_exceptions=True)
+    both: set[asyncio.Future[Any]] = {everything, ended}
+    await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    answers: list[BaseException | None] = []
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            answers.append(task.exception())
+        elif ended.done():
+            answers.append(ConnectionResetError(ended.result()))
+        else:
+            answers.append(TimeoutError(f"no answer within {timeout:.1f} s"))
+    everything.cancel()
+    await asyncio.gather(everything, return_exceptions=True)
+    return answers
+
+
+async def _quietly(work: Coroutine[Any, Any, object]) -> None:
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def _end(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends the loop, after what was started before has ended: connections are being closed."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    if others:
+        await asyncio.wait(others, timeout=1)
+    loop.stop()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    finally:
+        loop.close()

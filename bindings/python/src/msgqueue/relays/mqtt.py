@@ -1,0 +1,245 @@
+"""A transport that publishes each message to a broker of MQTT 5."""
+
+from __future__ import annotations
+
+import math
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from ..enums import FailureKind
+from ..errors import InvalidError
+from ..models import Delivery
+from .base import RejectedError, Relay, RetryableError, Target, UnauthorizedError, checked_target, headers_of, text_of
+
+# What a string of MQTT must not contain, or what brokers refuse in it.
+_REFUSED = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_WILDCARDS = re.compile("[+#]")
+_LONGEST_TEXT = 65535
+_LARGEST = 268_435_455
+# Reason codes of MQTT 5.
+_NO_SUBSCRIBER = 0x10
+_UNAUTHORIZED = (0x86, 0x87, 0x8C)
+_REJECTED = (0x90, 0x95, 0x99)
+_QUOTA = 0x97
+
+
+class _Message(NamedTuple):
+    topic: str
+    body: bytes
+    properties: Any
+
+
+class _Connection:
+    """A client, and what its callbacks reported."""
+
+    def __init__(self, client: Any) -> None:  # noqa: ANN401 - a client of paho
+        self.client = client
+        self.largest = _LARGEST
+        self.changed = threading.Condition()
+        self.code: Any = None
+        self.ended = ""
+        self.answers: dict[int, Any] = {}
+
+    def wait(self, numbers: Sequence[int], timeout: float) -> None:
+        """Waits until these messages are acknowledged or the connection has ended."""
+        with self.changed:
+            self.changed.wait_for(
+                lambda: self.ended or all(number in self.answers for number in numbers), max(0.0, timeout)
+            )
+
+
+class Mqtt(Relay[_Connection, _Message]):
+    """Publishes messages with QoS 1.
+
+    The message's id is the correlation data and the user property msgq-id; msgq-conversation (unless it is "") and the
+    metadata are user properties, too.
+
+    The broker's PUBACK says that the broker has accepted the message. Whether it is on disk, or kept at all, depends
+    on the broker: mosquitto writes its file at intervals and when it is stopped, and drops a message for which there is
+    no subscriber. MQTT does not remove duplicates: consumers must, by the id.
+
+    The client of paho sends unacknowledged messages again after it reconnects. This relay makes a new client for each
+    connection, with a clean session, so only the queue sends again.
+    """
+
+    library = "paho.mqtt.client"
+    extra = "mqtt"
+
+    def __init__(
+        self,
+        url: str,
+        topic: Target,
+        *,
+        client_id: str = "",
+        retain: bool = False,
+        require_subscriber: bool = False,
+        context: ssl.SSLContext | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Makes the relay; connects nowhere yet.
+
+        Args:
+            url: mqtt://host:1883 or mqtts://host:8883 (TLS), with user name and password.
+            topic: The topic, or a function of the delivery that returns it. Without wildcards, not beginning with $.
+            client_id: "": the broker chooses one. Two connections with one id end each other.
+            retain: The broker keeps the last message of each topic for new subscribers.
+            require_subscriber: A message for which the broker reports no subscriber is retried with kind NOT_FOUND
+                instead of counting as sent.
+            context: For mqtts; None: certificates are verified against those of the system.
+            timeout: Seconds that connecting and the acknowledgement may take together.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            ImportError: paho-mqtt is not installed.
+        """
+        super().__init__(timeout=timeout)
+        parts = urlsplit(url)
+        if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
+            raise InvalidError(f"{url!r} is not a URL of mqtt or mqtts")
+        self._host, self._port = parts.hostname, parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+        self._user, self._password = parts.username, parts.password
+        self._context = (context or ssl.create_default_context()) if parts.scheme == "mqtts" else None
+        self._topic = checked_target("topic", topic, _check_topic)
+        self._client_id = client_id
+        self._retain = retain
+        self._require_subscriber = require_subscriber
+
+    def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
+        topic = text_of(self._topic, delivery)
+        _check_topic(topic)
+        headers = headers_of(delivery)
+        for text in (each for header in headers for each in header):
+            _check_text("a user property", text)
+        library = self._client
+        properties = library.Properties(library.PacketTypes.PUBLISH)
+        properties.CorrelationData = delivery.id.encode()
+        properties.UserProperty = headers
+        if len(delivery.id.encode()) > _LONGEST_TEXT:
+            raise RejectedError("the id is longer than 65535 bytes")
+        size = len(topic.encode()) + len(properties.pack()) + len(delivery.body) + 9
+        if size > connection.largest:
+            raise RejectedError(f"the message is larger than the limit of the broker ({connection.largest} bytes)")
+        return _Message(topic, delivery.body, properties)
+
+    def _open(self, timeout: float) -> _Connection:
+        end = time.monotonic() + timeout
+        library = self._client
+        client = library.Client(
+            library.CallbackAPIVersion.VERSION2,
+            self._client_id,
+            protocol=library.MQTTv5,
+            reconnect_on_failure=False,
+        )
+        connection = _Connection(client)
+        client.on_connect = lambda _client, _data, _flags, code, properties: _on_connect(connection, code, properties)
+        client.on_disconnect = lambda _client, _data, _flags, code, _: self._on_disconnect(connection, code)
+        client.on_publish = lambda _client, _data, number, code, _: _on_publish(connection, number, code)
+        if self._user is not None:
+            client.username_pw_set(unquote(self._user), unquote(self._password or ""))
+        if self._context is not None:
+            client.tls_set_context(self._context)
+        client.connect_timeout = timeout
+        # The connection is lost when nothing arrives for one and a half of this; it also limits the handshake of TLS.
+        client.connect(self._host, self._port, keepalive=max(1, math.ceil(timeout)), clean_start=True)
+        client.loop_start()
+        with connection.changed:
+            connection.changed.wait_for(lambda: connection.ended or connection.code is not None, end - time.monotonic())
+        if connection.code is None or connection.code.is_failure or connection.ended:
+            refusal = self._refusal(connection, timeout)
+            self._shut(connection)
+            raise refusal
+        return connection
+
+    def _refusal(self, connection: _Connection, timeout: float) -> BaseException:
+        if connection.code is not None and connection.code.is_failure:
+            text = f"the broker refused the connection: {connection.code}"
+            if connection.code.value in _UNAUTHORIZED:
+                return UnauthorizedError(text)
+            return RetryableError(FailureKind.SERVER, text)
+        if connection.ended:
+            return RetryableError(FailureKind.NETWORK, connection.ended)
+        return TimeoutError(f"no answer within {timeout:.1f} s")
+
+    def _send(
+        self, connection: _Connection, messages: Sequence[_Message], timeout: float
+    ) -> Sequence[BaseException | None]:
+        sent = [
+            connection.client.publish(each.topic, each.body, 1, self._retain, properties=each.properties)
+            for each in messages
+        ]
+        connection.wait([each.mid for each in sent], timeout)
+        with connection.changed:
+            codes = [connection.answers.pop(each.mid, None) for each in sent]
+        return [self._answer(connection, code, timeout) for code in codes]
+
+    def _answer(self, connection: _Connection, code: Any, timeout: float) -> BaseException | None:  # noqa: ANN401 - of paho
+        if code is None:
+            return (
+                ConnectionResetError(connection.ended)
+                if connection.ended
+                else TimeoutError(f"no PUBACK in {timeout:g} s")
+            )
+        text = f"the broker answered: {code}"
+        if code.value == _NO_SUBSCRIBER and self._require_subscriber:
+            return RetryableError(FailureKind.NOT_FOUND, text, not_sent=True)
+        if not code.is_failure:
+            return None
+        if code.value in _UNAUTHORIZED:
+            return UnauthorizedError(text)
+        if code.value in _REJECTED:
+            return RejectedError(text)
+        return RetryableError(
+            FailureKind.RATE_LIMIT if code.value == _QUOTA else FailureKind.SERVER, text, not_sent=True
+        )
+
+    def _on_disconnect(self, connection: _Connection, code: Any) -> None:  # noqa: ANN401 - of paho
+        with connection.changed:
+            connection.ended = f"the connection ended: {code}"
+            connection.changed.notify_all()
+        self._look.set()
+
+    def _shut(self, connection: _Connection) -> None:
+        with connection.changed:
+            connection.ended = connection.ended or "the connection was closed"
+            connection.changed.notify_all()
+        with suppress(Exception):
+            connection.client.disconnect()
+        # The thread of the client ends when it reads the end of the connection.
+        with suppress(OSError, AttributeError):
+            connection.client.socket().shutdown(socket.SHUT_RD)
+
+    def _has_ended(self, connection: _Connection) -> bool:
+        return bool(connection.ended)
+
+
+def _on_connect(connection: _Connection, code: Any, properties: Any) -> None:  # noqa: ANN401 - of paho
+    with connection.changed:
+        connection.largest = min(_LARGEST, getattr(properties, "MaximumPacketSize", _LARGEST))
+        connection.code = code
+        connection.changed.notify_all()
+
+
+def _on_publish(connection: _Connection, number: int, code: Any) -> None:  # noqa: ANN401 - of paho
+    with connection.changed:
+        connection.answers[number] = code
+        connection.changed.notify_all()
+
+
+def _check_text(name: str, text: str) -> None:
+    if _REFUSED.search(text):
+        raise InvalidError(f"{name} contains a character that MQTT does not permit: {text!r}")
+    if len(text.encode()) > _LONGEST_TEXT:
+        raise InvalidError(f"{name} is longer than {_LONGEST_TEXT} bytes")
+
+
+def _check_topic(topic: str) -> None:
+    if not topic or _WILDCARDS.search(topic) or topic.startswith("$"):
+        raise InvalidError(f"the topic must not be empty, contain + or #, or begin with $, got {topic!r}")
+    _check_text("the topic", topic)

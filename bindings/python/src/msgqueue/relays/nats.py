@@ -1,0 +1,232 @@
+"""A transport that publishes each message to a stream of NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import _arguments
+from ..enums import FailureKind
+from ..errors import InvalidError
+from ..models import Delivery
+from .base import (
+    RejectedError,
+    RetryableError,
+    Target,
+    UnauthorizedError,
+    checked_target,
+    headers_of,
+    logger,
+    text_of,
+)
+from .loop import LoopRelay, answers_of
+
+_DAY = 86400.0
+_SUBJECT = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*\Z")
+_NAME = re.compile(r"[!-9;-~]+\Z")
+# Codes of JetStream: the message is larger than the stream permits.
+_TOO_LARGE = 10054
+
+
+class _Message(NamedTuple):
+    subject: str
+    body: bytes
+    headers: dict[str, str]
+
+
+class _Connection:
+    """A client, and what its callbacks reported."""
+
+    def __init__(self) -> None:
+        self.client: Any = None
+        self.stream: Any = None
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.problem: BaseException | None = None
+        self.denied = ""
+
+    def end(self, text: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(text)
+
+
+class Nats(LoopRelay[_Connection, _Message]):
+    """Publishes messages to JetStream, which acknowledges each when a stream has stored it.
+
+    The headers are Nats-Msg-Id (the message's id), msgq-id, msgq-conversation (unless it is "") and the metadata. A
+    value must not contain a line break and has no space at its ends.
+
+    JetStream removes a message whose id it received within the stream's duplicate window: 2 minutes unless it is
+    configured. A message that is sent again later, because the connection was lost in the moment of its
+    acknowledgement, is stored twice. The relay logs a warning when the window is shorter than `longest_gap`.
+
+    A subject that no stream stores is retried with kind NOT_FOUND.
+    """
+
+    library = "nats"
+    extra = "nats"
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        subject: Target,
+        *,
+        longest_gap: float = _DAY,
+        timeout: float = 10.0,
+        **options: Any,  # noqa: ANN401 - those of nats.connect
+    ) -> None:
+        """Makes the relay; connects nowhere yet.
+
+        Args:
+            servers: nats:// or tls://, with user name and password; several for a cluster.
+            subject: The subject, or a function of the delivery that returns it.
+            longest_gap: Seconds between an attempt with an unknown outcome and the next one that the duplicate window
+                of the stream should cover: as long as this program may be offline.
+            timeout: Seconds that connecting and the acknowledgement may take together.
+            **options: Passed to `nats.connect`, for example user_credentials.
+
+        Raises:
+            InvalidError: An argument is out of range.
+            ImportError: nats-py is not installed.
+        """
+        super().__init__(timeout=timeout)
+        self._servers = [servers] if isinstance(servers, str) else list(servers)
+        if not self._servers:
+            raise InvalidError("servers must not be empty")
+        self._subject = checked_target("subject", subject, _check_subject)
+        self._gap = _arguments.finite("longest_gap", longest_gap)
+        self._options = options
+        self._is_secure = "tls" in options or any(each.startswith("tls:") for each in self._servers)
+        self._known: set[str] = set()
+
+    def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
+        subject = text_of(self._subject, delivery)
+        _check_subject(subject)
+        headers = {"Nats-Msg-Id": delivery.id}
+        for name, value in headers_of(delivery):
+            if not _NAME.match(name) or name.lower().startswith("nats-"):
+                raise RejectedError(f"{name!r} cannot be the name of a header of NATS")
+            headers[name] = value
+        if any(character in value for value in headers.values() for character in "\r\n\0"):
+            raise RejectedError("a header of NATS must not contain a line break")
+        size = len(delivery.body) + 12 + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items())
+        if size > connection.client.max_payload:
+            raise RejectedError(f"the message is larger than the limit of NATS ({connection.client.max_payload} bytes)")
+        return _Message(subject, delivery.body, headers)
+
+    def _open(self, timeout: float) -> _Connection:
+        return self._run(self._connect(timeout), timeout)
+
+    async def _connect(self, timeout: float) -> _Connection:
+        connection = _Connection()
+
+        async def disconnected() -> None:
+            connection.end("the connection to NATS was lost")
+            self._look.set()
+
+        async def failed(problem: Exception) -> None:
+            connection.problem = problem
+            if "permissions violation for publish" in str(problem).lower():
+                connection.denied = str(problem)
+
+        options = {
+            "allow_reconnect": False,
+            "max_reconnect_attempts": 1,
+            "reconnect_time_wait": 0,
+            "connect_timeout": timeout,
+            "ping_interval": 10,
+            "max_outstanding_pings": 2,
+            "pending_size": 64 * 1024 * 1024,
+            **self._options,
+            "disconnected_cb": disconnected,
+            "closed_cb": disconnected,
+            "error_cb": failed,
+        }
+        if self._is_secure:
+            options.setdefault("tls", ssl.create_default_context())
+        client = connection.client = self._client.NATS()
+        try:
+            await client.connect(servers=self._servers, **options)
+        except self._client.errors.NoServersError:
+            raise connection.problem or ConnectionRefusedError("no server") from None
+        except asyncio.CancelledError:
+            # Time is up; what was opened is closed.
+            self._start(client.close())
+            raise
+        # The client uses TLS only when the server asks for it.
+        if self._is_secure and not (client._server_info.get("tls_required") or options.get("tls_handshake_first")):
+            self._start(client.close())
+            raise ssl.SSLError("the server does not use TLS")
+        connection.stream = client.jetstream(timeout=self._timeout)
+        return connection
+
+    def _send(
+        self, connection: _Connection, messages: Sequence[_Message], timeout: float
+    ) -> Sequence[BaseException | None]:
+        work = answers_of([self._publish(connection, each, timeout) for each in messages], connection.ended, timeout)
+        answers = self._run(work, timeout + 1)
+        if connection.denied:
+            # NATS does not say which message it refused.
+            denied, connection.denied = UnauthorizedError(connection.denied), ""
+            answers = [denied if self._is_late(answer) else answer for answer in answers]
+        return answers
+
+    async def _publish(self, connection: _Connection, message: _Message, timeout: float) -> None:
+        stored = await connection.stream.publish(
+            message.subject, message.body, timeout=timeout, headers=dict(message.headers)
+        )
+        if stored.stream not in self._known:
+            self._known.add(stored.stream)
+            self._start(self._check_window(connection, stored.stream))
+
+    async def _check_window(self, connection: _Connection, name: str) -> None:
+        try:
+            window = (await connection.stream.stream_info(name)).config.duplicate_window or 0
+        except Exception as problem:  # noqa: BLE001 - a warning only
+            logger.warning("the duplicate window of the stream %s could not be read: %s", name, problem)
+            return
+        if window < self._gap:
+            text = (
+                "the stream %s removes duplicates within %g s, but this program may be offline for %g s: "
+                "set its duplicate_window, or remove duplicates by the header Nats-Msg-Id where messages are consumed"
+            )
+            logger.warning(text, name, window, self._gap)
+
+    def _is_late(self, problem: BaseException | None) -> bool:
+        return isinstance(problem, (TimeoutError, asyncio.TimeoutError, self._client.errors.TimeoutError))
+
+    def _translate(self, problem: BaseException) -> BaseException:
+        errors, streams = self._client.errors, self._client.js.errors
+        text = str(problem)
+        if isinstance(problem, errors.AuthorizationError) or "authorization violation" in text.lower():
+            return UnauthorizedError(text)
+        if self._is_late(problem):
+            return TimeoutError(text)
+        if isinstance(problem, streams.NoStreamResponseError):
+            return RetryableError(FailureKind.NOT_FOUND, text, not_sent=True)
+        if isinstance(problem, streams.APIError):
+            if problem.err_code == _TOO_LARGE:
+                return RejectedError(text)
+            return RetryableError(FailureKind.SERVER, text, not_sent=True)
+        if isinstance(
+            problem, (errors.ConnectionClosedError, errors.StaleConnectionError, errors.OutboundBufferLimitError)
+        ):
+            return ConnectionResetError(text)
+        if isinstance(problem, errors.Error):
+            return RetryableError(FailureKind.SERVER, text)
+        return problem
+
+    def _shut(self, connection: _Connection) -> None:
+        self._start(connection.client.close())
+
+    def _has_ended(self, connection: _Connection) -> bool:
+        return connection.ended.done() or not connection.client.is_connected
+
+
+def _check_subject(subject: str) -> None:
+    if not _SUBJECT.match(subject):
+        raise InvalidError(
+            f"the subject must be words without spaces and wildcards, separated by dots, got {subject!r}"
+        )

@@ -1,0 +1,312 @@
+"""I4: the relay that posts messages to an HTTP server."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+
+import pytest
+
+from conftest import Opener
+from msgqueue import Arrival, Connectivity, Delivery, FailureKind, InvalidError, Mode, Outcome, Status, Verdict
+from msgqueue.relays import Http
+from msgqueue.relays.http import idempotency_key
+from receiver import Answer, Receiver
+
+
+def delivery(body: bytes = b"hello", id: str = "id-1", timeout: float = 20.0) -> Delivery:
+    return Delivery(
+        id=id,
+        conversation="ana",
+        body=body,
+        metadata={},
+        attempt=1,
+        token=1,
+        created=datetime.now(timezone.utc),
+        timeout=timeout,
+    )
+
+
+@contextmanager
+def answering(*answers: bytes, count: int | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """A server that reads a request and writes these bytes, for one connection after another, and then disconnects."""
+    requests: list[bytes] = []
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def serve() -> None:
+            for answer in answers:
+                peer, _ = listener.accept()
+                with peer:
+                    requests.append(read_request(peer))
+                    peer.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], requests
+        thread.join(30)
+
+
+def read_request(peer: socket.socket) -> bytes:
+    """Reads one request with its body."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += peer.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    size = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+    while len(body) < size:
+        body += peer.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def url(port: int) -> str:
+    return f"http://127.0.0.1:{port}/in?a=b"
+
+
+def test_I4_a_message_is_posted_with_its_key() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    with answering(answer) as (port, requests), Http(url(port), headers={"Authorization": "Bearer x"}) as relay:
+        outcome = relay(delivery(b"\x00\xff"))
+    head, _, body = requests[0].partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    assert lines[0] == "POST /in?a=b HTTP/1.1"
+    assert {'Idempotency-Key: "id-1"', "Authorization: Bearer x", "Content-Type: application/octet-stream"} <= set(
+        lines
+    )
+    assert body == b"\x00\xff"
+    assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, 200, "200 OK: ok")
+
+
+def test_I4_the_status_decides(receiver: Receiver, opened: Opener) -> None:
+    with Http(f"http://127.0.0.1:{receiver.port}/") as relay:
+        queue = opened(mode=Mode.MANUAL, direct=False, transport=relay)
+        queue.set_connectivity(Connectivity.ONLINE)
+        for status, kind in {
+            201: None,
+            301: FailureKind.UNKNOWN,
+            400: FailureKind.REJECTED,
+            401: FailureKind.UNAUTHORIZED,
+            403: FailureKind.UNAUTHORIZED,
+            404: FailureKind.NOT_FOUND,
+            408: FailureKind.TIMEOUT,
+            429: FailureKind.RATE_LIMIT,
+            500: FailureKind.SERVER,
+        }.items():
+            receiver.answer_next(Answer(status, {"Location": "/elsewhere"}))
+            id = queue.enqueue(str(status))
+            queue.drain()
+            message = queue.get(id)
+            if kind is None:
+                assert message.status is Status.SENT
+                continue
+            assert message.failure is not None
+            assert message.failure.code == status
+            assert (status, message.failure.kind) == (status, kind)
+        # A redirect was not followed.
+        assert len(receiver.received) == 9
+
+
+@pytest.mark.parametrize("value", ["120", "Fri, 31 Dec 2199 23:59:59 GMT"])
+def test_I4_retry_after_delays_the_next_attempt(receiver: Receiver, opened: Opener, value: str) -> None:
+    from msgqueue import RetryPolicy
+
+    receiver.answer_next(Answer(503, {"Retry-After": value}))
+    with Http(f"http://127.0.0.1:{receiver.port}/") as relay:
+        queue = opened(mode=Mode.MANUAL, direct=False, transport=relay, retry=RetryPolicy(ladder=[1]))
+        queue.set_connectivity(Connectivity.ONLINE)
+        id = queue.enqueue("x")
+        queue.drain()
+        message = queue.get(id)
+    assert message.next_attempt is not None
+    assert message.last_attempt is not None
+    assert (message.next_attempt - message.last_attempt).total_seconds() >= 119
+
+
+def test_I4_connections_are_reused_and_a_closed_one_is_replaced(receiver: Receiver) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with socket.socket() as listener, Http(url(0 or _bound(listener))) as relay:
+        peers: list[socket.socket] = []
+
+        def serve(count: int) -> None:
+            peer, _ = listener.accept()
+            peers.append(peer)
+            for _ in range(count):
+                read_request(peer)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve, args=(2,))
+        thread.start()
+        assert [relay(delivery()).code for _ in range(2)] == [200, 200]
+        thread.join()
+        peers[0].close()
+        thread = threading.Thread(target=serve, args=(1,))
+        thread.start()
+        assert relay(delivery()).code == 200
+        thread.join()
+        assert len(peers) == 2
+        peers[1].close()
+
+
+def _bound(listener: socket.socket) -> int:
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    port: int = listener.getsockname()[1]
+    return port
+
+
+def test_I4_what_was_surely_not_sent_is_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as down:
+        # Bound, but not listening.
+        down.bind(("127.0.0.1", 0))
+        outcome = Http(url(down.getsockname()[1]))(delivery())
+        assert (outcome.verdict, "refused" in outcome.text) == (Verdict.OFFLINE, True)
+    for problem in (
+        socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+        OSError(errno.ENETUNREACH, "Network is unreachable"),
+        OSError(errno.EHOSTUNREACH, "No route to host"),
+    ):
+
+        def fail(*_: object, problem: OSError = problem, **__: object) -> socket.socket:
+            raise problem
+
+        monkeypatch.setattr(socket, "create_connection", fail)
+        assert Http("http://name.invalid/")(delivery()).verdict is Verdict.OFFLINE
+
+
+def test_I4_a_cut_or_a_time_out_after_sending_may_have_arrived(opened: Opener) -> None:
+    with answering(b"", b"HTTP/1.1 20", b"nonsense\r\n\r\n") as (port, _), Http(url(port)) as relay:
+        for kind in (FailureKind.NETWORK, FailureKind.SERVER, FailureKind.SERVER):
+            outcome = relay(delivery())
+            assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, False)
+            assert outcome.kind in (kind, FailureKind.NETWORK)
+    with socket.socket() as silent, Http(url(_bound(silent))) as relay:
+        outcome = relay(delivery(timeout=0.1))
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False)
+        queue = opened(mode=Mode.MANUAL, direct=False, transport=relay, attempt_timeout=0.2)
+        queue.set_connectivity(Connectivity.ONLINE)
+        id = queue.enqueue("x")
+        queue.drain()
+        assert queue.attempts(id)[0].arrival is Arrival.PERHAPS
+
+
+def test_I4_an_answer_that_is_cut_counts_by_its_status() -> None:
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart") as (port, _), Http(url(port)) as relay:
+        assert relay(delivery()).code == 200
+
+
+@pytest.mark.parametrize("status", ["102 Processing", "103 Early Hints", "101 Switching Protocols"])
+def test_I4_answers_before_the_final_one_are_skipped(status: str) -> None:
+    interim = f"HTTP/1.1 {status}\r\nLink: </a>\r\nContent-Length: 5\r\n\r\n".encode()
+    whole = interim + b"HTTP/1.1 100 Continue\r\n\r\n" + interim + b"HTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\nno"
+    with answering(whole, interim) as (port, _), Http(url(port)) as relay:
+        outcome = relay(delivery())
+        assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, 422, "422 No: no")
+        outcome = relay(delivery())
+        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, False)
+    with answering(interim * 200) as (port, _), Http(url(port)) as relay:
+        assert relay(delivery()).verdict is Verdict.RETRY
+
+
+def test_I4_an_answer_that_is_cut_is_retried_unless_it_accepts() -> None:
+    cut = {
+        b"HTTP/1.1 200 OK": None,
+        b"HTTP/1.1 200 OK\r\nContent-Len": None,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n": None,
+        b"HTTP/1.1 422 No\r\nContent-Length: 0\r\n": None,
+        b"HTTP/1.1 422 No\r\nContent-Length: 9\r\n\r\npart": None,
+        b"HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": None,
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n": None,
+        b"HTTP/1.1 422 No\r\nContent-Length: x\r\n\r\n": None,
+        b"HTTP/1.1 202 OK\r\nContent-Length: 9\r\n\r\npart": 202,
+        b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": 202,
+        b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\npart": 503,
+        b"HTTP/1.1 429 Slow\r\nContent-Length: 9\r\n\r\npart": 429,
+        b"HTTP/1.1 422 No\r\n\r\nto the end": 422,
+        b"HTTP/1.1 204 No Content\r\n\r\n": 204,
+    }
+    with answering(*cut) as (port, _), Http(url(port)) as relay:
+        for answer, code in cut.items():
+            outcome = relay(delivery())
+            found = (outcome.verdict, outcome.code, outcome.not_sent)
+            assert found == ((Verdict.RETRY, 0, False) if code is None else (Verdict.HTTP, code, False)), answer
+
+
+def test_I4_a_server_without_a_trusted_certificate_gets_nothing() -> None:
+    plain = socket.socket()
+    port = _bound(plain)
+
+    def serve() -> None:
+        peer, _ = plain.accept()
+        with peer:
+            # An alert in the place of a certificate.
+            peer.recv(65536)
+            peer.sendall(bytes((21, 3, 3, 0, 2, 2, 40)))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    relay = Http(f"https://127.0.0.1:{port}/")
+    assert relay._context is not None
+    assert relay._context.verify_mode is ssl.CERT_REQUIRED
+    assert relay._context.check_hostname
+    outcome = relay(delivery())
+    thread.join()
+    plain.close()
+    assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, True)
+
+
+def test_I4_wrong_urls_and_headers_are_refused() -> None:
+    for wrong in (
+        "",
+        "x",
+        "ftp://a/",
+        "http://",
+        "http://a:99999/",
+        "http://u:p@a/",
+        "http://a/b c",
+        "http://a/\r\nX: 1",
+        "http://a/#x",
+    ):
+        with pytest.raises(InvalidError):
+            Http(wrong)
+    for name, value in {
+        "A b": "x",
+        "A": "x\r\nB: y",
+        "B": "x\0",
+        "C": "€",
+        "Host": "x",
+        "idempotency-key": "x",
+        "": "x",
+    }.items():
+        with pytest.raises(InvalidError):
+            Http("http://a/", headers={name: value})
+    with pytest.raises(InvalidError):
+        Http("http://a/", timeout=0)
+    with pytest.raises(TypeError):
+        Http(5)  # type: ignore[arg-type]
+
+
+def test_I4_the_key_of_any_id_is_one_line_and_its_own() -> None:
+    assert idempotency_key("a") == '"a"'
+    assert idempotency_key('a"\\') == '"a\\"\\\\"'
+    assert idempotency_key("ü%") == '%"%c3%bc%25"'
+    ids = ["ü", '%"%c3%bc"', "%c3%bc", "a\r\nb", "\x7f", "漢字", '"']
+    keys = [idempotency_key(id) for id in ids]
+    assert len(set(keys)) == len(ids)
+    assert all(key.isascii() and key.isprintable() for key in keys)
+
+
+def test_I4_several_threads_send_at_once(receiver: Receiver, opened: Opener) -> None:
+    with Http(f"http://127.0.0.1:{receiver.port}/") as relay:
+        queue = opened(mode=Mode.MANUAL, direct=False, transport=relay, max_in_flight=8)
+        queue.set_connectivity(Connectivity.ONLINE)
+        for number in range(40):
+            queue.enqueue(str(number), conversation=f"c{number % 8}")
+        assert queue.drain().sent == 40
+    assert sorted(int(request.text) for request in receiver.received) == list(range(40))
+    assert isinstance(relay(delivery()), Outcome)
