@@ -121,7 +121,7 @@ def machine() -> dict[str, Any]:
     """Describes where it was measured."""
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "processor": platform.machine(),
         "processors": os.cpu_count(),
         "python": platform.python_version(),
