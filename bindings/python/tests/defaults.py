@@ -1,6 +1,6 @@
-"""Generates the README's table of defaults from the behaviour and the defaults of the library.
+"""Generates the table in Sources/Documentation/Options.md from the behaviour and the defaults of the library.
 
-python tests/defaults.py    writes the table into the README; MSGQUEUE_LIBRARY names the library
+python tests/defaults.py    writes the table into the page; MSGQUEUE_LIBRARY names the library
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
-README = TESTS.parents[2] / "README.md"
+PAGE = TESTS.parents[2] / "Sources" / "Documentation" / "Options.md"
 if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src")]
 
@@ -115,7 +115,7 @@ def _value(value: object) -> str:
     return _limit(int(str(value)))
 
 
-# Options in the README's table whose default is the same in every mode.
+# Options in the table whose default is the same in every mode.
 _LISTED = [
     "max_in_flight",
     "attempt_timeout",
@@ -170,16 +170,16 @@ def table() -> str:
 
 
 def written() -> str:
-    """Returns the table in the README."""
-    _, _, rest = README.read_text().partition(BEGIN)
+    """Returns the table of the page."""
+    _, _, rest = PAGE.read_text().partition(BEGIN)
     found, _, _ = rest.partition(END)
     return found
 
 
 if __name__ == "__main__":
-    text = README.read_text()
+    text = PAGE.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise SystemExit("the README has no place for the table")
-    README.write_text(before + begin + table() + end + after)
+        raise SystemExit("the page has no place for the table")
+    PAGE.write_text(before + begin + table() + end + after)

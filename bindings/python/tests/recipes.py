@@ -1,4 +1,4 @@
-"""The README's recipes: each program, and the options with which it opens its queue.
+"""The recipes of Sources/Documentation/Recipes.md: each program, and the options with which it opens its queue.
 
 python tests/recipes.py    writes these options to Tests/fixtures/recipes.json, from which the Swift tests read them;
                            MSGQUEUE_LIBRARY names the library
@@ -20,6 +20,7 @@ from unittest import mock
 
 TESTS = Path(__file__).resolve().parent
 PROJECT = TESTS.parents[2]
+PAGE = PROJECT / "Sources" / "Documentation" / "Recipes.md"
 FIXTURE = PROJECT / "Tests" / "fixtures" / "recipes.json"
 if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src")]
@@ -35,7 +36,7 @@ _NO_OPTIONS = ("struct_size", "callbacks", "ladder_ms", "ladder_count")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A program of the README with its output."""
+    """A program of the page with its output."""
 
     name: str
     code: str
@@ -53,18 +54,17 @@ class Recipe:
 
         printed = io.StringIO()
         with mock.patch.object(msgqueue, "MessageQueue", Recorder), contextlib.redirect_stdout(printed):
-            exec(compile(self.code, f"README.md, recipe {self.name}", "exec"), {"__name__": "recipe"})
+            exec(compile(self.code, f"Recipes.md, {self.name}", "exec"), {"__name__": "recipe"})
         (given,) = options
         return printed.getvalue(), given
 
 
 def recipes() -> dict[str, Recipe]:
-    """Returns the recipes by name, in the order of the README."""
-    _, _, rest = (PROJECT / "README.md").read_text().partition("\n## Recipes\n")
-    section, _, _ = rest.partition("\n## ")
+    """Returns the recipes by name, in the order of the page."""
+    section = PAGE.read_text()
     found = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     if len(found) != len(NAMES) or section.count("```python") != len(NAMES):
-        raise AssertionError(f"the README has {len(found)} recipes with output, not {len(NAMES)}")
+        raise AssertionError(f"the page has {len(found)} recipes with output, not {len(NAMES)}")
     return {name: Recipe(name, code, expected) for name, (code, expected) in zip(NAMES, found)}
 
 
@@ -80,7 +80,7 @@ def in_c(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def written() -> str:
-    """Returns the fixture, generated from the README."""
+    """Returns the fixture, generated from the page."""
     found = {}
     for name, recipe in recipes().items():
         with tempfile.TemporaryDirectory() as directory:

@@ -254,7 +254,7 @@ def test_the_methods_are_those_of_the_plain_queue() -> None:
 
 def test_the_options_are_those_of_the_plain_queue() -> None:
     plain = dict(inspect.signature(msgqueue.MessageQueue).parameters)
-    for name in ("path", "transport", "on_event", "polled"):
+    for name in ("path", "transport", "on_event", "polled", "batch_transport", "batch_options"):
         del plain[name]
     types = get_type_hints(msgqueue.MessageQueue.__init__)
     assert get_type_hints(aio.Options) == {name: types[name] for name in plain}

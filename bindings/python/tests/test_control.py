@@ -124,7 +124,7 @@ def test_I3_every_call_is_answered(
     assert peer.call("send_now", message=raw) == {}
     wait_until(lambda: queue.get(raw).status is Status.SENT)
     assert peer.call("stats")["sent"] == 2
-    assert "msgqueue_sent_total 2" in peer.call("stats_text")["text"]
+    assert f'msgqueue_sent_total{{queue="{control.with_name("outbox.db")}"}} 2' in peer.call("stats_text")["text"]
     assert peer.refusal("retry", message=raw) == "CONFLICT"
     assert peer.call("retry_all") == {"count": 0}
     assert peer.call("delete", message=raw) == {}
@@ -307,6 +307,17 @@ def test_I3_wrong_paths_are_refused(
     reader = MessageQueue(tmp_path / "other.db", read_only=True)
     with pytest.raises(PermissionDeniedError):
         reader.start_control()
+    reader.start_control(tmp_path / "elsewhere")
+    with Peer(tmp_path / "elsewhere") as peer:
+        assert peer.call("counts")["queued"] == 0
+        for call, fields in {
+            "enqueue": {"body": "x"},
+            "retry": {"message": "x"},
+            "clear": {},
+            "pause": {},
+            "drain": {},
+        }.items():
+            assert peer.refusal(call, **fields) == "PERMISSION"
     reader.close()
 
 

@@ -34,7 +34,7 @@ README = re.findall(
 )
 
 
-@pytest.mark.parametrize(("code", "expected"), README, ids=["plain", "asyncio", "selectors"])
+@pytest.mark.parametrize(("code", "expected"), README, ids=[str(number) for number in range(1, len(README) + 1)])
 def test_the_examples_of_the_readme_run(tmp_path: Path, code: str, expected: str) -> None:
     assert len(code.splitlines()) <= 20
     script = tmp_path / "readme.py"

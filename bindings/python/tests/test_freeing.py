@@ -21,6 +21,7 @@ FREED_BY = {
     "msgq_list": "msgq_list_free",
     "msgq_conversations": "msgq_conversations_free",
     "msgq_stats_text": "msgq_text_free",
+    "msgq_stats_text_all": "msgq_text_free",
     "msgq_banner": "msgq_text_free",
 }
 

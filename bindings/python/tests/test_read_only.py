@@ -114,6 +114,7 @@ CHANGES: dict[str, Callable[[MessageQueue, str], object]] = {
     "resume": lambda queue, id: queue.resume(),
     "set_transport": lambda queue, id: queue.set_transport(lambda _: Outcome.sent()),
     "no transport": lambda queue, id: queue.set_transport(None),
+    "set_batch_transport": lambda queue, id: queue.set_batch_transport(lambda batch: [Outcome.sent()] * len(batch)),
 }
 
 

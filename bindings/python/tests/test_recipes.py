@@ -1,4 +1,4 @@
-"""A12: the README's recipes, run as programs, and their options; the Swift tests run these options in virtual time."""
+"""A12: the recipes, run as programs, and their options; the Swift tests run these options in virtual time."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def faster(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_A12_a_recipe_prints_its_output_in_the_readme(name: str, tmp_path: Path) -> None:
+def test_A12_a_recipe_prints_its_output(name: str, tmp_path: Path) -> None:
     recipe = recipes()[name]
     printed, _ = recipe.run(tmp_path)
     assert printed == recipe.expected
 
 
-def test_A12_the_fixture_has_the_options_of_the_readme() -> None:
+def test_A12_the_fixture_has_the_options_of_the_page() -> None:
     """`python tests/recipes.py` writes the fixture."""
     assert FIXTURE.read_text() == written()
 

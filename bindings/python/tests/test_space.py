@@ -21,4 +21,4 @@ def test_F7_the_file_becomes_shorter_while_the_queue_is_idle(opened: Opener, sto
     stats = queue.stats()
     assert stats.free_bytes < stats.file_bytes
     wait_until(lambda: store.stat().st_size < full.file_bytes / 4)
-    assert "msgqueue_file_bytes " in queue.prometheus()
+    assert "msgqueue_file_bytes{" in queue.prometheus()

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import re
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
 from conftest import Opener
-from msgqueue import Connectivity, FailureKind, InvalidError, Mode, RetryPolicy, Statistics, Status
+from msgqueue import (
+    ClosedError,
+    Connectivity,
+    FailureKind,
+    InvalidError,
+    MessageQueue,
+    Mode,
+    RetryPolicy,
+    Statistics,
+    Status,
+    aio,
+    prometheus,
+)
 from msgqueue.statistics import LATENCY_BOUNDS
 from receiver import Receiver
 from sender import HttpTransport
@@ -102,22 +117,32 @@ def test_X9_a_share_must_be_0_to_1() -> None:
         stats.latency("half")  # type: ignore[arg-type]
 
 
-def samples(text: str) -> dict[str, float]:
-    """Parses the text as a scraper does: each sample belongs to a metric with help and type."""
-    found: dict[str, float] = {}
-    introduced: dict[str, set[str]] = {}
+def samples_of_all(text: str) -> dict[str, dict[str, float]]:
+    """Parses the text as a scraper does, and returns the samples by queue; those of a metric follow its type."""
+    found: dict[str, dict[str, float]] = {}
+    introduced: list[tuple[str, str]] = []
     for line in text.splitlines():
         if line.startswith("# "):
             _, word, name, _ = line.split(" ", 3)
-            introduced.setdefault(name, set()).add(word)
+            assert (word, name) not in introduced
+            introduced.append((word, name))
             continue
-        name, value = line.rsplit(" ", 1)
-        metric = name.split("{")[0]
+        parsed = re.fullmatch(r'(\w+)\{queue="((?:[^"\\]|\\["\\n])*)",?(.*)\} (\S+)', line)
+        assert parsed, line
+        metric, queue, labels, value = parsed.groups()
+        name = f"{metric}{{{labels}}}" if labels else metric
         for suffix in ("_bucket", "_sum", "_count"):
             metric = metric.removesuffix(suffix)
-        assert introduced[metric] == {"HELP", "TYPE"}, line
-        assert name not in found
-        found[name] = float(value)
+        assert introduced[-2:] == [("HELP", metric), ("TYPE", metric)], line
+        of_queue = found.setdefault(queue, {})
+        assert name not in of_queue
+        of_queue[name] = float(value)
+    return found
+
+
+def samples(text: str) -> dict[str, float]:
+    """Returns the samples of the only queue."""
+    (found,) = samples_of_all(text).values()
     return found
 
 
@@ -152,3 +177,37 @@ def test_X9_prometheus_has_the_counts(opened: Opener) -> None:
         assert read[f'msgqueue_messages{{status="{word}"}}'] == getattr(counts, word)
     assert read['msgqueue_messages{status="received"}'] == 1
     assert read["msgqueue_unsent_bytes"] == 15
+
+
+def test_X9_queues_of_one_process_have_separate_samples(store: Path) -> None:
+    hostile = store.with_name('a "b"\\\n.db')
+    with MessageQueue(store) as first, MessageQueue(hostile) as second:
+        first.set_connectivity(Connectivity.OFFLINE)
+        first.enqueue("one")
+        queued = 'msgqueue_messages{status="queued"}'
+        of_each = {**samples_of_all(first.prometheus()), **samples_of_all(second.prometheus())}
+        of_both = samples_of_all(prometheus([first, second]))
+        assert [read[queued] for read in of_each.values()] == [1, 0]
+        escaped = str(hostile).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        assert list(of_both) == [str(store), escaped]
+        assert [read[queued] for read in of_both.values()] == [1, 0]
+        assert {path: set(read) for path, read in of_both.items()} == {
+            path: set(read) for path, read in of_each.items()
+        }
+        assert prometheus([]) == ""
+        with pytest.raises(InvalidError):
+            prometheus([first, second, first])
+    with pytest.raises(ClosedError):
+        prometheus([first])
+
+
+def test_X9_queues_of_one_loop_have_separate_samples(store: Path) -> None:
+    async def main() -> None:
+        async with aio.MessageQueue(store) as first, aio.MessageQueue(store.with_name("second.db")) as second:
+            of_both = samples_of_all(await aio.prometheus([first, second]))
+            assert [Path(path).name for path in of_both] == [store.name, "second.db"]
+            assert await aio.prometheus([]) == ""
+            with pytest.raises(InvalidError):
+                await aio.prometheus([second, second])
+
+    asyncio.run(main())

@@ -17,8 +17,9 @@ variable MSGQUEUE_LIBRARY may name.
 from __future__ import annotations
 
 from ._arguments import Body, Time
-from ._callbacks import EventHandler, Transport
+from ._callbacks import BatchTransport, EventHandler, Transport
 from ._library import library_version
+from ._metrics import prometheus
 from .checking import check, salvage
 from .enums import (
     Arrival,
@@ -64,6 +65,7 @@ from .errors import (
 from .events import Event
 from .models import (
     Attempt,
+    BatchOptions,
     CheckReport,
     Conversation,
     Counts,
@@ -88,6 +90,8 @@ __all__ = [
     "Arrival",
     "Attempt",
     "AttemptOutcome",
+    "BatchOptions",
+    "BatchTransport",
     "Body",
     "BusyError",
     "CheckReport",
@@ -146,6 +150,7 @@ __all__ = [
     "__version__",
     "check",
     "library_version",
+    "prometheus",
     "relative_time",
     "salvage",
 ]

@@ -92,6 +92,7 @@ class Options(Structure):
         ("ramp_up_ms", c_int64),
         ("live_share", c_double),
         ("soonest_expiry_first", c_bool),
+        ("maintenance", c_bool),
     ]
 
 
@@ -304,6 +305,20 @@ class CheckReport(Structure):
     ]
 
 
+class BatchOptions(Structure):
+    """msgq_batch_options."""
+
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("max_messages", c_uint32),
+        ("delivery_size", c_size_t),
+        ("outcome_size", c_size_t),
+        ("max_bytes", c_uint64),
+        ("linger_ms", c_int64),
+        ("single_conversation", c_bool),
+    ]
+
+
 class DrainOptions(Structure):
     """msgq_drain_options."""
 
@@ -424,6 +439,7 @@ STRUCTURES: dict[str, type[Structure]] = {
     "msgq_conversation": Conversation,
     "msgq_statistics": Statistics,
     "msgq_delivery": Delivery,
+    "msgq_batch_options": BatchOptions,
     "msgq_outcome": Outcome,
     "msgq_check_report": CheckReport,
     "msgq_drain_options": DrainOptions,
@@ -437,6 +453,7 @@ STRUCTURES: dict[str, type[Structure]] = {
 IdBuffer = c_char * ID_SIZE
 
 TransportFunction = CFUNCTYPE(c_int, c_void_p, POINTER(Delivery), POINTER(Outcome))
+BatchTransportFunction = CFUNCTYPE(None, c_void_p, POINTER(Delivery), c_size_t, POINTER(Outcome))
 EventFunction = CFUNCTYPE(None, c_void_p, POINTER(Event))
 DrainedFunction = CFUNCTYPE(None, c_void_p, POINTER(Report))
 ClosedFunction = CFUNCTYPE(None, c_void_p, c_int)
@@ -495,10 +512,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_backup": (c_int, [_queue, c_char_p]),
     "msgq_stats": (c_int, [_queue, POINTER(Statistics)]),
     "msgq_stats_text": (c_int, [_queue, _out]),
+    "msgq_stats_text_all": (c_int, [POINTER(c_void_p), c_size_t, _out]),
     "msgq_text_free": (None, [_owned]),
     "msgq_check": (c_int, [c_char_p, POINTER(CheckReport)]),
     "msgq_salvage": (c_int, [c_char_p, c_char_p, POINTER(CheckReport)]),
     "msgq_set_transport": (c_int, [_queue, TransportFunction, c_void_p, ReleaseFunction]),
+    "msgq_set_batch_transport": (
+        c_int,
+        [_queue, BatchTransportFunction, c_void_p, ReleaseFunction, POINTER(BatchOptions)],
+    ),
     "msgq_complete": (c_int, [_queue, c_uint64, POINTER(Outcome)]),
     "msgq_complete_batch": (c_int, [_queue, POINTER(c_uint64), POINTER(Outcome), c_size_t, POINTER(c_int)]),
     "msgq_drain": (c_int, [_queue, POINTER(DrainOptions), POINTER(Report)]),

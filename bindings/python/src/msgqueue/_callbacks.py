@@ -1,4 +1,4 @@
-"""Calls from C into Python: one trampoline for transports, one for events, one for drains that ended.
+"""Calls from C into Python: trampolines for transports, for batch transports, for events, and for drains that ended.
 
 C gets these functions, which live as long as the module, and a number as their context. The number identifies the
 queue's callables. A closure could be collected while C still refers to it.
@@ -11,12 +11,12 @@ import logging
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Union
 
 from . import _abi, _convert
-from ._failures import described, failure, log_raised, outcome_of, wrong_answer
+from ._failures import answers_of_batch, described, failure, log_raised, outcome_of, wrong_answer
 from ._poll_threads import PollThreads
 from .enums import Verdict
 from .events import Event
@@ -24,6 +24,7 @@ from .models import Delivery, Report
 from .outcome import Outcome
 
 Transport = Callable[[Delivery], Outcome]
+BatchTransport = Callable[[list[Delivery]], Sequence[Union[Outcome, None]]]
 EventHandler = Callable[[Event], object]
 
 logger = logging.getLogger("msgqueue")
@@ -51,11 +52,12 @@ class Callbacks:
     def __init__(self) -> None:
         self.number = next(_numbers)
         self.transport: Transport | None = None
+        self.batch_transport: BatchTransport | None = None
         self.on_event: EventHandler | None = None
         self.poll_threads: PollThreads | None = None
         """None: the callbacks run on the thread that polls."""
-        self.deferred: deque[tuple[int, Callable[[], Outcome]]] = deque()
-        """The token of each attempt that was deferred because of Ctrl-C, and the function that makes it."""
+        self.deferred: deque[tuple[list[int], Callable[[], list[Outcome]]]] = deque()
+        """The tokens of attempts that were deferred because of Ctrl-C, and the function that makes them."""
         _registry[self.number] = self
 
     def forget(self) -> None:
@@ -88,6 +90,15 @@ def _call_transport(context: int, delivery: Any, out: Any) -> int:  # noqa: ANN4
     return outcome.verdict
 
 
+def _call_batch_transport(context: int, deliveries: Any, count: int, outcomes: Any) -> None:  # noqa: ANN401 - pointers
+    # If this raises, the outcomes stay UNKNOWN, as C made them: failures, never success.
+    for index, outcome in enumerate(_send_batch(_registry.get(context), deliveries[:count])):
+        if outcome.verdict is Verdict.PENDING:
+            outcomes[index].verdict = outcome.verdict
+        else:
+            outcome._write(outcomes[index])
+
+
 def _call_event_handler(context: int, event: Any) -> None:  # noqa: ANN401 - a ctypes pointer
     _deliver(_registry.get(context), event[0])
 
@@ -102,8 +113,9 @@ def _call_drained(context: int, source: Any) -> None:  # noqa: ANN401 - a ctypes
         logger.error("reporting the end of a drain failed", exc_info=True)
 
 
-# msgq_transport_fn, msgq_event_fn and msgq_drained_fn of every queue.
+# msgq_transport_fn, msgq_batch_transport_fn, msgq_event_fn and msgq_drained_fn of every queue.
 transport_trampoline = _abi.TransportFunction(_call_transport)
+batch_transport_trampoline = _abi.BatchTransportFunction(_call_batch_transport)
 event_trampoline = _abi.EventFunction(_call_event_handler)
 drained_trampoline = _abi.DrainedFunction(_call_drained)
 
@@ -137,7 +149,7 @@ def call_guarded(function: Callable[..., int], *arguments: object) -> int:
 
 
 def _unraisable(before: Callable[[Any], object], report: Any) -> None:  # noqa: ANN401 - the type is not public
-    ours = (_call_transport, _call_event_handler, _call_drained)
+    ours = (_call_transport, _call_batch_transport, _call_event_handler, _call_drained)
     if isinstance(report.exc_value, KeyboardInterrupt) and report.object in ours:
         _running.interruption = report.exc_value
     else:
@@ -164,16 +176,32 @@ def _send(callbacks: Callbacks | None, source: _abi.Delivery) -> Outcome:
     except Exception as problem:
         logger.error("a message could not be read", exc_info=True)
         return failure(described(problem))
-    send = partial(_attempt, callbacks, transport, delivery)
+    return _now_or_later(callbacks, [delivery.token], lambda: [_attempt(callbacks, transport, delivery)])[0]
+
+
+def _send_batch(callbacks: Callbacks | None, sources: Sequence[_abi.Delivery]) -> list[Outcome]:
+    transport = callbacks.batch_transport if callbacks is not None else None
+    if callbacks is None or transport is None:
+        return [Outcome.offline(text="the transport was removed")] * len(sources)
+    try:
+        deliveries = [_convert.delivery(source) for source in sources]
+    except Exception as problem:
+        logger.error("a message could not be read", exc_info=True)
+        return [failure(described(problem))] * len(sources)
+    tokens = [delivery.token for delivery in deliveries]
+    return _now_or_later(callbacks, tokens, partial(_attempt_batch, callbacks, transport, deliveries))
+
+
+def _now_or_later(callbacks: Callbacks, tokens: list[int], send: Callable[[], list[Outcome]]) -> list[Outcome]:
     threads = callbacks.poll_threads
     if threads is None and _running.interruption is not None:
         # After Ctrl-C the library starts further attempts before it returns. The caller must not wait for receivers.
-        callbacks.deferred.append((delivery.token, send))
-        return Outcome.pending()
-    if threads is not None and not threads.polls_here and threads.answer_later(delivery.token, send):
+        callbacks.deferred.append((tokens, send))
+        return [Outcome.pending()] * len(tokens)
+    if threads is not None and not threads.polls_here and threads.answer_later(tokens, send):
         # No thread was polling at this moment, so the library called on the thread that drains. Its time-out must not
         # depend on a receiver.
-        return Outcome.pending()
+        return [Outcome.pending()] * len(tokens)
     return send()
 
 
@@ -192,6 +220,21 @@ def _attempt(callbacks: Callbacks, transport: Transport, delivery: Delivery) -> 
         log_raised(problem, outcome, delivery)
         _keep_interruption(callbacks, problem)
         return outcome
+    finally:
+        callbacks.leave()
+
+
+def _attempt_batch(callbacks: Callbacks, transport: BatchTransport, deliveries: list[Delivery]) -> list[Outcome]:
+    """Calls the batch transport. Returns an outcome for each delivery, also when that raises."""
+    callbacks.enter()
+    try:
+        # The transport may change its list.
+        return answers_of_batch(transport(list(deliveries)), deliveries)
+    except BaseException as problem:  # noqa: BLE001 - logged; raised after the library has returned
+        outcome = outcome_of(problem)
+        log_raised(problem, outcome, *deliveries)
+        _keep_interruption(callbacks, problem)
+        return [outcome] * len(deliveries)
     finally:
         callbacks.leave()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .enums import FailureKind, Verdict
@@ -107,12 +107,14 @@ def outcome_of(problem: BaseException) -> Outcome:
     return Outcome(Verdict.RETRY, kind, text=text, not_sent=is_not_sent)
 
 
-def log_raised(problem: BaseException, outcome: Outcome, delivery: Delivery) -> None:
-    """Logs the exception of a transport in one line, and its traceback at level DEBUG."""
+def log_raised(problem: BaseException, outcome: Outcome, delivery: Delivery, *others: Delivery) -> None:
+    """Logs the exception of a transport in one line, and its traceback at level DEBUG. `others`: of the same batch."""
     level = logging.WARNING if isinstance(problem, Exception) else logging.ERROR
     kind = "" if outcome.verdict is Verdict.HTTP else f" ({outcome.kind.name})"
     what = " ".join(described(problem).split())
     message = "attempt %d of message %s failed%s: the transport raised %s"
+    if others:
+        message = f"a batch of {len(others) + 1} messages failed, {message}"
     logger.log(level, message, delivery.attempt, delivery.id, kind, what)
     logger.debug("the exception of attempt %d of message %s", delivery.attempt, delivery.id, exc_info=problem)
 
@@ -129,8 +131,31 @@ def failure(text: str) -> Outcome:
 
 def wrong_answer(answer: object) -> str:
     """Describes a return value that is not an Outcome."""
-    what = "None" if answer is None else f"an object of type {type(answer).__name__}"
-    return f"the transport returned {what}, not an Outcome"
+    return f"the transport returned {wrong_answer_type(answer)}, not an Outcome"
+
+
+def wrong_answer_type(answer: object) -> str:
+    """Describes the type of a return value."""
+    return "None" if answer is None else f"an object of type {type(answer).__name__}"
+
+
+def answers_of_batch(answers: object, deliveries: Sequence[Delivery]) -> list[Outcome]:
+    """Returns an outcome for each delivery: a failure of kind UNKNOWN where a batch transport returned none."""
+    count = len(deliveries)
+    if not isinstance(answers, Sequence) or isinstance(answers, (str, bytes)) or len(answers) != count:
+        what = f"{len(answers)} outcomes" if isinstance(answers, (list, tuple)) else wrong_answer_type(answers)
+        text = f"the transport returned {what} for a batch of {count} messages"
+        logger.error(text)
+        return [failure(text)] * count
+    outcomes = []
+    for answer, delivery in zip(answers, deliveries):
+        if isinstance(answer, Outcome):
+            outcomes.append(answer)
+            continue
+        text = wrong_answer(answer)
+        logger.error("%s for message %s", text, delivery.id)
+        outcomes.append(failure(text))
+    return outcomes
 
 
 def described(problem: BaseException) -> str:

@@ -16,8 +16,8 @@ from enum import Enum
 from . import _abi, _arguments, _interruptible, _logs
 from ._callbacks import Callbacks, call_guarded, raise_interruption
 from ._library import last_error
-from ._poll_threads import PollThreads
-from .enums import Result, Verdict
+from ._poll_threads import PollThreads, complete
+from .enums import Result
 from .errors import ConflictError, Error, ForkedError, TimedOutError
 from .outcome import Outcome
 
@@ -138,16 +138,15 @@ class Handle:
         """Makes the attempts that were deferred because of Ctrl-C. Returns their number."""
         ran = 0
         while self.callbacks.deferred:
-            token, send = self.callbacks.deferred.popleft()
-            self._answer(token, send())
+            tokens, send = self.callbacks.deferred.popleft()
+            self._answer(tokens, send())
             raise_interruption()
             ran += 1
         return ran
 
-    def _answer(self, token: int, outcome: Outcome) -> None:
-        if outcome.verdict is not Verdict.PENDING:
-            # An answer after the time-out is refused; the attempt is recorded already. So the result does not matter.
-            self.lib.msgq_complete(self._pointer, token, outcome._for_c())
+    def _answer(self, tokens: list[int], outcomes: list[Outcome]) -> None:
+        # An answer after the time-out is refused; the attempt is recorded already. So the result does not matter.
+        complete(self.lib, self._pointer, zip(tokens, outcomes))
 
     def close_interruptibly(self, timeout: float | None) -> None:
         """Closes as `close` does. Ctrl-C ends the wait; the queue is closed all the same."""
@@ -172,8 +171,8 @@ class Handle:
         if not self._begin(timeout if wait is None else wait):
             return
         while self.callbacks.deferred:
-            token, _ = self.callbacks.deferred.popleft()
-            self._answer(token, Outcome.offline(text="interrupted before the attempt began"))
+            tokens, _ = self.callbacks.deferred.popleft()
+            self._answer(tokens, [Outcome.offline(text="interrupted before the attempt began")] * len(tokens))
         result: int = Result.INTERNAL
         error = None
         try:

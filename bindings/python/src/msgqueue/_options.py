@@ -31,6 +31,10 @@ _NOT_ZERO = (
     "backoff_cap_ms",
 )
 
+# The largest limits that the library accepts. A tool that opens the store of another program sets none of its own.
+LARGEST_BODY = 256 << 20
+LARGEST_METADATA = 16 << 20
+
 
 @dataclass(frozen=True)
 class Option:
@@ -117,6 +121,7 @@ class Options(TypedDict, total=False):
     ramp_up: Annotated[float, _seconds("ramp_up_ms", "0 s to 1 day")]
     live_share: Annotated[float, _real("live_share", "0 to 1")]
     soonest_expiry_first: Annotated[bool, _flag("soonest_expiry_first")]
+    maintenance: Annotated[bool, _flag("maintenance")]
 
 
 TABLE: dict[str, Option] = {

@@ -12,11 +12,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from . import _abi, _logs
 from .enums import Result, Verdict
-from .outcome import Outcome
+from .outcome import Outcome, _array_for_c, in_settling_order
 
 logger = logging.getLogger("msgqueue")
 
@@ -35,6 +35,14 @@ class _Role(threading.local):
 
 
 _role = _Role()
+
+
+def complete(lib: ctypes.CDLL, pointer: int, answers: Iterable[tuple[int, Outcome]]) -> int:
+    """Passes outcomes to the library, without those that follow later. Returns the result of the call."""
+    final = in_settling_order(answer for answer in answers if answer[1].verdict is not Verdict.PENDING)
+    tokens = (ctypes.c_uint64 * len(final))(*(token for token, _ in final))
+    result: int = lib.msgq_complete_batch(pointer, tokens, _array_for_c([each for _, each in final]), len(final), None)
+    return result
 
 
 class PollThreads:
@@ -98,12 +106,12 @@ class PollThreads:
         """Whether this thread makes an attempt for `answer_later`. To the library it is not inside a callback then."""
         return _role.answers is self
 
-    def answer_later(self, token: int, send: Callable[[], Outcome]) -> bool:
-        """Makes an attempt on a new thread, which then passes the outcome to the library.
+    def answer_later(self, tokens: list[int], send: Callable[[], list[Outcome]]) -> bool:
+        """Makes attempts on a new thread, which then passes the outcomes to the library.
 
         Returns False when no thread can be started.
         """
-        return self._detach("sender", lambda: self._answer(token, send))
+        return self._detach("sender", lambda: self._answer(tokens, send))
 
     def drain_later(self, options: _abi.DrainOptions) -> bool:
         """Drains on a new thread. Returns False when none can be started."""
@@ -150,12 +158,9 @@ class PollThreads:
             logger.error("%s: msgq_poll returned %d", self._name, result)
             time.sleep(_RETRY_DELAY)
 
-    def _answer(self, token: int, send: Callable[[], Outcome]) -> None:
+    def _answer(self, tokens: list[int], send: Callable[[], list[Outcome]]) -> None:
         _role.answers = self
-        outcome = send()
-        if outcome.verdict is Verdict.PENDING:
-            return
         # An answer after the time-out or after the close is refused; the attempt is recorded already.
-        result = self._lib.msgq_complete(self._pointer, token, outcome._for_c())
-        if result not in (Result.OK, Result.CONFLICT, Result.CLOSED):
-            logger.error("%s: msgq_complete returned %d", self._name, result)
+        result = complete(self._lib, self._pointer, zip(tokens, send()))
+        if result not in (Result.OK, Result.CLOSED):
+            logger.error("%s: msgq_complete_batch returned %d", self._name, result)

@@ -149,7 +149,10 @@ class Queries:
         return _convert.statistics(out)
 
     def prometheus(self) -> str:
-        """Returns the statistics and the counts in the Prometheus text format 0.0.4."""
+        """Returns the statistics and the counts in the Prometheus text format 0.0.4.
+
+        Each sample has the label `queue` with the path of the store. `msgqueue.prometheus` is for several queues.
+        """
         return self._text(self._handle.lib.msgq_stats_text)
 
     def state(self) -> State:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import threading
 from collections.abc import Callable
 
-from . import _abi
-from ._callbacks import EventHandler, Transport, event_trampoline, transport_trampoline
+from . import _abi, _arguments
+from ._callbacks import (
+    BatchTransport,
+    EventHandler,
+    Transport,
+    batch_transport_trampoline,
+    event_trampoline,
+    transport_trampoline,
+)
 from ._handle import Handle
 from ._library import last_error
 from .enums import Result
+from .errors import InvalidError
+from .models import BatchOptions
 
 _NO_TRANSPORT = _abi.TransportFunction()
+_NO_BATCH_TRANSPORT = _abi.BatchTransportFunction()
 _NO_HANDLER = _abi.EventFunction()
 # Python's reference counts keep callables alive. C could run a release function on a thread of the library, and none of
 # those may enter Python.
@@ -45,6 +56,31 @@ class Registration:
         function = _NO_TRANSPORT if transport is None else transport_trampoline
         self._set("transport", transport, self._handle.lib.msgq_set_transport, function)
 
+    def set_batch_transport(self, transport: BatchTransport | None, options: BatchOptions | None = None) -> None:
+        """Sets a function that sends several messages in one call, in place of any transport.
+
+        `set_transport` replaces it, and the other way round. It is called with a list of Delivery and returns a list
+        with an Outcome for each, in the same order. The messages of one conversation are in order and next to each
+        other, and none of that conversation is sent by another call before each of them has an outcome. To keep the
+        order, the transport stops a conversation at its first failure and returns `Outcome.skipped()` for the rest of
+        it. The beginning of a batch costs one commit of the store, and its outcomes another. `retry` and `send_now`
+        make a batch of one message.
+
+        An exception is a failure of every message of the batch, with the kind as in `set_transport`; so is a list of
+        another length, of kind UNKNOWN. None in the place of an Outcome is a failure of that message.
+
+        Args:
+            transport: The function; None removes it.
+            options: The limits of a batch; None: BatchOptions().
+
+        Raises:
+            InvalidError: An option is out of range.
+            PermissionDeniedError: The queue was opened with `read_only`.
+        """
+        limits = _batch_options(options if options is not None else BatchOptions())
+        function = _NO_BATCH_TRANSPORT if transport is None else batch_transport_trampoline
+        self._set("batch_transport", transport, self._handle.lib.msgq_set_batch_transport, function, limits)
+
     def set_event_handler(self, handler: EventHandler | None) -> None:
         """Sets the function that receives events.
 
@@ -57,7 +93,7 @@ class Registration:
         function = _NO_HANDLER if handler is None else event_trampoline
         self._set("on_event", handler, self._handle.lib.msgq_set_event_handler, function)
 
-    def _set(self, name: str, target: object, register: Callable[..., int], function: object) -> None:
+    def _set(self, name: str, target: object, register: Callable[..., int], function: object, *more: object) -> None:
         require_callable(name, target)
         pointer = self._handle.pointer
         callbacks = self._handle.callbacks
@@ -69,11 +105,29 @@ class Registration:
                 # C may call as soon as it is registered, so a new target is set before that, and an old one removed
                 # after it.
                 setattr(callbacks, name, target)
-            result = register(pointer, function, callbacks.number, _NO_RELEASE)
+            result = register(pointer, function, callbacks.number, _NO_RELEASE, *more)
             if result != Result.OK:
                 setattr(callbacks, name, before)
                 raise last_error(self._handle.lib, result)
             setattr(callbacks, name, target)
+
+
+def _batch_options(options: BatchOptions) -> _abi.BatchOptions:
+    if not isinstance(options, BatchOptions):
+        raise TypeError(f"options must be BatchOptions, not {type(options).__name__}")
+    for name, value, most in (
+        ("max_messages", options.max_messages, 1_000),
+        ("max_bytes", options.max_bytes, 1 << 30),
+    ):
+        if not 1 <= _arguments.whole(name, value) <= most:
+            raise InvalidError(f"{name} must be 1 to {most}, got {value}")
+    limits: _abi.BatchOptions = _abi.sized(
+        _abi.BatchOptions, options.max_messages, ctypes.sizeof(_abi.Delivery), ctypes.sizeof(_abi.Outcome)
+    )
+    limits.max_bytes = options.max_bytes
+    limits.linger_ms = _arguments.milliseconds("linger", options.linger)
+    limits.single_conversation = _arguments.flag("single_conversation", options.single_conversation)
+    return limits
 
 
 def require_callable(name: str, target: object) -> None:

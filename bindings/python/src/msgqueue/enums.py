@@ -174,6 +174,7 @@ class Verdict(_Named):
     OFFLINE = 4
     PENDING = 5
     HTTP = 6
+    SKIPPED = 7
 
 
 class Arrival(_Named):

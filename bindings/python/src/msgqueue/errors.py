@@ -173,3 +173,11 @@ def from_result(result: int, detail: str) -> Error:
     if kind is None:
         return InternalError(f"the library returned an unknown result, {result}; {detail}")
     return kind(detail)
+
+
+def from_name(name: str, detail: str) -> Error:
+    """Returns the error for the name of a result other than OK, without prefix, for example "NOT_FOUND"."""
+    kind = next((kind for kind in _CLASSES.values() if kind.code.name == name), None)
+    if kind is None:
+        return InternalError(f"the library returned an unknown result, {name}; {detail}")
+    return kind(detail)

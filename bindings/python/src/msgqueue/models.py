@@ -212,6 +212,25 @@ class CheckReport:
 
 
 @dataclass(frozen=True)
+class BatchOptions:
+    """The limits of the batches that a batch transport receives."""
+
+    max_messages: int = 100
+    """The most messages in a batch: 1 to 1,000.
+
+    A batch begins while fewer than `max_in_flight` messages are in flight. It has more than the rest of those only if
+    none is; so with `max_in_flight=1` there is one call at a time.
+    """
+    max_bytes: int = 1024 * 1024
+    """The most bytes of bodies in a batch: 1 byte to 1 GiB. A larger message is alone in its batch."""
+    linger: float = 0.0
+    """Seconds for which a batch that is not full waits for more messages: 0 to 60. Not during a drain that was asked
+    for."""
+    single_conversation: bool = False
+    """All messages of a batch belong to one conversation."""
+
+
+@dataclass(frozen=True)
 class Report:
     """What a drain did."""
 

@@ -127,6 +127,14 @@ class Outcome:
         return cls(Verdict.PENDING)
 
     @classmethod
+    def skipped(cls) -> Outcome:
+        """Not tried: the message goes back to its place and uses up no retry.
+
+        It is tried again at once if another attempt has ended since its own began, otherwise after one second.
+        """
+        return cls(Verdict.SKIPPED)
+
+    @classmethod
     def http(
         cls, status: int, headers: Headers | None = None, *, text: str = "", retry_after_queue: bool = False
     ) -> Outcome:
@@ -172,6 +180,11 @@ class Outcome:
         target: _abi.Outcome = _abi.sized(_abi.Outcome)
         self._write(target)
         return target
+
+
+def in_settling_order(answers: Iterable[tuple[int, Outcome]]) -> list[tuple[int, Outcome]]:
+    """Returns tokens and outcomes with those of skipped messages last: the others show whether a batch got on."""
+    return sorted(answers, key=lambda answer: answer[1].verdict is Verdict.SKIPPED)
 
 
 def _array_for_c(outcomes: Sequence[Outcome]) -> ctypes.Array[_abi.Outcome]:

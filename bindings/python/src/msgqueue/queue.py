@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final
 
 from . import _arguments, _logs, _options
-from ._callbacks import EventHandler, Transport, logger, raise_interruption
+from ._callbacks import BatchTransport, EventHandler, Transport, logger, raise_interruption
 from ._commands import Commands
 from ._control import Control
 from ._drains import Drains
@@ -23,6 +23,7 @@ from ._registration import Registration, require_callable
 from ._sending import Sending
 from .enums import FinalFailure, Mode, OnFull, Refused, Result
 from .errors import Error
+from .models import BatchOptions
 from .retry import RetryPolicy
 
 _MEBIBYTE = 1 << 20
@@ -91,7 +92,10 @@ class MessageQueue:
         ramp_up: float = 0.0,
         live_share: float = 0.5,
         soonest_expiry_first: bool = False,
+        maintenance: bool = False,
         polled: bool = False,
+        batch_transport: BatchTransport | None = None,
+        batch_options: BatchOptions | None = None,
     ) -> None:
         """Opens the store in a file, or makes it.
 
@@ -161,7 +165,14 @@ class MessageQueue:
                 a wait, and with the first success after three or more retryable failures in a row.
             soonest_expiry_first: Of messages with equal priority, those that expire are sent first, the soonest
                 expiry first.
+            maintenance: For a tool that changes a store while the program that owns it does not run. The file must
+                exist. Nothing is pruned, forgotten, expired by time or discarded, and only `drain` and `send_now` send:
+                mode, direct, keep_sent, keep_sent_for, remember_ids, expiry, refused, on_full and what `retry` says of
+                used-up retries have no effect. `retry` and `retry_all` put messages back to `queued` in their places,
+                durably, also without a transport, and send nothing. An expired message fails when a drain reaches it.
             polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
+            batch_transport: Sends several messages in one call; see `set_batch_transport`. Not together with transport.
+            batch_options: The limits of its batches; None: BatchOptions().
 
         Raises:
             InvalidError: An option is out of range.
@@ -177,6 +188,9 @@ class MessageQueue:
         _arguments.flag("polled", polled)
         require_callable("transport", transport)
         require_callable("on_event", on_event)
+        require_callable("batch_transport", batch_transport)
+        if transport is not None and batch_transport is not None:
+            raise TypeError("transport and batch_transport exclude each other")
         lib = library()
         _logs.begin(lib)
         pointer = ctypes.c_void_p()
@@ -196,7 +210,7 @@ class MessageQueue:
         self._drains = Drains(handle, self._queries)
         self._sending = Sending(handle)
         self._environment = Environment(handle)
-        self._control = Control(handle)
+        self._control = Control(handle, self._path)
         self._polling = Polling(handle)
         self._registration = Registration(handle)
         try:
@@ -205,6 +219,8 @@ class MessageQueue:
                 self.set_event_handler(on_event)
             if transport is not None:
                 self.set_transport(transport)
+            if batch_transport is not None:
+                self.set_batch_transport(batch_transport, batch_options)
         except BaseException:
             self._finalizer.detach()
             handle.close_quietly()
@@ -311,6 +327,7 @@ class MessageQueue:
     # ---------------------------------------------------------------- sending
 
     set_transport: Final = forward("_registration", Registration.set_transport)
+    set_batch_transport: Final = forward("_registration", Registration.set_batch_transport)
     set_event_handler: Final = forward("_registration", Registration.set_event_handler)
     drain: Final = forward("_drains", Drains.drain)
     complete: Final = forward("_sending", Sending.complete)
@@ -326,6 +343,7 @@ class MessageQueue:
     set_lifecycle: Final = forward("_environment", Environment.set_lifecycle)
     start_control: Final = forward("_control", Control.start_control)
     stop_control: Final = forward("_control", Control.stop_control)
+    console: Final = forward("_control", Control.console)
 
     # ---------------------------------------------------------------- polling
 

@@ -19,9 +19,10 @@ asyncio.
 """
 
 from .._options import Options
-from ._attempts import Transport
+from ._attempts import BatchTransport, Transport
 from ._checks import check, salvage
 from ._events import EventReader
+from ._metrics import prometheus
 from .queue import MessageQueue
 
-__all__ = ["EventReader", "MessageQueue", "Options", "Transport", "check", "salvage"]
+__all__ = ["BatchTransport", "EventReader", "MessageQueue", "Options", "Transport", "check", "prometheus", "salvage"]

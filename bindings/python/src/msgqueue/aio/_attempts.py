@@ -7,22 +7,26 @@ import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import Union
 
-from .._failures import failure, is_expected, log_raised, outcome_of, wrong_answer
+from .._failures import answers_of_batch, failure, is_expected, log_raised, outcome_of, wrong_answer
 from ..enums import Verdict
 from ..errors import ClosedError, Error, ForkedError
 from ..models import Delivery
-from ..outcome import Outcome
+from ..outcome import Outcome, in_settling_order
 from ..queue import MessageQueue
 from ._bridge import Bridge
 from ._executor import Executor
 
 Transport = Callable[[Delivery], Union[Awaitable[Outcome], Outcome]]
 """Sends one message: `async def`, or a plain function that does not block."""
+
+BatchAnswer = Sequence[Union[Outcome, None]]
+BatchTransport = Callable[[list[Delivery]], Union[Awaitable[BatchAnswer], BatchAnswer]]
+"""Sends several messages: `async def`, or a plain function that does not block."""
 
 logger = logging.getLogger("msgqueue")
 
@@ -36,7 +40,7 @@ _PENDING = Outcome.pending()
 
 
 class Attempt:
-    """One call of the transport."""
+    """One message in a call of the transport."""
 
     def __init__(self, owner: Attempts, delivery: Delivery) -> None:
         self.owner = owner
@@ -59,8 +63,8 @@ class Attempts:
         self._latest: dict[str, Attempt] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._is_closed = False
-        # Outcomes for the library. One call passes on all that have gathered since the last one.
-        self._outcomes: deque[tuple[int, Outcome]] = deque()
+        # Outcomes for the library, those of a batch together. One call passes on all that have gathered since the last.
+        self._outcomes: deque[list[tuple[int, Outcome]]] = deque()
         self._is_answering = False
         self._lock = threading.Lock()
 
@@ -83,6 +87,14 @@ class Attempts:
         self._bridge.post(partial(self._begin, transport, delivery))
         return _PENDING
 
+    def batch_sender(self, transport: BatchTransport | None) -> Callable[[list[Delivery]], list[Outcome]] | None:
+        """Returns the same for a batch transport: one task sends a batch."""
+        return None if transport is None else partial(self._post_batch, transport)
+
+    def _post_batch(self, transport: BatchTransport, deliveries: list[Delivery]) -> list[Outcome]:
+        self._bridge.post(partial(self._begin_batch, transport, deliveries))
+        return [_PENDING] * len(deliveries)
+
     def cancel(self) -> None:
         """Cancels the tasks when the queue is closed; their outcomes are not needed any more."""
         self._is_closed = True
@@ -95,37 +107,61 @@ class Attempts:
             await asyncio.wait(set(self._tasks), timeout=_CANCEL_TIMEOUT)
 
     def _begin(self, transport: Transport, delivery: Delivery) -> None:
+        self._start([self._register(delivery)], _send(transport, delivery), self._end)
+
+    def _begin_batch(self, transport: BatchTransport, deliveries: list[Delivery]) -> None:
+        attempts = [self._register(delivery) for delivery in deliveries]
+        self._start(attempts, _send_batch(transport, deliveries), self._end_batch)
+
+    def _register(self, delivery: Delivery) -> Attempt:
         before = self._latest.get(delivery.id)
         if before is not None:
             # It timed out, and its message is tried again: its outcome does not count any more.
             before.is_latest = False
             if before.task is not None:
                 before.task.cancel()
-        attempt = Attempt(self, delivery)
-        self._latest[delivery.id] = attempt
+        attempt = self._latest[delivery.id] = Attempt(self, delivery)
+        return attempt
+
+    def _start(
+        self,
+        attempts: list[Attempt],
+        send: Coroutine[object, object, object],
+        end: Callable[[list[Attempt], asyncio.Task[object]], None],
+    ) -> None:
         # A task runs in a copy of the context in which it is created.
-        before_it = _current.set(attempt)
+        before_it = _current.set(attempts[0])
         try:
-            task = self._loop.create_task(_send(transport, delivery))
+            task = self._loop.create_task(send)
         finally:
             _current.reset(before_it)
-        attempt.task = task
+        for attempt in attempts:
+            attempt.task = task
         self._tasks.add(task)
         # A callback, because a task that is cancelled before it starts runs no code of its own.
-        task.add_done_callback(partial(self._end, attempt))
+        task.add_done_callback(partial(end, attempts))
 
-    def _end(self, attempt: Attempt, task: asyncio.Task[object]) -> None:
-        attempt.is_running = False
+    def _end(self, attempts: list[Attempt], task: asyncio.Task[object]) -> None:
+        self._finish(attempts, [self._outcome(attempts[0], task)], task)
+
+    def _end_batch(self, attempts: list[Attempt], task: asyncio.Task[object]) -> None:
+        self._finish(attempts, self._outcomes_of_batch(attempts, task), task)
+
+    def _finish(self, attempts: list[Attempt], outcomes: list[Outcome], task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
-        if self._latest.get(attempt.delivery.id) is attempt:
-            del self._latest[attempt.delivery.id]
-        outcome = self._outcome(attempt, task)
-        if attempt.is_latest and not self._is_closed and outcome.verdict is not Verdict.PENDING:
-            self._answer(attempt.delivery.token, outcome)
+        answers = []
+        for attempt, outcome in zip(attempts, outcomes):
+            attempt.is_running = False
+            if self._latest.get(attempt.delivery.id) is attempt:
+                del self._latest[attempt.delivery.id]
+            if attempt.is_latest and not self._is_closed and outcome.verdict is not Verdict.PENDING:
+                answers.append((attempt.delivery.token, outcome))
+        if answers:
+            self._answer(in_settling_order(answers))
 
-    def _answer(self, token: int, outcome: Outcome) -> None:
+    def _answer(self, answers: list[tuple[int, Outcome]]) -> None:
         with self._lock:
-            self._outcomes.append((token, outcome))
+            self._outcomes.append(answers)
             if self._is_answering:
                 return
             self._is_answering = True
@@ -140,7 +176,9 @@ class Attempts:
         while True:
             with self._lock:
                 waiting = self._outcomes
-                answers = [waiting.popleft() for _ in range(min(len(waiting), _MAX_ANSWERS))]
+                answers: list[tuple[int, Outcome]] = []
+                while waiting and len(answers) < _MAX_ANSWERS:
+                    answers += waiting.popleft()
                 self._is_answering = bool(answers)
             if not answers:
                 return
@@ -148,23 +186,36 @@ class Attempts:
             if queue is not None:
                 _complete(queue, answers)
 
-    def _outcome(self, attempt: Attempt, task: asyncio.Task[object]) -> Outcome:
+    def _failure(self, attempts: list[Attempt], task: asyncio.Task[object]) -> Outcome | None:
+        """Returns the outcome of a task that was cancelled or raised; None: it has a result."""
         if task.cancelled():
             return failure("cancelled: the task of the attempt was cancelled")
         problem = task.exception()
-        if problem is not None:
-            outcome = outcome_of(problem)
-            log_raised(problem, outcome, attempt.delivery)
-            if not is_expected(outcome):
-                self._loop.call_exception_handler(
-                    {
-                        "message": "a transport raised",
-                        "exception": problem,
-                        "task": task,
-                        "delivery": attempt.delivery,
-                    }
-                )
-            return outcome
+        if problem is None:
+            return None
+        outcome = outcome_of(problem)
+        log_raised(problem, outcome, *(attempt.delivery for attempt in attempts))
+        if not is_expected(outcome):
+            self._loop.call_exception_handler(
+                {
+                    "message": "a transport raised",
+                    "exception": problem,
+                    "task": task,
+                    "delivery": attempts[0].delivery,
+                }
+            )
+        return outcome
+
+    def _outcomes_of_batch(self, attempts: list[Attempt], task: asyncio.Task[object]) -> list[Outcome]:
+        failed = self._failure(attempts, task)
+        if failed is not None:
+            return [failed] * len(attempts)
+        return answers_of_batch(task.result(), [attempt.delivery for attempt in attempts])
+
+    def _outcome(self, attempt: Attempt, task: asyncio.Task[object]) -> Outcome:
+        failed = self._failure([attempt], task)
+        if failed is not None:
+            return failed
         answer = task.result()
         if isinstance(answer, Outcome):
             return answer
@@ -176,6 +227,12 @@ class Attempts:
 async def _send(transport: Transport, delivery: Delivery) -> object:
     answer: object = transport(delivery)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _send_batch(transport: BatchTransport, deliveries: list[Delivery]) -> object:
+    # The transport may change its list.
+    answers: object = transport(list(deliveries))
+    return await answers if inspect.isawaitable(answers) else answers
 
 
 def _complete(queue: MessageQueue, answers: list[tuple[int, Outcome]]) -> None:

@@ -14,7 +14,7 @@ from ..enums import Stop
 from ..errors import ClosedError, ForkedError
 from ..models import Report
 from ..queue import MessageQueue
-from ._attempts import Attempts, Transport
+from ._attempts import Attempts, BatchTransport, Transport
 from ._bridge import Bridge
 from ._events import Events
 from ._executor import Executor, call_on_loop, set_result
@@ -31,11 +31,14 @@ class Session:
     Nothing that the loop holds refers back to it, so that it is finalized when the last reference to the queue goes.
     """
 
-    def __init__(self, transport: Transport | None, on_event: EventHandler | None) -> None:
+    def __init__(
+        self, transport: Transport | None, on_event: EventHandler | None, batch_transport: BatchTransport | None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bridge = Bridge(self._loop)
         self.attempts = Attempts(self._loop, self._bridge)
         self._transport = self.attempts.sender(transport)
+        self._batch_transport = self.attempts.batch_sender(batch_transport)
         self.events = Events(self._loop, self._bridge, on_event)
         # Changes run in the order of the calls. Reads do not wait for them.
         self.changes = Executor("msgqueue changes")
@@ -90,10 +93,12 @@ class Session:
     async def open(self, make: Callable[..., MessageQueue]) -> None:
         """Opens the store. After an exception or a cancellation nothing is left open."""
         made: list[MessageQueue] = []
-        transport = self._transport
+        transport, batch_transport = self._transport, self._batch_transport
 
         def opened() -> None:
-            queue = make(transport=transport, on_event=self.events.first_handler, polled=True)
+            queue = make(
+                transport=transport, batch_transport=batch_transport, on_event=self.events.first_handler, polled=True
+            )
             made.append(queue)
             # When the loop has ended, no attempt is answered any more.
             queue._handle.last_timeout = 0.0

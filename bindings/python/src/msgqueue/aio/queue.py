@@ -16,9 +16,9 @@ from .._drains import drain_options
 from .._handle import CLOSE_TIMEOUT, block_timeout
 from .._registration import require_callable
 from ..errors import ConflictError, Error
-from ..models import Draft, Report
+from ..models import BatchOptions, Draft, Report
 from ..queue import MessageQueue as PolledQueue
-from ._attempts import Transport
+from ._attempts import BatchTransport, Transport
 from ._calls import Calls, answers, changes, changes_long, reads, reads_long
 from ._events import EventReader
 from ._session import Session
@@ -63,6 +63,8 @@ class MessageQueue:
         transport: Transport | None = None,
         *,
         on_event: EventHandler | None = None,
+        batch_transport: BatchTransport | None = None,
+        batch_options: BatchOptions | None = None,
         **options: Unpack[Options],
     ) -> None:
         """Opens nothing yet: `async with` does, or `open`.
@@ -72,14 +74,20 @@ class MessageQueue:
             transport: Sends one message and returns an Outcome.
             on_event: A plain function that receives events on the loop's thread; it must not block. An exception that
                 it raises is logged and passed to the loop's exception handler. See also `events`.
+            batch_transport: Sends several messages in one call; see `set_batch_transport`. Not together with transport.
+            batch_options: The limits of its batches; None: BatchOptions().
             **options: As of `msgqueue.MessageQueue`.
         """
         _require_transport(transport)
+        _require_transport(batch_transport, "batch_transport")
+        if transport is not None and batch_transport is not None:
+            raise TypeError("transport and batch_transport exclude each other")
         require_callable("on_event", on_event)
         self._path = _arguments.path(path).decode()
         self._transport = transport
+        self._batch_transport = batch_transport
         self._on_event = on_event
-        self._make = partial(PolledQueue, path, **options)
+        self._make = partial(PolledQueue, path, batch_options=batch_options, **options)
         self._calls = Calls()
 
     # ---------------------------------------------------------------- opening and closing
@@ -109,7 +117,7 @@ class MessageQueue:
         """
         if self._calls.session is not None:
             raise ConflictError("the queue was opened before; make another")
-        session = self._calls.session = Session(self._transport, self._on_event)
+        session = self._calls.session = Session(self._transport, self._on_event, self._batch_transport)
         try:
             await session.open(self._make)
         except BaseException:
@@ -305,6 +313,23 @@ class MessageQueue:
         sender = self._calls.opened.attempts.sender(transport)
         await self._calls.change(lambda queue: queue.set_transport(sender))
 
+    async def set_batch_transport(self, transport: BatchTransport | None, options: BatchOptions | None = None) -> None:
+        """Sets a function that sends several messages in one call, in place of any transport.
+
+        As `msgqueue.MessageQueue.set_batch_transport`. One task sends a batch; when a newer attempt of one of its
+        messages begins, the task is cancelled.
+
+        Args:
+            transport: An `async def`, or a plain function that does not block; None removes it.
+            options: The limits of a batch; None: BatchOptions().
+
+        Raises:
+            InvalidError: An option is out of range.
+        """
+        _require_transport(transport)
+        sender = self._calls.opened.attempts.batch_sender(transport)
+        await self._calls.change(lambda queue: queue.set_batch_transport(sender, options))
+
     # ---------------------------------------------------------------- environment
 
     set_connectivity: Final = changes(PolledQueue.set_connectivity)
@@ -313,6 +338,7 @@ class MessageQueue:
     set_lifecycle: Final = changes(PolledQueue.set_lifecycle)
     start_control: Final = changes_long(PolledQueue.start_control)
     stop_control: Final = changes_long(PolledQueue.stop_control)
+    console: Final = changes_long(PolledQueue.console)
 
     # ---------------------------------------------------------------- events
 
@@ -340,6 +366,6 @@ class MessageQueue:
             await self._calls.change(session.events.listen)
 
 
-def _require_transport(transport: object) -> None:
+def _require_transport(transport: object, name: str = "transport") -> None:
     if transport is not None and not callable(transport):
-        raise TypeError(f"transport must be callable, not {type(transport).__name__}")
+        raise TypeError(f"{name} must be callable, not {type(transport).__name__}")
