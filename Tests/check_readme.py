@@ -1,6 +1,6 @@
-"""Runs the code in README.md: every block of C, Python and Swift is a complete program, and a block of plain text
-directly after it is its output. For Swift this includes the articles of the documentation catalogues, which are built
-with docc.
+"""Runs the code in README.md and in the pages of Sources/Documentation: every block of C, Python and Swift is a whole
+program, and a block of plain text directly after it is its output. For Swift this includes the articles of the
+documentation catalogues, which are built with docc. The links between these pages are checked, too.
 
     python3 Tests/check_readme.py c|python|swift
 
@@ -42,6 +42,7 @@ STRICT = '.unsafeFlags(["-warnings-as-errors"])'
 MODULES = ("MsgQueue", "MsgQueueSimulation")
 PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in MODULES)
 README = ROOT / "README.md"
+PAGES = ROOT / "Sources" / "Documentation"
 
 
 class Example(NamedTuple):
@@ -55,7 +56,7 @@ class Example(NamedTuple):
 
 
 def examples(language: str) -> list[Example]:
-    sources = [(language, README)]
+    sources = [(language, README), *((f"{language}-{page.stem}-", page) for page in sorted(PAGES.glob("*.md")))]
     if language == "swift":
         sources += [(article.stem, article) for module in MODULES for article in sorted(catalogue(module).glob("*.md"))]
     return [example for prefix, source in sources for example in examples_in(source, language, prefix)]
@@ -71,6 +72,26 @@ def examples_in(source: Path, language: str, prefix: str) -> list[Example]:
     # A simulation stores nothing.
     has_store = source.parent != catalogue("MsgQueueSimulation")
     return [Example(f"{prefix}{number}", *example, has_store) for number, example in enumerate(found, 1)]
+
+
+def broken_links() -> list[str]:
+    """Returns the links to files and headings of this checkout that lead nowhere."""
+    problems = []
+    for page in (README, *sorted(PAGES.glob("*.md")), ROOT / "bindings" / "python" / "README.md"):
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            if "://" in target:
+                continue
+            name, _, heading = target.partition("#")
+            file = (page.parent / name).resolve() if name else page
+            if not file.exists() or (heading and heading not in headings(file)):
+                problems.append(f"{page.relative_to(ROOT)}: {target} leads nowhere")
+    return problems
+
+
+def headings(page: Path) -> list[str]:
+    """Returns the headings of a page as links name them."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found]
 
 
 def run(command: list[str], directory: Path, **variables: str) -> str:
@@ -190,7 +211,9 @@ def build_catalogue(module: str, package: Path) -> list[str]:
 def main() -> int:
     language = sys.argv[1]
     found = examples(language)
-    problems = [] if found else [f"no examples in {language}"]
+    problems = broken_links()
+    if not found:
+        problems.append(f"no examples in {language}")
     if found and len(found[0].code.splitlines()) > MOST_LINES:
         problems.append(f"the first example in {language} has more than {MOST_LINES} lines")
     programs = build_swift(found) if language == "swift" else None
