@@ -118,6 +118,12 @@ def readme_program() -> str:
     return found[1]
 
 
+def files_of_the_page() -> set[str]:
+    """Returns the paths of the files of the review page in the Python package."""
+    folder = PYTHON / "src" / "msgqueue" / "console" / "static"
+    return {f"msgqueue/console/static/{path.name}" for path in folder.iterdir()}
+
+
 PRINTED = "to ana: hello\n"
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PRINTED, ROOT, in_a_copy_of_the_system, readme_program, run, without_swift
+from conftest import PRINTED, ROOT, files_of_the_page, in_a_copy_of_the_system, readme_program, run, without_swift
 
 NAMES = ("libmsgqueue-dev", "libmsgqueue0", "msgqueue")
 
@@ -95,6 +95,32 @@ print(msgqueue.__file__, msgqueue.library_version(), version("msgqueue"))
     )
 
 
+def test_I4_the_package_has_the_command_with_its_manual_page(unpacked: Path, tmp_path: Path) -> None:
+    triplet = run("dpkg-architecture", "-q", "DEB_HOST_MULTIARCH").strip()
+    settings = without_swift(
+        PYTHONPATH=unpacked / "usr" / "lib" / "python3" / "dist-packages",
+        LD_LIBRARY_PATH=unpacked / "usr" / "lib" / triplet,
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+    command: list[str | Path] = [sys.executable, unpacked / "usr" / "bin" / "msgq"]
+    code = "from msgqueue import MessageQueue; MessageQueue('outbox.db').close()"
+    run(sys.executable, "-c", code, cwd=tmp_path, env=settings)
+    assert run(*command, "enqueue", "outbox.db", "hello", "--id", "a", "-q", cwd=tmp_path, env=settings) == "a\n"
+    assert '"body":"hello"' in run(*command, "export", "outbox.db", "-q", cwd=tmp_path, env=settings)
+    share = unpacked / "usr" / "share"
+    assert "retry-all" in (share / "bash-completion" / "completions" / "msgq").read_text()
+    assert (share / "zsh" / "vendor-completions" / "_msgq").read_text().startswith("#compdef msgq\n")
+    assert "-a retry-all" in (share / "fish" / "vendor_completions.d" / "msgq.fish").read_text()
+    assert shutil.which("man") is None or "retry-all" in run(
+        "man", "--local-file", share / "man" / "man1" / "msgq.1.gz", env=without_swift(MANPAGER="cat")
+    )
+
+
+def test_I1_I5_the_files_of_the_review_page_are_in_the_package(unpacked: Path) -> None:
+    modules = unpacked / "usr" / "lib" / "python3" / "dist-packages"
+    assert files_of_the_page() <= {str(path.relative_to(modules)) for path in modules.rglob("*") if path.is_file()}
+
+
 def version_of_header() -> str:
     header = (ROOT / "Include" / "msgqueue.h").read_text(encoding="utf-8")
     return ".".join(re.findall(r"#define MSGQ_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
@@ -110,12 +136,15 @@ def test_I1_dpkg_installs_the_packages_and_removes_them(debian_packages: Path, t
         ./outbox
         man -w msgqueue
         /usr/bin/python3 -c 'import msgqueue; print(msgqueue.__file__, msgqueue.library_version())'
+        msgq --version
+        man -w msgq
         ls /usr/lib/python3/dist-packages/msgqueue/__pycache__ | grep -c '^queue\\..*\\.pyc$'
         dpkg --purge msgqueue libmsgqueue-dev libmsgqueue0 >/dev/null
         find /usr -name '*msgqueue*'
     """
     module = "/usr/lib/python3/dist-packages/msgqueue/__init__.py"
-    expected = [PRINTED.strip(), "/usr/share/man/man3/msgqueue.3.gz", f"{module} {version_of_header()}", "1"]
+    expected = [PRINTED.strip(), "/usr/share/man/man3/msgqueue.3.gz", f"{module} {version_of_header()}"]
+    expected += [f"msgq {version_of_header()}", "/usr/share/man/man1/msgq.1.gz", "1"]
     assert in_a_copy_of_the_system(script, tmp_path).splitlines() == expected
 
 

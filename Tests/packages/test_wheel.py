@@ -10,7 +10,7 @@ from pathlib import Path
 
 import check_library
 import pytest
-from conftest import PYTHON, ROOT, in_a_bare_system, run, without_swift
+from conftest import PYTHON, ROOT, files_of_the_page, in_a_bare_system, run, without_swift
 
 # A program of a user, in a directory of its own.
 PROGRAM = """
@@ -51,6 +51,11 @@ def test_I2_the_library_in_the_wheel_is_complete_and_contains_sqlite(library: Pa
     assert "SQLite format 3" in run("strings", library)
 
 
+def test_I2_I5_the_files_of_the_review_page_are_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert files_of_the_page() <= set(archive.namelist())
+
+
 def test_I2_the_wheel_works_in_an_environment_without_swift(environment: Path, tmp_path: Path) -> None:
     assert run(environment, "-W", "error", "-c", PROGRAM, cwd=tmp_path, env=without_swift()) == PRINTED
     where = "import msgqueue._library as l; print(next(l._candidates()))"
@@ -68,6 +73,14 @@ except OSError:
 """
     command = in_a_bare_system([environment, "-c", nothing + PROGRAM], has_sqlite=False)
     assert run(*command, cwd=tmp_path, env=without_swift()) == PRINTED
+
+
+def test_I4_the_wheel_installs_the_command(environment: Path, tmp_path: Path) -> None:
+    command = environment.with_name("msgq")
+    run(environment, "-c", PROGRAM, cwd=tmp_path, env=without_swift())
+    assert '"body":"again"' in run(command, "export", "outbox.db", "-q", cwd=tmp_path, env=without_swift())
+    module: list[str | Path] = [environment, "-m", "msgqueue"]
+    assert run(*module, "--version", cwd=tmp_path, env=without_swift()) == "msgq 0.2.0\n"
 
 
 def test_I2_another_sqlite_of_the_program_is_not_used(environment: Path, tmp_path: Path) -> None:
