@@ -59,9 +59,9 @@ GOING_ON = """
         else:
             time.sleep(0.01)
         if not queue.state().draining:
-            # What the drain left: an interrupted attempt.
+            # What the drain left: an interrupted attempt, and the last message when it ended before.
             queue.retry_all()
-            queue.drain(timeout=0)
+            queue.drain(timeout=0.05)
     print(queue.counts().sent, [queue.get(id).status.name for id in ids].count("SENT"), flush=True)
     queue.close()
     print("closed", flush=True)
