@@ -166,6 +166,10 @@ def test_I4_wrong_values_change_nothing(store: Path) -> None:
         ["completion", "bash", "--json"],
         ["stats", store, "--prometheus", "--json"],
         ["list", store, "--x\x1b[2J"],
+        ["console", store, "--port", "-1"],
+        ["console", store, "--port", "65536"],
+        ["console", store, "--port", "x\x1b[2J"],
+        ["console", store, "--port", ""],
         ["enqueue", store, "--file", "/dev/zero"],
     ):
         done = msgq(*words, fails=2)

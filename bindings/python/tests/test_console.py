@@ -7,16 +7,29 @@ import os
 import signal
 import socket
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import Opener
 from console_client import Browser
-from msgqueue import Connectivity, LockedError, MessageQueue, Mode, NotFoundError, Outcome, Status, aio, console
+from msgqueue import (
+    Connectivity,
+    InvalidError,
+    LockedError,
+    MessageQueue,
+    Mode,
+    NotFoundError,
+    Outcome,
+    Status,
+    aio,
+    console,
+)
 from msgqueue.console import Console
 from msgqueue.console._access import Access
 from msgqueue.console._feed import Stream
@@ -473,6 +486,20 @@ def test_I5_a_port_that_is_taken_is_refused(queue: MessageQueue) -> None:
             queue.console(taken.getsockname()[1])
     with queue.console() as page:
         assert page.port > 0
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 70000, 2**64, "x", "8080", True, 8080.0, None, b"1"])
+def test_I5_a_wrong_port_is_refused_before_anything_begins(opened: Opener, store: Path, port: Any) -> None:
+    queue = opened()
+    threads = set(threading.enumerate())
+    problem = InvalidError if type(port) is int else TypeError
+    with pytest.raises(problem, match=r"^port must be "):
+        queue.console(port)
+    with pytest.raises(problem, match=r"^port must be "):
+        console.run(store, port=port, open_browser=False)
+    assert set(threading.enumerate()) <= threads
+    # No control socket was started: one of another path can be.
+    queue.start_control(store.with_name("other"))
 
 
 def test_I5_with_asyncio(store: Path) -> None:

@@ -61,13 +61,14 @@ class Control:
         one, it starts one in a private directory and stops it at its end. Close the console before the queue.
 
         Args:
-            port: The port; 0: a free one.
+            port: The port, 0 to 65535; 0: a free one.
             drives_lifecycle: Showing and hiding the page puts the queue into the foreground and the background.
 
         Returns:
             The console; `url` is the address to open. It is also a context manager.
 
         Raises:
+            InvalidError: The port is out of range.
             OSError: The port is taken.
             PermissionDeniedError: The queue was opened with `read_only`.
             StorageError: No file descriptor or thread is left.
@@ -75,6 +76,7 @@ class Control:
         from . import console
         from .console._store import Store
 
+        _arguments.unsigned("port", port, bits=16)
         _arguments.flag("drives_lifecycle", drives_lifecycle)
         with ExitStack() as resources:
             socket = self._socket or self.private_socket(resources)

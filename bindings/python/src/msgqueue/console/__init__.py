@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Union
 
+from .. import _arguments
 from ..errors import InvalidError
 from ._server import Server
 from ._session import Session, reached
@@ -86,7 +87,7 @@ def run(
 
     Args:
         store: The store's file, or several of them.
-        port: The port on 127.0.0.1; 0: a free one.
+        port: The port on 127.0.0.1, 0 to 65535; 0: a free one.
         open_browser: Opens the address in the browser of the desktop, if there is one.
         drives_lifecycle: Showing and hiding the page puts the queue into the foreground and the background.
 
@@ -94,10 +95,14 @@ def run(
         The exit status: 0.
 
     Raises:
+        InvalidError: No store is given, or the port is out of range.
         LockedError: A program has the store open and has not called `start_control`.
         Error: The store cannot be opened; see `MessageQueue`.
         OSError: The port is taken.
     """
+    _arguments.unsigned("port", port, bits=16)
+    _arguments.flag("open_browser", open_browser)
+    _arguments.flag("drives_lifecycle", drives_lifecycle)
     paths = [store] if isinstance(store, (str, os.PathLike)) else list(store)
     if not paths:
         raise InvalidError("no store was given")
