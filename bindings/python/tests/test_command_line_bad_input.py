@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -396,6 +397,65 @@ def test_I4_no_character_can_control_the_terminal() -> None:
     assert columns_of("漢字e\u0301") == 5
     assert cut("漢字漢字", 5) == "漢字…"
     assert cut("abc", 3) == "abc"
+
+
+def test_I4_the_name_of_a_store_cannot_control_the_terminal(tmp_path: Path) -> None:
+    store = tmp_path / "a\x1b[2J\x9bb.db"
+    fill(store)
+    for words in (
+        ["list"], ["stats"], ["stats", "--prometheus"], ["check"], ["export"], ["backup", tmp_path / "copy.db"],
+        ["console", "--port", "x"], ["salvage", tmp_path / "copy.db"], ["watch"], ["show", "nobody"],
+    ):  # fmt: skip
+        for path in (store, tmp_path / "missing\x1b[2J\x9b.db"):
+            _, shown = on_a_terminal(words[0], path, *words[1:], NO_COLOR="1", PYTHONIOENCODING="utf-8")
+            text = shown.decode().replace("\r\x1b[K", "")
+            assert "\x1b" not in text, words
+            assert "\x9b" not in text, words
+    assert b"\x1b" in msgq("stats", store, "--prometheus").output
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (["drain"], {"sent": 1, "failed": 0, "remaining": 0, "discarded": 0, "stop": "e\x1b[2J"}),
+        (["enqueue", "x"], {"message": "i\x1b[2J"}),
+        (["stats", "--prometheus"], {"text": "n\x1b[2J"}),
+    ],
+)
+def test_I4_an_answer_cannot_control_the_terminal(store: Path, words: list[str], result: dict[str, object]) -> None:
+    fill(store)
+    with impostor(store, GREETING, json.dumps({"id": "ID", "result": result}).replace('"ID"', "ID").encode() + b"\n"):
+        _, shown = on_a_terminal(words[0], store, *words[1:], NO_COLOR="1")
+    assert b"\\x1b[2J" in shown
+    assert b"\x1b[2J" not in shown
+
+
+def test_I4_an_event_cannot_control_the_terminal(store: Path) -> None:
+    fill(store)
+    evil = "e\x1b[2J"
+    events = [
+        {"event": "status", "id": evil, "from": evil, "to": evil, "failure": {"sentence": evil}},
+        {"event": evil, "x": evil, evil: "x"},
+    ]
+    answer = b'{"id":ID,"result":{}}\n' + b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    with impostor(store, GREETING, answer):
+        done = msgq("watch", store, "--count", "2")
+    assert "\x1b" not in done.text
+    assert done.text.count("\\x1b[2J") == 7
+
+
+def test_I4_a_log_line_cannot_control_the_terminal(store: Path) -> None:
+    fill(store)
+    done = run(
+        """
+        import logging, sys
+        from msgqueue.cli import main
+        main(["list", sys.argv[1], "--quiet"])
+        logging.getLogger("msgqueue").warning("%s", "a\\x1b[2J\\nb")
+        """,
+        store,
+    )
+    assert done.stderr == "a\\x1b[2J\\nb\n"
 
 
 def test_I4_every_command_has_help_with_examples() -> None:

@@ -488,6 +488,27 @@ def test_I5_a_port_that_is_taken_is_refused(queue: MessageQueue) -> None:
         assert page.port > 0
 
 
+def test_I5_the_name_of_a_store_cannot_control_the_terminal(opened: Opener, tmp_path: Path) -> None:
+    code = """
+        import sys
+        from msgqueue import console
+        sys.stderr.reconfigure(encoding="utf-8")
+        sys.stderr = sys.stdout
+        console.run(sys.argv[1:], open_browser=False)
+    """
+    name = "a\x1b[2J\nb\r\u202e\x9b"
+    owned, free = opened(tmp_path / f"{name}1.db"), opened(tmp_path / f"{name}2.db")
+    owned.start_control()
+    free.close()
+    with program(code, tmp_path / f"{name}1.db", tmp_path / f"{name}2.db") as process:
+        lines = [process.line() for _ in range(3)]
+        for number, line in enumerate(lines[:2], 1):
+            assert line.startswith(f"{tmp_path}/a\\x1b[2J\\nb\\r\\u202e\\x9b{number}.db: open")
+        assert lines[2].startswith("http://127.0.0.1:")
+        process.signal(signal.SIGINT)
+        assert process.wait() == 0
+
+
 @pytest.mark.parametrize("port", [-1, 65536, 70000, 2**64, "x", "8080", True, 8080.0, None, b"1"])
 def test_I5_a_wrong_port_is_refused_before_anything_begins(opened: Opener, store: Path, port: Any) -> None:
     queue = opened()

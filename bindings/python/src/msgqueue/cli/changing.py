@@ -42,7 +42,7 @@ def drain(session: Session, arguments: Namespace) -> int:
     if arguments.json:
         tables.objects((report,))
     else:
-        tables.write(_sentence(report) + "\n")
+        tables.line(_sentence(report))
     return exits.DONE if report["failed"] == 0 and report["remaining"] == 0 else exits.FAILED
 
 
@@ -187,5 +187,5 @@ def enqueue(session: Session, arguments: Namespace) -> int:
     if arguments.json:
         tables.objects((result,))
     else:
-        tables.write(f"{result['message']}\n")
+        tables.line(result["message"])
     return exits.DONE

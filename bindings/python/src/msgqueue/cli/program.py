@@ -11,6 +11,7 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from .._escaping import escape_log
 from ..errors import Error
 from . import arguments, exits
 from .arguments import Command
@@ -30,6 +31,7 @@ def main(given: Sequence[str] | None = None) -> int:
         given: The arguments; None: those of the process.
     """
     replace_closed_streams()
+    escape_log()
     try:
         return _main(list(sys.argv[1:] if given is None else given))
     except KeyboardInterrupt:

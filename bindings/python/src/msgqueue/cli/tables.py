@@ -25,6 +25,11 @@ def write(text: str) -> None:
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
 
 
+def line(text: object) -> None:
+    """Writes a text of another program, escaped, and a line feed."""
+    write(escaped(str(text)) + "\n")
+
+
 def objects(rows: Iterable[dict[str, Any]]) -> None:
     """Writes one object of JSON per line. On a terminal every character outside ASCII is escaped."""
     is_escaped = is_terminal(sys.stdout)
@@ -55,7 +60,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Writes names and values, one pair per line; empty values are left out."""
-    shown = [(name, value) for name, value in rows if value]
+    shown = [(escaped(name), value) for name, value in rows if value]
     room = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         write(f"{styled(padded(name, room), 'dim')}  {escaped(value)}\n")

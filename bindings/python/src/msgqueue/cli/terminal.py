@@ -9,9 +9,8 @@ import unicodedata
 from contextlib import suppress
 from typing import TextIO, cast
 
-# The general categories that could move the cursor, change the direction of the text, or show nothing.
-_UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+from .._escaping import escaped as escaped
+
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _NARROWEST = 40
 
@@ -48,23 +47,6 @@ def has_colors(stream: TextIO) -> bool:
 def styled(text: str, style: str) -> str:
     """Returns the text in a colour of standard output, if it has colours."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and has_colors(sys.stdout) else text
-
-
-def escaped(text: str, *, lines: bool = False) -> str:
-    r"""Returns the text without characters that could control a terminal: \n, \x1b, \u202e in their place.
-
-    Args:
-        text: Any text.
-        lines: Line feeds stay.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        character
-        if unicodedata.category(character) not in _UNSAFE or (lines and character == "\n")
-        else _code(character)
-        for character in text
-    )
 
 
 def columns_of(text: str) -> int:
@@ -160,16 +142,6 @@ class Progress:
         if self._is_dirty:
             self._is_dirty = False
             write_error("\r\x1b[K")
-
-
-def _code(character: str) -> str:
-    number = ord(character)
-    named = _NAMED.get(character)
-    if named is not None:
-        return named
-    if number < 0x100:
-        return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def _columns(character: str) -> int:

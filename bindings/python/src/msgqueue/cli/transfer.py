@@ -32,7 +32,7 @@ def export(session: Session, arguments: Namespace) -> int:
     count = 0
     try:
         for message in viewing.messages(session, arguments, bodies=True):
-            tables.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")) + "\n")
+            tables.objects((message,))
             count += 1
             progress.show(f"{count:,} exported")
     finally:

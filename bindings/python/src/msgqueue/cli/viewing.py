@@ -207,7 +207,9 @@ def stats(session: Session, arguments: Namespace) -> int:
     if arguments.prometheus and arguments.json:
         raise exits.UsageError("--prometheus and --json exclude each other")
     if arguments.prometheus:
-        tables.write(session.call("stats_text")["text"])
+        text = str(session.call("stats_text")["text"])
+        # The path of the store is in it. A program gets it unchanged.
+        tables.write(escaped(text, lines=True) if is_terminal(sys.stdout) else text)
         return exits.DONE
     counts, state, statistics = session.call("counts"), session.call("state"), session.call("stats")
     if arguments.json:
@@ -249,17 +251,20 @@ def watch(session: Session, arguments: Namespace) -> int:
 
 
 def _event_line(event: dict[str, Any]) -> str:
-    kind = event["event"]
+    kind = str(event["event"])
     time = tables.instant(event.get("at_ms"))
     words = [escaped(str(event[name])) for name in ("id", "conversation") if event.get(name)]
     if kind == "status":
-        words.append(f"{event['from'] or 'new'} → {styled(event['to'], tables.STATUS_STYLES.get(event['to'], ''))}")
+        to = str(event["to"])
+        words.append(
+            f"{escaped(str(event['from'] or 'new'))} → {styled(escaped(to), tables.STATUS_STYLES.get(to, ''))}"
+        )
         if event.get("failure"):
-            words.append(escaped(event["failure"]["sentence"]))
+            words.append(escaped(str(event["failure"]["sentence"])))
     else:
         hidden = ("event", "at_ms", "id", "conversation")
         words += [escaped(f"{name}={_short(value)}") for name, value in event.items() if name not in hidden and value]
-    return "  ".join([styled(time, "dim"), kind, *words])
+    return "  ".join([styled(time, "dim"), escaped(kind), *words])
 
 
 def _short(value: object) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from .._escaping import escaped
 from .._options import LARGEST_BODY, LARGEST_METADATA
 from ..control import NotRunningError
 from ..errors import NotFoundError, PermissionDeniedError
@@ -30,10 +31,11 @@ class Session:
 
     @property
     def described(self) -> str:
-        """Who has the store open, in a line for the terminal."""
+        """Who has the store open, in an escaped line for the terminal."""
+        path = escaped(self.store.path)
         if self.owner is None:
-            return f"{self.store.path}: opened by this program; no other program can open it meanwhile"
-        return f"{self.store.path}: open in process {self.owner}"
+            return f"{path}: opened by this program; no other program can open it meanwhile"
+        return f"{path}: open in process {self.owner}"
 
     def close(self) -> None:
         """Ends all connections to the store."""
