@@ -19,6 +19,7 @@ import pytest
 from conftest import Opener
 from console_client import Browser
 from msgqueue import (
+    ClosedError,
     Connectivity,
     InvalidError,
     LockedError,
@@ -476,6 +477,18 @@ def test_I5_a_console_of_a_queue_uses_a_private_socket(queue: MessageQueue, stor
     with queue.console():
         pass
     assert store.with_name("outbox.db-control").exists()
+
+
+def test_I5_a_closed_console_has_no_address(queue: MessageQueue) -> None:
+    page = queue.console()
+    address, port = page.url, page.port
+    page.close()
+    for _ in range(2):
+        with pytest.raises(ClosedError, match="the console is closed"):
+            _ = page.url
+        page.close()
+    assert page.port == port
+    assert f":{port}/" in address
 
 
 def test_I5_a_port_that_is_taken_is_refused(queue: MessageQueue) -> None:

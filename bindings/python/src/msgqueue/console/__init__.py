@@ -24,7 +24,7 @@ from types import FrameType, TracebackType
 from typing import Union
 
 from .. import _arguments
-from ..errors import InvalidError
+from ..errors import ClosedError, InvalidError
 from ._server import Server
 from ._session import Session, reached
 from ._store import Store
@@ -61,12 +61,17 @@ class Console:
         """The address to open in a browser.
 
         Its token admits one browser, once. After that a new address is returned, for another browser.
+
+        Raises:
+            ClosedError: The console is closed, so that no address leads to it.
         """
+        if self._server.is_closed:
+            raise ClosedError("the console is closed")
         return self._server.access.address()
 
     @property
     def port(self) -> int:
-        """The port on 127.0.0.1."""
+        """The port on 127.0.0.1; after `close` the one that it had."""
         return self._server.port
 
     def close(self) -> None:

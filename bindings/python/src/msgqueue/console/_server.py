@@ -39,7 +39,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 32
 
     def __init__(self, sessions: Sequence[Session], port: int, drives_lifecycle: bool) -> None:
-        """Begins to listen.
+        """Begins to listen. `is_closed` becomes True with `close`.
 
         Raises:
             OSError: The port is taken.
@@ -51,8 +51,8 @@ class Server(ThreadingHTTPServer):
         self.requests = Requests(sessions, self.access, drives_lifecycle)
         self._room = threading.Semaphore(_CONNECTIONS)
         self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
-        self._is_closed = False
+        self.connections: set[socket.socket] = set()
+        self.is_closed = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._accept, name="msgqueue console", daemon=True)
         self._thread.start()
@@ -66,9 +66,9 @@ class Server(ThreadingHTTPServer):
             self.socket.close()
             return
         with self._lock:
-            if self._is_closed:
+            if self.is_closed:
                 return
-            self._is_closed = True
+            self.is_closed = True
         # Wakes the thread that accepts; unlike serve_forever, that needs no timer.
         _disconnect(self.socket)
         self._thread.join()
@@ -76,19 +76,19 @@ class Server(ThreadingHTTPServer):
         for session in self.requests.sessions:
             session.feed.close()
         with self._lock:
-            connections = list(self._connections)
+            connections = list(self.connections)
         for connection in connections:
             _disconnect(connection)
         self.requests.close()
 
     def _accept(self) -> None:
         """Accepts connections until `close`."""
-        while not self._is_closed:
+        while not self.is_closed:
             try:
                 request, address = self.get_request()
             except OSError:
                 # Closed; or no descriptor is left: others may give one back.
-                time.sleep(0 if self._is_closed else _ACCEPT_PAUSE)
+                time.sleep(0 if self.is_closed else _ACCEPT_PAUSE)
                 continue
             self.process_request(request, address)
 
@@ -98,7 +98,7 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(request)
             return
         with self._lock:
-            self._connections.add(request)
+            self.connections.add(request)
         try:
             super().process_request(request, client_address)
         except RuntimeError:
@@ -115,7 +115,7 @@ class Server(ThreadingHTTPServer):
 
     def _forget(self, request: _Request) -> None:
         with self._lock:
-            self._connections.discard(request)
+            self.connections.discard(request)
         self._room.release()
 
     def handle_error(self, request: _Request, client_address: _Address) -> None:
