@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import stat
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -398,6 +400,54 @@ def test_I5_a_closed_queue_is_said_and_found_again(opened: Opener, store: Path) 
             again.start_control()
             stream.wait_for("opened")
             assert browser.call("counts")["queued"] == 1
+
+
+@contextmanager
+def no_descriptor_left(page: Console) -> Iterator[None]:
+    """Lets this process open no further descriptor."""
+    wait_until(lambda: not page._server.connections)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    last = os.dup(0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last + 1, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.dup(0)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        os.close(last)
+
+
+def _wait_for(stream: Stream, kind: str) -> dict[str, Any]:
+    """Returns the next event of that kind."""
+    while True:
+        events = stream.take(20)
+        assert events, f"no event {kind}"
+        found = [event for event in events if event["event"] == kind]
+        if found:
+            return found[0]
+
+
+def test_I5_without_a_descriptor_the_events_come_later(page: Console, queue: MessageQueue) -> None:
+    feed = page._sessions[0].feed
+    with ExitStack() as resources:
+        with no_descriptor_left(page):
+            stream = resources.enter_context(feed.opened())
+            assert "Too many open files" in _wait_for(stream, "closed")["text"]
+        _wait_for(stream, "opened")
+        queue.enqueue("x", id="x")
+        assert _wait_for(stream, "status")["id"] == "x"
+
+
+def test_I5_without_a_descriptor_a_browser_waits(page: Console, browser: Browser) -> None:
+    with socket.socket() as peer:
+        peer.settimeout(20)
+        with no_descriptor_left(page):
+            # The kernel accepts it; the server cannot, and must not end.
+            peer.connect(("127.0.0.1", page.port))
+            time.sleep(0.5)
+        peer.sendall(f"GET / HTTP/1.1\r\nHost: {browser.authority}\r\nCookie: {browser.cookie}\r\n\r\n".encode())
+        assert peer.recv(12) == b"HTTP/1.1 200"
 
 
 def test_I5_a_drain_that_goes_on_does_not_keep_the_page_waiting(opened: Opener) -> None:
