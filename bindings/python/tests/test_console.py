@@ -244,6 +244,36 @@ def test_I5_too_large_a_request_is_refused_before_it_is_read(browser: Browser) -
 
 
 @pytest.mark.parametrize(
+    ("version", "expected", "length", "answers"),
+    [
+        ("1.1", "100-continue", 2, ["100", "200"]),
+        ("1.1", "100-Continue", 2, ["100", "200"]),
+        ("1.0", "100-continue", 2, ["200"]),
+        ("1.1", "100-continue", 9 << 20, ["413"]),
+        ("1.1", "100-continue", -1, ["411"]),
+    ],
+)
+def test_I5_a_client_that_waits_to_be_asked_for_the_body_is_answered(
+    browser: Browser, version: str, expected: str, length: int, answers: list[str]
+) -> None:
+    head = (
+        f"POST /api/session HTTP/{version}\r\nHost: {browser.authority}\r\nCookie: {browser.cookie}\r\n"
+        f"Origin: http://{browser.authority}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {length}\r\nExpect: {expected}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", browser.port), timeout=20) as peer, peer.makefile("rb") as answer:
+        peer.sendall(head.encode())
+        if version == "1.0":
+            # Such a client does not wait.
+            peer.sendall(b"{}")
+        for place, status in enumerate(answers):
+            assert answer.readline().split()[1].decode() == status
+            if place < len(answers) - 1:
+                assert answer.readline() == b"\r\n"
+                peer.sendall(b"{}")
+
+
+@pytest.mark.parametrize(
     "lines",
     [
         b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",

@@ -150,7 +150,19 @@ class Handler(BaseHTTPRequestHandler):
         elif length > _LARGEST_BODY:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request may have {_LARGEST_BODY} bytes")
         else:
-            self._perform(path, self.rfile.read(length))
+            self._perform(path, self._read(length))
+
+    def handle_expect_100(self) -> bool:
+        """Leaves the answer to `_read`: a request that is refused is not told to go on."""
+        return True
+
+    def _read(self, length: int) -> bytes:
+        """Returns the body of the request, for which the client may wait to be asked."""
+        if self.headers.get("Expect", "").lower() == "100-continue" and self.request_version >= "HTTP/1.1":
+            self.send_response_only(HTTPStatus.CONTINUE)
+            self.end_headers()
+            self.wfile.flush()
+        return self.rfile.read(length)
 
     def _perform(self, path: str, body: bytes) -> None:
         try:
