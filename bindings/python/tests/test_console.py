@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -294,21 +294,77 @@ def test_I5_what_is_not_a_request_of_a_browser_is_refused(browser: Browser, line
     assert browser.call("counts")["queued"] == 0
 
 
-def test_I5_idle_connections_do_not_keep_others_out(browser: Browser) -> None:
-    peers = [socket.create_connection(("127.0.0.1", browser.port), timeout=20) for _ in range(100)]
-    try:
-        # Those beyond the limit are disconnected at once, and one of a browser waits for room.
-        wait_until(lambda: sum(_is_ended(peer) for peer in peers) >= 30)
-    finally:
-        for peer in peers:
-            peer.close()
+@pytest.fixture
+def strangers(page: Console) -> Iterator[list[socket.socket]]:
+    """100 connections of somebody without access, more than the server keeps."""
+    with ExitStack() as resources:
+        yield [resources.enter_context(_connected(page.port)) for _ in range(100)]
+
+
+def _connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def test_I5_strangers_do_not_keep_a_browser_out(
+    page: Console, browser: Browser, strangers: list[socket.socket]
+) -> None:
+    # Also one that comes later, and has its address still to redeem.
+    assert browser.get("/").status == 200
+    other = Browser(page.url)
+    assert other.enter().status == 200
+    assert other.call("counts")["queued"] == 0
+    wait_until(lambda: len(page._server.connections) <= 32)
+    assert sum(not _is_ended(stranger) for stranger in strangers) <= 32
+    # A request that does not end is not waited for either.
+    began = time.monotonic()
+    with _connected(page.port) as slow:
+        with suppress(OSError):
+            while time.monotonic() < began + 40:
+                slow.sendall(b"G")
+                time.sleep(0.1)
+        assert time.monotonic() < began + 30
+    wait_until(lambda: all(map(_is_ended, strangers)))
+    wait_until(lambda: len(page._server.connections) == 0)
+
+
+def test_I5_strangers_do_not_end_the_connections_of_a_browser(page: Console, browser: Browser) -> None:
+    request = f"GET /icon.svg HTTP/1.1\r\nHost: {browser.authority}\r\n\r\n".encode()
+    with ExitStack() as resources:
+        streams = [resources.enter_context(browser.events()) for _ in range(3)]
+        own = resources.enter_context(_connected(page.port))
+        own.sendall(f"GET / HTTP/1.1\r\nHost: {browser.authority}\r\nCookie: {browser.cookie}\r\n\r\n".encode())
+        assert own.recv(12) == b"HTTP/1.1 200"
+        # What anybody may read makes nobody a guest.
+        strangers = [resources.enter_context(_connected(page.port)) for _ in range(100)]
+        for stranger in strangers:
+            with suppress(OSError):
+                stranger.sendall(request)
+        wait_until(lambda: sum(_is_ended(stranger) for stranger in strangers) >= 68)
+        for stream in streams:
+            stream.wait_for("opened")
+        assert not _is_ended(own)
+
+
+def test_I5_the_pages_of_a_browser_are_bounded(page: Console, browser: Browser) -> None:
+    with ExitStack() as resources:
+        streams = [resources.enter_context(browser.events()) for _ in range(40)]
+        assert {stream.status.split()[1] for stream in streams} == {b"200", b"503"}
+        assert len(page._server.connections) <= 64
+        assert browser.get("/").status == 503
+        assert browser.post("/api/session", {}).status == 503
+        for stream in streams:
+            if b"200" in stream.status:
+                stream.wait_for("opened")
     wait_until(lambda: _answers(browser))
 
 
 def _is_ended(peer: socket.socket) -> bool:
+    """Whether the server has ended a connection. What it has sent is read."""
     peer.setblocking(False)
     try:
-        return peer.recv(1) == b""
+        while peer.recv(65536):
+            pass
+        return True
     except BlockingIOError:
         return False
     except ConnectionError:

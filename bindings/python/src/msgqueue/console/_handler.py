@@ -23,8 +23,10 @@ _Buffer = Any
 
 # Bytes of the body of a request.
 _LARGEST_BODY: Final = 8 << 20
-# Seconds for a request to arrive, the idle time before it included, and for each part of an answer to be taken.
+# Seconds for a request to arrive, the idle time before it included: from an admitted browser, and from anybody else.
+# Then, for each part of an answer to be taken.
 _REQUEST_TIME: Final = 60.0
+_STRANGER_TIME: Final = 5.0
 _ANSWER_TIME: Final = 30.0
 # Seconds between two batches of events, between two looks whether the page is still there, and how many of them pass
 # between two signs of life.
@@ -85,11 +87,12 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self.rfile.close()
         self._input = _TimedInput(self.connection)
+        self._is_guest = False
         self.rfile = io.BufferedReader(self._input)
 
     def handle_one_request(self) -> None:
         """Reads and answers one request."""
-        self._input.deadline = time.monotonic() + _REQUEST_TIME
+        self._input.deadline = time.monotonic() + (_REQUEST_TIME if self._is_guest else _STRANGER_TIME)
         super().handle_one_request()
 
     def version_string(self) -> str:
@@ -116,8 +119,12 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN, refusal)
         elif address.path == "/" and "token" in query:
             self._redeem(query["token"][0])
-        elif not self._is_admitted() and address.path != _ICON:
+        elif address.path == _ICON:
+            self._send_file(_ICON)
+        elif not self._is_admitted():
             self._refuse_browser(address.path)
+        elif not self._has_place():
+            self._refuse_for_now()
         elif address.path == "/api/events":
             self._send_events(query.get("store", [""])[0])
         else:
@@ -143,6 +150,8 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN, refusal)
         elif not self._is_admitted():
             self._refuse(HTTPStatus.UNAUTHORIZED, "this browser has no access, or no longer")
+        elif not self._has_place():
+            self._refuse_for_now()
         elif self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the request must be application/json")
         elif length is None:
@@ -239,6 +248,13 @@ class Handler(BaseHTTPRequestHandler):
     def _is_admitted(self) -> bool:
         return self.server.access.admits(self.headers.get("Cookie", ""))
 
+    def _has_place(self) -> bool:
+        """Keeps the connection of an admitted browser, and gives it more time. False: there are too many of them."""
+        self._is_guest = self.server.connections.admit(self.connection)
+        if self._is_guest:
+            self._input.deadline = time.monotonic() + _REQUEST_TIME
+        return self._is_guest
+
     def _is_navigation(self) -> bool:
         """Whether a person follows a link to this server: only the site of the link is another."""
         is_own = self.server.access.is_own(self.headers)
@@ -271,6 +287,9 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         body = json.dumps({"error": {"code": "REFUSED", "text": text}}).encode()
         self._send(status, body, "application/json", {"Connection": "close"})
+
+    def _refuse_for_now(self) -> None:
+        self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open")
 
     def _refuse_browser(self, path: str) -> None:
         """Refuses a browser without access, with a page where a person reads it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any, Final
 
 from ._access import Access
+from ._connections import Connections, disconnect
 from ._files import Files
 from ._handler import Handler
 from ._requests import Requests
@@ -24,8 +24,6 @@ logger = logging.getLogger("msgqueue")
 _Request = Any
 _Address = Any
 
-# Connections at one time. A browser uses up to six; more are disconnected at once.
-_CONNECTIONS: Final = 64
 # Seconds after a connection could not be accepted.
 _ACCEPT_PAUSE: Final = 0.1
 
@@ -49,9 +47,8 @@ class Server(ThreadingHTTPServer):
         self.access = Access(self.port)
         self.files = Files()
         self.requests = Requests(sessions, self.access, drives_lifecycle)
-        self._room = threading.Semaphore(_CONNECTIONS)
+        self.connections = Connections()
         self._lock = threading.Lock()
-        self.connections: set[socket.socket] = set()
         self.is_closed = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._accept, name="msgqueue console", daemon=True)
@@ -70,15 +67,12 @@ class Server(ThreadingHTTPServer):
                 return
             self.is_closed = True
         # Wakes the thread that accepts; unlike serve_forever, that needs no timer.
-        _disconnect(self.socket)
+        disconnect(self.socket)
         self._thread.join()
         self.server_close()
         for session in self.requests.sessions:
             session.feed.close()
-        with self._lock:
-            connections = list(self.connections)
-        for connection in connections:
-            _disconnect(connection)
+        self.connections.close()
         self.requests.close()
 
     def _accept(self) -> None:
@@ -94,16 +88,14 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: _Request, client_address: _Address) -> None:
         """Starts the thread of a connection."""
-        if not self._room.acquire(blocking=False):
+        if not self.connections.enter(request):
             self.shutdown_request(request)
             return
-        with self._lock:
-            self.connections.add(request)
         try:
             super().process_request(request, client_address)
         except RuntimeError:
             # No thread is left.
-            self._forget(request)
+            self.connections.leave(request)
             self.shutdown_request(request)
 
     def process_request_thread(self, request: _Request, client_address: _Address) -> None:
@@ -111,22 +103,9 @@ class Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._forget(request)
-
-    def _forget(self, request: _Request) -> None:
-        with self._lock:
-            self.connections.discard(request)
-        self._room.release()
+            self.connections.leave(request)
 
     def handle_error(self, request: _Request, client_address: _Address) -> None:
         """Ignores connections that a browser broke; anything else is a defect, which is reported."""
         if not isinstance(sys.exc_info()[1], OSError):
             logger.error("review page: a request failed", exc_info=True)
-
-
-def _disconnect(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        # It has ended by itself.
-        return
