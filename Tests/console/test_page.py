@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -101,6 +103,29 @@ def test_M9_hiding_the_page_drives_the_lifecycle_only_where_told(opened: Opener,
     # The page is live again.
     queue.enqueue("x")
     page.see("h1", "Offline queue (1)")
+
+
+def test_M9_a_browser_that_is_killed_puts_the_queue_into_the_background(opened: Opener) -> None:
+    queue = opened()
+    with queue.console(drives_lifecycle=True) as console:
+        driver = start_browser()
+        try:
+            Page(driver).open(console)
+            _until(lambda: queue.state().lifecycle.name == "FOREGROUND")
+            for child in Path(f"/proc/{driver.service.process.pid}/task").glob("*/children"):
+                for pid in child.read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+            _until(lambda: queue.state().lifecycle.name == "BACKGROUND")
+        finally:
+            driver.service.stop()
+    assert queue.state().lifecycle.name == "FOREGROUND"
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_I5_activity_shows_numbers_and_charts(opened: Opener, show: Shower, transport: Transport) -> None:

@@ -10,7 +10,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from email.message import Message
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 from conftest import Opener
 from console_client import Browser
 from msgqueue import (
+    BusyError,
     ClosedError,
     Connectivity,
     InvalidError,
@@ -36,6 +37,7 @@ from msgqueue import (
 from msgqueue.console import Console
 from msgqueue.console._access import Access
 from msgqueue.console._feed import Stream
+from msgqueue.console._lifecycle import Lifecycle
 from support import program, wait_until
 
 
@@ -109,7 +111,7 @@ def test_I5_nothing_is_shown_without_the_cookie(page: Console, queue: MessageQue
         assert browser.get("/").status == 403
         for path in ("/main.js", "/theme.css", "/api/events?store=0", "/x"):
             assert browser.get(path).status == 401
-        for path in ("/api/call", "/api/session", "/api/search", "/api/address", "/api/visible"):
+        for path in ("/api/call", "/api/session", "/api/search", "/api/address"):
             assert browser.post(path, {"store": 0, "call": "clear", "fields": {}}).status == 401
     assert queue.counts().queued == 1
 
@@ -568,32 +570,141 @@ def test_I5_a_drain_while_offline_sends_nothing(browser: Browser, queue: Message
 # ---------------------------------------------------------------- lifecycle
 
 
-def test_I5_M9_pages_drive_the_lifecycle_only_where_told(queue: MessageQueue) -> None:
-    def show(browser: Browser, page: str, visible: bool) -> None:
-        answer = browser.post("/api/visible", {"store": 0, "page": page, "visible": visible})
-        assert answer.json == {"result": {}}
+def _is_in(queue: MessageQueue, lifecycle: str) -> Callable[[], bool]:
+    return lambda: queue.state().lifecycle.name == lifecycle
 
+
+def test_I5_M9_pages_drive_the_lifecycle_only_where_told(queue: MessageQueue) -> None:
     with queue.console() as plain:
         browser = Browser(plain.url)
         browser.enter()
-        assert browser.post("/api/session", {"store": 0}).json["result"]["drives_lifecycle"] is False
-        show(browser, "a", True)
-        show(browser, "a", False)
-        assert queue.state().lifecycle.name == "FOREGROUND"
+        with browser.events() as stream:
+            stream.wait_for("opened")
+        assert _is_in(queue, "FOREGROUND")()
     with queue.console(drives_lifecycle=True) as driving:
+        # There is no page yet.
+        wait_until(_is_in(queue, "BACKGROUND"))
         browser = Browser(driving.url)
         browser.enter()
-        assert browser.post("/api/session", {"store": 0}).json["result"]["drives_lifecycle"] is True
-        show(browser, "a", True)
-        show(browser, "b", True)
-        show(browser, "a", False)
-        assert queue.state().lifecycle.name == "FOREGROUND"
-        show(browser, "b", False)
-        assert queue.state().lifecycle.name == "BACKGROUND"
-        show(browser, "a", True)
-        assert queue.state().lifecycle.name == "FOREGROUND"
-        show(browser, "a", False)
-    assert queue.state().lifecycle.name == "FOREGROUND"
+        with browser.events():
+            wait_until(_is_in(queue, "FOREGROUND"))
+            with browser.events() as second:
+                second.wait_for("opened")
+            time.sleep(3)
+            assert _is_in(queue, "FOREGROUND")()
+        wait_until(_is_in(queue, "BACKGROUND"))
+        with browser.events():
+            wait_until(_is_in(queue, "FOREGROUND"))
+        wait_until(_is_in(queue, "BACKGROUND"))
+    assert _is_in(queue, "FOREGROUND")()
+
+
+def test_I5_M9_a_browser_that_is_killed_leads_to_the_background(queue: MessageQueue) -> None:
+    code = """
+        import signal
+        import sys
+        from console_client import Browser
+        browser = Browser(sys.argv[1])
+        browser.enter()
+        with browser.events() as stream:
+            stream.wait_for("opened")
+            print("open", flush=True)
+            signal.pause()
+    """
+    with queue.console(drives_lifecycle=True) as page, program(code, page.url) as killed:
+        assert killed.line() == "open"
+        wait_until(_is_in(queue, "FOREGROUND"))
+        killed.signal(signal.SIGKILL)
+        wait_until(_is_in(queue, "BACKGROUND"))
+
+
+def test_I5_M9_a_program_that_is_started_again_is_told_the_lifecycle(opened: Opener, store: Path) -> None:
+    code = """
+        import sys
+        from msgqueue import console
+        console.run(sys.argv[1], open_browser=False, drives_lifecycle=True)
+    """
+
+    def begin() -> MessageQueue:
+        queue = opened()
+        queue.start_control()
+        return queue
+
+    queue = begin()
+    with program(code, store) as process:
+        browser = Browser(process.line())
+        wait_until(_is_in(queue, "BACKGROUND"))
+        queue.close()
+        queue = begin()
+        wait_until(_is_in(queue, "BACKGROUND"))
+        browser.enter()
+        with browser.events():
+            wait_until(_is_in(queue, "FOREGROUND"))
+            queue.close()
+            queue = begin()
+            # It begins there, and is hidden while nobody runs it.
+            queue.close()
+        time.sleep(4)
+        queue = begin()
+        wait_until(_is_in(queue, "BACKGROUND"))
+        process.signal(signal.SIGTERM)
+        process.wait()
+        assert _is_in(queue, "FOREGROUND")()
+
+
+class _Owner:
+    """A store whose owner refuses calls for a while, and its feed."""
+
+    path = "/a\x1b[2J.db"
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.problem: Exception | None = None
+        self.restart: Callable[[], None] = lambda: None
+
+    def call(self, name: str, fields: dict[str, object]) -> None:
+        assert name == "set_lifecycle"
+        self.told.append(fields["lifecycle"])
+        if self.problem is not None:
+            raise self.problem
+
+    @contextmanager
+    def watched(self, opened: Callable[[], None]) -> Iterator[None]:
+        self.restart = opened
+        yield
+
+
+@pytest.mark.parametrize("problem", [BusyError("too many \x1b[2J"), OSError(24, "Too many open files")])
+def test_I5_M9_a_lifecycle_that_is_not_taken_is_reported_and_told_again(
+    problem: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner: Any = _Owner()
+    owner.problem = problem
+    lifecycle = Lifecycle(owner, owner)
+    # Tried again, and reported once.
+    wait_until(lambda: len(owner.told) >= 3)
+    owner.problem = None
+    count = len(owner.told)
+    wait_until(lambda: len(owner.told) > count)
+    with lifecycle.shown():
+        wait_until(lambda: owner.told[-1] == "foreground")
+        # Loaded again: the queue stays where it is.
+        shown = owner.told.count("foreground")
+        with lifecycle.shown():
+            pass
+        owner.restart()
+        wait_until(lambda: owner.told.count("foreground") > shown)
+    assert owner.told[-1] == "foreground"
+    wait_until(lambda: owner.told[-1] == "background")
+    owner.problem = problem
+    lifecycle.end()
+    assert owner.told[-1] == "foreground"
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2
+    assert texts[0].startswith("review page: /a\\x1b[2J.db could not be put into the background: ")
+    assert texts[0].endswith("; it is tried again")
+    assert "could not be put into the foreground" in texts[1]
+    assert "\x1b" not in "".join(texts)
 
 
 # ---------------------------------------------------------------- begin and end

@@ -62,7 +62,8 @@ class Control:
 
         Args:
             port: The port, 0 to 65535; 0: a free one.
-            drives_lifecycle: Showing and hiding the page puts the queue into the foreground and the background.
+            drives_lifecycle: The queue is in the foreground while a page that shows it is visible, otherwise in the
+                background.
 
         Returns:
             The console; `url` is the address to open. It is also a context manager.

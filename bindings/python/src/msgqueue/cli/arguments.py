@@ -222,7 +222,7 @@ COMMANDS = (
         (
             _argument("--port", metavar="N", type=_number(0, 65535), default=0, help="0: a free one (default)"),
             _argument("--no-browser", action="store_true", help="only print the address"),
-            _argument("--drives-lifecycle", action="store_true", help="a hidden page means background"),
+            _argument("--drives-lifecycle", action="store_true", help="without a visible page: background"),
         ),
     ),
     Command(

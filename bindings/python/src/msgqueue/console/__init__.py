@@ -94,7 +94,8 @@ def run(
         store: The store's file, or several of them.
         port: The port on 127.0.0.1, 0 to 65535; 0: a free one.
         open_browser: Opens the address in the browser of the desktop, if there is one.
-        drives_lifecycle: Showing and hiding the page puts the queue into the foreground and the background.
+        drives_lifecycle: The queue is in the foreground while a page that shows it is visible, otherwise in the
+            background.
 
     Returns:
         The exit status: 0.

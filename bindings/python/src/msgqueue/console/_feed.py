@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -77,6 +77,7 @@ class Feed:
         self._store = store
         self._changed = threading.Condition()
         self._streams: set[Stream] = set()
+        self._watchers: list[Callable[[], None]] = []
         self._events: Events | None = None
         # The subscription was ended because the last page was closed.
         self._is_idle = False
@@ -103,9 +104,30 @@ class Feed:
         finally:
             with self._changed:
                 self._streams.discard(stream)
-                if not self._streams and self._events is not None:
-                    self._is_idle = True
-                    self._events.close()
+                self._rest()
+
+    @contextmanager
+    def watched(self, opened: Callable[[], None]) -> Iterator[None]:
+        """Subscribes also without a page, and calls `opened` each time that the queue was subscribed to."""
+        with self._changed:
+            self._watchers.append(opened)
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._watchers.remove(opened)
+                self._rest()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return bool(self._streams or self._watchers)
+
+    def _rest(self) -> None:
+        """Ends the subscription when nobody needs it."""
+        if not self._is_wanted and self._events is not None:
+            self._is_idle = True
+            self._events.close()
 
     def close(self) -> None:
         """Ends the streams and the subscription."""
@@ -121,7 +143,7 @@ class Feed:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._streams or self._is_closed)
+                self._changed.wait_for(lambda: self._is_wanted or self._is_closed)
                 if self._is_closed:
                     return
                 self._is_idle = False
@@ -136,9 +158,12 @@ class Feed:
         try:
             with self._store.events() as events:
                 with self._changed:
-                    if self._is_closed or not self._streams:
+                    if self._is_closed or not self._is_wanted:
                         return None
                     self._events = events
+                    watchers = list(self._watchers)
+                for opened in watchers:
+                    opened()
                 self._publish({"event": "opened"})
                 for event in events:
                     if event["event"] == "unsubscribed":

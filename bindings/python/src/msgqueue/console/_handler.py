@@ -217,7 +217,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.close_connection = True
         self._begin(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
-        with session.feed.opened() as stream:
+        with session.feed.opened() as stream, self.server.requests.shown(session):
             self._write(stream)
 
     def _write(self, stream: Stream) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from .. import __version__
@@ -29,7 +30,9 @@ class Requests:
     def __init__(self, sessions: Sequence[Session], access: Access, drives_lifecycle: bool) -> None:
         self.sessions = sessions
         self._access = access
-        self.lifecycles = [Lifecycle(session.store) for session in sessions] if drives_lifecycle else []
+        self._lifecycles = (
+            {session: Lifecycle(session.store, session.feed) for session in sessions} if drives_lifecycle else {}
+        )
 
     def perform(self, path: str, request: object) -> Json:
         """Performs a request and returns its answer: {"result": …}, or {"error": {"code", "text"}}.
@@ -42,7 +45,6 @@ class Requests:
             "/api/search": self._search,
             "/api/session": self._session,
             "/api/address": self._address,
-            "/api/visible": self._visible,
         }[path]
         try:
             if not isinstance(request, dict):
@@ -61,9 +63,14 @@ class Requests:
             raise InvalidError("there is no such store")
         return self.sessions[number]
 
+    def shown(self, session: Session) -> AbstractContextManager[None]:
+        """Returns the block in which a page that shows a store is visible."""
+        lifecycle = self._lifecycles.get(session)
+        return nullcontext() if lifecycle is None else lifecycle.shown()
+
     def close(self) -> None:
         """Ends what the pages began."""
-        for lifecycle in self.lifecycles:
+        for lifecycle in self._lifecycles.values():
             lifecycle.end()
 
     def _call(self, request: Json) -> Json:
@@ -87,7 +94,6 @@ class Requests:
     def _session(self, request: Json) -> Json:
         return {
             "version": __version__,
-            "drives_lifecycle": bool(self.lifecycles),
             "stores": [
                 {"path": session.store.path, "is_opened_here": session.owner is None} for session in self.sessions
             ],
@@ -95,15 +101,6 @@ class Requests:
 
     def _address(self, request: Json) -> Json:
         return {"address": self._access.address()}
-
-    def _visible(self, request: Json) -> Json:
-        page, is_visible = _text(request, "page"), request.get("visible")
-        if len(page) > LONGEST or not isinstance(is_visible, bool):
-            raise InvalidError("page and visible are needed")
-        session = self.session(request.get("store"))
-        if self.lifecycles:
-            self.lifecycles[self.sessions.index(session)].report(page, is_visible)
-        return {}
 
 
 def _text(request: Json, name: str) -> str:

@@ -1,4 +1,4 @@
-/** The events of the queue, while the page is visible. */
+/** The events of the queue, while the page is visible: by them the console knows that it is. */
 
 const RESTART = 2_000;
 

@@ -8,7 +8,6 @@ import { ConversationsView } from "./conversations-view.js";
 import { fill, foreign, h, setAttribute, setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { icon } from "./icons.js";
-import { reportVisibility } from "./lifecycle.js";
 import { Notices } from "./notices.js";
 import { Queue } from "./queue.js";
 import { QueueView } from "./queue-view.js";
@@ -59,7 +58,6 @@ async function start() {
   });
   document.addEventListener("keydown", focusSearch);
   keepTimesRight();
-  if (session.drives_lifecycle) reportVisibility(server);
   new Feed(
     number,
     (events) => queue.receive(events),

@@ -43,7 +43,6 @@ export class Server {
         method: "POST",
         headers: { "Content-Type": "application/json" },
         body: JSON.stringify({ store: this.store, ...request }),
-        keepalive: path === "/api/visible",
       });
       answer = await response.json();
     } catch {
