@@ -748,6 +748,71 @@ def test_I5_a_port_that_is_taken_is_refused(queue: MessageQueue) -> None:
         assert page.port > 0
 
 
+@pytest.mark.parametrize("is_used", [True, False])
+def test_I5_other_users_do_not_see_the_token_in_the_arguments_of_the_browser(
+    queue: MessageQueue, store: Path, tmp_path: Path, is_used: bool
+) -> None:
+    queue.start_control()
+    log, script, place = tmp_path / "log", tmp_path / "browser", tmp_path / "temporary"
+    place.mkdir()
+    script.write_text(
+        f"#!/bin/sh\necho noise; echo noise >&2\n"
+        f"tr '\\0' ' ' < /proc/$PPID/cmdline > {log}.new; echo \"$@\" >> {log}.new; mv {log}.new {log}\n"
+    )
+    script.chmod(0o700)
+    code = """
+        import os, sys
+        from msgqueue import console
+        os.environ.update(DISPLAY=":0", BROWSER=sys.argv[2], TMPDIR=sys.argv[3])
+        sys.stderr = sys.stdout
+        os.dup2(1, 2)
+        console.run(sys.argv[1])
+        print("end", flush=True)
+    """
+    with program(code, store, script, place) as process:
+        assert process.line().startswith(f"{store}: open in process ")
+        address = process.line()
+        wait_until(log.exists)
+        token = address.partition("token=")[2]
+        assert len(token) >= 43
+        words = log.read_text().split()
+        assert token not in log.read_text()
+        page = Path(words[-1][len("file://") :])
+        assert page.parent.parent == place
+        assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        assert f'content="0;url={address}"' in page.read_text()
+        if is_used:
+            browser = Browser(address)
+            assert browser.get(f"/?token={token}x").status == 403
+            assert page.exists()
+            assert browser.enter().status == 200
+            assert not page.parent.exists()
+        process.signal(signal.SIGTERM)
+        # Nothing of what the browser wrote.
+        assert process.line() == "end"
+        assert process.wait() == 0
+    assert list(place.iterdir()) == []
+
+
+def test_I5_without_a_browser_the_address_is_still_shown(store: Path, tmp_path: Path) -> None:
+    MessageQueue(store).close()
+    code = """
+        import os, sys
+        from msgqueue import console
+        os.environ.update(DISPLAY=":0")
+        sys.executable = "/nowhere"
+        sys.stderr = sys.stdout
+        console.run(sys.argv[1])
+    """
+    with program(code, store) as process:
+        assert "opened by this program" in process.line()
+        browser = Browser(process.line())
+        assert process.line().startswith("no browser could be started: ")
+        assert browser.enter().status == 200
+        process.signal(signal.SIGTERM)
+
+
 def test_I5_the_name_of_a_store_cannot_control_the_terminal(opened: Opener, tmp_path: Path) -> None:
     code = """
         import sys

@@ -17,14 +17,15 @@ import os
 import signal
 import sys
 import threading
-import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Union
 
 from .. import _arguments
+from .._escaping import escaped
 from ..errors import ClosedError, InvalidError
+from ._desktop import Redirect, has_desktop, start_browser
 from ._server import Server
 from ._session import Session, reached
 from ._store import Store
@@ -93,7 +94,8 @@ def run(
     Args:
         store: The store's file, or several of them.
         port: The port on 127.0.0.1, 0 to 65535; 0: a free one.
-        open_browser: Opens the address in the browser of the desktop, if there is one.
+        open_browser: Opens the address in the browser of the desktop, if there is one. The browser gets the name of a
+            temporary file that leads to the address.
         drives_lifecycle: The queue is in the foreground while a page that shows it is visible, otherwise in the
             background.
 
@@ -119,8 +121,8 @@ def run(
         with Console(sessions, port, drives_lifecycle, ExitStack()) as console:
             address = console.url
             print(address, flush=True)
-            if open_browser and _has_desktop():
-                webbrowser.open(address)
+            if open_browser and has_desktop():
+                _show(console, address, resources)
             wait()
     return 0
 
@@ -135,9 +137,15 @@ def _serve(store: Store, port: int, drives_lifecycle: bool, resources: ExitStack
     return console
 
 
-def _has_desktop() -> bool:
-    # Without one, webbrowser would start a browser in the terminal.
-    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+def _show(console: Console, address: str, resources: ExitStack) -> None:
+    """Opens the address in the browser of the desktop. Without success it is still on the terminal."""
+    try:
+        redirect = Redirect(address)
+        resources.callback(redirect.remove)
+        console._server.access.when_used(redirect.remove)
+        start_browser(redirect.address)
+    except OSError as problem:
+        print(escaped(f"no browser could be started: {problem}"), file=sys.stderr)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Callable
 from email.message import Message
 from typing import Final
 
@@ -26,6 +27,7 @@ class Access:
         self._lock = threading.Lock()
         self._token: str | None = None
         self._sessions: list[str] = []
+        self._used: list[Callable[[], None]] = []
 
     def address(self) -> str:
         """Returns an address whose token was not used yet."""
@@ -33,6 +35,14 @@ class Access:
             if self._token is None:
                 self._token = secrets.token_urlsafe(_BYTES)
             return f"http://{self._authorities[0]}/?token={self._token}"
+
+    def when_used(self, perform: Callable[[], None]) -> None:
+        """Performs something, once, when the token of the present address is used."""
+        with self._lock:
+            if self._token is not None:
+                self._used.append(perform)
+                return
+        perform()
 
     def redeem(self, token: str) -> str | None:
         """Exchanges a token, which is void then, for the value of Set-Cookie; None: the token is not valid."""
@@ -42,6 +52,9 @@ class Access:
             self._token = None
             session = secrets.token_urlsafe(_BYTES)
             self._sessions = [*self._sessions[1 - _BROWSERS :], session]
+            used, self._used = self._used, []
+        for perform in used:
+            perform()
         return f"{self._cookie}={session}; Path=/; HttpOnly; SameSite=Strict"
 
     def admits(self, cookies: str) -> bool:
