@@ -8,16 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from conftest import ROOT, Opener, Shower, start_browser
 from msgqueue import Connectivity, Link, MessageQueue, Mode, Outcome, RetryPolicy, Status
+from msgqueue.console import Console
+from msgqueue.console._session import reached
 from msgqueue.control import connect
 from page import Page
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 from transport import Transport
 
 HOSTILE = [
@@ -144,6 +147,32 @@ def test_I5_activity_shows_numbers_and_charts(opened: Opener, show: Shower, tran
     page.until(lambda: page.script('return document.querySelector(".drawing .line") !== null'), "two samples")
     tables = page.script('return [...document.querySelectorAll("figure table caption")].map((e) => e.textContent)')
     assert tables == ["Throughput", "Latency", "Failures by kind"]
+
+
+def test_I5_several_stores_are_told_apart(page: Page, opened: Opener, tmp_path: Path) -> None:
+    paths = [tmp_path / name / "outbox.db" for name in ("one", "two")]
+    with ExitStack() as resources:
+        for number, path in enumerate(paths):
+            path.parent.mkdir()
+            queue = opened(path)
+            queue.start_control()
+            for _ in range(number + 1):
+                queue.enqueue("x")
+        sessions = [resources.enter_context(reached(str(path))) for path in paths]
+        console = resources.enter_context(Console(sessions, 0, False, ExitStack()))
+        resources.callback(page.leave)
+        page.open(console)
+        page.see("h1", "Offline queue (1)")
+        options = page.script('return [...document.querySelectorAll("#store option")].map((e) => [e.text, e.title])')
+        assert options == [["one/outbox.db", str(paths[0])], ["two/outbox.db", str(paths[1])]]
+        Select(page.element("#store select")).select_by_visible_text("two/outbox.db")
+        page.see("h1", "Offline queue (2)")
+        for wrong in ("99", "2", "-1", "x", "0x1", "1e0", "", "%20", "0.0", "9" * 400, "<b>"):
+            page.driver.get(f"http://127.0.0.1:{console.port}/?store={wrong}")
+            page.see("main [role=alert]", lambda text: text.startswith("There is no store "))
+            assert page.texts("main a") == ["one/outbox.db", "two/outbox.db"]
+        page.press("two/outbox.db", "main")
+        page.see("h1", "Offline queue (2)")
 
 
 # ---------------------------------------------------------------- search, empty states

@@ -38,6 +38,7 @@ from msgqueue.console import Console
 from msgqueue.console._access import Access
 from msgqueue.console._feed import Stream
 from msgqueue.console._lifecycle import Lifecycle
+from msgqueue.console._session import names
 from support import program, wait_until
 
 
@@ -881,7 +882,7 @@ def test_I5_run_serves_the_queue_of_another_program_until_it_is_interrupted(
         id = browser.call("enqueue", body="x")["message"]
         assert queue.get(id).text == "x"
         session = browser.post("/api/session", {"store": 0}).json["result"]
-        assert session["stores"] == [{"path": str(store), "is_opened_here": False}]
+        assert session["stores"] == [{"name": "outbox.db", "path": str(store), "is_opened_here": False}]
         process.signal(number)
         assert process.line() == "0"
         assert process.wait() == 0
@@ -939,6 +940,21 @@ def test_I5_run_shows_several_stores(opened: Opener, tmp_path: Path) -> None:
             for number in (0, 1)
         ]
         assert counts == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("paths", "shown"),
+    [
+        (["/a/x.db"], ["x.db"]),
+        (["/a/x.db", "/a/y.db"], ["x.db", "y.db"]),
+        (["/a/x.db", "/b/x.db", "/b/y.db"], ["a/x.db", "b/x.db", "y.db"]),
+        (["/a/one/x.db", "/b/one/x.db", "/b/two/x.db"], ["a/one/x.db", "b/one/x.db", "two/x.db"]),
+        (["/x.db", "/a/x.db", "/b/a/x.db"], ["/x.db", "/a/x.db", "b/a/x.db"]),
+        (["/a/x.db", "/a/x.db"], ["x.db", "x.db"]),
+    ],
+)
+def test_I5_stores_with_equal_file_names_are_told_apart(paths: list[str], shown: list[str]) -> None:
+    assert names(paths) == shown
 
 
 def test_I5_run_refuses_what_it_cannot_reach(queue: MessageQueue, store: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ..errors import Error, InvalidError
 from ._access import Access
 from ._lifecycle import Lifecycle
 from ._search import LONGEST, search
-from ._session import Session
+from ._session import Session, names
 from ._store import Json
 
 # The calls of the control socket that a page may make: none that writes other files, or marks messages.
@@ -92,10 +92,12 @@ class Requests:
         return search(self.session(request.get("store")).store, text, conversation, after)
 
     def _session(self, request: Json) -> Json:
+        shown = names([session.store.path for session in self.sessions])
         return {
             "version": __version__,
             "stores": [
-                {"path": session.store.path, "is_opened_here": session.owner is None} for session in self.sessions
+                {"name": name, "path": session.store.path, "is_opened_here": session.owner is None}
+                for name, session in zip(shown, self.sessions)
             ],
         }
 

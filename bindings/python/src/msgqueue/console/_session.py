@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -41,6 +41,17 @@ class Session:
         """Ends all connections to the store."""
         self.store.close()
         self.feed.close()
+
+
+def names(paths: Sequence[str]) -> list[str]:
+    """Returns what a person calls each store: the end of its path that none of the others has."""
+    return [_name(Path(path), [Path(other) for other in paths if other != path]) for path in paths]
+
+
+def _name(path: Path, others: Sequence[Path]) -> str:
+    ends = (Path(*path.parts[-length:]) for length in range(1, len(path.parts)))
+    shown = (end for end in ends if all(other.parts[-len(end.parts) :] != end.parts for other in others))
+    return str(next(shown, path))
 
 
 @contextmanager

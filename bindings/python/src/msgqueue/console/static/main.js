@@ -28,8 +28,7 @@ const TABS = [
 const place = (id) => document.getElementById(id);
 
 async function start() {
-  const number = Number(new URLSearchParams(location.search).get("store") ?? 0) || 0;
-  const server = new Server(number);
+  const server = new Server(0);
   const queue = new Queue(server);
   let session;
   try {
@@ -38,7 +37,14 @@ async function start() {
     fill(place("content"), h("p", { class: "empty", role: "alert" }, problem.message));
     return;
   }
-  const store = session.stores[number] ?? session.stores[0];
+  const wanted = new URLSearchParams(location.search).get("store") ?? "0";
+  const number = /^\d{1,9}$/.test(wanted) ? Number(wanted) : -1;
+  const store = session.stores[number];
+  if (!store) {
+    refuseStore(wanted, session.stores);
+    return;
+  }
+  server.store = number;
   const notices = new Notices(place("notices"));
   const actions = new Actions(server, queue, notices);
   const samples = new Samples(queue);
@@ -107,15 +113,31 @@ function showTabs() {
   return (counts) => counts && setText(number, unsent(counts) ? count(unsent(counts)) : "");
 }
 
+/** The address names a store that the console does not show. */
+function refuseStore(wanted, stores) {
+  const links = stores.map(({ name, path }, index) =>
+    h("li", {}, h("a", { href: `/?store=${index}`, title: path }, foreign(name))),
+  );
+  fill(
+    place("content"),
+    h(
+      "div",
+      { class: "empty" },
+      h("h1", { role: "alert" }, "There is no store “", foreign(wanted.slice(0, 40)), "” here"),
+      h("p", {}, "The console shows:"),
+      h("ul", { class: "stores" }, ...links),
+    ),
+  );
+}
+
 function showStores(stores, number) {
-  const name = ({ path }) => path.split("/").pop();
   if (stores.length === 1) {
-    fill(place("store"), foreign(name(stores[0])));
+    fill(place("store"), foreign(stores[0].name));
     place("store").title = stores[0].path;
     return;
   }
   const options = stores.map((store, index) =>
-    h("option", { value: index, selected: index === number }, name(store)),
+    h("option", { value: index, selected: index === number, title: store.path }, store.name),
   );
   fill(
     place("store"),
