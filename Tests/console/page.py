@@ -43,6 +43,23 @@ return [...(area?.querySelectorAll("button, a, [role=button]") ?? [])].find((eac
   each.checkVisibility() && (each.ariaLabel ?? each.innerText).replace(/\\s+/g, " ").trim() === name);
 """
 
+# Keeps the answer to the next request with that call back until `held.release`.
+HOLD = """
+const real = window.fetch;
+const held = (window.held = { isWaiting: false });
+const gate = new Promise((resolve) => { held.release = resolve; });
+window.fetch = async (path, options) => {
+  const isHeld = !held.isWaiting && options?.body?.includes(`"call":"${name}"`);
+  if (isHeld) held.isWaiting = true;
+  const response = await real(path, options);
+  if (isHeld) {
+    held.isRead = true;
+    await gate;
+  }
+  return response;
+};
+"""
+
 
 class Page:
     """A tab of the browser."""
@@ -145,6 +162,19 @@ class Page:
         return self.until(lambda: self.driver.find_element(By.CSS_SELECTOR, selector), selector)
 
     # ---------------------------------------------------------------- acting
+
+    def hold(self, call: str) -> None:
+        """Keeps the answer to the next request with that call back until `release`."""
+        self.script(f"const name = arguments[0];{HOLD}", call)
+
+    def until_held(self) -> None:
+        """Waits until the server has given the answer that is kept back."""
+        self.until(lambda: self.script("return window.held.isRead"), "the answer to keep back")
+
+    def release(self) -> None:
+        """Lets the page have the answer that was kept back, and waits until it has taken that."""
+        self.script("window.held.release()")
+        self.unanswered()
 
     def click_ten_times(self, selector: str) -> None:
         """Clicks quicker than a person can."""

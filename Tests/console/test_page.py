@@ -175,6 +175,44 @@ def test_I5_several_stores_are_told_apart(page: Page, opened: Opener, tmp_path: 
         page.see("h1", "Offline queue (2)")
 
 
+def test_X1_a_late_answer_does_not_replace_a_newer_one(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    id = queue.enqueue("one", conversation="ana")
+    page = show(queue, "#/conversations")
+    page.see(".item-text", "Queued: one")
+    page.press("Queue 1")
+    page.press("one", page.row(id))
+    page.see("dialog .body", "one")
+    page.hold("get")
+    queue.edit(id, "one, two")
+    page.until_held()
+    queue.edit(id, "one, two, three")
+    # The list has the newest text, and the sheet could have it, too.
+    page.see(".row .preview", "one, two, three")
+    page.unanswered()
+    time.sleep(0.5)
+    page.release()
+    page.see("dialog .body", "one, two, three")
+    time.sleep(0.5)
+    assert page.text("dialog .body") == "one, two, three"
+
+
+def test_H4_a_late_list_of_conversations_does_not_replace_a_newer_one(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    queue.enqueue("one", conversation="ana")
+    page = show(queue, "#/conversations")
+    page.see(".item-text", "Queued: one")
+    page.hold("conversations")
+    queue.enqueue("two", conversation="ana")
+    page.until_held()
+    queue.enqueue("three", conversation="ana")
+    time.sleep(1)
+    page.release()
+    page.see(".item-text", "Queued: three")
+    time.sleep(0.5)
+    assert page.text(".item-text") == "Queued: three"
+
+
 # ---------------------------------------------------------------- search, empty states
 
 

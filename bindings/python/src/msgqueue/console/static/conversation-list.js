@@ -2,6 +2,7 @@
 
 import { countBadges } from "./badge.js";
 import { fill, foreign, h, newId, setAttribute } from "./dom.js";
+import { oneByOne } from "./one-by-one.js";
 import { conversationLink } from "./router.js";
 import { timeElement } from "./times.js";
 import { conversationName, STATUSES } from "./words.js";
@@ -20,6 +21,7 @@ export class ConversationList {
     this.limit = PAGE;
     this.timer = 0;
     this.readAt = 0;
+    this.load = oneByOne(() => this.loadOnce());
     this.shown = "";
     this.list = h("ul", { class: "conversations" });
     this.more = h(
@@ -61,7 +63,7 @@ export class ConversationList {
     );
   }
 
-  async load() {
+  async loadOnce() {
     this.readAt = Date.now();
     try {
       this.show(await this.read());

@@ -4,6 +4,7 @@ import { badge, setBadge } from "./badge.js";
 import { openDialog } from "./dialogs.js";
 import { fill, foreign, h } from "./dom.js";
 import { icon } from "./icons.js";
+import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
 import { conversationLink } from "./router.js";
 import { timeElement } from "./times.js";
@@ -32,7 +33,7 @@ export async function openMessage(app, id) {
   const dialog = openDialog({ title: "Message", kind: "sheet", content: [content] });
   let shown = "";
 
-  const load = async () => {
+  const load = oneByOne(async () => {
     try {
       const [message, explanation, { attempts }] = await Promise.all([
         server.call("get", { message: id }),
@@ -55,7 +56,7 @@ export async function openMessage(app, id) {
       fill(content, h("p", { class: "gone" }, isGone ? "This message is gone." : problem.message));
       shown = "";
     }
-  };
+  });
 
   const parts = (message, status, explanation, attempts) => [
     head(message, status),

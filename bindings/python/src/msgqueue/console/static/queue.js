@@ -1,5 +1,6 @@
 /** The queue as the page knows it: its state and counts, and what changes. */
 
+import { oneByOne } from "./one-by-one.js";
 import { CallError, NoAccessError, UnreachableError } from "./server.js";
 
 /** Seconds after which a retry that no event reported has ended anyway, in milliseconds. */
@@ -28,8 +29,8 @@ export class Queue extends EventTarget {
     this.retrying = new Map();
     /** What was asked for and is not answered yet: a second click does nothing. */
     this.running = new Set();
-    this.refreshing = null;
-    this.isStale = false;
+    /** Reads state, counts and banner again. */
+    this.refresh = oneByOne(() => this.read());
   }
 
   /** @returns {boolean} */
@@ -47,23 +48,11 @@ export class Queue extends EventTarget {
     this.refresh();
   }
 
-  /** Reads state, counts and banner again. Calls that come meanwhile lead to one more reading. */
-  refresh() {
-    this.isStale = true;
-    this.refreshing ??= this.read().finally(() => {
-      this.refreshing = null;
-    });
-    return this.refreshing;
-  }
-
   async read() {
-    while (this.isStale) {
-      this.isStale = false;
-      try {
-        await this.readOnce();
-      } catch (problem) {
-        this.note(problem);
-      }
+    try {
+      await this.readOnce();
+    } catch (problem) {
+      this.note(problem);
     }
   }
 
