@@ -108,6 +108,124 @@ def test_H3_earlier_messages_can_be_loaded_with_the_keyboard(opened: Opener, sho
     page.until(lambda: page.script('return document.querySelectorAll(".bubble").length') > before)
 
 
+BUBBLES = 'return [...document.querySelectorAll(".bubble-text")].map((each) => each.textContent)'
+# The texts of the bubbles in view.
+IN_VIEW = """
+const view = document.querySelector(".chat-scroll").getBoundingClientRect();
+return [...document.querySelectorAll(".bubble")]
+  .filter((each) => each.getBoundingClientRect().bottom > view.top && each.getBoundingClientRect().top < view.bottom)
+  .map((each) => each.querySelector(".bubble-text").textContent);
+"""
+AT_END = 'const s = document.querySelector(".chat-scroll"); return s.scrollHeight - s.scrollTop - s.clientHeight < 5'
+
+
+def test_H3_a_long_conversation_stays_bounded_and_keeps_its_place(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    texts = [f"text {number}" for number in range(1500)]
+    page = show(queue, "#/conversations/ana")
+    most = 0
+
+    def bubbles() -> list[str]:
+        """The texts of all bubbles, which are a bounded part of the messages without a gap."""
+        nonlocal most
+        found: list[str] = page.script(BUBBLES)
+        most = max(most, len(found))
+        if found:
+            first = texts.index(found[0])
+            assert found == texts[first : first + len(found)]
+        return found
+
+    for start in range(0, 900, 30):
+        queue.enqueue_bodies(texts[start : start + 30], conversation="ana")
+        bubbles()
+    page.until(lambda: bubbles()[-1:] == texts[899:900], "the newest message")
+    page.until(lambda: page.script(AT_END), "the end")
+
+    # Up to the first message, and nothing is skipped.
+    seen = set(page.script(IN_VIEW))
+
+    def scroll(distance: int, end: str) -> bool:
+        page.script('document.querySelector(".chat-scroll").scrollTop += arguments[0]', distance)
+        seen.update(page.script(IN_VIEW))
+        bubbles()
+        return end in seen
+
+    page.until(lambda: scroll(-500, texts[0]), "the first message", timeout=120)
+    assert seen == set(texts[:900])
+    # What the person reads stays where it is, whatever comes: one by one, and more at once than a page has.
+    page.script('document.querySelector(".chat-scroll").scrollTop = 300')
+    page.until(lambda: texts[5] in page.script(IN_VIEW))
+    page.unanswered()
+    view = page.script(IN_VIEW)
+    for start, end in ((900, 903), (903, 1500)):
+        queue.enqueue_bodies(texts[start:end], conversation="ana")
+        page.see(".chat .reason", f"{end:,} messages queued")
+        page.unanswered()
+        assert page.script(IN_VIEW) == view
+        bubbles()
+    page.script('document.querySelector(".chat-scroll").scrollTop += 3000')
+    seen.clear()
+    page.until(lambda: scroll(500, texts[600]), "later messages", timeout=120)
+    assert most <= 450
+    # One's own new message is shown at once.
+    texts.append("my own")
+    page.write(".compose textarea", "my own")
+    page.keys(Keys.ENTER)
+    page.until(lambda: "my own" in page.script(IN_VIEW), "the own message")
+    page.until(lambda: page.script(AT_END), "the end")
+    page.gone(".later")
+    bubbles()
+    assert most <= 450
+
+
+def test_H3_history_above_a_change_of_many_messages_is_kept(opened: Opener, show: Shower) -> None:
+    queue = opened()
+    queue.enqueue_bodies([f"text {number}" for number in range(100)], conversation="ana")
+    page = show(queue, "#/conversations/ana")
+    page.until(lambda: len(page.script(BUBBLES)) >= 50)
+    page.script('document.querySelector(".chat-scroll").scrollTop = 0')
+    page.until(lambda: len(page.script(BUBBLES)) == 100, "the history")
+    page.unanswered()
+    page.script('document.querySelector(".chat-scroll").scrollTop = 0')
+    view = page.script(IN_VIEW)
+    assert view[0] == "text 0"
+    page.press("Send All", ".chat")
+    page.see(".notice p", "100 messages sent.")
+    page.see(".chat .reason", "100 messages sent")
+    page.unanswered()
+    assert page.script(IN_VIEW)[0] == "text 0"
+    # While nothing is in view any more, the newest ones are shown.
+    queue.clear()
+    for message in queue.list(status=list(Status), limit=1000):
+        queue.delete(message.id)
+    page.see(".chat-scroll > p", "No messages")
+
+
+def test_H3_a_view_that_shows_the_beginning_of_what_is_loaded_loads_more(opened: Opener, show: Shower) -> None:
+    queue = opened(online=False)
+    queue.enqueue_bodies([f"text {number}" for number in range(300)], conversation="ana")
+    page = show(queue, "#/conversations/ana")
+    page.size(1440, 9000)
+    # A page of messages is less than the window shows.
+    page.until(lambda: len(page.script(BUBBLES)) > 100, "as much as the window shows")
+    page.driver.refresh()
+    page.until(lambda: len(page.script(BUBBLES)) > 100, "as much as the window shows")
+    # More than a page at once, while the beginning is in view.
+    page.size(1440, 900)
+    page.driver.refresh()
+    page.until(lambda: len(page.script(BUBBLES)) >= 50)
+    page.script('document.querySelector(".chat-scroll").scrollTop = 0')
+    page.until(lambda: len(page.script(BUBBLES)) >= 100)
+    queue.enqueue_bodies([f"text {number}" for number in range(300, 1000)], conversation="ana")
+    page.see(".chat .reason", "1,000 messages queued")
+
+    def up() -> bool:
+        page.script('document.querySelector(".chat-scroll").scrollTop = 0')
+        return "text 0" in page.script(IN_VIEW)
+
+    page.until(up, "the first message")
+
+
 def test_H2_messages_of_others_stand_between_ones_own(opened: Opener, show: Shower) -> None:
     queue = opened()
     queue.enqueue("question", conversation="ana")

@@ -1,20 +1,30 @@
-/** One conversation: its messages, oldest first, with history that loads page by page, and a field to write. */
+/**
+ * One conversation: its messages, oldest first, and a field to write.
+ *
+ * One contiguous part of the messages is kept, around those in view. It grows at both ends while the person scrolls,
+ * and at its end with new messages, and loses what is far from the view.
+ */
 
 import { Bubble } from "./bubble.js";
 import { Compose } from "./compose.js";
 import { foreign, h, setText } from "./dom.js";
 import { icon } from "./icons.js";
+import { oneByOne } from "./one-by-one.js";
 import { CallError } from "./server.js";
 import { queueLink } from "./router.js";
 import { ALL_STATUSES, conversationName, plural, unsent } from "./words.js";
 
 const PAGE = 50;
+/** Messages that are kept. */
+const MOST = 400;
 /** Messages that are read one by one after a change; with more of them a page is read. */
 const FEW = 10;
 /** Queued messages of which the reason is asked. */
 const EXPLAINED = 20;
 /** Distance from the end at which the view follows new messages, in pixels. */
 const NEAR = 80;
+/** Distance from an end of the messages that are kept, at which more of them are read, in pixels. */
+const SOON = 400;
 
 export class Chat {
   /**
@@ -27,12 +37,16 @@ export class Chat {
     this.messages = [];
     this.bubbles = new Map();
     this.explanations = new Map();
+    /** Whether there are messages before, and behind, those that are kept. */
     this.hasEarlier = false;
-    this.isLoading = false;
-    /** Earlier messages were asked for while something was being read. */
+    this.hasLater = false;
+    /** More was asked for at these ends. */
     this.wantsEarlier = false;
-    /** What changed while something was being read. */
+    this.wantsLater = false;
+    /** What changed and is not read yet. */
     this.pending = null;
+    this.isEnded = false;
+    this.work = oneByOne(() => this.readAll());
     /** Whether this conversation is paused, as far as it is known. */
     this.isPaused = null;
     this.build();
@@ -60,8 +74,13 @@ export class Chat {
     this.review = h("a", { class: "button", href: queueLink(conversation), hidden: true }, "Review");
     this.earlier = h(
       "button",
-      { type: "button", class: "earlier", hidden: true, onclick: () => this.loadEarlier() },
+      { type: "button", class: "earlier", hidden: true, onclick: () => this.want("wantsEarlier") },
       "Earlier messages",
+    );
+    this.later = h(
+      "button",
+      { type: "button", class: "later", hidden: true, onclick: () => this.want("wantsLater") },
+      "Later messages",
     );
     this.list = h("ol", { class: "bubbles", "aria-label": "Messages" });
     this.empty = h("p", { class: "quiet pad", hidden: true }, "No messages");
@@ -71,18 +90,18 @@ export class Chat {
       this.earlier,
       this.empty,
       this.list,
+      this.later,
     );
     this.compose = new Compose(
       actions,
       () => conversation,
       (id) => this.showOwn(id),
     );
-    // The history goes on by itself when its beginning comes into view.
-    this.watcher = new IntersectionObserver(
-      (entries) => entries.some(({ isIntersecting }) => isIntersecting) && this.loadEarlier(),
-      { root: this.scroller, rootMargin: "400px" },
-    );
-    this.watcher.observe(this.earlier);
+    // The history goes on by itself when an end of what is kept comes near the view.
+    const look = () => (this.isNearStart() || this.isNearEnd()) && this.work();
+    this.scroller.addEventListener("scroll", look, { passive: true });
+    this.resizing = new ResizeObserver(look);
+    this.resizing.observe(this.scroller);
     this.element = h(
       "section",
       { class: "chat", "aria-label": conversationName(conversation) },
@@ -112,7 +131,8 @@ export class Chat {
   }
 
   end() {
-    this.watcher.disconnect();
+    this.isEnded = true;
+    this.resizing.disconnect();
     for (const [name, listener] of this.listeners) this.queue.removeEventListener(name, listener);
   }
 
@@ -133,7 +153,7 @@ export class Chat {
     // Offline it may be unknown; then both are offered.
     this.pause.hidden = this.isPaused === true;
     this.resume.hidden = this.isPaused === false;
-    this.draw();
+    this.draw(this.isAtEnd());
   }
 
   notePause({ conversation, paused }) {
@@ -144,43 +164,79 @@ export class Chat {
 
   // ---------------------------------------------------------------- messages
 
-  /** Reads what changed. Only one reading runs; changes that come meanwhile are read after it. */
-  async follow(change) {
+  /** Reads what changed. */
+  follow(change) {
     this.pending = this.pending ? merged(this.pending, change) : change;
-    if (this.isLoading) return;
-    this.isLoading = true;
+    return this.work();
+  }
+
+  /** Reads more at an end. */
+  want(end) {
+    this[end] = true;
+    this.work();
+  }
+
+  /** Reads what changed, and then what the view needs, one after the other. */
+  async readAll() {
     try {
-      while (this.pending) {
-        const next = this.pending;
-        this.pending = null;
-        await this.read(next);
-      }
+      while (!this.isEnded && (await this.readNext()));
     } catch (problem) {
       this.queue.note(problem);
-    } finally {
-      this.isLoading = false;
     }
-    if (this.wantsEarlier) this.loadEarlier();
   }
 
-  async read({ everything, ids = new Set(), removed = new Set() }) {
-    const wasAtEnd = this.isAtEnd();
+  /** Returns whether there was something to read. */
+  async readNext() {
+    if (this.pending) {
+      const change = this.pending;
+      this.pending = null;
+      await this.read(change);
+    } else if (this.wantsEarlier || this.isNearStart()) {
+      await this.loadEarlier();
+    } else if (this.wantsLater || this.isNearEnd()) {
+      await this.loadLater();
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  async read({ everything, newest, ids = new Set(), removed = new Set() }) {
+    if (newest && this.hasLater) {
+      this.messages = [];
+      this.hasLater = false;
+    }
     this.messages = this.messages.filter(({ id }) => !removed.has(id));
-    if (everything || removed.size > 0 || ids.size > FEW) await this.readNewest();
+    if (everything || newest || removed.size > 0 || ids.size > FEW) await this.readAgain();
     else await Promise.all([...ids].map((id) => this.readOne(id)));
+    this.trim(newest || this.isAtEnd());
     await this.explain();
-    this.draw();
-    if (wasAtEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.draw(newest || this.isAtEnd());
   }
 
-  async readNewest() {
-    const limit = Math.min(Math.max(this.messages.length, PAGE), 1000);
-    const page = await this.page({ limit });
+  /** Reads what is kept again: to the newest message, unless there are later ones than are kept. */
+  async readAgain() {
+    const limit = Math.min(Math.max(this.messages.length, PAGE), MOST);
+    const last = this.hasLater ? this.messages.at(-1) : undefined;
+    const page = await this.page(last ? { limit, after: last.sequence + 1 } : { limit });
     const messages = page.messages.reverse();
-    const oldest = messages[0]?.sequence ?? Infinity;
-    // Of the earlier ones, what is behind the page stays as it was read, if nothing can be missing between the two.
     const known = new Set(this.messages.map(({ id }) => id));
+    // Of the earlier ones, what is behind the page stays as it was read, if nothing can be missing between the two.
     const isContinued = page.next !== null && messages.some(({ id }) => known.has(id));
+    if (last && messages.length === 0) {
+      // All that was kept is gone.
+      this.hasLater = false;
+      this.messages = [];
+      await this.readAgain();
+      return;
+    }
+    if (!last && !isContinued && page.next !== null && known.size > 0 && !this.isAtEnd()) {
+      // More came at once than a page has, while the person reads the history.
+      this.hasLater = true;
+      await this.readAgain();
+      return;
+    }
+    const oldest = messages[0]?.sequence ?? Infinity;
     const earlier = isContinued ? this.messages.filter(({ sequence }) => sequence < oldest) : [];
     if (earlier.length === 0) this.hasEarlier = page.next !== null;
     this.messages = [...earlier, ...messages];
@@ -191,9 +247,10 @@ export class Chat {
       const message = await this.server.call("get", { message: id });
       if (message.conversation !== this.conversation) return;
       const rest = this.messages.filter((each) => each.id !== id);
-      // A message from before the loaded history comes with its page.
-      if (rest.length === this.messages.length && this.hasEarlier && message.sequence < this.messages[0]?.sequence)
-        return;
+      // A message from before or behind those that are kept comes with its page.
+      const isNew = rest.length === this.messages.length;
+      if (isNew && this.hasEarlier && message.sequence < this.messages[0]?.sequence) return;
+      if (isNew && this.hasLater && message.sequence > this.messages.at(-1)?.sequence) return;
       this.messages = [...rest, message].sort((one, other) => one.sequence - other.sequence);
     } catch (problem) {
       if (!(problem instanceof CallError) || problem.code !== "NOT_FOUND") throw problem;
@@ -201,28 +258,39 @@ export class Chat {
     }
   }
 
-  /** Reads the page before the earliest message, and keeps in view what was in view. */
+  /** Reads the page before the earliest message. */
   async loadEarlier() {
-    this.wantsEarlier = this.isLoading;
-    if (this.isLoading || !this.hasEarlier || this.messages.length === 0) return;
-    this.isLoading = true;
-    try {
-      const page = await this.page({ limit: PAGE, after: this.messages[0].sequence });
-      this.hasEarlier = page.next !== null;
-      this.messages = [...page.messages.reverse(), ...this.messages];
-      const fromEnd = this.scroller.scrollHeight - this.scroller.scrollTop;
-      this.draw();
-      this.scroller.scrollTop = this.scroller.scrollHeight - fromEnd;
-    } catch (problem) {
-      this.queue.note(problem);
-    } finally {
-      this.isLoading = false;
-    }
-    if (this.pending) {
-      const next = this.pending;
-      this.pending = null;
-      this.follow(next);
-    }
+    this.wantsEarlier = false;
+    if (!this.hasEarlier || this.messages.length === 0) return;
+    const page = await this.page({ limit: PAGE, after: this.messages[0].sequence });
+    this.hasEarlier = page.next !== null && page.messages.length > 0;
+    this.messages = [...page.messages.reverse(), ...this.messages];
+    this.trim(false);
+    this.draw(this.isAtEnd());
+  }
+
+  /** Reads the page behind the latest message that is kept. */
+  async loadLater() {
+    this.wantsLater = false;
+    if (!this.hasLater || this.messages.length === 0) return;
+    const after = this.messages.at(-1).sequence;
+    const page = await this.page({ limit: PAGE, after, newest_first: false });
+    this.hasLater = page.next !== null && page.messages.length > 0;
+    this.messages = [...this.messages, ...page.messages];
+    this.trim(false);
+    // At the end of what was kept there is more now, so that the view does not follow.
+    this.draw(false);
+  }
+
+  /** Keeps the messages around those in view, or the newest ones if the view follows them. */
+  trim(follows) {
+    const excess = this.messages.length - MOST;
+    if (excess <= 0) return;
+    const middle = follows ? this.messages.length : this.indexInView();
+    const first = Math.min(Math.max(middle - MOST / 2, 0), excess);
+    if (first > 0) this.hasEarlier = true;
+    if (first < excess) this.hasLater = true;
+    this.messages = this.messages.slice(first, first + MOST);
   }
 
   page(fields) {
@@ -245,15 +313,43 @@ export class Chat {
   }
 
   async showOwn(id) {
-    await this.follow({ everything: false, ids: new Set([id]) });
+    await this.follow({ newest: this.hasLater, ids: new Set([id]) });
     this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
+  // ---------------------------------------------------------------- the view
+
+  /** Whether the newest message is in view, or nearly. */
   isAtEnd() {
-    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR;
+    return !this.hasLater && this.distanceToEnd() < NEAR;
   }
 
-  draw() {
+  isNearStart() {
+    return this.hasEarlier && this.isShown() && this.scroller.scrollTop < SOON;
+  }
+
+  isNearEnd() {
+    return this.hasLater && this.isShown() && this.distanceToEnd() < SOON;
+  }
+
+  isShown() {
+    return this.messages.length > 0 && this.scroller.clientHeight > 0;
+  }
+
+  distanceToEnd() {
+    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight;
+  }
+
+  /** The number of the first message in view that is in the page already; -1 without one. */
+  indexInView() {
+    const { top } = this.scroller.getBoundingClientRect();
+    return this.messages.findIndex(({ id }) => this.bubbles.get(id)?.element.getBoundingClientRect().bottom > top);
+  }
+
+  /** Shows the messages. What was in view stays there, unless the view follows the newest message. */
+  draw(follows) {
+    const anchor = follows ? undefined : this.bubbles.get(this.messages[this.indexInView()]?.id)?.element;
+    const before = anchor?.getBoundingClientRect().top;
     const kept = new Map();
     for (const message of this.messages) {
       const bubble = this.bubbles.get(message.id) ?? new Bubble(this.app, message);
@@ -267,7 +363,10 @@ export class Chat {
       [...kept.values()].map(({ element }) => element),
     );
     this.earlier.hidden = !this.hasEarlier;
+    this.later.hidden = !this.hasLater;
     this.empty.hidden = this.messages.length > 0;
+    if (follows) this.scroller.scrollTop = this.scroller.scrollHeight;
+    else if (anchor) this.scroller.scrollTop += anchor.getBoundingClientRect().top - before;
   }
 }
 
@@ -283,6 +382,7 @@ function place(list, elements) {
 function merged(one, other) {
   return {
     everything: one.everything || other.everything,
+    newest: one.newest || other.newest,
     ids: new Set([...(one.ids ?? []), ...(other.ids ?? [])]),
     removed: new Set([...(one.removed ?? []), ...(other.removed ?? [])]),
   };
