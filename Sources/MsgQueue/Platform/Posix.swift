@@ -171,7 +171,9 @@ enum Posix {
             let name = String(cString: (UnsafeRawPointer(entry) + start).assumingMemoryBound(to: CChar.self))
             // Only names made by `temporaryName` in a process that no longer exists.
             guard name.hasPrefix(prefix) else { continue }
-            let parts = name.dropFirst(prefix.count).split(separator: "-", omittingEmptySubsequences: false)
+            // Earlier versions wrote a journal beside it.
+            let end = name.hasSuffix("-journal") ? name.dropLast(8) : name[...]
+            let parts = end.dropFirst(prefix.count).split(separator: "-", omittingEmptySubsequences: false)
             guard parts.count == 2, let process = pid_t(parts[0]), process > 0, UInt32(parts[1]) != nil, kill(process, 0) != 0,
                 errno == ESRCH
             else { continue }

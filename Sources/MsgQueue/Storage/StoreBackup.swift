@@ -23,8 +23,9 @@ package final class StoreCopy {
         file = try NewFile(for: path)
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
         var code = sqlite3_open_v2(file.temporary, &target, flags, "unix-none")
-        // The file is flushed once, by `finish`, without the engine's lock.
-        if code == SQLITE_OK { code = sqlite3_exec(target, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF", nil, nil, nil) }
+        // The file is flushed once, by `finish`, without the engine's lock. A journal would be a second file, which a killed process leaves.
+        let settings = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY"
+        if code == SQLITE_OK { code = sqlite3_exec(target, settings, nil, nil, nil) }
         if code == SQLITE_OK {
             backup = sqlite3_backup_init(target, "main", store.database.handle, "main")
             if backup == nil { code = sqlite3_errcode(target) }
@@ -50,7 +51,7 @@ package final class StoreCopy {
 
     /// Finishes the complete copy: marks it as closed, with a new generation so that no log of the original belongs to it.
     package func finish() throws(QueueError) {
-        let code = sqlite3_exec(target, "PRAGMA journal_mode=DELETE; \(state.update)", nil, nil, nil)
+        let code = sqlite3_exec(target, "PRAGMA journal_mode=MEMORY; \(state.update)", nil, nil, nil)
         guard code == SQLITE_OK else { throw problem(code) }
         let closed = sqlite3_close(target)
         guard closed == SQLITE_OK else { throw problem(closed) }

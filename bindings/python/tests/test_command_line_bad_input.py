@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from command_line import command, fill, hosted, msgq, statuses
 from msgqueue import MessageQueue, Mode
 from msgqueue.cli import arguments
 from msgqueue.cli.terminal import columns_of, cut, escaped
-from support import environment, run
+from support import environment, run, wait_until
 
 
 def test_I4_what_is_no_store_is_refused(tmp_path: Path) -> None:
@@ -311,6 +312,25 @@ def test_I4_ctrl_c_and_sigterm_end_it_and_leave_no_file(store: Path, tmp_path: P
                 assert b"Traceback" not in errors
             assert list(place.iterdir()) == []
     assert statuses(store)["q1"] == "queued"
+
+
+def test_X12_I4_a_backup_that_is_interrupted_or_killed_leaves_no_file(store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        for _ in range(10):
+            queue.enqueue_batch([{"body": b"x" * 500_000}] * 10)
+    target = store.with_name("copy.db")
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with subprocess.Popen(command("backup", store, target, "-q"), env=environment()) as process:
+            wait_until(lambda: list(store.parent.glob("copy.db?*")))
+            assert len(list(store.parent.glob("copy.db?*"))) == 1
+            process.send_signal(number)
+            process.wait(60)
+        assert number == signal.SIGKILL or target.exists() or not list(store.parent.glob("copy.db*"))
+        target.unlink(missing_ok=True)
+    # What a killed process has left is removed by the next backup, after a second.
+    time.sleep(2.1)
+    msgq("backup", store, target)
+    assert sorted(each.name for each in store.parent.iterdir()) == ["copy.db", store.name]
 
 
 def on_a_terminal(*words: object, answer: bytes = b"", columns: int = 80, **variables: str) -> tuple[int, bytes]:
