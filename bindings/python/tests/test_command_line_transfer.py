@@ -129,6 +129,14 @@ def test_I4_a_line_over_the_limit_of_the_owner_ends_no_import(tmp_path: Path) ->
         assert [message.id for message in queue.list()] == ["a", "d"]
 
 
+def test_I4_a_body_of_control_characters_is_written_in_base64(target: Path) -> None:
+    body = target.with_name("body")
+    for content in (b"\x01" * 700_000, b'"\n' * 300_000, b"a" * 700_000):
+        body.write_bytes(content)
+        id = msgq("enqueue", target, "--file", body).text.strip()
+        assert msgq("show", target, id, "--body").output == content
+
+
 def test_I4_a_large_body_is_exported_and_imported_without_a_limit_of_the_command_line(tmp_path: Path) -> None:
     source, target = tmp_path / "source.db", tmp_path / "target.db"
     with MessageQueue(source, mode=Mode.MANUAL, limit_body=8 << 20) as queue:

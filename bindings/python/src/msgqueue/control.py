@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import os
 import threading
@@ -38,6 +39,12 @@ _Path = Union[str, "os.PathLike[str]"]
 
 # The calls that may take any time.
 _LONG = frozenset(("drain", "retry_all", "clear", "backup", "check"))
+
+
+# Characters that JSON escapes by two characters, and by six.
+_ESCAPED_SHORTLY = b'"\\\b\f\n\r\t'
+_CONTROL = bytes(each for each in range(0x20) if each not in _ESCAPED_SHORTLY)
+_LONGEST_ESCAPE = 6
 
 
 class NotRunningError(ClosedError, ConnectionError):
@@ -252,11 +259,20 @@ class Events:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """Returns the field of a body for `enqueue` and `edit`: `body` if it is UTF-8, otherwise `body_base64`."""
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}
+    """Returns the field of a body for `enqueue` and `edit`: `body` if it is UTF-8, otherwise `body_base64`.
+
+    UTF-8 that would be longer than base64 in JSON, because of control characters, is `body_base64` too: a request is
+    limited by what the largest body needs in base64.
+    """
+    more = (_LONGEST_ESCAPE - 1) * _count(body, _CONTROL) + _count(body, _ESCAPED_SHORTLY)
+    if more <= len(body) // 3:
+        with contextlib.suppress(UnicodeDecodeError):
+            return {"body": body.decode()}
+    return {"body_base64": base64.b64encode(body).decode()}
+
+
+def _count(body: bytes, characters: bytes) -> int:
+    return len(body) - len(body.translate(None, characters))
 
 
 def body_of(message: dict[str, Any]) -> bytes | None:
