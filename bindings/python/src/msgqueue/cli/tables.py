@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
+from itertools import chain, islice
 from typing import Any
 
 from .terminal import columns_of, cut, escaped, is_terminal, padded, styled, width
 
+# Rows of a table that decide how wide its columns are.
+WIDTHS_OF = 1000
 STATUS_STYLES = {
     "failed": "red",
     "sending": "yellow",
@@ -37,25 +40,28 @@ def objects(rows: Iterable[dict[str, Any]]) -> None:
         write(json.dumps(row, ensure_ascii=is_escaped, separators=(",", ":")) + "\n")
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str | None] = ()) -> None:
-    """Writes a table. The last column is cut to the width of the terminal.
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], style: Callable[[str], str | None] = lambda _: None
+) -> None:
+    """Writes a table, while the rows are read. The last column is cut to the width of the terminal.
+
+    The first WIDTHS_OF rows decide how wide the columns are. A later text that is wider is not cut: it moves the rest
+    of its row.
 
     Args:
         heads: The names of the columns; in capitals on the screen.
         rows: The texts, which are escaped here.
-        styles: The colour of the second column of each row.
+        style: Returns the colour for the text of the second column.
     """
-    cells = [[head.upper() for head in heads], *([escaped(cell) for cell in row] for row in rows)]
-    widths = [max(columns_of(row[place]) for row in cells) for place in range(len(heads))]
+    source = iter(rows)
+    first = [[escaped(cell) for cell in row] for row in islice(source, WIDTHS_OF)]
+    titles = [head.upper() for head in heads]
+    widths = [max(columns_of(row[place]) for row in (titles, *first)) for place in range(len(heads))]
     room = width()
-    for number, row in enumerate(cells):
-        texts = [padded(cell, widths[place]) for place, cell in enumerate(row[:-1])] + [row[-1]]
-        line = _fitted(texts, room)
-        if number == 0:
-            line = styled(line, "bold")
-        elif number <= len(styles):
-            line = _colored(line, texts, styles[number - 1])
-        write(line.rstrip() + "\n")
+    write(styled(_fitted(titles, widths, room), "bold").rstrip() + "\n")
+    for cells in chain(first, ([escaped(cell) for cell in row] for row in source)):
+        line = _fitted(cells, widths, room)
+        write(_colored(line, cells, widths[0], style(cells[1])).rstrip() + "\n")
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
@@ -104,16 +110,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _fitted(texts: list[str], room: int | None) -> str:
-    line = "  ".join(texts)
+def _fitted(cells: Sequence[str], widths: Sequence[int], room: int | None) -> str:
+    line = "  ".join((*map(padded, cells[:-1], widths), cells[-1]))
     return line if room is None else cut(line, room)
 
 
-def _colored(line: str, texts: list[str], style: str | None) -> str:
-    if not style or len(texts) < 3:
+def _colored(line: str, cells: Sequence[str], first_width: int, style: str | None) -> str:
+    """Colours the second column, if it was not cut."""
+    start = len(padded(cells[0], first_width)) + 2
+    end = start + len(cells[1])
+    if not style or line[start:end] != cells[1]:
         return line
-    first, second = texts[0], texts[1]
-    start = len(first) + 2
-    if line[start : start + len(second)] != second:
-        return line
-    return line[:start] + styled(second, style) + line[start + len(second) :]
+    return line[:start] + styled(cells[1], style) + line[end:]

@@ -51,38 +51,36 @@ def _check_advance(place: int, seen: set[int]) -> None:
 
 
 def list_(session: Session, arguments: Namespace) -> int:
-    """Lists messages."""
-    found = messages(session, arguments, bodies=arguments.bodies)
+    """Lists messages, each as it arrives, so that any number of them takes little memory."""
     count, last = 0, 0
-    if arguments.json:
-        for message in found:
-            tables.objects((message,))
+
+    def counted() -> Iterator[dict[str, Any]]:
+        nonlocal count, last
+        for message in messages(session, arguments, bodies=arguments.bodies):
+            yield message
             count, last = count + 1, message["sequence"]
+
+    if arguments.json:
+        tables.objects(counted())
     else:
-        rows = list(found)
-        count, last = len(rows), rows[-1]["sequence"] if rows else 0
-        _message_table(rows)
+        tables.table(
+            ("id", "status", "conversation", "enqueued", "attempts", "text"),
+            (
+                (
+                    row["id"],
+                    row["status"],
+                    row["conversation"] or "-",
+                    tables.instant(row["created_ms"]),
+                    str(row["attempts"]),
+                    row["failure"]["sentence"] if row["status"] == "failed" and row["failure"] else row["preview"],
+                )
+                for row in counted()
+            ),
+            tables.STATUS_STYLES.get,
+        )
     if not arguments.all and count == arguments.limit and not arguments.quiet:
         note(f"the first {tables.plural(count, 'message')}; --after {last} continues, --all lists all")
     return exits.DONE
-
-
-def _message_table(rows: list[dict[str, Any]]) -> None:
-    tables.table(
-        ("id", "status", "conversation", "enqueued", "attempts", "text"),
-        [
-            (
-                row["id"],
-                row["status"],
-                row["conversation"] or "-",
-                tables.instant(row["created_ms"]),
-                str(row["attempts"]),
-                row["failure"]["sentence"] if row["status"] == "failed" and row["failure"] else row["preview"],
-            )
-            for row in rows
-        ],
-        [tables.STATUS_STYLES.get(row["status"]) for row in rows],
-    )
 
 
 def show(session: Session, arguments: Namespace) -> int:
@@ -165,31 +163,21 @@ def attempts(session: Session, arguments: Namespace) -> int:
             )
             for row in rows
         ],
-        ["green" if row["outcome"] == "sent" else "red" for row in rows],
+        lambda outcome: "green" if outcome == "sent" else "red",
     )
     return exits.DONE
 
 
 def conversations(session: Session, arguments: Namespace) -> int:
     """Lists conversations, the one with the newest message first."""
-    rows: list[dict[str, Any]] = []
-    left = None if arguments.all else arguments.limit
-    before = 0
-    seen = {before}
-    while before is not None and (left is None or len(rows) < left):
-        limit = _PAGE if left is None else min(left - len(rows), _PAGE)
-        result = session.call("conversations", before=before, limit=limit)
-        rows += result["conversations"]
-        before = result["next"]
-        if before is not None:
-            _check_advance(before, seen)
+    rows = _conversations(session, arguments)
     if arguments.json:
         tables.objects(rows)
         return exits.DONE
     counted = ("queued", "sending", "failed", "sent", "delivered", "read", "unread")
     tables.table(
         ("conversation", *counted, "newest", "text"),
-        [
+        (
             (
                 row["name"] or "-",
                 *(str(row["counts"][name] or "-") for name in counted),
@@ -197,9 +185,23 @@ def conversations(session: Session, arguments: Namespace) -> int:
                 row["last"]["preview"],
             )
             for row in rows
-        ],
+        ),
     )
     return exits.DONE
+
+
+def _conversations(session: Session, arguments: Namespace) -> Iterator[dict[str, Any]]:
+    left = None if arguments.all else arguments.limit
+    before = 0
+    seen = {before}
+    while before is not None and (left is None or left > 0):
+        result = session.call("conversations", before=before, limit=_PAGE if left is None else min(left, _PAGE))
+        found = result["conversations"]
+        yield from found
+        left = None if left is None else left - len(found)
+        before = result["next"]
+        if before is not None:
+            _check_advance(before, seen)
 
 
 def stats(session: Session, arguments: Namespace) -> int:
