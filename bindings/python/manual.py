@@ -52,7 +52,8 @@ def main() -> int:
         "A command speaks to the program that has the store open, if that serves a control socket. When no program has",
         "the store open, the command opens it: for reading only if it only reads. Such an opening prunes, forgets,",
         "expires, discards and sends nothing that was not asked for. Which of the two it was is",
-        "written to standard error.",
+        "written to standard error. While a program has the store open without a control socket, the command waits",
+        "for that, at most 2 seconds (\\-\\-wait).",
         ".SH COMMANDS",
     ]
     for each in arguments.COMMANDS:

@@ -18,6 +18,7 @@ import pytest
 
 from command_line import command, fill, hosted, msgq, statuses
 from msgqueue import MessageQueue, Mode
+from msgqueue._handle import CLOSE_TIMEOUT
 from msgqueue.cli import arguments
 from msgqueue.cli.terminal import columns_of, cut, escaped
 from support import environment, run, wait_until
@@ -52,7 +53,7 @@ def test_I4_an_owner_without_a_socket_is_named_with_what_to_do(kind: str, store:
             ["list"], ["retry", "f1"], ["check"], ["export"],
             ["pause"], ["resume"], ["send-now", "q1"], ["watch"], ["drain"],
         ):  # fmt: skip
-            errors = msgq(words[0], store, *words[1:], fails=5).errors
+            errors = msgq(words[0], store, *words[1:], "--wait", 0, fails=5).errors
             assert "serves no control socket" in errors
             assert "start_control" in errors
             assert "process" in errors
@@ -306,12 +307,18 @@ def test_I4_ctrl_c_and_sigterm_end_it_and_leave_no_file(store: Path, tmp_path: P
                 with peer:
                     assert list(place.iterdir())
                     process.send_signal(number)
-                # The attempt ends as one whose outcome is not known.
-                _, errors = process.communicate(timeout=60)
+                    start = time.monotonic()
+                    _, errors = process.communicate(timeout=60)
+                    # It does not wait for the attempt, which ends as one whose outcome is not known.
+                    assert time.monotonic() - start < CLOSE_TIMEOUT
                 assert process.returncode == code, errors
                 assert b"Traceback" not in errors
             assert list(place.iterdir()) == []
-    assert statuses(store)["q1"] == "queued"
+    assert (statuses(store)["q1"], statuses(store)["q2"]) == ("queued", "queued")
+    with MessageQueue(store, mode=Mode.MANUAL):
+        pass
+    tried = [row for id in ("q1", "q2") for row in msgq("attempts", store, id, "--json").rows]
+    assert {row["outcome"] for row in tried} == {"unknown"}
 
 
 def test_X12_I4_a_backup_that_is_interrupted_or_killed_leaves_no_file(store: Path) -> None:

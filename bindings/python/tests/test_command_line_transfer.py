@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import HOSTILE, STANDARD, fill, hosted, msgq, statuses
-from msgqueue import MessageQueue, Mode
+from command_line import HOSTILE, STANDARD, command, fill, hosted, msgq, statuses
+from msgqueue import LockedError, MessageQueue, Mode, TooLargeError
+from msgqueue.cli import transfer
 from receiver import Answer, Receiver
+from support import environment, wait_until
 
 
 @pytest.fixture(params=["closed", "python", "c"])
@@ -127,6 +133,115 @@ def test_I4_a_line_over_the_limit_of_the_owner_ends_no_import(tmp_path: Path) ->
         done = msgq("import", path, "-", "--json", input=b"".join(lines), fails=1)
         assert done.rows == [{"new": 2, "known": 0, "skipped": 0, "wrong": 2}]
         assert [message.id for message in queue.list()] == ["a", "d"]
+
+
+def test_I4_an_endless_line_ends_an_import_in_little_memory(target: Path) -> None:
+    words = map(os.fsdecode, command("import", target, "-", "--json", "-q"))
+    with subprocess.Popen(
+        ["bash", "-c", 'cat - /dev/zero | "$@"', "-", *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+    ) as process:  # fmt: skip
+        output, errors = process.communicate(line(id="a") + line(id="b"), timeout=120)
+        assert process.returncode == 1
+    assert json.loads(output) == {"new": 2, "known": 0, "skipped": 0, "wrong": 1}
+    assert errors.startswith(b"msgq: line 3: more than 536,870,912 bytes")
+    assert set(statuses(target)) == {"a", "b"}
+
+
+def test_I4_an_endless_line_takes_no_memory() -> None:
+    read, write = os.pipe()
+    with subprocess.Popen(["cat", "/dev/zero"], stdout=write):
+        os.close(write)
+        lines = transfer.Lines(read)
+        with pytest.raises(TooLargeError):
+            lines.next(None)
+        assert len(lines._input) == 0
+        os.close(read)
+
+
+def test_I4_lines_are_read_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "LONGEST_LINE", 3000)
+    monkeypatch.setattr(transfer, "_CHUNK", 100)
+    read, write = os.pipe()
+    lines = transfer.Lines(read)
+    assert lines.next(0) is None
+    for part, expected in (
+        (b"a\n\nb", [b"a\n", b"\n", None]),
+        (b"\n", [b"?\n"]),
+        (b' {"a"', [None]),
+        (b":1}\n", [b' {"a":1}\n']),
+        (b"{" + b"x" * 2998 + b"\n", [b"{" + b"x" * 2998 + b"\n"]),
+        (b" " * 2000 + b"\n", [b"?" + b" " * 100 + b"\n"]),
+    ):
+        os.write(write, part)
+        for each in expected:
+            found = lines.next(0)
+            # What cannot be a message is only marked as such.
+            assert found == each or (found is not None and each is not None and each[:1] == found[:1] == b"?")
+    os.write(write, b"{" * 2500)
+    assert lines.next(0) is None
+    os.write(write, b"{" * 600)
+    with pytest.raises(TooLargeError):
+        lines.next(0)
+    os.close(read)
+    os.close(write)
+    read, write = os.pipe()
+    os.write(write, b"a\n{end")
+    os.close(write)
+    lines = transfer.Lines(read)
+    assert [lines.next(None) for _ in range(4)] == [b"a\n", b"{end", b"", b""]
+    os.close(read)
+
+
+def test_I4_the_store_is_free_while_an_import_waits_for_its_pipe(store: Path) -> None:
+    MessageQueue(store).close()
+    with subprocess.Popen(
+        command("import", store, "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment(), bufsize=0,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+
+        def arrived(id: str) -> bool:
+            try:
+                with MessageQueue(store, mode=Mode.MANUAL) as queue:
+                    return [message.id for message in queue.list()][-1:] == [id]
+            except LockedError:
+                return False
+
+        for id in ("a", "b"):
+            process.stdin.write(line(id=id) + b'{"id":')
+            # The line is imported, although the pipe stays open, and others can open the store.
+            wait_until(lambda id=id: arrived(id))  # type: ignore[misc]
+            process.stdin.write(b"\n")
+        with MessageQueue(store, mode=Mode.MANUAL) as queue:
+            queue.start_control()
+            process.stdin.write(line(id="c"))
+            wait_until(lambda: len(queue.list()) == 3)
+        process.stdin.write(line(id="d"))
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+    assert output == b"4 new, 0 already there, 0 sent ones skipped, 2 wrong lines\n"
+    said = [each for each in errors.decode().splitlines() if " line " not in each]
+    opened = f"msgq: opened {store}: no other program has it open"
+    assert said == [opened, f"msgq: owner: pid {os.getpid()}, through {store}-control", opened]
+    assert set(statuses(store)) == {"a", "b", "c", "d"}
+
+
+def test_I4_what_an_interrupted_import_did_is_said(store: Path) -> None:
+    MessageQueue(store).close()
+    with subprocess.Popen(
+        command("import", store, "-", "-q"), stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"no\n" + line(id="a"))
+        assert process.stderr.readline().startswith(b"msgq: line 1: not JSON")
+        wait_until(lambda: "a" in statuses(store))
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+    assert b"did not reach the end; until then: 1 new, 0 already there, 0 sent ones skipped, 1 wrong line\n" in errors
 
 
 def test_I4_a_body_of_control_characters_is_written_in_base64(target: Path) -> None:

@@ -33,11 +33,15 @@ class Command:
     """Add the arguments beside the store."""
     writes: bool = False
     """Without an owner the store is opened for writing."""
+    changes: bool = False
+    """It changes something, as those that write do."""
     prepare: str | None = None
     """The function that reads and asks what the command needs, before the store is opened."""
     needs_owner: str | None = None
     """Why it is not possible without an owner."""
     has_store: bool = True
+    is_connected: bool = True
+    """The store is reached before the function is called, which receives the session."""
     text: str = field(default="")
     """What else the help says."""
 
@@ -148,7 +152,7 @@ COMMANDS = (
     ),
     Command(
         "send-now", "send queued messages before all others", "changing:send_now", ("msgq send-now outbox.db ID",),
-        (_messages,), needs_owner="send-now needs one, because its transport sends; use drain --to URL",
+        (_messages,), changes=True, needs_owner="send-now needs one, because its transport sends; use drain --to URL",
     ),
     Command(
         "edit", "replace the body of a queued or failed message", "changing:edit",
@@ -167,11 +171,11 @@ COMMANDS = (
     Command(
         "pause", "start no attempts until resume", "changing:pause",
         ("msgq pause outbox.db", "msgq pause outbox.db -c ana"), (_conversation,),
-        needs_owner="a pause ends with the program that has the queue open",
+        changes=True, needs_owner="a pause ends with the program that has the queue open",
     ),
     Command(
         "resume", "end a pause", "changing:resume", ("msgq resume outbox.db",), (_conversation,),
-        needs_owner="a pause ends with the program that has the queue open",
+        changes=True, needs_owner="a pause ends with the program that has the queue open",
     ),
     Command(
         "enqueue", "add a message", "changing:enqueue",
@@ -193,15 +197,17 @@ COMMANDS = (
     Command(
         "export", "write messages as lines of JSON", "transfer:export",
         ("msgq export outbox.db > messages.jsonl", "msgq export outbox.db --status failed"), (_conversation, _status),
-        text="Without --status: all. Attempts are not among them.",
+        text="Without --status: all. Attempts are not among them. The store is open until all was written.",
     ),
     Command(
         "import", "add the messages of an export", "transfer:import_",
         ("msgq import outbox.db messages.jsonl", "msgq export old.db | msgq import new.db -"),
         (_argument("source", metavar="FILE", help="the lines; - reads standard input"), _create, _hold),
-        writes=True,
+        writes=True, is_connected=False,
         text="Messages whose id is there already are left as they are. Unsent messages become queued, in the order of\n"
-        "the lines, received ones are recorded, sent ones are skipped. Wrong lines are reported, the others imported.",
+        "the lines, received ones are recorded, sent ones are skipped. Wrong lines are reported, the others imported.\n"
+        "A line of more than 512 MiB ends the import. Without an owner the store is open only while lines are\n"
+        "written, not while the command waits for a pipe.",
     ),
     Command(
         "backup", "copy the store to a new file", "viewing:backup", ("msgq backup outbox.db copy.db",),
@@ -214,7 +220,7 @@ COMMANDS = (
     Command(
         "salvage", "write the whole messages of a damaged store to a new one", "stores:salvage",
         ("msgq salvage outbox.db rescued.db",), (_argument("target", metavar="FILE", help="the new store"),),
-        text="Not while a program has the store open.",
+        is_connected=False, text="Not while a program has the store open.",
     ),
     Command(
         "console", "serve the review page for a browser", "console:serve",
@@ -224,11 +230,12 @@ COMMANDS = (
             _argument("--no-browser", action="store_true", help="only print the address"),
             _argument("--drives-lifecycle", action="store_true", help="without a visible page: background"),
         ),
+        is_connected=False,
     ),
     Command(
         "completion", "print a completion script for a shell", "completion:script",
         ("msgq completion bash > ~/.local/share/bash-completion/completions/msgq", "msgq completion zsh"),
-        (_argument("shell", choices=("bash", "zsh", "fish")),), has_store=False,
+        (_argument("shell", choices=("bash", "zsh", "fish")),), has_store=False, is_connected=False,
     ),
 )  # fmt: skip
 
@@ -250,7 +257,8 @@ def parser(version: str, only: Command | None = None) -> Parser:
         prog="msgq",
         description="Looks into a message queue and changes it, while its program runs or not.",
         epilog="A command speaks to the program that has the store open, if that serves a control socket\n"
-        f"(start_control); when no program has it open, the command opens it.\n\nexit codes:\n{codes}",
+        "(start_control); when no program has it open, the command opens it. While a program has it open without a\n"
+        f"control socket, the command waits for that, at most 2 seconds (--wait).\n\nexit codes:\n{codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"msgq {version}")
@@ -279,3 +287,8 @@ def _add(places: Any, command: Command) -> None:  # noqa: ANN401 - argparse does
     sub.add_argument("-q", "--quiet", action="store_true", help="no notes on standard error")
     if command.has_store:
         sub.add_argument("--socket", metavar="PATH", help="the owner's control socket (default: STORE-control)")
+        if command.name != "console":
+            sub.add_argument(
+                "--wait", metavar="SECONDS", type=_number(0, 10**6), default=2,
+                help="how long to wait while another program has the store open without a control socket (default: 2)",
+            )  # fmt: skip

@@ -11,7 +11,7 @@ from .. import control
 from ..errors import Error
 from . import exits, tables, values
 from .exits import UsageError
-from .session import Session, connected
+from .session import Session, Way, connected
 from .terminal import Progress, confirmed, note
 
 
@@ -128,7 +128,7 @@ def ask_to_clear(arguments: Namespace) -> int:
     """Asks before `clear`, with the number of messages of this moment."""
     if arguments.yes:
         return exits.DONE
-    with connected(arguments.store, writes=False, socket=arguments.socket, quiet=True) as session:
+    with connected(Way(arguments.store, socket=arguments.socket, quiet=True, wait=arguments.wait)) as session:
         count = _unsent(session, arguments)
     where = arguments.store if arguments.conversation is None else f"conversation {arguments.conversation}"
     _require_consent(arguments, f"Delete the {tables.plural(count, 'unsent message')} of {where}?")

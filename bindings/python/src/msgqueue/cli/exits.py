@@ -26,6 +26,7 @@ NO_STORE = 4
 LOCKED = 5
 NOT_NOW = 6
 PERMISSION = 7
+LOST = 8
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -38,6 +39,7 @@ TEXTS = {
     LOCKED: "another program has the store open, without a control socket",
     NOT_NOW: "not possible in this status, or only while the program of the queue runs",
     PERMISSION: "permission denied",
+    LOST: "the program that has the store open ended, or did not answer in time, before the command was done",
     INTERRUPTED: "interrupted (Ctrl-C)",
 }
 
@@ -48,6 +50,10 @@ class NoStoreError(Exception):
 
 class NeedsOwnerError(Exception):
     """The command needs a program that has the queue open."""
+
+
+class LostError(Exception):
+    """The program that has the queue open ended during the command, or did not answer in time."""
 
 
 class UsageError(Exception):
@@ -78,4 +84,5 @@ _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((LockedError,), LOCKED),
     ((NeedsOwnerError, ConflictError, DuplicateError, BusyError, NoTransportError, ClosedError), NOT_NOW),
     ((PermissionDeniedError, PermissionError), PERMISSION),
+    ((LostError,), LOST),
 )

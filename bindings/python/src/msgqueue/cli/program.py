@@ -7,9 +7,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._escaping import escape_log
 from ..errors import Error
@@ -20,6 +21,7 @@ from .terminal import discard, note, replace_closed_streams, write_error
 if TYPE_CHECKING:
     from ..models import Delivery
     from ..outcome import Outcome
+    from .session import Way
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -67,32 +69,43 @@ def _main(given: list[str]) -> int:
     return _ended(code)
 
 
-_PROBLEMS = (Error, OSError, ImportError, exits.NoStoreError, exits.NeedsOwnerError, exits.UsageError)
+_PROBLEMS = (Error, OSError, ImportError, exits.NoStoreError, exits.NeedsOwnerError, exits.LostError, exits.UsageError)
 
 
 def _perform(command: Command, parsed: Namespace) -> int:
-    if not command.has_store or command.name in ("salvage", "console"):
+    if not command.is_connected:
         return _function(command.function)(parsed)
     if command.name == "check":
         return _check(command, parsed)
-    from .session import connected, require_store
-
-    options: dict[str, Any] = {"writes": command.writes, "needs_owner": command.needs_owner}
     if command.name == "drain":
         return _drain(command, parsed)
+    from .session import connected, create, require_store
+
     if command.prepare is not None:
         # A person or a pipe may take any time, in which the store must not be locked.
         if not getattr(parsed, "create", False):
             require_store(parsed.store)
         _function(command.prepare)(parsed)
     if getattr(parsed, "create", False):
-        from .session import create
-
         create(parsed.store)
-    if command.writes:
-        options["hold_interrupted"] = parsed.hold_interrupted
-    with connected(parsed.store, socket=parsed.socket, quiet=parsed.quiet, **options) as session:
+    with connected(way(command, parsed)) as session:
         return _function(command.function)(session, parsed)
+
+
+def way(command: Command, parsed: Namespace) -> Way:
+    """Returns how the arguments of a command say that its store is reached."""
+    from .session import Way
+
+    return Way(
+        parsed.store,
+        writes=command.writes,
+        changes=command.writes or command.changes,
+        socket=parsed.socket,
+        quiet=parsed.quiet,
+        wait=parsed.wait,
+        needs_owner=command.needs_owner,
+        hold_interrupted=getattr(parsed, "hold_interrupted", False),
+    )
 
 
 def _drain(command: Command, parsed: Namespace) -> int:
@@ -103,9 +116,7 @@ def _drain(command: Command, parsed: Namespace) -> int:
         if parsed.header:
             raise exits.UsageError("--header needs --to")
         needs = "no URL is given: start the program of the queue, or give --to URL"
-        with connected(
-            parsed.store, writes=True, socket=parsed.socket, quiet=parsed.quiet, needs_owner=needs
-        ) as session:
+        with connected(replace(way(command, parsed), needs_owner=needs)) as session:
             return _function(command.function)(session, parsed)
     from ..relays import Http
     from . import values
@@ -120,14 +131,7 @@ def _drain(command: Command, parsed: Namespace) -> int:
 
     with (
         Http(parsed.to, headers=values.headers(parsed.header)) as relay,
-        connected(
-            parsed.store,
-            writes=True,
-            socket=parsed.socket,
-            quiet=parsed.quiet,
-            transport=send,
-            hold_interrupted=parsed.hold_interrupted,
-        ) as session,
+        connected(replace(way(command, parsed), transport=send)) as session,
     ):
         if session.has_owner:
             raise exits.NeedsOwnerError("--to is not possible while the program of the queue runs: its transport sends")
@@ -139,28 +143,16 @@ def _drain(command: Command, parsed: Namespace) -> int:
 
 def _check(command: Command, parsed: Namespace) -> int:
     """Checks with the connection of the owner; without one also a store that is too damaged to be opened."""
-    from ..errors import LockedError
     from .session import connected, require_store
 
     require_store(parsed.store)
     try:
-        with connected(
-            parsed.store,
-            writes=False,
-            socket=parsed.socket,
-            quiet=parsed.quiet,
-            needs_owner="it is checked without one",
-        ) as session:
+        with connected(replace(way(command, parsed), needs_owner="it is checked without one")) as session:
             return _function(command.function)(session, parsed)
     except exits.NeedsOwnerError:
         if parsed.socket is not None:
             raise
-    try:
-        return _function("stores:check_closed")(parsed)
-    except LockedError as problem:
-        raise LockedError(
-            f"{problem.detail}, and it serves no control socket: let it call start_control, or end it"
-        ) from None
+    return _function("stores:check_closed")(parsed)
 
 
 def _function(name: str) -> Callable[..., int]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import control
 from .._options import LARGEST_BODY, LARGEST_METADATA
-from ..errors import Error, InternalError, InvalidError, LockedError, PermissionDeniedError
-from .exits import NeedsOwnerError, NoStoreError
+from ..errors import Error, InternalError, InvalidError, LockedError, PermissionDeniedError, TimedOutError
+from .exits import LostError, NeedsOwnerError, NoStoreError
 from .terminal import note
 
 if TYPE_CHECKING:
@@ -20,8 +22,13 @@ if TYPE_CHECKING:
     from ..outcome import Outcome
     from ..queue import MessageQueue
 
-# When another program opens or closes the store at this moment, it is tried again.
-_TRIES = 3
+T = TypeVar("T")
+
+# Seconds between two tries to open a store that another program has open.
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.25
+# Seconds that an attempt in flight has to end after Ctrl-C.
+_LAST_ATTEMPT = 0.3
 
 
 class Session:
@@ -44,6 +51,11 @@ class Session:
     def socket(self) -> str:
         """The path of the socket."""
         return self._client.socket
+
+    @property
+    def pid(self) -> int:
+        """The process that has the store open."""
+        return self._client.pid
 
     def events(self, *kinds: str) -> control.Events:
         """Subscribes to events."""
@@ -85,51 +97,54 @@ def create(store: str) -> None:
     from ..enums import Mode
     from ..queue import MessageQueue
 
-    MessageQueue(store, mode=Mode.MANUAL, direct=False).close()
+    # LockedError: another program has made it just now.
+    with suppress(LockedError):
+        MessageQueue(store, mode=Mode.MANUAL, direct=False).close()
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a command wants to reach a store."""
+
+    store: str
+    """The store's file."""
+    writes: bool = False
+    """The store is opened for writing, if it is opened here."""
+    changes: bool = False
+    """The command changes something."""
+    socket: str | None = None
+    """The control socket of the owner; None: the default. If it is given, an owner must run."""
+    quiet: bool = False
+    """Does not say how the store was reached."""
+    wait: float = 0
+    """How many seconds to wait while another program has the store open without a control socket."""
+    needs_owner: str | None = None
+    """Why the command is not possible without an owner."""
+    transport: Callable[[Delivery], Outcome] | None = None
+    """Sends, if the store is opened here."""
+    hold_interrupted: bool = False
+    """The option of that name, if the store is opened here."""
 
 
 @contextmanager
-def connected(
-    store: str,
-    *,
-    writes: bool,
-    socket: str | None = None,
-    quiet: bool = False,
-    needs_owner: str | None = None,
-    transport: Callable[[Delivery], Outcome] | None = None,
-    hold_interrupted: bool = False,
-) -> Iterator[Session]:
+def connected(way: Way) -> Iterator[Session]:
     """Connects to the owner of a store, or opens the store when nobody has it.
 
-    Args:
-        store: The store's file.
-        writes: The command changes something; otherwise the store is opened for reading only.
-        socket: The control socket of the owner; None: the default. If it is given, an owner must run.
-        quiet: Does not say which of the two it was.
-        needs_owner: Why the command is not possible without an owner.
-        transport: Sends, if the store is opened here.
-        hold_interrupted: The option of that name, if the store is opened here.
+    Raises:
+        LockedError: Another program has the store open, and serves no control socket.
+        NeedsOwnerError: No program has it open, and the command needs one.
+        LostError: The owner ended, or did not answer in time, inside the block.
     """
-    require_store(store)
+    require_store(way.store)
     with ExitStack() as stack:
-        session = _to_owner(store, socket)
-        for tries in range(_TRIES):
-            if session is not None or needs_owner:
-                break
-            try:
-                session = _opened(stack, store, writes=writes, transport=transport, hold_interrupted=hold_interrupted)
-            except LockedError as problem:
-                session = _to_owner(store, socket)
-                if session is None and tries == _TRIES - 1:
-                    raise _without_socket(problem) from None
-        if session is None:
-            _refuse_locked(store)
-            raise NeedsOwnerError(f"no program has {store} open with a control socket, and {needs_owner}")
+        session = when_unlocked(lambda: _reached(stack, way), way.wait)
         stack.callback(session.close)
-        if not quiet:
-            note(_introduction(session))
+        if not way.quiet:
+            note(introduction(session))
         try:
             yield session
+        except (control.NotRunningError, TimedOutError) as problem:
+            raise _lost(session, way, problem) from None
         except Error:
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
@@ -138,78 +153,114 @@ def connected(
             raise InternalError(f"an answer on {session.socket} has not the form of the protocol: {what}") from problem
 
 
-def _refuse_locked(store: str) -> None:
-    """Refuses a store that another program has open without a control socket."""
+_ADVICE = (
+    "it serves no control socket: let it call start_control (msgq_control_start, startControl), or end it; "
+    "if it ends soon, give --wait SECONDS"
+)
+
+
+def when_unlocked(call: Callable[[], T], wait: float, advice: str = _ADVICE) -> T:
+    """Returns what the call does, and repeats it for `wait` seconds while another program has the store open.
+
+    Raises:
+        LockedError: It still has; the text says what to do.
+    """
+    deadline = time.monotonic() + wait
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return call()
+        except LockedError as problem:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise LockedError(f"{problem.detail}, and {advice}") from None
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _reached(stack: ExitStack, way: Way) -> Session:
+    """Connects to the owner, or opens the store. LockedError: another program has it open without a control socket."""
+    session = _to_owner(way)
+    if session is not None:
+        return session
+    if way.needs_owner is None:
+        with ExitStack() as opening:
+            session = _opened(opening, way)
+            stack.push(opening.pop_all())
+        return session
     from ..queue import MessageQueue
 
     try:
-        MessageQueue(store, read_only=True).close()
-    except LockedError as problem:
-        raise _without_socket(problem) from None
+        MessageQueue(way.store, read_only=True).close()
+    except LockedError:
+        raise
     except Error:
         # A store that cannot be read has no owner.
         pass
+    raise NeedsOwnerError(f"no program has {way.store} open with a control socket, and {way.needs_owner}")
 
 
-def _without_socket(problem: LockedError) -> LockedError:
-    return LockedError(
-        f"{problem.detail}, and it serves no control socket: let it call start_control "
-        "(msgq_control_start, startControl), or end it first"
-    )
+def _lost(session: Session, way: Way, problem: Error) -> LostError:
+    who = f"the program that has {way.store} open (process {session.pid})"
+    what = f"{who} did not answer: {problem.detail}" if isinstance(problem, TimedOutError) else f"{who} ended first"
+    unknown = "; whether the change was made is not known: look with msgq list or show before you repeat it"
+    return LostError(what + (unknown if way.changes else ""))
 
 
 def _close(queue: MessageQueue, kind: type[BaseException] | None, *_: object) -> None:
     """Closes the queue. If the command has failed or was interrupted, that is what is reported."""
+    is_interrupted = kind is not None and not issubclass(kind, Exception)
     try:
-        queue.close()
+        if is_interrupted:
+            queue.close(_LAST_ATTEMPT)
+        else:
+            queue.close()
     except Error:
         if kind is None:
             raise
 
 
-def _introduction(session: Session) -> str:
-    client = session._client
+def introduction(session: Session) -> str:
+    """Says how the store was reached."""
     if session.has_owner:
-        return f"owner: pid {client.pid}, through {client.socket}"
-    return f"opened {session.store}: no other program has it open"
+        return f"owner: pid {session.pid}, through {session.socket}"
+    return opened(session.store)
 
 
-def _to_owner(store: str, socket: str | None) -> Session | None:
+def opened(store: str) -> str:
+    """Says that the store was opened here."""
+    return f"opened {store}: no other program has it open"
+
+
+def _to_owner(way: Way) -> Session | None:
     try:
-        return Session(store, control.connect(store, socket=socket), has_owner=True)
+        return Session(way.store, control.connect(way.store, socket=way.socket), has_owner=True)
     except control.NotRunningError:
-        if socket is not None:
-            raise NeedsOwnerError(f"no program answers on {socket}") from None
+        if way.socket is not None:
+            raise NeedsOwnerError(f"no program answers on {way.socket}") from None
         return None
 
 
-def _opened(
-    stack: ExitStack,
-    store: str,
-    *,
-    writes: bool,
-    transport: Callable[[Delivery], Outcome] | None,
-    hold_interrupted: bool,
-) -> Session:
+def _opened(stack: ExitStack, way: Way) -> Session:
     from ..enums import Connectivity
     from ..queue import MessageQueue
     from ..retry import RetryPolicy
 
-    if writes:
+    if way.writes:
         # A ladder keeps a message that failed for a moment queued; the default of maintenance would make it failed.
         queue = MessageQueue(
-            store,
+            way.store,
             maintenance=True,
-            transport=transport,
+            transport=way.transport,
             retry=RetryPolicy(ladder=[5, 30, 120]),
-            hold_interrupted=hold_interrupted,
+            hold_interrupted=way.hold_interrupted,
             limit_body=LARGEST_BODY,
             limit_metadata=LARGEST_METADATA,
         )
     else:
-        queue = MessageQueue(store, read_only=True, limit_body=LARGEST_BODY, limit_metadata=LARGEST_METADATA)
+        queue = MessageQueue(way.store, read_only=True, limit_body=LARGEST_BODY, limit_metadata=LARGEST_METADATA)
     stack.push(partial(_close, queue))
-    if transport is not None:
+    if way.transport is not None:
         queue.set_connectivity(Connectivity.ONLINE)
     try:
         path = queue._control.private_socket(stack)
@@ -217,4 +268,4 @@ def _opened(
         raise
     except OSError as problem:
         raise PermissionDeniedError(f"no directory for temporary files: {problem}") from None
-    return Session(store, control.connect(store, socket=path), has_owner=False)
+    return Session(way.store, control.connect(way.store, socket=path), has_owner=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 
-from ..models import CheckReport
 from . import exits, tables
-from .session import Session, require_store
-from .terminal import escaped
+from .session import Session, opened, require_store, when_unlocked
+from .terminal import escaped, note
 
 
 def check_owned(session: Session, arguments: Namespace) -> int:
@@ -20,7 +19,9 @@ def check_closed(arguments: Namespace) -> int:
     """Checks a store that nobody has open, also a damaged one."""
     from ..checking import check
 
-    return _shown(asdict(check(arguments.store)), arguments)
+    report = when_unlocked(lambda: check(arguments.store), arguments.wait)
+    _say_opened(arguments)
+    return _shown(asdict(report), arguments)
 
 
 def salvage(arguments: Namespace) -> int:
@@ -28,9 +29,16 @@ def salvage(arguments: Namespace) -> int:
     from ..checking import salvage as salvage_store
 
     require_store(arguments.store)
-    report: CheckReport = salvage_store(arguments.store, arguments.target)
+    advice = "salvage needs a store that no program has open: end it; if it ends soon, give --wait SECONDS"
+    report = when_unlocked(lambda: salvage_store(arguments.store, arguments.target), arguments.wait, advice)
+    _say_opened(arguments)
     _shown(asdict(report), arguments)
     return exits.DONE
+
+
+def _say_opened(arguments: Namespace) -> None:
+    if not arguments.quiet:
+        note(opened(arguments.store))
 
 
 def _shown(report: dict[str, object], arguments: Namespace) -> int:

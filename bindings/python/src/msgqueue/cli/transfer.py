@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import select
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from .. import control
 from ..errors import DuplicateError, Error, InvalidError, NotFoundError, TooLargeError
 from . import exits, tables, viewing
-from .session import Session
+from .session import Session, Way, connected, create, introduction, require_store
 from .terminal import Progress, note
 
 # Requests that are written together; and the size from which one is written alone, because it may end the connection.
 _BATCH = 64
 _ALONE = 8 << 10
+# Bytes of the longest line that is read: more than the largest body in base64 and the largest metadata, escaped, need.
+LONGEST_LINE = 512 << 20
+_CHUNK = 256 << 10
+# How a line begins that may be a message, or that has not begun.
+_BEGIN = re.compile(rb"[ \t\r]{0,999}(\{|\Z)")
+# Seconds after which lines of a slow pipe are written, although they are few.
+_PATIENCE = 1.0
 _UNSENT = ("queued", "sending", "failed")
 _HISTORY = ("sent", "delivered", "read")
 _INTEGERS = range(-(2**63), 2**63)
@@ -40,28 +53,145 @@ def export(session: Session, arguments: Namespace) -> int:
     return exits.DONE
 
 
-class Import:
-    """One import: counts, and the lines that wait to be written together."""
+class Lines:
+    """The lines of a file or pipe, which can be waited for with a time limit."""
 
-    def __init__(self, session: Session, arguments: Namespace) -> None:
-        self._session = session
-        self._progress = Progress(arguments.quiet)
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+        self._input = bytearray()
+        # The first byte of the input that was not searched for the end of a line.
+        self._searched = 0
+        # Bytes of a line that cannot be a message and is not kept.
+        self._dropped = 0
+        self._has_ended = False
+
+    def next(self, timeout: float | None) -> bytes | None:
+        """Returns the next line, b"" at the end, or None if it is not there within `timeout` seconds; None: waits.
+
+        Raises:
+            TooLargeError: The line is longer than LONGEST_LINE.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            line = self._buffered()
+            if line is not None:
+                return line
+            left = None if deadline is None else max(deadline - time.monotonic(), 0)
+            if not self._poll.poll(None if left is None else left * 1000):
+                return None
+            try:
+                part = os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:
+                # Another process has read what was there.
+                continue
+            self._has_ended = not part
+            self._input += part
+
+    def _buffered(self) -> bytes | None:
+        end = self._input.find(b"\n", self._searched)
+        if end < 0 and not self._has_ended:
+            if self._dropped or not _BEGIN.match(self._input):
+                # Bytes without end must not fill the memory. What is left is no message either.
+                self._dropped += len(self._input)
+                self._input.clear()
+            self._searched = len(self._input)
+            if self._searched + self._dropped > LONGEST_LINE:
+                raise TooLargeError(f"more than {LONGEST_LINE:,} bytes, the longest line of an import")
+            return None
+        end = len(self._input) if end < 0 else end + 1
+        line = b"?" + bytes(self._input[:end]) if self._dropped else bytes(self._input[:end])
+        del self._input[:end]
+        self._searched = self._dropped = 0
+        return line
+
+
+class Import:
+    """One import: counts, and the lines that wait to be written together.
+
+    The store is reached when lines are to be written, and left when the next line is not there yet: without an owner
+    other programs can open it meanwhile.
+    """
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._stack = ExitStack()
+        self._open: Session | None = None
+        self._said = ""
+        self._progress = Progress(way.quiet)
         self._waiting: list[tuple[int, dict[str, object]]] = []
+        self._waits_since = 0.0
         self.new: int = 0
         self.known: int = 0
         self.skipped: int = 0
         self.wrong: int = 0
 
-    def run(self, lines: BinaryIO) -> None:
+    def run(self, lines: Lines) -> None:
         """Reads every line."""
         try:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    self._take(number, line)
-                self._progress.show(f"{self.new:,} imported, {self.known:,} already there")
-            self._flush()
+            with self._stack:
+                # A store that cannot be opened is reported before a line is read.
+                _ = self._session
+                self._read(lines)
+                self._flush()
         finally:
             self._progress.end()
+
+    def _read(self, lines: Lines) -> None:
+        number = 1
+        while True:
+            try:
+                line = lines.next(self._patience())
+            except TooLargeError as problem:
+                self._flush()
+                self._refuse(number, problem)
+                note("the import ends there")
+                return
+            if line == b"":
+                return
+            if line is None:
+                self._flush()
+                self._leave()
+                continue
+            if line.strip():
+                self._take(number, line)
+            number += 1
+            self._progress.show(f"{self.new:,} imported, {self.known:,} already there")
+
+    def _patience(self) -> float | None:
+        """Returns how long the next line may take before the lines that wait are written, and the store is left."""
+        if self._open is not None:
+            return 0
+        return max(self._waits_since + _PATIENCE - time.monotonic(), 0) if self._waiting else None
+
+    @property
+    def _session(self) -> Session:
+        if self._open is None:
+            self._open = self._stack.enter_context(connected(replace(self._way, quiet=True)))
+            said = introduction(self._open)
+            if said != self._said and not self._way.quiet:
+                self._progress.end()
+                note(said)
+            self._said = said
+        return self._open
+
+    def _leave(self) -> None:
+        self._open = None
+        self._stack.close()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was done, as --json has it."""
+        return {"new": self.new, "known": self.known, "skipped": self.skipped, "wrong": self.wrong}
+
+    @property
+    def sentence(self) -> str:
+        """What was done."""
+        return (
+            f"{self.new:,} new, {self.known:,} already there, {self.skipped:,} sent ones skipped, "
+            f"{tables.plural(self.wrong, 'wrong line')}"
+        )
 
     def _take(self, number: int, line: bytes) -> None:
         try:
@@ -75,6 +205,8 @@ class Import:
                 self._flush()
                 self._alone(number, _draft(message))
             else:
+                if not self._waiting:
+                    self._waits_since = time.monotonic()
                 self._waiting.append((number, _draft(message)))
                 if len(self._waiting) == _BATCH:
                     self._flush()
@@ -129,22 +261,36 @@ class Import:
         note(f"line {number}: {exits.text_of(problem)}")
 
 
-def import_(session: Session, arguments: Namespace) -> int:
+def import_(arguments: Namespace) -> int:
     """Adds messages of an export."""
-    work = Import(session, arguments)
-    if arguments.source == "-":
-        work.run(sys.stdin.buffer)
-    else:
-        with Path(arguments.source).open("rb") as file:
-            work.run(file)
-    counts = {"new": work.new, "known": work.known, "skipped": work.skipped, "wrong": work.wrong}
-    if arguments.json:
-        tables.objects((counts,))
-    else:
-        tables.write(
-            f"{work.new:,} new, {work.known:,} already there, {work.skipped:,} sent ones skipped, "
-            f"{tables.plural(work.wrong, 'wrong line')}\n"
+    if arguments.create:
+        create(arguments.store)
+    require_store(arguments.store)
+    work = Import(
+        Way(
+            arguments.store,
+            writes=True,
+            changes=True,
+            socket=arguments.socket,
+            quiet=arguments.quiet,
+            wait=arguments.wait,
+            hold_interrupted=arguments.hold_interrupted,
         )
+    )
+    try:
+        if arguments.source == "-":
+            work.run(Lines(sys.stdin.fileno()))
+        else:
+            with Path(arguments.source).open("rb", buffering=0) as file:
+                work.run(Lines(file.fileno()))
+    except BaseException:
+        if any(work.counts.values()):
+            note(f"the import did not reach the end; until then: {work.sentence}")
+        raise
+    if arguments.json:
+        tables.objects((work.counts,))
+    else:
+        tables.write(f"{work.sentence}\n")
     return exits.FAILED if work.wrong else exits.DONE
 
 

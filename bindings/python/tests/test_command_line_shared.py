@@ -1,0 +1,178 @@
+"""I4: msgq and other programs that use the same store, or end during a command; and listings of many messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from command_line import command, fill, hosted, msgq, statuses
+from msgqueue import MessageQueue, Mode
+from support import environment
+
+
+@pytest.mark.parametrize("kind", ["closed", "python", "c"])
+def test_I4_check_says_how_the_store_was_reached(kind: str, store: Path) -> None:
+    fill(store)
+    with hosted(kind, store):
+        errors = msgq("check", store).errors
+        assert msgq("check", store, "--quiet").errors == ""
+    if kind == "closed":
+        assert errors == f"msgq: opened {store}: no other program has it open\n"
+    else:
+        assert errors.endswith(f", through {store}-control\n")
+
+
+def test_I4_salvage_says_how_the_store_was_reached(store: Path, tmp_path: Path) -> None:
+    fill(store)
+    said = f"msgq: opened {store}: no other program has it open\n"
+    assert msgq("salvage", store, tmp_path / "1.db").errors == said
+    assert msgq("salvage", store, tmp_path / "2.db", "-q").errors == ""
+    with hosted("python", store):
+        errors = msgq("salvage", store, tmp_path / "3.db", "--wait", 0, fails=5).errors
+    assert "salvage needs a store that no program has open" in errors
+
+
+def test_I4_programs_that_use_a_store_at_once_wait_for_each_other(store: Path) -> None:
+    started = [
+        subprocess.Popen(
+            command("enqueue", store, f"{number}", "--id", f"m{number}", "--create", "--wait", 100),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        )
+        for number in range(8)
+    ]  # fmt: skip
+    for number, process in enumerate(started):
+        output, errors = process.communicate(timeout=120)
+        assert (process.returncode, output) == (0, f"m{number}\n".encode()), errors
+    assert set(statuses(store)) == {f"m{number}" for number in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["list"], 0), (["retry", "f1"], 0), (["check"], 0), (["salvage", "NEW"], 0), (["pause"], 6),
+        (["import", "/dev/null"], 0), (["drain", "--to", "http://127.0.0.1:1/"], 1), (["clear", "--yes"], 0),
+    ],
+)  # fmt: skip
+def test_I4_a_command_waits_for_a_program_that_ends_soon(store: Path, words: list[str], code: int) -> None:
+    fill(store)
+    target = str(store.with_name("new.db"))
+    given = [target if word == "NEW" else word for word in words[1:]]
+    queue = MessageQueue(store, mode=Mode.MANUAL)
+    with subprocess.Popen(
+        command(words[0], store, *given, "--wait", 100),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(),
+    ) as process:  # fmt: skip
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5)
+        queue.close()
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == code, errors
+
+
+def test_I4_a_command_waits_two_seconds_and_then_says_what_to_do(store: Path) -> None:
+    fill(store)
+    with hosted("c", store, has_socket=False):
+        start = time.monotonic()
+        errors = msgq("list", store, fails=5).errors
+        assert time.monotonic() - start > 2
+    assert "serves no control socket: let it call start_control" in errors
+    assert "or end it; if it ends soon, give --wait SECONDS" in errors
+
+
+@contextmanager
+def ending(store: Path, answer: bytes) -> Iterator[None]:
+    """An owner that ends each connection after it has read one request and written these bytes."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{store}-control")
+        listener.listen()
+
+        def serve() -> None:
+            greeting = {"msgqueue": "9.9.9", "protocol": 1, "store": str(store), "pid": 7}
+            with suppress(OSError):
+                while True:
+                    peer, _ = listener.accept()
+                    with peer, suppress(OSError):
+                        peer.sendall(json.dumps(greeting).encode() + b"\n")
+                        peer.recv(1 << 20)
+                        peer.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(60)
+    Path(f"{store}-control").unlink()
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"id":1,"resu'])
+def test_I4_an_owner_that_ends_during_a_command_is_named(store: Path, answer: bytes) -> None:
+    fill(store)
+    lines = store.with_name("lines")
+    lines.write_bytes(msgq("export", store).output)
+    ended = f"the program that has {store} open (process 7) ended first"
+    with ending(store, answer):
+        for words in (["list"], ["show", "q1"], ["stats"], ["conversations"], ["check"], ["export"]):
+            assert msgq(words[0], store, *words[1:], "-q", fails=8).errors == f"msgq: {ended}\n"
+        for words in (
+            ["enqueue", "x"], ["retry", "f1"], ["retry-all"], ["edit", "q1", "x"], ["delete", "q1", "--yes"],
+            ["clear", "--yes"], ["pause"], ["resume"], ["send-now", "q1"], ["import", str(lines)],
+        ):  # fmt: skip
+            errors = msgq(words[0], store, *words[1:], "-q", fails=8).errors
+            assert f"msgq: {ended}; whether the change was made is not known" in errors
+        # Its first connection is the one of the events.
+        assert msgq("drain", store, "-q", fails=8).errors
+
+
+def test_I4_many_messages_are_listed_in_little_memory(tmp_path: Path) -> None:
+    sizes: dict[int, list[int]] = {}
+    for count in (1_000, 40_000):
+        store = tmp_path / f"{count}.db"
+        with MessageQueue(store, mode=Mode.MANUAL) as queue:
+            for start in range(0, count, 1000):
+                queue.enqueue_batch([{"body": "x" * 100, "conversation": f"c{start + place}"} for place in range(1000)])
+        for words in (["list"], ["list", "--json"], ["conversations"]):
+            sizes.setdefault(count, []).append(_memory(words[0], store, "--all", *words[1:], lines=count))
+    for few, many in zip(sizes[1_000], sizes[40_000]):
+        assert many < few * 1.5, sizes
+
+
+def _memory(*words: object, lines: int) -> int:
+    """Runs msgq, counts the lines that it writes, and returns the most memory that it had, in KiB."""
+    with subprocess.Popen(command(*words), stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        count = sum(1 for _ in process.stdout)
+        assert lines <= count <= lines + 1
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+    return used.ru_maxrss
+
+
+def test_I4_the_columns_of_a_long_table_stay_where_they_are(store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        for start in range(0, 3000, 1000):
+            queue.enqueue_batch([{"body": f"body {start + place}", "conversation": "ana"} for place in range(1000)])
+        queue.enqueue("last", conversation="a long name of a conversation", id="i" * 100)
+        queue.enqueue("end", conversation="ana", id="short")
+    lines = msgq("list", store, "--all").lines
+    place = lines[0].index("TEXT")
+    assert all(each[place:].startswith("body ") for each in lines[1:3001])
+    # A wider text is whole, and moves its own row only.
+    assert lines[3001].split() == [
+        "i" * 100,
+        "queued",
+        *["a", "long", "name", "of", "a", "conversation"],
+        *lines[3001].split()[-4:],
+    ]
+    assert lines[3002][place:] == "end"
