@@ -85,7 +85,7 @@ _page = (
 
 COMMANDS = (
     Command(
-        "list", "list messages, in the order in which they are sent", "viewing:list_",
+        "list", "list messages, in the order in which they were enqueued", "viewing:list_",
         ("msgq list outbox.db", "msgq list outbox.db --status failed --json", "msgq list outbox.db -c ana --newest"),
         (
             _conversation, _status, *_page,
@@ -139,7 +139,8 @@ COMMANDS = (
             _hold,
         ),
         writes=True,
-        text="With an owner, its transport sends. Exit code 1: some failed, or are left.",
+        text="With an owner, its transport sends; without one, --to is needed. Exit code 1: some failed, or are left.\n"
+        "Ctrl-C ends it at once; a message whose attempt has not ended by then is sent again, with the same key.",
     ),
     Command(
         "retry", "put failed messages back in their places", "changing:retry", ("msgq retry outbox.db ID",),
