@@ -1,0 +1,162 @@
+"""A connection of `http.client` whose every step ends by a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import socket
+import ssl
+import time
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, RemoteDisconnected
+from typing import IO, Any
+
+from .http_request import Form
+
+# Answers with a status 1xx that may precede the final one.
+_MAX_INTERIM = 100
+
+
+class Connection(HTTPConnection):
+    """A connection to the server of a form."""
+
+    def __init__(self, form: Form, context: ssl.SSLContext | None) -> None:
+        super().__init__(form.host, form.port)
+        self._context = context
+
+    def open(self, deadline: float) -> None:
+        """Connects, and for https checks the certificate."""
+        sock = _dial(self.host, self.port, deadline)
+        try:
+            # A request would wait for the acknowledgement of its header otherwise.
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is not None:
+                sock.settimeout(_left(deadline))
+                sock = self._context.wrap_socket(sock, server_hostname=self.host)
+        except BaseException:
+            sock.close()
+            raise
+        self.sock = sock
+
+    def connect(self) -> None:
+        """Called by `request` when the connection is closed, which `open` does not leave."""
+        raise ConnectionResetError("the connection was closed before the request")
+
+    def limit(self, deadline: float) -> None:
+        """Limits what is sent next by the time that is left."""
+        if self.sock is not None:
+            self.sock.settimeout(_left(deadline))
+
+
+class _SecureConnection(Connection):
+    default_port = 443
+
+
+def new_connection(form: Form, context: ssl.SSLContext | None) -> Connection:
+    """Returns a connection that is not open yet."""
+    return Connection(form, None) if context is None else _SecureConnection(form, context)
+
+
+class Response(HTTPResponse):
+    """A response whose header is whole. Interim ones (1xx), of which http.client skips only 100, are skipped."""
+
+    def __init__(self, deadline: float, sock: socket.socket, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(sock, *arguments, **options)
+        # Nothing has been read yet. A server that sends a byte now and then does not extend the time.
+        file: Any = self.fp
+        self.fp = io.BufferedReader(_Timed(file.detach(), sock, deadline))
+
+    def begin(self) -> None:
+        """Reads the header of the final answer."""
+        for _ in range(_MAX_INTERIM):
+            file = self.fp
+            head: Any = _Head(file)
+            self.fp = head
+            try:
+                super().begin()
+            except HTTPException as problem:
+                if type(problem) is HTTPException:
+                    # Too many headers: as for the other limits, the answer is not one of HTTP.
+                    raise BadStatusLine(str(problem)) from None
+                raise
+            finally:
+                # None: it was closed.
+                if self.fp is head:
+                    self.fp = file
+            if head.last not in (b"\r\n", b"\n"):
+                raise RemoteDisconnected("the answer ended within its header")
+            if not 100 <= self.status < 200:
+                break
+            # Without it the next header would not be read.
+            self.headers = self.msg = None  # type: ignore[assignment]
+        else:
+            raise BadStatusLine(f"more than {_MAX_INTERIM} answers with a status 1xx")
+        for value in self.headers.get_all("Content-Length", ()):
+            if not re.match(r"[0-9]+([ \t]*,[ \t]*[0-9]+)*\Z", value.strip(" \t")):
+                raise BadStatusLine(f"Content-Length: {value}")
+
+
+class _Head:
+    """Passes the lines of a header on, and keeps the last one."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.last = b""
+
+    def readline(self, limit: int = -1) -> bytes:
+        self.last = self._file.readline(limit)
+        return self.last
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Timed(io.RawIOBase):
+    """Reads from a socket until a deadline."""
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 - a buffer has no name in Python 3.9
+        self._sock.settimeout(_left(self._deadline))
+        count: int | None = self._raw.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _dial(host: str, port: int, deadline: float) -> socket.socket:
+    """Connects to one address of a host after the other, until the deadline."""
+    problem: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            problem = TimeoutError("no connection in time")
+            break
+        sock = None
+        try:
+            sock = socket.socket(family, kind, protocol)
+            sock.settimeout(left)
+            sock.connect(address)
+        except OSError as raised:
+            problem = raised
+            if sock is not None:
+                sock.close()
+        else:
+            return sock
+    raise problem or OSError("the name has no address")
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("no answer in time")
+    return left
