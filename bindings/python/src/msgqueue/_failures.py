@@ -84,9 +84,23 @@ _CLASSES: dict[tuple[str, str], tuple[FailureKind, bool]] = {
     ("httpx", "RemoteProtocolError"): (FailureKind.NETWORK, False),
     ("httpx", "DecodingError"): (FailureKind.SERVER, False),
     ("httpx", "TooManyRedirects"): (FailureKind.SERVER, False),
+    # aiohttp makes errors of the system of some of these.
+    ("aiohttp", "ConnectionTimeoutError"): (FailureKind.TIMEOUT, True),
+    ("aiohttp", "ServerTimeoutError"): (FailureKind.TIMEOUT, False),
+    ("aiohttp", "ClientConnectorError"): (FailureKind.NETWORK, True),
+    ("aiohttp", "ClientConnectorCertificateError"): (FailureKind.NETWORK, True),
+    ("aiohttp", "ServerConnectionError"): (FailureKind.NETWORK, False),
+    ("aiohttp", "ClientOSError"): (FailureKind.NETWORK, False),
+    ("aiohttp", "ClientPayloadError"): (FailureKind.NETWORK, False),
+    ("aiohttp", "ClientResponseError"): (FailureKind.SERVER, False),
 }
 # Exceptions with a response: of urlopen, and of raise_for_status.
-_RESPONSES = {("urllib", "HTTPError"), ("requests", "HTTPError"), ("httpx", "HTTPStatusError")}
+_RESPONSES = {
+    ("urllib", "HTTPError"),
+    ("requests", "HTTPError"),
+    ("httpx", "HTTPStatusError"),
+    ("aiohttp", "ClientResponseError"),
+}
 # Exceptions that wrap a more specific one.
 _WRAPPERS = {
     ("urllib", "URLError"),
@@ -215,6 +229,9 @@ def _response(problem: BaseException, text: str) -> Outcome | None:
             outcome = Outcome.http(carrier.code, carrier.headers, text=text)
             carrier.close()
             return outcome
+        if name[0] == "aiohttp":
+            # With a cause the answer could not be read, and the status is one that aiohttp made up.
+            return None if carrier.__cause__ else Outcome.http(carrier.status, carrier.headers, text=text)
         return Outcome.http(carrier.response.status_code, carrier.response.headers, text=text)
     except (AttributeError, InvalidError, OSError, TypeError):
         # The response does not have the expected form.

@@ -6,8 +6,8 @@ from msgqueue.relays import Http
 with Http("https://example.org/messages") as relay, MessageQueue("outbox.db", transport=relay) as queue:
     queue.enqueue("hello")
 
-A relay to a broker imports the library of its client when the first one is made. After `relay.attach(queue)` it reports
-the state of its connection to the queue.
+`AsyncHttp` is the same for `msgqueue.aio`. It and the relays to brokers import the library of their client when the
+first one is made. After `attach(queue)` a relay to a broker reports the state of its connection to the queue.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .http import Http
 
 if TYPE_CHECKING:
     from .base import Relay
+    from .http_aio import AsyncHttp
     from .kafka import Kafka
     from .mqtt import Mqtt
     from .nats import Nats
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # Where each name is defined. A module is imported when its name is used first.
 _MODULES = {
+    "AsyncHttp": "http_aio",
     "Kafka": "kafka",
     "Mqtt": "mqtt",
     "Nats": "nats",
@@ -35,7 +37,7 @@ _MODULES = {
     "Relay": "base",
 }
 
-__all__ = ["Http", "Kafka", "Mqtt", "Nats", "RabbitMq", "RedisStream", "Relay"]
+__all__ = ["AsyncHttp", "Http", "Kafka", "Mqtt", "Nats", "RabbitMq", "RedisStream", "Relay"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,201 @@
+"""A transport of `msgqueue.aio` that posts each message to an HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Union
+
+from .. import _arguments, _failures
+from ..enums import FailureKind, Verdict
+from ..errors import InvalidError
+from ..models import Delivery
+from ..outcome import Outcome
+from .http_clients import Client, Phase, imported, new_client
+from .http_request import (
+    Form,
+    RequestHeaders,
+    checked_token,
+    is_sent,
+    is_unauthorized,
+    log_refused,
+    outcome_of_answer,
+    outcome_of_connecting,
+    outcome_of_form,
+    outcome_of_token,
+    tls_context,
+)
+from .webhook import Secrets
+
+AsyncBearer = Callable[[], Union[str, Awaitable[str]]]
+
+
+class AsyncHttp:
+    """`Http` for asyncio, with httpx or aiohttp: the same arguments, headers and outcomes.
+
+    It belongs to the event loop in which it is called first. Each call uses a connection of its own, which is kept
+    alive and reused. Answers with a status 1xx are skipped as the client does. Values of headers must be ASCII.
+
+        async with AsyncHttp("https://example.org/messages") as relay:
+            async with aio.MessageQueue("outbox.db", transport=relay) as queue:
+                await queue.enqueue("hello")
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: RequestHeaders | None = None,
+        timeout: float | None = None,
+        context: ssl.SSLContext | None = None,
+        bearer: AsyncBearer | None = None,
+        webhook_secret: Secrets | None = None,
+        client: str | None = None,
+    ) -> None:
+        """Makes the transport; connects nowhere yet.
+
+        Args:
+            url: As for `Http`.
+            headers: As for `Http`.
+            timeout: As for `Http`; it limits the look-up of the name, too.
+            context: As for `Http`.
+            bearer: As for `Http`; may be an `async def`.
+            webhook_secret: As for `Http`.
+            client: "httpx" or "aiohttp"; None: the first one that is installed.
+
+        Raises:
+            InvalidError: The URL, a header, a secret or the name of the client is not valid.
+            ImportError: The client is not installed.
+        """
+        self._form = Form(url, headers, webhook_secret=webhook_secret, has_token=bearer is not None, is_ascii=True)
+        if timeout is not None and _arguments.finite("timeout", timeout) <= 0:
+            raise InvalidError(f"timeout must be more than 0 seconds, got {timeout}")
+        if bearer is not None and not callable(bearer):
+            raise TypeError(f"bearer must be a function, not {type(bearer).__name__}")
+        self._timeout = timeout
+        self._context = tls_context(self._form, context)
+        self._bearer = bearer
+        self._token: str | None = None
+        self._name, self._library = imported(client)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Client | None = None
+        self._asking: asyncio.Lock | None = None
+
+    async def __aenter__(self) -> AsyncHttp:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def __call__(self, delivery: Delivery) -> Outcome:
+        """Posts one message and returns the outcome."""
+        limit = delivery.timeout if self._timeout is None else min(self._timeout, delivery.timeout)
+        return await self._send(delivery, time.monotonic() + limit)
+
+    async def batch(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        """Posts messages and returns one outcome for each, in their order.
+
+        Conversations are sent in parallel, the messages of each one after the other; after a failure the rest of that
+        conversation is skipped. `timeout` limits the batch as a whole.
+        """
+        if not deliveries:
+            return []
+        limits = [delivery.timeout for delivery in deliveries]
+        deadline = time.monotonic() + min(limits if self._timeout is None else [self._timeout, *limits])
+        outcomes = [Outcome.skipped()] * len(deliveries)
+        conversations: dict[str, list[int]] = {}
+        for index, delivery in enumerate(deliveries):
+            conversations.setdefault(delivery.conversation, []).append(index)
+
+        async def send(indexes: list[int]) -> None:
+            for place, index in enumerate(indexes):
+                if place > 0 and time.monotonic() >= deadline:
+                    return
+                outcomes[index] = await self._send(deliveries[index], deadline)
+                if not is_sent(outcomes[index]):
+                    return
+
+        await asyncio.gather(*(send(indexes) for indexes in conversations.values()))
+        return outcomes
+
+    async def close(self) -> None:
+        """Closes the connections that are kept. The transport can still be called."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _send(self, delivery: Delivery, deadline: float) -> Outcome:
+        if self._bearer is None:
+            return await self._attempt(delivery, None, deadline)
+        try:
+            token = await self._current(None)
+        except Exception as problem:  # noqa: BLE001 - the function may raise anything; the outcome says what
+            return outcome_of_token(problem)
+        outcome = await self._attempt(delivery, token, deadline)
+        if not is_unauthorized(outcome):
+            return outcome
+        try:
+            another = await self._current(token)
+        except Exception as problem:  # noqa: BLE001 - as above
+            return outcome_of_token(problem)
+        if another != token:
+            if time.monotonic() >= deadline:
+                # The next attempt uses the new token.
+                return Outcome.skipped()
+            outcome = await self._attempt(delivery, another, deadline)
+        if is_unauthorized(outcome):
+            log_refused(self._form, delivery)
+        return outcome
+
+    async def _current(self, refused: str | None) -> str:
+        """Returns the token; asks for a new one if there is none, or if this one was refused."""
+        self._prepare()
+        assert self._asking is not None
+        assert self._bearer is not None
+        async with self._asking:
+            if self._token is None or self._token == refused:
+                self._token = None
+                made = self._bearer()
+                self._token = checked_token(await made if inspect.isawaitable(made) else made)
+            return self._token
+
+    async def _attempt(self, delivery: Delivery, token: str | None, deadline: float) -> Outcome:
+        try:
+            headers = self._form.headers(delivery, token)
+        except Exception as problem:  # noqa: BLE001 - the function for headers may raise anything
+            return outcome_of_form(problem)
+        if not any(name.lower() == "accept-encoding" for name in headers):
+            # As http.client asks for: the text of an answer is read as it comes.
+            headers["Accept-Encoding"] = "identity"
+        client, phase = self._prepare(), Phase()
+        try:
+            answer = await asyncio.wait_for(
+                client.post(delivery.body, headers, phase), max(0.001, deadline - time.monotonic())
+            )
+        except (asyncio.TimeoutError, TimeoutError):
+            cut = phase.cut()
+            if cut is not None:
+                return outcome_of_answer(cut)
+            what = "no answer in time" if phase.is_connected else "no connection in time"
+            return Outcome.retry(FailureKind.TIMEOUT, text=what, not_sent=not phase.is_connected)
+        except Exception as problem:  # noqa: BLE001 - a client may raise anything
+            if not phase.is_connected:
+                return outcome_of_connecting(problem)
+            found = _failures.outcome_of(problem)
+            if found.verdict is Verdict.HTTP:
+                # What could not be read is no answer.
+                return Outcome.retry(FailureKind.SERVER, text=found.text)
+            return Outcome.retry(found.kind, text=found.text)
+        return outcome_of_answer(answer)
+
+    def _prepare(self) -> Client:
+        """Returns the client of this loop. Of a loop that has ended, nothing can be used any more."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._client, self._asking = loop, None, asyncio.Lock()
+        if self._client is None:
+            self._client = new_client(self._name, self._library, self._form, self._context)
+        return self._client
