@@ -43,9 +43,9 @@ class Registration:
 
         It is called with a Delivery, on a thread of this package or in `poll`, and returns an Outcome within
         `delivery.timeout` seconds. An exception is a failure: time-outs and network errors of the standard library,
-        `requests`, `httpx` and `aiohttp` have their kind, responses of `urllib.error.HTTPError` and `raise_for_status` count as
-        responses, any other exception and any other return value is of kind UNKNOWN. It is logged in one line, with the
-        traceback at level DEBUG, and the message is retried as after any failure.
+        `requests`, `httpx` and `aiohttp` have their kind, responses of `urllib.error.HTTPError` and `raise_for_status`
+        count as responses, any other exception and any other return value is of kind UNKNOWN. It is logged in one line,
+        with the traceback at level DEBUG, and the message is retried as after any failure.
 
         Args:
             transport: The function; None removes it.

@@ -300,10 +300,10 @@ class MessageQueue:
     async def set_transport(self, transport: Transport | None) -> None:
         """Sets the function that sends messages. A task in progress continues with the function it began with.
 
-        An exception is a failure: time-outs and network errors of the standard library, `requests`, `httpx` and `aiohttp` have
-        their kind, responses of `raise_for_status` count as responses, any other exception and any other return value
-        is of kind UNKNOWN. It is logged in one line, with the traceback at level DEBUG; one of kind UNKNOWN is also
-        passed to the loop's exception handler. The message is retried as after any failure.
+        An exception is a failure: time-outs and network errors of the standard library, `requests`, `httpx` and
+        `aiohttp` have their kind, responses of `raise_for_status` count as responses, any other exception and any other
+        return value is of kind UNKNOWN. It is logged in one line, with the traceback at level DEBUG; one of kind
+        UNKNOWN is also passed to the loop's exception handler. The message is retried as after any failure.
 
         Args:
             transport: An `async def`, or a plain function that does not block; None removes it.
