@@ -25,13 +25,13 @@ def trace_headers(metadata: Mapping[str, str]) -> dict[str, str]:
     """Returns the headers of the trace context in a message's metadata; those that are not valid are left out.
 
     Without a valid traceparent there is no tracestate either. A traceparent of a later version is passed on unchanged.
+    Space around a value is not part of it, as in a header.
     """
-    parent = metadata.get(PARENT)
-    if parent is None or not is_parent(parent):
+    parent, state = (metadata.get(name, "").strip(" \t") for name in (PARENT, STATE))
+    if not is_parent(parent):
         return {}
-    state = metadata.get(STATE, "")
     # An empty header is valid, but should not be sent.
-    return {PARENT: parent, STATE: state.strip(" \t")} if is_state(state) and members(state) else {PARENT: parent}
+    return {PARENT: parent, STATE: state} if is_state(state) and members(state) else {PARENT: parent}
 
 
 def is_parent(value: str) -> bool:
