@@ -6,6 +6,7 @@ storyteller.py PART STORE PORT STREAM REMEMBER
 from __future__ import annotations
 
 import sys
+import time
 
 from msgqueue import Arrival, Connectivity, MessageQueue, RetryPolicy, Status
 from msgqueue.relays import RedisStream
@@ -65,13 +66,17 @@ def sends_a_backlog(queue: MessageQueue, _: RedisStream) -> None:
         (id,) = add(queue, number, number + 1)
         number += 1
         said(id)
+        time.sleep(0.01)
     said("all sent")
     sys.stdin.readline()
 
 
 def main(part: str, store: str, port: str, stream: str, remember: str) -> None:
     relay = RedisStream(f"redis://127.0.0.1:{port}/0", stream, remember=float(remember), timeout=2)
-    with relay, MessageQueue(store, relay, retry=RetryPolicy(ladder=[0.5] * 60), online_debounce=0.05) as queue:
+    retry = RetryPolicy(ladder=[0.5] * 60)
+    # Slow enough that the middle of the backlog is not missed.
+    rate = 250 if part == "sends_a_backlog" else 0
+    with relay, MessageQueue(store, relay, retry=retry, online_debounce=0.05, rate_per_second=rate) as queue:
         globals()[part](queue, relay)
 
 
