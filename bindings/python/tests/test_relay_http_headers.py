@@ -22,7 +22,7 @@ from msgqueue.relays import Http
 from msgqueue.relays.trace_context import is_parent, is_state, trace_headers
 from msgqueue.relays.webhook import Signer, webhook_id
 from receiver import Answer, Receiver
-from support import PROJECT
+from support import PROJECT, wait_until
 from test_relay_http import Trickle, answering, delivery, read_request, url
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -391,6 +391,23 @@ def test_B2_several_threads_ask_for_one_token() -> None:
             thread.join()
     assert [outcome.code for outcome in outcomes] == [200] * 8
     assert tokens.count == 2
+
+
+def test_B2_a_token_that_comes_too_late_is_used_by_the_next_attempt(opened: Opener) -> None:
+    tokens = Tokens()
+
+    def slowly() -> str:
+        token = tokens()
+        time.sleep(0.7 if token == "t2" else 0)
+        return token
+
+    with answering(REFUSED, OK) as (port, requests), Http(url(port), bearer=slowly, timeout=0.6) as relay:
+        queue = opened(transport=relay)
+        queue.set_connectivity(Connectivity.ONLINE)
+        id = queue.enqueue("x")
+        wait_until(lambda: queue.get(id).status is Status.SENT)
+        assert queue.get(id).retries_used == 0
+    assert [headers_of(request)["Authorization"] for request in requests] == ["Bearer t1", "Bearer t2"]
 
 
 def test_B2_a_bearer_function_excludes_a_header() -> None:
