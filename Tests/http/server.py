@@ -1,0 +1,200 @@
+"""An HTTP server for the tests of bindings/c/http.c. The path of a request says what the server does with it.
+
+    python3 server.py LOG [CERTIFICATE KEY]
+
+Prints its ports on 127.0.0.1 (plain, one that closes every connection at once, one that never accepts, one that refuses,
+TLS or 0), writes a line to LOG for each request that it has read, and ends when its standard input ends.
+
+    /status/CODE            that status; a query a=b&… gives headers of the answer
+    /sequence/NAME/CODE,…   one status after the other for requests with this NAME; the last one again and again
+    /token/GOOD             200 with "Authorization: Bearer GOOD", otherwise 401
+    /raw/HEX                these bytes, then the end of the connection
+    /cut/line, header, body the connection ends when so much of the request was read; reset/… by RST
+    /reused                 200; the second request on a connection gets no answer, and the connection ends
+    /leave                  200; the connection ends after it without a warning
+    /slow/MILLISECONDS      200 after this time
+    /hang                   no answer
+    /drip                   a header that does not end, one byte every 20 ms
+    /endless                200 with a body that does not end
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+import sys
+import threading
+import time
+from typing import IO
+from urllib.parse import parse_qsl
+
+LOCK = threading.Lock()
+COUNTS: dict[str, int] = {}
+CONNECTIONS = [0]
+
+
+class Peer:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket, log: IO[str]) -> None:
+        self.connection = connection
+        self.log = log
+        self.data = b""
+        self.requests = 0
+        with LOCK:
+            CONNECTIONS[0] += 1
+            self.number = CONNECTIONS[0]
+
+    def read_until(self, end: bytes) -> bytes:
+        while end not in self.data:
+            part = self.connection.recv(65536)
+            if not part:
+                raise ConnectionError
+            self.data += part
+        found, _, self.data = self.data.partition(end)
+        return found
+
+    def read_body(self, size: int) -> bytes:
+        parts = [self.data]
+        left = size - len(self.data)
+        while left > 0:
+            part = self.connection.recv(min(left, 1 << 20))
+            if not part:
+                raise ConnectionError
+            parts.append(part)
+            left -= len(part)
+        body = b"".join(parts)
+        body, self.data = body[:size], body[size:]
+        return body
+
+    def answer(self, status: int, headers: dict[str, str] | None = None) -> None:
+        lines = [f"HTTP/1.1 {status} Status", *(f"{name}: {value}" for name, value in (headers or {}).items())]
+        lines += ["Content-Length: 2", "", "ok"] if status != 204 else ["", ""]
+        self.connection.sendall("\r\n".join(lines).encode())
+
+    def serve(self) -> None:
+        while True:
+            line = self.read_until(b"\r\n").decode()
+            _, path, _ = line.split(" ")
+            kind, _, rest = path[1:].partition("/")
+            if kind in ("cut", "reset") and rest == "line":
+                return self.end(kind)
+            head = self.read_until(b"\r\n\r\n").decode("latin-1")
+            fields = head.split("\r\n")
+            if kind in ("cut", "reset") and rest == "header":
+                return self.end(kind)
+            size = next(int(field[15:]) for field in fields if field.lower().startswith("content-length:"))
+            body = self.read_body(size)
+            self.requests += 1
+            zeros = body.count(0)
+            shown = body[:32].hex()
+            fields = [f"connection={self.number}", f"request={self.requests}", line, *fields]
+            with LOCK:
+                self.log.write("\t".join([*fields, f"size={size}", f"zeros={zeros}", f"body={shown}"]) + "\n")
+                self.log.flush()
+            if kind in ("cut", "reset"):
+                return self.end(kind)
+            if not self.act(kind, rest, fields):
+                return None
+
+    def end(self, kind: str) -> None:
+        if kind == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def act(self, kind: str, rest: str, fields: list[str]) -> bool:
+        """Answers a request. Returns whether the connection goes on."""
+        if kind == "status":
+            code, _, query = rest.partition("?")
+            self.answer(int(code), dict(parse_qsl(query)))
+        elif kind == "sequence":
+            name, _, codes = rest.partition("/")
+            with LOCK:
+                index = COUNTS.get(name, 0)
+                COUNTS[name] = index + 1
+            every = codes.split(",")
+            self.answer(int(every[min(index, len(every) - 1)]))
+        elif kind == "token":
+            self.answer(200 if f"Authorization: Bearer {rest}" in fields else 401)
+        elif kind == "raw":
+            self.connection.sendall(bytes.fromhex(rest))
+            return False
+        elif kind == "reused":
+            if self.requests > 1:
+                return False
+            self.answer(200)
+        elif kind == "leave":
+            self.answer(200)
+            return False
+        elif kind == "slow":
+            time.sleep(int(rest) / 1000)
+            self.answer(200)
+        elif kind == "hang":
+            self.connection.recv(1)
+            return False
+        elif kind == "drip":
+            self.connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while True:
+                self.connection.sendall(b"x")
+                time.sleep(0.02)
+        elif kind == "endless":
+            self.connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            while True:
+                self.connection.sendall(b"y" * 65536)
+        return True
+
+
+def serve(connection: socket.socket, log: IO[str], context: ssl.SSLContext | None) -> None:
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            connection = context.wrap_socket(connection, server_side=True)
+        with connection:
+            Peer(connection, log).serve()
+    except (OSError, ValueError):
+        # The client has ended the connection.
+        connection.close()
+
+
+def listen(listener: socket.socket, log: IO[str], context: ssl.SSLContext | None = None) -> None:
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=serve, args=(connection, log, context), daemon=True).start()
+
+
+def close_at_once(listener: socket.socket) -> None:
+    while True:
+        listener.accept()[0].close()
+
+
+def bound(backlog: int | None) -> socket.socket:
+    """A socket with a port of its own. Without a backlog it does not listen, and connections are refused."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    if backlog is not None:
+        listener.listen(backlog)
+    return listener
+
+
+def main() -> None:
+    log = open(sys.argv[1], "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
+    plain, closing, silent, refusing = bound(1024), bound(1024), bound(1024), bound(None)
+    ports = [each.getsockname()[1] for each in (plain, closing, silent, refusing)]
+    threading.Thread(target=listen, args=(plain, log), daemon=True).start()
+    threading.Thread(target=close_at_once, args=(closing,), daemon=True).start()
+    if len(sys.argv) > 3:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[2], sys.argv[3])
+        secure = bound(1024)
+        ports.append(secure.getsockname()[1])
+        threading.Thread(target=listen, args=(secure, log, context), daemon=True).start()
+    else:
+        ports.append(0)
+    print(*ports, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,403 @@
+/* bindings/c/http.c: what is sent, and what the answers and failures of a server become. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "site.h"
+
+static bool is(const struct attempt *found, msgq_failure_kind kind, msgq_arrival arrival) {
+  return found->outcome == MSGQ_ATTEMPT_RETRY && found->kind == kind && found->code == 0 && found->arrival == arrival && found->count == 1;
+}
+
+static void print(const char *what, const struct attempt *found) {
+  printf("%s: outcome %d, kind %d, code %d, arrival %d, %s\n", what, (int)found->outcome, (int)found->kind, (int)found->code,
+         (int)found->arrival, found->text);
+}
+
+TEST(B2_http_posts_the_body_with_its_key_and_headers) {
+  struct site site;
+  site_begin(&site);
+  const msgq_pair headers[] = { { "X-One", "1; two" }, { "X-Empty", "" }, { "authorization", "Bearer abc" } };
+  site.http.headers = headers;
+  site.http.header_count = 3;
+  site.http.content_type = "text/plain; charset=utf-8";
+  site_use(&site, "/status/200?a=/../b");
+  site_put(&site, "id-1", "a\0b\nc", 5, NULL, 0);
+  site_put(&site, "id-2", "", 0, NULL, 0);
+  CHECK_NUMBER(2, drain(&site.scene).sent);
+  CHECK_NUMBER(2, site_count(&site, "\tPOST /status/200?a=/../b HTTP/1.1\t"));
+  CHECK_NUMBER(2, site_count(&site, "\tX-One: 1; two\t"));
+  CHECK_NUMBER(2, site_count(&site, "\tX-Empty:\t"));
+  CHECK_NUMBER(2, site_count(&site, "\tauthorization: Bearer abc\t"));
+  CHECK_NUMBER(2, site_count(&site, "\tContent-Type: text/plain; charset=utf-8\t"));
+  CHECK_NUMBER(1, site_count(&site, "\tIdempotency-Key: \"id-1\"\t"));
+  CHECK_NUMBER(0, site_count(&site, "Expect:"));
+  struct attempt first = attempt_of(&site, "id-1");
+  CHECK_NUMBER(MSGQ_ATTEMPT_SENT, first.outcome);
+  CHECK_NUMBER(200, first.code);
+  site_end(&site);
+}
+
+TEST(B2_http_the_key_of_any_id_is_one_header) {
+  struct site site;
+  site_begin(&site);
+  site_use(&site, "/status/200");
+  char longest[256], line[1024] = "\tIdempotency-Key: %\"";
+  for (int index = 0; index < 254; index += 2) memcpy(longest + index, "\xc3\xb3", 2), strcat(line, "%c3%b3");
+  longest[254] = '\0';
+  strcat(line, "\"\t");
+  site_put(&site, "two \"\\ %", "", 0, NULL, 0);
+  site_put(&site, "Ż%\"ó", "x", 1, NULL, 0);
+  site_put(&site, longest, "x", 1, NULL, 0);
+  CHECK_NUMBER(3, drain(&site.scene).sent);
+  CHECK_NUMBER(1, site_count(&site, "\tIdempotency-Key: \"two \\\"\\\\ %\"\t"));
+  CHECK_NUMBER(1, site_count(&site, "\tIdempotency-Key: %\"%c5%bb%25%22%c3%b3\"\t"));
+  CHECK_NUMBER(1, site_count(&site, line));
+  CHECK_NUMBER(3, site_count(&site, "\tContent-Type: application/octet-stream\t"));
+  site_end(&site);
+}
+
+TEST(B2_http_sends_bodies_of_any_size_and_bytes) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.limit_body = 64 << 20;
+  site_open(&site);
+  site_use(&site, "/status/200");
+  size_t size = (size_t)check_times(32, 2) << 20;
+  char *body = calloc(1, size), line[64];
+  REQUIRE(body != NULL);
+  site_put(&site, "large", body, size, NULL, 0);
+  site_put(&site, "empty", NULL, 0, NULL, 0);
+  site_put(&site, "lines", "\r\n\r\nGET / HTTP/1.1\r\n\r\n", 22, NULL, 0);
+  free(body);
+  CHECK_NUMBER(3, drain(&site.scene).sent);
+  snprintf(line, sizeof line, "\tsize=%zu\tzeros=%zu\t", size, size);
+  CHECK_NUMBER(1, site_count(&site, line));
+  CHECK_NUMBER(1, site_count(&site, "\tsize=0\tzeros=0\tbody="));
+  CHECK_NUMBER(1, site_count(&site, "body=0d0a0d0a474554202f20485454502f312e310d0a0d0a"));
+  site_end(&site);
+}
+
+TEST(B2_http_the_status_decides) {
+  static const struct {
+    int status;
+    msgq_attempt_outcome outcome;
+    msgq_failure_kind kind;
+  } cases[] = {
+    { 200, MSGQ_ATTEMPT_SENT, MSGQ_FAILURE_NONE },
+    { 201, MSGQ_ATTEMPT_SENT, MSGQ_FAILURE_NONE },
+    { 204, MSGQ_ATTEMPT_SENT, MSGQ_FAILURE_NONE },
+    { 299, MSGQ_ATTEMPT_SENT, MSGQ_FAILURE_NONE },
+    { 301, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_UNKNOWN },
+    { 307, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_UNKNOWN },
+    { 400, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_REJECTED },
+    { 401, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_UNAUTHORIZED },
+    { 403, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_UNAUTHORIZED },
+    { 404, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_NOT_FOUND },
+    { 407, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_REJECTED },
+    { 408, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_TIMEOUT },
+    { 409, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_REJECTED },
+    { 410, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_NOT_FOUND },
+    { 413, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_REJECTED },
+    { 417, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_REJECTED },
+    { 422, MSGQ_ATTEMPT_REJECTED, MSGQ_FAILURE_REJECTED },
+    { 425, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_SERVER },
+    { 429, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_RATE_LIMIT },
+    { 500, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_SERVER },
+    { 503, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_SERVER },
+    { 599, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_SERVER },
+    { 600, MSGQ_ATTEMPT_RETRY, MSGQ_FAILURE_UNKNOWN },
+  };
+  int count = sizeof cases / sizeof cases[0];
+  struct site site;
+  site_begin(&site);
+  for (int index = 0; index < count; index++) {
+    char path[64];
+    msgq_status status;
+    snprintf(path, sizeof path, "/status/%d?Location=/status/200", cases[index].status);
+    struct attempt found = site_try(&site, path, &status);
+    if (!CHECK_NUMBER(cases[index].outcome, found.outcome) || !CHECK_NUMBER(cases[index].kind, found.kind)) printf("status %d\n", cases[index].status);
+    CHECK_NUMBER(cases[index].status, found.code);
+    CHECK_NUMBER(cases[index].outcome == MSGQ_ATTEMPT_SENT ? MSGQ_STATUS_SENT : MSGQ_STATUS_FAILED, status);
+    CHECK_NUMBER(1, found.count);
+  }
+  /* No redirect was followed. */
+  CHECK_NUMBER(count, site_count(&site, "\tPOST "));
+  CHECK_NUMBER(count - 1, atomic_load(&site.released));
+  site_end(&site);
+  CHECK_NUMBER(count, atomic_load(&site.released));
+}
+
+TEST(B2_http_retry_after_delays_the_next_attempt) {
+  static const struct {
+    const char *value;
+    int64_t least, most;
+  } cases[] = {
+    { "120", 119000, 121000 },
+    { "Fri,+31+Dec+2199+23:59:59+GMT", 604799000, 604801000 },
+    { "99999999999999999999", 0, 604801000 },
+    { "soon", 900, 1100 },
+    { "%C5%BB", 900, 1100 },
+    { "", 900, 1100 },
+    /* Longer than any date. */
+    { "1111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111", 900, 1100 },
+  };
+  struct site site;
+  static const int64_t ladder[] = { 1000 };
+  site_prepare(&site);
+  set_ladder(&site.scene, ladder, 1);
+  site_open(&site);
+  for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+    char path[256];
+    snprintf(path, sizeof path, "/status/503?retry-after=%s", cases[index].value);
+    site_use(&site, path);
+    put(&site.scene, "id", "ana", "hello");
+    CHECK_NUMBER(MSGQ_STOP_WAITING, drain(&site.scene).stop);
+    int64_t delay = delay_of(&site.scene, "id");
+    if (!CHECK(delay >= cases[index].least && delay <= cases[index].most)) printf("%s: %lld\n", path, (long long)delay);
+    CHECK_RESULT(MSGQ_OK, msgq_delete(site.scene.queue, "id"));
+  }
+  site_end(&site);
+}
+
+TEST(B2_http_what_was_surely_not_sent_is_offline) {
+  struct site site;
+  site_begin(&site);
+  site_use_port(&site, "http", site.server.refusing, "/");
+  put(&site.scene, "refused", "ana", "x");
+  CHECK_NUMBER(MSGQ_STOP_OFFLINE, drain(&site.scene).stop);
+  CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&site.scene, "refused"));
+  CHECK_NUMBER(0, attempts_of(&site.scene, "refused"));
+  /* The engine keeps the attempt when a person asked for it. */
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(site.scene.queue, "refused"));
+  AWAIT(attempt_of(&site, "refused").outcome == MSGQ_ATTEMPT_RETRY);
+  struct attempt found = attempt_of(&site, "refused");
+  CHECK(is(&found, MSGQ_FAILURE_OFFLINE, MSGQ_ARRIVAL_NO));
+  if (!CHECK(strstr(found.text, "onnect") != NULL)) print("refused", &found);
+  site.http.url = "http://nobody.invalid/";
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(site.scene.queue, &site.http));
+  CHECK_NUMBER(MSGQ_STOP_OFFLINE, drain(&site.scene).stop);
+  site_use(&site, "/status/200");
+  CHECK_NUMBER(1, drain(&site.scene).sent);
+  site_end(&site);
+}
+
+TEST(B2_http_a_connection_that_is_cut_may_have_arrived) {
+  static const char *const paths[] = { "/cut/line", "/cut/header", "/cut/body", "/reset/line", "/reset/header", "/reset/body" };
+  struct site site;
+  site_begin(&site);
+  for (size_t index = 0; index < sizeof paths / sizeof paths[0]; index++) {
+    struct attempt found = site_try(&site, paths[index], NULL);
+    if (!CHECK(is(&found, MSGQ_FAILURE_NETWORK, MSGQ_ARRIVAL_PERHAPS))) print(paths[index], &found);
+  }
+  /* The connection ends before or after the request was written. */
+  site_use_port(&site, "http", site.server.closing, "/");
+  struct attempt found = site_try(&site, NULL, NULL);
+  if (!CHECK(found.outcome == MSGQ_ATTEMPT_RETRY && found.kind == MSGQ_FAILURE_NETWORK)) print("closing", &found);
+  CHECK_NUMBER(2, site_count(&site, "\tPOST "));
+  site_end(&site);
+}
+
+static void raw_path(char *path, const char *answer, int times) {
+  path += sprintf(path, "/raw/");
+  for (int turn = 0; turn < times; turn++) {
+    for (const char *place = answer; *place != '\0'; place++) path += sprintf(path, "%02x", (unsigned)(unsigned char)*place);
+  }
+}
+
+TEST(B2_http_an_answer_that_is_cut_or_not_http_is_retried_unless_it_accepts) {
+  static const struct {
+    const char *answer;
+    int code; /* 0: retried, perhaps arrived */
+    msgq_failure_kind kind;
+  } cases[] = {
+    { "", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 20", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 200 OK", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 200 OK\r\nContent-Len", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 422 No\r\nContent-Length: 0\r\n", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 422 No\r\nContent-Length: 9\r\n\r\npart", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 302 No\r\nContent-Length: 9\r\n\r\npart", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 200 OK\r\nContent-Length: 1 2\r\n\r\nabc", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 422 No\r\nContent-Length: x\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "nonsense\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "220 mail ESMTP\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "\x15\x03\x01\x02\x02\x46 an alert of TLS and more", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n", 0, MSGQ_FAILURE_NETWORK },
+    { "HTTP/1.1 202 OK\r\nContent-Length: 9\r\n\r\npart", 202, MSGQ_FAILURE_NONE },
+    { "HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart", 202, MSGQ_FAILURE_NONE },
+    { "HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\npart", 503, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 429 Slow\r\nContent-Length: 9\r\n\r\npart", 429, MSGQ_FAILURE_RATE_LIMIT },
+    { "HTTP/1.1 422 No\r\n\r\nto the end", 422, MSGQ_FAILURE_REJECTED },
+    { "HTTP/1.0 422 No\r\n\r\nto the end", 422, MSGQ_FAILURE_REJECTED },
+    { "HTTP/1.1 204 No Content\r\n\r\n", 204, MSGQ_FAILURE_NONE },
+    { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\nHTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\nno", 422,
+      MSGQ_FAILURE_REJECTED },
+  };
+  struct site site;
+  char path[16000];
+  site_begin(&site);
+  for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+    raw_path(path, cases[index].answer, 1);
+    struct attempt found = site_try(&site, path, NULL);
+    bool holds = cases[index].code == 0 ? is(&found, cases[index].kind, MSGQ_ARRIVAL_PERHAPS)
+                                        : found.code == cases[index].code && found.kind == cases[index].kind && found.count == 1;
+    if (!CHECK(holds)) print(cases[index].answer, &found);
+  }
+  raw_path(path, "HTTP/1.1 103 Early\r\n\r\n", 120);
+  struct attempt found = site_try(&site, path, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print("120 times 103", &found);
+  site_end(&site);
+}
+
+TEST(B2_http_the_text_of_an_answer_is_one_line_of_valid_text) {
+  struct site site;
+  char path[1024];
+  site_begin(&site);
+  raw_path(path, "HTTP/1.1 422 Not\x01 so\xff\r\n\r\n \r\n<p>\xc3\xb3\xc3 \xed\xa0\x80\t\x1b[31m\r\n", 1);
+  CHECK_TEXT("422 Not so?: <p>ó? ??? [31m", site_try(&site, path, NULL).text);
+  raw_path(path, "HTTP/1.1 422\r\n\r\n  \r\n", 1);
+  CHECK_TEXT("422", site_try(&site, path, NULL).text);
+  site_end(&site);
+}
+
+TEST(B2_http_an_endless_answer_is_not_read_to_its_end) {
+  struct site site;
+  site_begin(&site);
+  int64_t start = steady_ms();
+  CHECK_NUMBER(200, site_try(&site, "/endless", NULL).code);
+  CHECK(steady_ms() - start < check_timeout_ms());
+  site_end(&site);
+}
+
+TEST(B2_http_no_answer_in_time_may_have_arrived) {
+  static const char *const paths[] = { "/hang", "/drip", "/slow/5000" };
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.attempt_timeout_ms = check_timeout_ms();
+  site_open(&site);
+  site.http.timeout_ms = 200;
+  for (size_t index = 0; index < sizeof paths / sizeof paths[0]; index++) {
+    struct attempt found = site_try(&site, paths[index], NULL);
+    if (!CHECK(is(&found, MSGQ_FAILURE_TIMEOUT, MSGQ_ARRIVAL_PERHAPS))) print(paths[index], &found);
+    CHECK(strstr(found.text, "imed out") != NULL);
+  }
+  /* The server's system accepts the connection, so the request is written. */
+  site_use_port(&site, "http", site.server.silent, "/");
+  struct attempt found = site_try(&site, NULL, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_TIMEOUT, MSGQ_ARRIVAL_PERHAPS))) print("silent", &found);
+  /* In the handshake of TLS nothing of the request was written. */
+  site_use_port(&site, "https", site.server.silent, "/");
+  found = site_try(&site, NULL, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_TIMEOUT, MSGQ_ARRIVAL_NO))) print("silent with TLS", &found);
+  site_end(&site);
+}
+
+TEST(B2_http_the_time_out_of_the_attempt_limits_a_request) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.attempt_timeout_ms = 300;
+  site_open(&site);
+  struct attempt found = site_try(&site, "/hang", NULL);
+  CHECK_NUMBER(MSGQ_FAILURE_TIMEOUT, found.kind);
+  CHECK_NUMBER(MSGQ_ARRIVAL_PERHAPS, found.arrival);
+  site_end(&site);
+}
+
+TEST(B2_http_a_certificate_that_is_not_trusted_gets_nothing) {
+  struct site site;
+  site_begin(&site);
+  site_use_port(&site, "https", site.server.secure, "/status/200");
+  struct attempt found = site_try(&site, NULL, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_NETWORK, MSGQ_ARRIVAL_NO))) print("not trusted", &found);
+  CHECK(strstr(found.text, "ertificate") != NULL);
+  site.http.ca_file = getenv("HTTP_CERTIFICATE");
+  site_use_port(&site, "https", site.server.secure, "/status/200");
+  CHECK_NUMBER(200, site_try(&site, NULL, NULL).code);
+  CHECK_NUMBER(1, site_count(&site, "\tPOST "));
+  /* Its name is 127.0.0.1. */
+  snprintf(site.url, sizeof site.url, "https://localhost:%d/status/200", site.server.secure);
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(site.scene.queue, &site.http));
+  found = site_try(&site, NULL, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_NETWORK, MSGQ_ARRIVAL_NO))) print("another name", &found);
+  /* A server without TLS, which waits for the end of a line. */
+  site.http.timeout_ms = 500;
+  site_use_port(&site, "https", site.server.plain, "/status/200");
+  found = site_try(&site, NULL, NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_TIMEOUT, MSGQ_ARRIVAL_NO))) print("without TLS", &found);
+  CHECK_NUMBER(1, site_count(&site, "\tPOST "));
+  site_end(&site);
+}
+
+TEST(B2_http_sends_a_valid_trace_context_only) {
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define SPAN "b7ad6b7169203331"
+#define PARENT "00-" TRACE "-" SPAN "-01"
+  static const struct {
+    const char *parent, *state;
+    bool has_parent, has_state;
+  } cases[] = {
+    { PARENT, NULL, true, false },
+    { PARENT, "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7", true, true },
+    { PARENT, "a=1 , b@c=2,\t1-2_3*4/5=x y z", true, true },
+    { PARENT, ",a=1,,", true, true },
+    { "cc-" TRACE "-" SPAN "-01-what-ever", "a=1", true, true },
+    { "cc-" TRACE "-" SPAN "-01", NULL, true, false },
+    { "cc-" TRACE "-" SPAN "-01.", NULL, false, false },
+    { "00-" TRACE "-" SPAN "-01-x", "a=1", false, false },
+    { "ff-" TRACE "-" SPAN "-01", NULL, false, false },
+    { "00-00000000000000000000000000000000-" SPAN "-01", NULL, false, false },
+    { "00-" TRACE "-0000000000000000-01", NULL, false, false },
+    { "00-0AF7651916CD43DD8448EB211C80319C-" SPAN "-01", NULL, false, false },
+    { "00-" TRACE "-" SPAN "-0", NULL, false, false },
+    { "00-" TRACE "-" SPAN "-0g", NULL, false, false },
+    { "", NULL, false, false },
+    { PARENT "\r\nX-Evil: 1", NULL, false, false },
+    { "cc-" TRACE "-" SPAN "-01-\r\nX-Evil: 1", NULL, false, false },
+    { NULL, "a=1", false, false },
+    { PARENT, "a=1\r\nX-Evil: 1", true, false },
+    { PARENT, "a=1,a=2", true, false },
+    { PARENT, "A=1", true, false },
+    { PARENT, "a", true, false },
+    { PARENT, "a=", true, false },
+    { PARENT, "a=b=c", true, false },
+    { PARENT, "a=\xc3\xb3", true, false },
+    { PARENT, "a@=1", true, false },
+    { PARENT, "a@b@c=1", true, false },
+    { PARENT, "=1", true, false },
+    { PARENT, "", true, false },
+    { PARENT, "a1=1,a2=1,a3=1,a4=1,a5=1,a6=1,a7=1,a8=1,a9=1,b1=1,b2=1,b3=1,b4=1,b5=1,b6=1,b7=1,b8=1,b9=1,c1=1,c2=1,c3=1,c4=1,c5=1,c6=1,c7=1,"
+              "c8=1,c9=1,d1=1,d2=1,d3=1,d4=1,d5=1,d6=1", true, false },
+  };
+  struct site site;
+  site_begin(&site);
+  site_use(&site, "/status/200");
+  size_t count = sizeof cases / sizeof cases[0];
+  for (size_t index = 0; index < count; index++) {
+    msgq_pair pairs[3] = { { "other", "x\r\nX-Evil: 1" } };
+    size_t used = 1;
+    char id[32];
+    snprintf(id, sizeof id, "case-%zu", index);
+    if (cases[index].parent != NULL) pairs[used++] = (msgq_pair){ "traceparent", cases[index].parent };
+    if (cases[index].state != NULL) pairs[used++] = (msgq_pair){ "tracestate", cases[index].state };
+    site_put(&site, id, "x", 1, pairs, used);
+  }
+  CHECK_NUMBER(count, drain(&site.scene).sent);
+  for (size_t index = 0; index < count; index++) {
+    char start[1024], whole[2048];
+    snprintf(start, sizeof start, "\tIdempotency-Key: \"case-%zu\"\ttraceparent: %.600s\t", index, cases[index].parent);
+    snprintf(whole, sizeof whole, "%stracestate: %.600s\t", start, cases[index].state);
+    if (!CHECK_NUMBER(cases[index].has_parent, site_count(&site, start))) printf("%s\n", start);
+    if (!CHECK_NUMBER(cases[index].has_state, site_count(&site, whole))) printf("%s\n", whole);
+  }
+  int parents = 0, states = 0;
+  for (size_t index = 0; index < count; index++) parents += cases[index].has_parent, states += cases[index].has_state;
+  CHECK_NUMBER(parents, site_count(&site, "traceparent"));
+  CHECK_NUMBER(states, site_count(&site, "tracestate"));
+  CHECK_NUMBER(0, site_count(&site, "Evil"));
+  site_end(&site);
+}

@@ -1,0 +1,540 @@
+/* bindings/c/http.c: connections, bearer tokens, the end of the transport, and wrong options. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "child.h"
+#include "process.h"
+#include "site.h"
+
+TEST(B2_http_connections_are_kept_alive) {
+  struct site site;
+  site_begin(&site);
+  site_use(&site, "/status/200");
+  for (int number = 0; number < 50; number++) site_put(&site, NULL, "x", 1, NULL, 0);
+  CHECK_NUMBER(50, drain(&site.scene).sent);
+  CHECK_NUMBER(50, site_count(&site, "connection=1\t"));
+  CHECK_NUMBER(1, site_count(&site, "connection=1\trequest=50\t"));
+  site_end(&site);
+}
+
+TEST(B2_http_an_ended_connection_is_replaced_without_a_failure) {
+  struct site site;
+  site_begin(&site);
+  site_use(&site, "/leave");
+  for (int number = 1; number <= 5; number++) {
+    site_put(&site, NULL, "x", 1, NULL, 0);
+    CHECK_NUMBER(1, drain(&site.scene).sent);
+    pause_ms(50); /* until the end of the connection is here */
+  }
+  CHECK_NUMBER(5, site_count(&site, "request=1\t"));
+  site_end(&site);
+}
+
+/* libcurl would send the second request again on a new connection. */
+static void check_not_repeated(const char *body) {
+  struct site site;
+  site_begin(&site);
+  site_use(&site, "/reused");
+  put(&site.scene, "first", "ana", "x");
+  put(&site.scene, "second", "ana", body);
+  msgq_report report = drain(&site.scene);
+  CHECK_NUMBER(1, report.sent);
+  CHECK_NUMBER(1, report.failed);
+  struct attempt found = attempt_of(&site, "second");
+  CHECK_NUMBER(MSGQ_FAILURE_NETWORK, found.kind);
+  CHECK_NUMBER(MSGQ_ARRIVAL_PERHAPS, found.arrival);
+  CHECK_NUMBER(1, site_count(&site, "\"second\""));
+  site_end(&site);
+}
+
+TEST(B2_http_a_request_that_may_have_arrived_is_not_repeated_by_libcurl) {
+  check_not_repeated("hello");
+  check_not_repeated("");
+}
+
+/* Puts one message into each of `count` conversations. */
+static void put_many(struct site *site, int first, int count) {
+  for (int number = first; number < first + count; number++) {
+    char id[32], conversation[32];
+    snprintf(id, sizeof id, "m%d", number);
+    snprintf(conversation, sizeof conversation, "c%d", number);
+    put(&site->scene, id, conversation, "hello");
+  }
+}
+
+TEST(B2_http_connections_are_limited) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 32;
+  site_open(&site);
+  site.http.max_connections = 3;
+  site_use(&site, "/slow/10");
+  put_many(&site, 0, 64);
+  CHECK_NUMBER(64, drain(&site.scene).sent);
+  CHECK_NUMBER(64, site_count(&site, "connection=1\t") + site_count(&site, "connection=2\t") + site_count(&site, "connection=3\t"));
+  site.http.max_connections = 0;
+  site_use(&site, "/slow/200");
+  put_many(&site, 100, 32);
+  CHECK_NUMBER(32, drain(&site.scene).sent);
+  CHECK(site_count(&site, "connection=35\t") > 0);
+  site_end(&site);
+}
+
+TEST(B2_http_works_with_a_polled_queue_and_a_single_thread) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.callbacks = MSGQ_CALLBACKS_POLL;
+  site_open(&site);
+  site_use(&site, "/status/200");
+  put_many(&site, 0, 10);
+  CHECK_NUMBER(10, drain(&site.scene).sent);
+  site_end(&site);
+  CHECK_NUMBER(1, atomic_load(&site.released));
+}
+
+/* ---------------------------------------------------------------- bearer tokens */
+
+struct tokens {
+  struct site *site;
+  const char *const *answers; /* NULL: there is none; the last one again and again */
+  int count, calls;
+  char refused[64];
+  uint32_t in_flight; /* the first call waits until so many attempts are in flight */
+};
+
+static bool give(void *context, const char *refused, char *token, size_t size) {
+  struct tokens *tokens = context;
+  int call = tokens->calls++;
+  for (int64_t end = steady_ms() + check_timeout_ms(); call == 0 && tokens->in_flight > 0 && steady_ms() < end; pause_ms(1)) {
+    if (state_of(&tokens->site->scene).in_flight >= tokens->in_flight) break;
+  }
+  const char *answer = tokens->answers[call < tokens->count ? call : tokens->count - 1];
+  snprintf(tokens->refused, sizeof tokens->refused, "%s", refused != NULL ? refused : "none");
+  if (answer == NULL) return false;
+  snprintf(token, size, "%s", answer);
+  return true;
+}
+
+static void use_tokens(struct site *site, struct tokens *tokens, const char *const *answers, int count, const char *path) {
+  memset(tokens, 0, sizeof *tokens);
+  tokens->site = site;
+  tokens->answers = answers;
+  tokens->count = count;
+  site->http.token = give;
+  site->http.context = tokens;
+  site->http.release = NULL;
+  site_use(site, path);
+}
+
+TEST(B2_http_a_token_is_used_until_it_is_refused) {
+  static const char *const answers[] = { "old", "new" };
+  struct tokens tokens;
+  struct site site;
+  site_begin(&site);
+  use_tokens(&site, &tokens, answers, 2, "/token/old");
+  put_many(&site, 0, 3);
+  CHECK_NUMBER(3, drain(&site.scene).sent);
+  CHECK_NUMBER(1, tokens.calls);
+  CHECK_TEXT("none", tokens.refused);
+  use_tokens(&site, &tokens, answers, 2, "/token/new");
+  put_many(&site, 3, 3);
+  CHECK_NUMBER(3, drain(&site.scene).sent);
+  CHECK_NUMBER(2, tokens.calls);
+  CHECK_TEXT("old", tokens.refused);
+  CHECK_NUMBER(1, attempt_of(&site, "m3").count);
+  /* One request was refused. */
+  CHECK_NUMBER(7, site_count(&site, "\tPOST "));
+  CHECK_NUMBER(4, site_count(&site, "Bearer old\t"));
+  site_end(&site);
+}
+
+TEST(B2_http_a_token_that_expires_with_many_requests_in_flight_is_renewed_once) {
+  static const char *const answers[] = { "old", "new" };
+  struct tokens tokens;
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 32;
+  site_open(&site);
+  use_tokens(&site, &tokens, answers, 2, "/token/new");
+  put_many(&site, 0, 200);
+  CHECK_NUMBER(200, drain(&site.scene).sent);
+  CHECK_NUMBER(2, tokens.calls);
+  site_end(&site);
+}
+
+TEST(B2_http_refused_tokens_pause_the_queue_and_use_up_no_retry) {
+  static const char *const bad[] = { "old", "worse", "good" }, *const same[] = { "old", "old", "good" },
+                          *const none[] = { NULL, "good" }, *const gone[] = { "old", NULL, "good" }, *const broken[] = { "a\nb", "good" },
+                          *const empty[] = { "", "good" };
+  static const struct {
+    const char *const *answers;
+    int count, requests;
+  } cases[] = { { bad, 3, 2 }, { same, 3, 1 }, { none, 2, 0 }, { gone, 3, 1 }, { broken, 2, 0 }, { empty, 2, 0 } };
+  struct tokens tokens;
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 8;
+  site_open(&site);
+  for (int index = 0; index < (int)(sizeof cases / sizeof cases[0]); index++) {
+    char id[32], path[64];
+    snprintf(id, sizeof id, "m%d", index);
+    snprintf(path, sizeof path, "/token/good?%d", index);
+    int before = site_count(&site, "\tPOST ");
+    use_tokens(&site, &tokens, cases[index].answers, cases[index].count, "/token/good");
+    put_many(&site, index, 1);
+    msgq_stop stop = drain(&site.scene).stop;
+    CHECK(stop == MSGQ_STOP_PAUSED || stop == MSGQ_STOP_OFFLINE);
+    CHECK(state_of(&site.scene).paused);
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&site.scene, id));
+    CHECK_NUMBER(0, attempts_of(&site.scene, id));
+    CHECK_NUMBER(cases[index].requests, site_count(&site, "\tPOST ") - before);
+    CHECK_NUMBER(cases[index].count - 1, tokens.calls);
+    /* The next one is asked for after a resume. */
+    CHECK_RESULT(MSGQ_OK, msgq_resume(site.scene.queue, NULL));
+    CHECK_NUMBER(1, drain(&site.scene).sent);
+    CHECK_NUMBER(cases[index].count, tokens.calls);
+  }
+  site_end(&site);
+}
+
+TEST(B2_http_the_attempt_of_a_person_says_that_authentication_failed) {
+  static const char *const answers[] = { "old", NULL };
+  struct tokens tokens;
+  struct site site;
+  site_begin(&site);
+  use_tokens(&site, &tokens, answers, 2, "/token/good");
+  put(&site.scene, "m", "ana", "x");
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(site.scene.queue, "m"));
+  AWAIT(attempt_of(&site, "m").outcome == MSGQ_ATTEMPT_RETRY);
+  struct attempt found = attempt_of(&site, "m");
+  CHECK_NUMBER(MSGQ_FAILURE_OFFLINE, found.kind);
+  CHECK(strncmp(found.text, "authentication failed: ", 23) == 0);
+  AWAIT(state_of(&site.scene).paused);
+  site_end(&site);
+}
+
+TEST(B2_http_many_refused_requests_ask_for_one_token_and_pause_once) {
+  static const char *const answers[] = { "old", "worse", "good" };
+  struct tokens tokens;
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 32;
+  site_open(&site);
+  use_tokens(&site, &tokens, answers, 3, "/token/good");
+  tokens.in_flight = 32;
+  put_many(&site, 0, 32);
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(site.scene.queue, &options, NULL));
+  AWAIT(state_of(&site.scene).in_flight == 0);
+  CHECK_NUMBER(2, tokens.calls);
+  CHECK_NUMBER(32, counts_of(&site.scene, NULL).queued);
+  CHECK_RESULT(MSGQ_OK, msgq_resume(site.scene.queue, NULL));
+  CHECK_NUMBER(32, drain(&site.scene).sent);
+  CHECK_NUMBER(3, tokens.calls);
+  site_end(&site);
+}
+
+/* Replaces the transport inside the callback for the token: its release function runs on its own thread. */
+static bool replace(void *context, const char *refused, char *token, size_t size) {
+  struct tokens *tokens = context;
+  (void)refused;
+  tokens->calls++;
+  snprintf(token, size, "any");
+  msgq_http_options options = MSGQ_HTTP_OPTIONS_INIT;
+  options.url = tokens->site->url;
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(tokens->site->scene.queue, &options));
+  return true;
+}
+
+TEST(B2_http_the_transport_can_be_replaced_on_its_own_thread) {
+  struct tokens tokens = { 0 };
+  struct site site;
+  site_begin(&site);
+  tokens.site = &site;
+  site.http.token = replace;
+  site.http.context = &tokens;
+  site.http.release = NULL;
+  site_use(&site, "/status/200");
+  put_many(&site, 0, 5);
+  CHECK_NUMBER(5, drain(&site.scene).sent);
+  CHECK_NUMBER(1, tokens.calls);
+  CHECK_NUMBER(1, site_count(&site, "Bearer any"));
+  site_end(&site);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+TEST(B2_http_close_aborts_requests_in_flight_after_its_time_out) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 16;
+  site_open(&site);
+  site_use(&site, "/hang");
+  put_many(&site, 0, 40);
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
+  AWAIT(site_count(&site, "\tPOST ") == 16);
+  int64_t start = steady_ms();
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(site.scene.queue, 100));
+  CHECK(steady_ms() - start < check_timeout_ms() / 2);
+  /* The thread has ended and released its context. */
+  CHECK_NUMBER(1, atomic_load(&site.released));
+  site.scene.queue = NULL;
+  journal_end(&site.scene.journal);
+  journal_begin(&site.scene.journal);
+  site_open(&site);
+  CHECK_NUMBER(40, counts_of(&site.scene, NULL).queued);
+  CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, attempt_of(&site, "m0").outcome);
+  site_use(&site, "/status/200");
+  CHECK_NUMBER(40, drain(&site.scene).sent);
+  CHECK_NUMBER(56, site_count(&site, "\tPOST "));
+  site_end(&site);
+}
+
+TEST(B2_http_close_waits_for_requests_in_flight) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 16;
+  site_open(&site);
+  site_use(&site, "/slow/300");
+  put_many(&site, 0, 16);
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
+  AWAIT(site_count(&site, "\tPOST ") == 16);
+  scene_close(&site.scene);
+  CHECK_NUMBER(1, atomic_load(&site.released));
+  journal_end(&site.scene.journal);
+  journal_begin(&site.scene.journal);
+  scene_open(&site.scene);
+  CHECK_NUMBER(16, counts_of(&site.scene, NULL).sent);
+  site_end(&site);
+}
+
+static void on_closed(void *context, msgq_result result) {
+  CHECK(result == MSGQ_OK || result == MSGQ_TIMEOUT);
+  atomic_fetch_add((atomic_int *)context, 1);
+}
+
+TEST(B2_http_an_asynchronous_close_ends_the_transport) {
+  for (int turn = 0; turn < 2; turn++) {
+    struct site site;
+    atomic_int closed = 0;
+    site_prepare(&site);
+    site.scene.options.max_in_flight = 8;
+    site_open(&site);
+    site_use(&site, turn == 0 ? "/hang" : "/slow/100");
+    put_many(&site, 0, 8);
+    CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
+    AWAIT(site_count(&site, "\tPOST ") == 8);
+    CHECK_RESULT(MSGQ_OK, msgq_close_async(site.scene.queue, turn == 0 ? 100 : 10000, on_closed, &closed));
+    AWAIT(atomic_load(&closed) == 1);
+    CHECK_NUMBER(1, atomic_load(&site.released));
+    site.scene.queue = NULL;
+    site_end(&site);
+  }
+}
+
+TEST(B2_http_a_replaced_transport_completes_its_requests) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 8;
+  site_open(&site);
+  site_use(&site, "/slow/300");
+  put_many(&site, 0, 20);
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
+  AWAIT(site_count(&site, "\tPOST /slow") == 8);
+  site_use(&site, "/status/200");
+  CHECK_NUMBER(0, atomic_load(&site.released));
+  drain(&site.scene);
+  AWAIT(counts_of(&site.scene, NULL).sent == 20);
+  AWAIT(atomic_load(&site.released) == 1);
+  CHECK_NUMBER(8, site_count(&site, "\tPOST /slow"));
+  CHECK_NUMBER(12, site_count(&site, "\tPOST /status"));
+  /* Replaced with requests that never end; the close ends both. */
+  site_use(&site, "/hang");
+  put_many(&site, 100, 4);
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
+  AWAIT(site_count(&site, "\tPOST /hang") == 4);
+  CHECK_RESULT(MSGQ_OK, msgq_set_transport(site.scene.queue, NULL, NULL, NULL));
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(site.scene.queue, 50));
+  site.scene.queue = NULL;
+  AWAIT(atomic_load(&site.released) == 3);
+  site_end(&site);
+}
+
+TEST_ALONE(B2_http_leaves_no_thread_and_no_descriptor) {
+  struct site site;
+  site_prepare(&site);
+  site_open(&site);
+  site_use(&site, "/status/200");
+  put_many(&site, 0, 1);
+  drain(&site.scene);
+  scene_close(&site.scene);
+  size_t threads = process_threads(), descriptors = process_descriptors();
+  for (int turn = 1; turn <= 20; turn++) {
+    journal_end(&site.scene.journal);
+    journal_begin(&site.scene.journal);
+    site_open(&site);
+    site_use(&site, "/status/200");
+    put_many(&site, turn, 1);
+    CHECK_NUMBER(1, drain(&site.scene).sent);
+    if (turn % 2 == 0) CHECK_RESULT(MSGQ_OK, msgq_set_transport(site.scene.queue, NULL, NULL, NULL));
+    scene_close(&site.scene);
+    CHECK_NUMBER(turn + 1, atomic_load(&site.released));
+  }
+  AWAIT(process_threads() <= threads);
+  CHECK_NUMBER(descriptors, process_descriptors());
+  site_end(&site);
+}
+
+TEST_ALONE(B2_http_a_forked_child_does_not_disturb_its_parent) {
+  struct site site;
+  site_prepare(&site);
+  site.scene.options.max_in_flight = 8;
+  site_open(&site);
+  site_use(&site, "/slow/300");
+  put_many(&site, 0, 8);
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
+  AWAIT(site_count(&site, "\tPOST ") == 8);
+  pid_t child = child_fork();
+  if (child == 0) {
+    CHECK_RESULT(MSGQ_FORKED, msgq_http_set_transport(site.scene.queue, &site.http));
+    CHECK_RESULT(MSGQ_FORKED, msgq_set_transport(site.scene.queue, NULL, NULL, NULL));
+    CHECK_RESULT(MSGQ_FORKED, msgq_close(site.scene.queue, 0));
+    /* The sockets of requests are closed on exec. */
+    int sockets = 0;
+    for (int number = 3; number < 256; number++) {
+      struct sockaddr_in peer;
+      socklen_t room = sizeof peer;
+      if (getpeername(number, (struct sockaddr *)&peer, &room) != 0 || peer.sin_family != AF_INET) continue;
+      sockets++;
+      CHECK(fcntl(number, F_GETFD) & FD_CLOEXEC);
+    }
+    CHECK_NUMBER(8, sockets);
+    child_end();
+  }
+  child_await(child);
+  AWAIT(counts_of(&site.scene, NULL).sent == 8);
+  CHECK_NUMBER(0, atomic_load(&site.released));
+  site_end(&site);
+  CHECK_NUMBER(1, atomic_load(&site.released));
+}
+
+/* ---------------------------------------------------------------- wrong options */
+
+TEST(B2_http_wrong_urls_are_refused) {
+  static const char *const urls[] = {
+    NULL, "", "http://", "https://", "http:///path", "127.0.0.1", "//127.0.0.1/", "file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/",
+    "httpx://127.0.0.1/", "HTTP//127.0.0.1", "http://127.0.0.1/\r\nX-Evil: 1", "http://127.0.0.1/\n", "http://127.0.0.1/a b", "http://127.0.0.1/\x7f",
+    "http://127.0.0.1/\xc3\xb3", "http://user@127.0.0.1/", "http://user:word@127.0.0.1/", "http://@127.0.0.1/", "http://127.0.0.1/#part",
+    "http://127.0.0.1#", "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "http://[::1/", " http://127.0.0.1/", "http://a\tb/",
+  };
+  struct site site;
+  site_begin(&site);
+  int count = sizeof urls / sizeof urls[0];
+  for (int index = 0; index < count; index++) {
+    site.http.url = urls[index];
+    if (!CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http))) printf("%s\n", urls[index]);
+    CHECK(strncmp(msgq_http_error_detail(), "url ", 4) == 0);
+    CHECK_NUMBER(index + 1, atomic_load(&site.released));
+  }
+  CHECK(!state_of(&site.scene).has_transport);
+  static const char *const good[] = { "http://127.0.0.1", "HTTPS://127.0.0.1:1/a@b?c@d", "http://[::1]:80/", "http://name?query" };
+  for (size_t index = 0; index < sizeof good / sizeof good[0]; index++) {
+    site.http.url = good[index];
+    CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(site.scene.queue, &site.http));
+  }
+  site_end(&site);
+}
+
+TEST(B2_http_wrong_headers_are_refused) {
+  static const msgq_pair wrong[] = {
+    { NULL, "x" }, { "X", NULL }, { "", "x" }, { "X Y", "x" }, { "X:", "x" }, { "X\r\nY", "x" }, { "\xc3\xb3", "x" }, { "X", "a\r\nY: b" },
+    { "X", "a\n" }, { "X", "\r" }, { "X", "\x01" }, { "X", "\x7f" }, { "host", "a" }, { "CONTENT-LENGTH", "1" }, { "Content-Type", "a/b" },
+    { "Connection", "close" }, { "Idempotency-Key", "a" }, { "transfer-encoding", "chunked" }, { "Expect", "100-continue" },
+    { "traceparent", "a" }, { "tracestate", "a=1" },
+  };
+  struct site site;
+  site_begin(&site);
+  site.http.url = "http://127.0.0.1/";
+  site.http.header_count = 1;
+  for (size_t index = 0; index < sizeof wrong / sizeof wrong[0]; index++) {
+    site.http.headers = &wrong[index];
+    if (!CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http))) printf("%s\n", wrong[index].key);
+  }
+  const msgq_pair authorization = { "AUTHORIZATION", "x" };
+  site.http.headers = &authorization;
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(site.scene.queue, &site.http));
+  site.http.token = give;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http));
+  site.http.token = NULL;
+  site.http.headers = NULL;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http));
+  site.http.header_count = 65;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http));
+  site.http.header_count = 0;
+  static const char *const types[] = { "", "a\r\nb", "a\n" };
+  for (size_t index = 0; index < sizeof types / sizeof types[0]; index++) {
+    site.http.content_type = types[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http));
+  }
+  site_end(&site);
+}
+
+TEST(B2_http_other_wrong_options_are_refused) {
+  struct site site;
+  site_begin(&site);
+  msgq_queue *queue = site.scene.queue;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, NULL));
+  CHECK_TEXT("options is NULL", msgq_http_error_detail());
+  site.http.url = "http://127.0.0.1/";
+  static const uint32_t sizes[] = { 0, 1, 8, 15, 65537, UINT32_MAX };
+  for (size_t index = 0; index < sizeof sizes / sizeof sizes[0]; index++) {
+    site.http.struct_size = sizes[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
+  }
+  CHECK_NUMBER(0, atomic_load(&site.released));
+  /* An older program knows the first fields only, and a newer one more of them, which must be zero. */
+  site.http.struct_size = (uint32_t)(offsetof(msgq_http_options, url) + sizeof site.http.url);
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &site.http));
+  struct {
+    msgq_http_options known;
+    uint64_t later;
+  } newer = { site.http, 0 };
+  newer.known.struct_size = sizeof newer;
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &newer.known));
+  newer.later = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &newer.known));
+  CHECK_NUMBER(1, atomic_load(&site.released));
+  site.http.struct_size = sizeof site.http;
+  static const int64_t times[] = { -1, INT64_MIN, 86400001, INT64_MAX };
+  for (size_t index = 0; index < sizeof times / sizeof times[0]; index++) {
+    site.http.timeout_ms = times[index];
+    CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
+  }
+  site.http.timeout_ms = 86400000;
+  site.http.max_connections = 1001;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
+  site.http.max_connections = 1000;
+  site.http.ca_file = "/nowhere/at/all.pem";
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
+  site.http.ca_file = NULL;
+  CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(NULL, &site.http));
+  CHECK(msgq_http_error_detail()[0] != '\0');
+  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &site.http));
+  /* A closed queue, and one that only reads. */
+  scene_close(&site.scene);
+  CHECK_RESULT(MSGQ_CLOSED, msgq_http_set_transport(queue, &site.http));
+  site.scene.options.read_only = true;
+  journal_end(&site.scene.journal);
+  journal_begin(&site.scene.journal);
+  scene_open(&site.scene);
+  int released = atomic_load(&site.released);
+  CHECK_RESULT(MSGQ_PERMISSION, msgq_http_set_transport(site.scene.queue, &site.http));
+  CHECK_NUMBER(released + 1, atomic_load(&site.released));
+  site_end(&site);
+}

@@ -1,0 +1,1149 @@
+/* A transport that posts messages with libcurl: one thread with an epoll loop. See http.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* SOCK_CLOEXEC, epoll, eventfd */
+#endif
+#include "http.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#if LIBCURL_VERSION_NUM < 0x075100
+#error "libcurl 7.81 or later is needed"
+#endif
+
+enum {
+  most_headers = 64,
+  most_interim = 100,            /* answers with a status 1xx before the final one */
+  most_answer = 1 << 20,         /* bytes of an answer that are read */
+  most_excerpt = 200,            /* bytes of an answer in the text of an outcome */
+  most_idle = 68,                /* easy handles that are kept: max_in_flight and those on demand */
+  most_results = 64,             /* outcomes in one call: the engine writes 64 in one commit */
+  storage_delay_ms = 200,        /* until outcomes that the engine did not take are offered again */
+  closed_check_ms = 100,         /* of a transport that was replaced and has requests in flight */
+  longest_timeout_ms = 86400000, /* 1 day */
+};
+
+/* One message from the call of the transport until the engine has its outcome. */
+struct transfer {
+  struct transfer *next, *previous;
+  struct client *client;
+  CURL *easy; /* NULL unless it is in the multi handle */
+  uint64_t token;
+  int64_t deadline_ms;
+  /* The headers of this message; the last one continues with those of every message. */
+  struct curl_slist lines[4];
+  char *authorization;
+  uint64_t number;        /* from 1 */
+  uint64_t bearer_number; /* of the token that was sent */
+  bool is_renewed;        /* a token was refused, this is the second request */
+  unsigned requests;      /* that libcurl began */
+  bool is_cut_off;        /* libcurl would have repeated a request of which a part was sent */
+  /* The answer. */
+  int status;
+  unsigned interim;
+  bool has_head;     /* the header of the final answer is complete */
+  bool is_malformed; /* an invalid Content-Length, or too many interim answers */
+  bool is_long;      /* it has more than most_answer bytes */
+  size_t received;
+  size_t excerpt_size;
+  char excerpt[most_excerpt];
+  char reason[64];
+  char error[CURL_ERROR_SIZE];
+  msgq_outcome outcome;
+  size_t body_size;
+  char *body;
+  char bytes[]; /* the lines and the body */
+};
+
+/* A list with a head: transfers in the order in which they came. */
+struct list {
+  struct transfer *first, *last;
+};
+
+/* A transport of one queue. */
+struct client {
+  msgq_queue *queue;
+  /* Settings; they do not change. */
+  char *url;
+  char *ca_file;
+  bool is_secure;
+  long max_connections;
+  int64_t timeout_ms;
+  struct curl_slist *headers;
+  msgq_http_token_fn token;
+  void *context;
+  void (*release)(void *);
+
+  pthread_t thread;
+  int loop, wake;
+  /* `lock` protects the fields up to the empty line. */
+  pthread_mutex_t lock;
+  struct list incoming;
+  uint64_t begun;    /* transfers until now */
+  size_t in_flight;  /* those that the engine has no outcome of */
+  bool is_released;  /* the engine sends no more */
+  bool is_closed;    /* the queue is closed: requests in flight are aborted */
+  bool is_detached;  /* the thread frees the client */
+
+  /* Of the thread. */
+  CURLM *multi;
+  int64_t timer_ms; /* when libcurl wants to be called; -1: not */
+  struct list active, done;
+  CURL *idle[most_idle];
+  size_t idle_count;
+  char *bearer;
+  uint64_t bearer_number;
+  bool is_bearer_refused;
+  bool has_paused; /* authentication failed, and the queue was paused */
+  uint64_t begun_before_pause;
+};
+
+static _Thread_local char detail[512];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode global = CURLE_FAILED_INIT;
+
+static void initialise(void) { global = curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+const char *msgq_http_error_detail(void) { return detail; }
+
+/* Sets the detail and returns the result. */
+static msgq_result fail(msgq_result result, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(detail, sizeof detail, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+static int64_t now_ms(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void append(struct list *list, struct transfer *transfer) {
+  transfer->next = NULL;
+  transfer->previous = list->last;
+  if (list->last != NULL) list->last->next = transfer;
+  else list->first = transfer;
+  list->last = transfer;
+}
+
+static void take(struct list *list, struct transfer *transfer) {
+  if (transfer->previous != NULL) transfer->previous->next = transfer->next;
+  else list->first = transfer->next;
+  if (transfer->next != NULL) transfer->next->previous = transfer->previous;
+  else list->last = transfer->previous;
+}
+
+static void free_transfer(struct transfer *transfer) {
+  free(transfer->authorization);
+  free(transfer);
+}
+
+/* It cannot fail: the counter is far from its end. */
+static void wake(struct client *client) { (void)eventfd_write(client->wake, 1); }
+
+/* ------------------------------------------------------------------------------- texts */
+
+/* The length of the UTF-8 character at the beginning of `text`; 0: it is none. */
+static size_t character(const unsigned char *text, size_t size) {
+  if (size == 0) return 0;
+  if (text[0] < 0x80) return 1;
+  size_t length = text[0] >= 0xf0 && text[0] <= 0xf4   ? 4
+                  : text[0] >= 0xe0 && text[0] <= 0xef ? 3
+                  : text[0] >= 0xc2 && text[0] <= 0xdf ? 2
+                                                       : 0;
+  if (length == 0 || length > size) return 0;
+  for (size_t index = 1; index < length; index++) {
+    if ((text[index] & 0xc0) != 0x80) return 0;
+  }
+  /* Too long forms, surrogates, and what is over the last character. */
+  if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+      (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)) {
+    return 0;
+  }
+  return length;
+}
+
+/* Appends bytes of a server as one line of UTF-8 to a text of `room` bytes, and cuts what is too
+   long. */
+static void append_line(char *text, size_t room, const char *bytes, size_t size) {
+  size_t used = strlen(text);
+  bool is_space = used == 0 || text[used - 1] == ' ';
+  for (size_t index = 0; index < size;) {
+    const unsigned char *place = (const unsigned char *)bytes + index;
+    size_t length = character(place, size - index);
+    index += length > 0 ? length : 1;
+    if (length == 1 && (*place <= 0x20 || *place == 0x7f)) {
+      if (is_space || used + 2 > room) continue;
+      text[used++] = ' ';
+      is_space = true;
+    } else if (length == 0) {
+      if (used + 2 > room) break;
+      text[used++] = '?';
+      is_space = false;
+    } else {
+      if (used + length + 1 > room) break;
+      memcpy(text + used, place, length);
+      used += length;
+      is_space = false;
+    }
+    text[used] = '\0';
+  }
+  if (used > 0 && text[used - 1] == ' ') text[used - 1] = '\0';
+}
+
+static bool is_token_character(char value) {
+  return isalnum((unsigned char)value) != 0 || (value != '\0' && strchr("!#$%&'*+-.^_`|~", value));
+}
+
+/* Whether a text may be the value of a header: no control character but tab. */
+static bool is_value(const char *text) {
+  for (; *text != '\0'; text++) {
+    unsigned char byte = (unsigned char)*text;
+    if ((byte < 0x20 && byte != '\t') || byte == 0x7f) return false;
+  }
+  return true;
+}
+
+static bool is_visible(const char *text) {
+  for (; *text != '\0'; text++) {
+    if (*text <= 0x20 || *text >= 0x7f) return false;
+  }
+  return true;
+}
+
+/* Writes the key of an id as an item of RFC 9651, and returns its end: at most 3 bytes for each of
+   the id, and 3. */
+static char *write_key(char *out, const char *id) {
+  bool is_ascii = true;
+  for (const char *place = id; *place != '\0'; place++) {
+    if (*place < 0x20 || *place >= 0x7f) is_ascii = false;
+  }
+  if (!is_ascii) *out++ = '%';
+  *out++ = '"';
+  for (const char *place = id; *place != '\0'; place++) {
+    if (is_ascii) {
+      if (*place == '"' || *place == '\\') *out++ = '\\';
+      *out++ = *place;
+    } else if (*place < 0x20 || *place >= 0x7f || *place == '%' || *place == '"') {
+      out += sprintf(out, "%%%02x", (unsigned)(unsigned char)*place);
+    } else {
+      *out++ = *place;
+    }
+  }
+  *out++ = '"';
+  *out = '\0';
+  return out;
+}
+
+/* ----------------------------------------------------------------- W3C Trace Context */
+
+/* Whether `count` lower-case hexadecimal digits follow, not all of them 0 if `is_id`. */
+static bool has_digits(const char *text, size_t count, bool is_id) {
+  bool is_zero = true;
+  for (size_t index = 0; index < count; index++) {
+    char digit = text[index];
+    if (!((digit >= '0' && digit <= '9') || (digit >= 'a' && digit <= 'f'))) return false;
+    is_zero = is_zero && digit == '0';
+  }
+  return !(is_id && is_zero);
+}
+
+static bool is_traceparent(const char *text) {
+  size_t size = strlen(text);
+  if (size < 55 || !is_value(text)) return false;
+  if (!has_digits(text, 2, false) || strncmp(text, "ff", 2) == 0) return false;
+  if (text[2] != '-' || !has_digits(text + 3, 32, true)) return false;
+  if (text[35] != '-' || !has_digits(text + 36, 16, true)) return false;
+  if (text[52] != '-' || !has_digits(text + 53, 2, false)) return false;
+  /* Later versions may have more fields. */
+  return size == 55 || (strncmp(text, "00", 2) != 0 && text[55] == '-' && is_visible(text + 55));
+}
+
+static bool is_key_character(char value) {
+  return (value >= 'a' && value <= 'z') || (value >= '0' && value <= '9') ||
+         (value != '\0' && strchr("_-*/", value));
+}
+
+/* The length of the key of a list member: `simple`, or `tenant@system`; 0: it is invalid. */
+static size_t key_length(const char *text) {
+  size_t length = 0;
+  if (!is_key_character(text[0]) || strchr("_-*/", text[0])) return 0;
+  while (is_key_character(text[length])) length++;
+  if (text[length] != '@') return length <= 256 ? length : 0;
+  size_t tenant = length, system = 0;
+  const char *place = text + length + 1;
+  if (*place < 'a' || *place > 'z') return 0;
+  while (is_key_character(place[system])) system++;
+  return tenant <= 241 && system <= 14 ? tenant + 1 + system : 0;
+}
+
+static bool is_tracestate(const char *text) {
+  const char *keys[32];
+  size_t lengths[32], members = 0;
+  for (const char *place = text;;) {
+    while (*place == ' ' || *place == '\t') place++;
+    if (*place != ',' && *place != '\0') {
+      size_t length = key_length(place);
+      if (length == 0 || place[length] != '=' || members == 32) return false;
+      for (size_t index = 0; index < members; index++) {
+        if (lengths[index] == length && strncmp(keys[index], place, length) == 0) return false;
+      }
+      keys[members] = place;
+      lengths[members++] = length;
+      place += length + 1;
+      const char *end = place, *last = place;
+      for (; *end != '\0' && *end != ','; end++) {
+        if (*end == '\t') break;
+        if (*end < 0x20 || *end > 0x7e || *end == '=') return false;
+        if (*end != ' ') last = end + 1;
+      }
+      if (last == place || last - place > 256) return false;
+      for (place = end; *place == ' ' || *place == '\t';) place++;
+    }
+    if (*place == '\0') return members > 0;
+    if (*place++ != ',') return false;
+  }
+}
+
+static const char *metadata(const msgq_delivery *delivery, const char *key) {
+  for (size_t index = 0; index < delivery->metadata_count; index++) {
+    if (strcmp(delivery->metadata[index].key, key) == 0) return delivery->metadata[index].value;
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------------- the transport */
+
+/* Takes a message over and wakes the thread. */
+static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct client *client = context;
+  const char *parent = metadata(delivery, "traceparent");
+  if (parent != NULL && !is_traceparent(parent)) parent = NULL;
+  /* The state belongs to a parent. */
+  const char *state = parent != NULL ? metadata(delivery, "tracestate") : NULL;
+  if (state != NULL && !is_tracestate(state)) state = NULL;
+
+  size_t room = strlen(delivery->id) * 3 + 128 + delivery->body_size;
+  if (parent != NULL) room += strlen(parent);
+  if (state != NULL) room += strlen(state);
+  struct transfer *transfer = malloc(sizeof *transfer + room);
+  if (transfer == NULL) {
+    out->kind = MSGQ_FAILURE_UNKNOWN;
+    out->not_sent = true;
+    snprintf(out->text, sizeof out->text, "out of memory");
+    return MSGQ_VERDICT_RETRY;
+  }
+  memset(transfer, 0, sizeof *transfer);
+  transfer->client = client;
+  transfer->token = delivery->token;
+
+  /* The answer must come before the engine ends the attempt. */
+  int64_t margin = delivery->timeout_ms / 20;
+  int64_t limit = delivery->timeout_ms - (margin < 250 ? margin : 250);
+  if (client->timeout_ms > 0 && client->timeout_ms < limit) limit = client->timeout_ms;
+  transfer->deadline_ms = now_ms() + limit;
+
+  size_t count = 0;
+  char *place = transfer->bytes;
+  transfer->lines[count++].data = place;
+  place = write_key(stpcpy(place, "Idempotency-Key: "), delivery->id) + 1;
+  if (parent != NULL) {
+    transfer->lines[count++].data = place;
+    place = stpcpy(stpcpy(place, "traceparent: "), parent) + 1;
+  }
+  if (state != NULL) {
+    transfer->lines[count++].data = place;
+    place = stpcpy(stpcpy(place, "tracestate: "), state) + 1;
+  }
+  for (size_t index = 1; index < count; index++) {
+    transfer->lines[index - 1].next = &transfer->lines[index];
+  }
+  transfer->lines[count - 1].next = client->headers;
+  transfer->body = place;
+  transfer->body_size = delivery->body_size;
+  memcpy(transfer->body, delivery->body, delivery->body_size);
+
+  pthread_mutex_lock(&client->lock);
+  bool is_first = client->incoming.first == NULL;
+  append(&client->incoming, transfer);
+  transfer->number = ++client->begun;
+  client->in_flight++;
+  pthread_mutex_unlock(&client->lock);
+  if (is_first) wake(client);
+  return MSGQ_VERDICT_PENDING;
+}
+
+/* ------------------------------------------------------------------------- the answer */
+
+/* Whether the text is a list of numbers. */
+static bool is_length(const char *text, size_t size) {
+  bool has_digit = false;
+  for (size_t index = 0; index < size; index++) {
+    if (text[index] >= '0' && text[index] <= '9') {
+      /* Not two numbers without a comma. */
+      if (has_digit && (text[index - 1] == ' ' || text[index - 1] == '\t')) return false;
+      has_digit = true;
+    } else if (text[index] == ',') {
+      if (!has_digit) return false;
+      has_digit = false;
+    } else if (text[index] != ' ' && text[index] != '\t') {
+      return false;
+    }
+  }
+  return has_digit;
+}
+
+static void clear_answer(struct transfer *transfer) {
+  transfer->status = 0;
+  transfer->interim = 0;
+  transfer->has_head = transfer->is_malformed = transfer->is_long = false;
+  transfer->received = transfer->excerpt_size = 0;
+  transfer->reason[0] = transfer->error[0] = '\0';
+  transfer->requests = 0;
+  transfer->is_cut_off = false;
+}
+
+/* Called by libcurl for each line of a header, the empty line at its end included. */
+static size_t take_header(char *line, size_t one, size_t size, void *context) {
+  struct transfer *transfer = context;
+  msgq_outcome *out = &transfer->outcome;
+  size_t whole = size * one;
+  /* What follows are trailers. */
+  if (transfer->has_head) return whole;
+  while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) size--;
+  if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
+    const char *space = memchr(line, ' ', size);
+    transfer->status = 0;
+    transfer->reason[0] = out->retry_after[0] = '\0';
+    size_t rest = space != NULL ? size - (size_t)(space + 1 - line) : 0;
+    if (rest >= 3 && isdigit((unsigned char)space[1]) && isdigit((unsigned char)space[2]) &&
+        isdigit((unsigned char)space[3])) {
+      transfer->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + space[3] - '0';
+      append_line(transfer->reason, sizeof transfer->reason, space + 4, rest - 3);
+    }
+    return whole;
+  }
+  if (size == 0) {
+    if (transfer->status < 100 || transfer->status >= 200) transfer->has_head = true;
+    else if (++transfer->interim >= most_interim) return transfer->is_malformed = true, 0;
+    return whole;
+  }
+  const char *colon = memchr(line, ':', size);
+  if (colon == NULL) return whole;
+  size_t name = (size_t)(colon - line);
+  const char *value = colon + 1;
+  size_t length = size - name - 1;
+  while (length > 0 && (*value == ' ' || *value == '\t')) value++, length--;
+  while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) length--;
+  if (name == 14 && strncasecmp(line, "Content-Length", name) == 0 && transfer->status >= 200) {
+    if (!is_length(value, length)) return transfer->is_malformed = true, 0;
+  } else if (name == 11 && strncasecmp(line, "Retry-After", name) == 0) {
+    /* What is longer than any date is a mistake of the server. The first of several counts. */
+    if (length >= sizeof out->retry_after || out->retry_after[0] != '\0') return whole;
+    for (size_t index = 0; index < length; index++) {
+      if (value[index] < 0x20 || value[index] > 0x7e) return whole;
+    }
+    memcpy(out->retry_after, value, length);
+    out->retry_after[length] = '\0';
+  }
+  return whole;
+}
+
+static size_t take_body(char *bytes, size_t one, size_t size, void *context) {
+  struct transfer *transfer = context;
+  size_t whole = size * one, room = most_excerpt - transfer->excerpt_size;
+  size_t kept = whole < room ? whole : room;
+  memcpy(transfer->excerpt + transfer->excerpt_size, bytes, kept);
+  transfer->excerpt_size += kept;
+  transfer->received += whole;
+  if (transfer->received < most_answer) return whole;
+  transfer->is_long = true;
+  return 0;
+}
+
+/* Called by libcurl before it writes a request. libcurl repeats a request when a reused connection
+   ends without an answer; the server may have received the first one, so that is for the engine. */
+static int before_request(void *context, char *peer, char *local, int peer_port, int local_port) {
+  struct transfer *transfer = context;
+  long sent = 0;
+  (void)peer, (void)local, (void)peer_port, (void)local_port;
+  if (transfer->requests++ == 0) return CURL_PREREQFUNC_OK;
+  if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) == CURLE_OK && sent == 0) {
+    return CURL_PREREQFUNC_OK;
+  }
+  transfer->is_cut_off = true;
+  return CURL_PREREQFUNC_ABORT;
+}
+
+static void set_text(struct transfer *transfer, const char *text) {
+  transfer->outcome.text[0] = '\0';
+  append_line(transfer->outcome.text, sizeof transfer->outcome.text, text, strlen(text));
+}
+
+static void set_retry(struct transfer *transfer, msgq_failure_kind kind, bool not_sent,
+                      const char *text) {
+  transfer->outcome.verdict = MSGQ_VERDICT_RETRY;
+  transfer->outcome.kind = kind;
+  transfer->outcome.not_sent = not_sent;
+  transfer->outcome.retry_after[0] = '\0';
+  set_text(transfer, text);
+}
+
+static void set_offline(struct transfer *transfer, const char *text) {
+  transfer->outcome.verdict = MSGQ_VERDICT_OFFLINE;
+  transfer->outcome.kind = MSGQ_FAILURE_OFFLINE;
+  set_text(transfer, text);
+}
+
+static void set_http(struct transfer *transfer) {
+  msgq_outcome *out = &transfer->outcome;
+  char start[96];
+  out->verdict = MSGQ_VERDICT_HTTP;
+  out->code = transfer->status;
+  snprintf(start, sizeof start, "%d %s", transfer->status, transfer->reason);
+  set_text(transfer, start);
+  if (transfer->excerpt_size == 0) return;
+  size_t used = strlen(out->text);
+  snprintf(out->text + used, sizeof out->text - used, ": ");
+  append_line(out->text, sizeof out->text, transfer->excerpt, transfer->excerpt_size);
+  /* Nothing but space. */
+  if (strlen(out->text) < used + 2) out->text[used] = '\0';
+}
+
+/* Decides the outcome of a request that has ended. */
+static void judge(struct transfer *transfer, CURLcode code) {
+  int status = transfer->status;
+  const char *text = transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
+  long sent = 0;
+  if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK) sent = 1;
+
+  if (transfer->is_malformed) {
+    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
+              transfer->interim >= most_interim ? "too many answers with a status 1xx"
+                                                : "the answer has no valid Content-Length");
+    return;
+  }
+  if (transfer->has_head && status >= 100) {
+    bool is_retried = status == 408 || status == 425 || status == 429;
+    bool is_final = status >= 300 && status < 500 && !is_retried;
+    if (code == CURLE_OK || transfer->is_long || !is_final) set_http(transfer);
+    else set_retry(transfer, MSGQ_FAILURE_NETWORK, false, text);
+    return;
+  }
+  if (transfer->is_cut_off) {
+    set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the connection ended without an answer");
+    return;
+  }
+  switch (code) {
+  case CURLE_OK:
+    set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the answer ended within its header");
+    break;
+  case CURLE_COULDNT_RESOLVE_HOST:
+  case CURLE_COULDNT_CONNECT: set_offline(transfer, text); break;
+  case CURLE_OPERATION_TIMEDOUT:
+    set_retry(transfer, MSGQ_FAILURE_TIMEOUT, sent == 0, text);
+    break;
+  case CURLE_SSL_CONNECT_ERROR:
+  case CURLE_SSL_CERTPROBLEM:
+  case CURLE_SSL_CIPHER:
+  case CURLE_PEER_FAILED_VERIFICATION:
+  case CURLE_SSL_CACERT_BADFILE:
+  case CURLE_SSL_ISSUER_ERROR:
+  case CURLE_SSL_INVALIDCERTSTATUS:
+  case CURLE_SEND_ERROR:
+  case CURLE_RECV_ERROR:
+  case CURLE_GOT_NOTHING:
+  case CURLE_PARTIAL_FILE:
+  case CURLE_HTTP2:
+  case CURLE_HTTP2_STREAM: set_retry(transfer, MSGQ_FAILURE_NETWORK, sent == 0, text); break;
+  case CURLE_UNSUPPORTED_PROTOCOL: /* the answer is not HTTP/1 or later */
+  case CURLE_WEIRD_SERVER_REPLY:
+  case CURLE_FILESIZE_EXCEEDED:
+  case CURLE_BAD_CONTENT_ENCODING: set_retry(transfer, MSGQ_FAILURE_SERVER, sent == 0, text); break;
+  default: set_retry(transfer, MSGQ_FAILURE_UNKNOWN, sent == 0, text);
+  }
+}
+
+/* -------------------------------------------------------------------------- the token */
+
+/* Asks for a token in place of one that was refused. */
+static bool renew(struct client *client) {
+  char token[MSGQ_HTTP_TOKEN_SIZE] = "";
+  if (!client->token(client->context, client->bearer, token, sizeof token)) return false;
+  token[sizeof token - 1] = '\0';
+  if (token[0] == '\0' || !is_visible(token)) return false;
+  if (client->bearer != NULL && strcmp(client->bearer, token) == 0) return false;
+  char *copy = strdup(token);
+  if (copy == NULL) return false;
+  free(client->bearer);
+  client->bearer = copy;
+  client->bearer_number++;
+  client->is_bearer_refused = false;
+  return true;
+}
+
+static bool is_paused(msgq_queue *queue) {
+  msgq_state state = MSGQ_STATE_INIT;
+  return msgq_get_state(queue, &state) == MSGQ_OK && state.paused;
+}
+
+static void set_unauthorized(struct transfer *transfer, const char *text) {
+  struct client *client = transfer->client;
+  /* Before the outcome, so that the engine starts no attempt between them. After CLOSED there is
+     nothing to pause. */
+  if (!client->has_paused) (void)msgq_pause(client->queue, NULL);
+  client->has_paused = true;
+  pthread_mutex_lock(&client->lock);
+  client->begun_before_pause = client->begun;
+  pthread_mutex_unlock(&client->lock);
+  set_offline(transfer, text);
+}
+
+/* Adds the header with the token. Returns false when the transfer has its outcome instead. */
+static bool authorize(struct transfer *transfer, struct curl_slist **list) {
+  struct client *client = transfer->client;
+  /* Attempts that were in flight when the queue was paused; after a resume it is tried again. The
+     state reports a pause a little later. */
+  bool is_before = transfer->number <= client->begun_before_pause;
+  if (client->has_paused && (is_before || is_paused(client->queue))) {
+    return set_offline(transfer, "authentication failed; the queue is paused"), false;
+  }
+  client->has_paused = false;
+  if ((client->bearer == NULL || client->is_bearer_refused) && !renew(client)) {
+    set_unauthorized(transfer, client->bearer == NULL
+                                   ? "authentication failed: there is no token"
+                                   : "authentication failed: there is no token in place of the "
+                                     "one that the server refused");
+    return false;
+  }
+  static const char name[] = "Authorization: Bearer ";
+  free(transfer->authorization);
+  transfer->authorization = malloc(sizeof name + strlen(client->bearer));
+  if (transfer->authorization == NULL) {
+    return set_retry(transfer, MSGQ_FAILURE_UNKNOWN, true, "out of memory"), false;
+  }
+  stpcpy(stpcpy(transfer->authorization, name), client->bearer);
+  transfer->bearer_number = client->bearer_number;
+  transfer->lines[3].data = transfer->authorization;
+  transfer->lines[3].next = *list;
+  *list = &transfer->lines[3];
+  return true;
+}
+
+/* ------------------------------------------------------------------------- the thread */
+
+static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *peer) {
+  (void)context, (void)purpose;
+  return socket(peer->family, peer->socktype | SOCK_CLOEXEC, peer->protocol);
+}
+
+static CURL *new_easy(struct client *client) {
+  CURL *easy = curl_easy_init();
+  if (easy == NULL) return NULL;
+#define SET(option, value) (curl_easy_setopt(easy, CURLOPT_##option, value) == CURLE_OK)
+  bool is_set = SET(URL, client->url) && SET(PATH_AS_IS, 1L) && SET(POST, 1L) &&
+                SET(NOSIGNAL, 1L) && SET(PROXY, "") && SET(FOLLOWLOCATION, 0L) &&
+                SET(OPENSOCKETFUNCTION, open_socket) &&
+                SET(HEADERFUNCTION, take_header) && SET(WRITEFUNCTION, take_body) &&
+                SET(PREREQFUNCTION, before_request) && SET(SSL_VERIFYPEER, 1L) &&
+                SET(SSL_VERIFYHOST, 2L) && SET(CONNECTTIMEOUT_MS, (long)longest_timeout_ms);
+#if LIBCURL_VERSION_NUM >= 0x075500
+  is_set = is_set && SET(PROTOCOLS_STR, "http,https");
+#else
+  is_set = is_set && SET(PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+  /* A thread that resolves a name must not delay the other requests when its own is given up. */
+  is_set = is_set && SET(QUICK_EXIT, 1L);
+#endif
+  if (client->is_secure) {
+    is_set = is_set && SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) && SET(PIPEWAIT, 1L);
+    if (client->ca_file != NULL) is_set = is_set && SET(CAINFO, client->ca_file);
+  }
+  if (is_set) return easy;
+  curl_easy_cleanup(easy);
+  return NULL;
+}
+
+/* Begins a request. Returns false when the transfer has its outcome instead. */
+static bool start(struct transfer *transfer) {
+  struct client *client = transfer->client;
+  clear_answer(transfer);
+  msgq_outcome_init(&transfer->outcome);
+  struct curl_slist *list = &transfer->lines[0];
+  if (client->token != NULL && !authorize(transfer, &list)) return false;
+  int64_t left_ms = transfer->deadline_ms - now_ms();
+  if (left_ms <= 0) {
+    return set_retry(transfer, MSGQ_FAILURE_TIMEOUT, true, "no time was left to connect"), false;
+  }
+  CURL *easy = client->idle_count > 0 ? client->idle[--client->idle_count] : new_easy(client);
+  transfer->easy = easy;
+  if (easy != NULL && SET(HTTPHEADER, list) && SET(POSTFIELDS, transfer->body) &&
+      SET(POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_size) &&
+      SET(TIMEOUT_MS, (long)left_ms) && SET(ERRORBUFFER, transfer->error) &&
+      SET(HEADERDATA, transfer) && SET(WRITEDATA, transfer) && SET(PREREQDATA, transfer) &&
+      SET(PRIVATE, transfer) && curl_multi_add_handle(client->multi, easy) == CURLM_OK) {
+    append(&client->active, transfer);
+    return true;
+  }
+  if (easy != NULL) curl_easy_cleanup(easy);
+  transfer->easy = NULL;
+  return set_retry(transfer, MSGQ_FAILURE_UNKNOWN, true, "out of memory"), false;
+#undef SET
+}
+
+static void launch(struct transfer *transfer) {
+  if (!start(transfer)) append(&transfer->client->done, transfer);
+}
+
+/* Takes the request out of libcurl. */
+static void stop(struct transfer *transfer) {
+  struct client *client = transfer->client;
+  take(&client->active, transfer);
+  curl_multi_remove_handle(client->multi, transfer->easy);
+  curl_easy_setopt(transfer->easy, CURLOPT_ERRORBUFFER, NULL);
+  if (client->idle_count < most_idle) client->idle[client->idle_count++] = transfer->easy;
+  else curl_easy_cleanup(transfer->easy);
+  transfer->easy = NULL;
+}
+
+static void finish(struct transfer *transfer, CURLcode code) {
+  struct client *client = transfer->client;
+  judge(transfer, code);
+  stop(transfer);
+  bool is_refused = client->token != NULL && transfer->outcome.verdict == MSGQ_VERDICT_HTTP &&
+                    transfer->outcome.code == 401;
+  if (!is_refused) {
+    append(&client->done, transfer);
+    return;
+  }
+  if (transfer->bearer_number == client->bearer_number) client->is_bearer_refused = true;
+  if (!transfer->is_renewed) {
+    transfer->is_renewed = true;
+    launch(transfer);
+    return;
+  }
+  char text[sizeof transfer->outcome.text + 32];
+  snprintf(text, sizeof text, "authentication failed: %s", transfer->outcome.text);
+  msgq_outcome_init(&transfer->outcome);
+  set_unauthorized(transfer, text);
+  append(&client->done, transfer);
+}
+
+static void collect(struct client *client) {
+  int left = 0;
+  for (CURLMsg *message; (message = curl_multi_info_read(client->multi, &left)) != NULL;) {
+    char *transfer = NULL;
+    if (message->msg != CURLMSG_DONE) continue;
+    CURLcode code = message->data.result;
+    if (curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer) == CURLE_OK) {
+      finish((struct transfer *)(void *)transfer, code);
+    }
+  }
+}
+
+/* Forgets the first `count` transfers that are done. */
+static void forget(struct client *client, size_t count) {
+  for (size_t index = 0; index < count; index++) {
+    struct transfer *transfer = client->done.first;
+    take(&client->done, transfer);
+    free_transfer(transfer);
+  }
+  pthread_mutex_lock(&client->lock);
+  client->in_flight -= count;
+  pthread_mutex_unlock(&client->lock);
+}
+
+/* Gives the outcomes to the engine. Those that it does not take for now (MSGQ_STORAGE) are kept. */
+static void report(struct client *client) {
+  static const msgq_outcome empty = MSGQ_OUTCOME_INIT;
+  while (client->done.first != NULL) {
+    uint64_t tokens[most_results];
+    msgq_outcome outcomes[most_results];
+    size_t count = 0;
+    for (struct transfer *each = client->done.first; each != NULL && count < most_results;
+         each = each->next) {
+      tokens[count] = each->token;
+      outcomes[count++] = each->outcome;
+    }
+    /* The result for each is OK, or CONFLICT after its time-out: the engine has handled that. */
+    msgq_result result = msgq_complete_batch(client->queue, tokens, outcomes, count, NULL);
+    if (result == MSGQ_INVALID) {
+      /* Not expected: no text of a server is left out of append_line. */
+      for (size_t index = 0; index < count; index++) {
+        outcomes[index] = empty;
+        (void)msgq_complete(client->queue, tokens[index], &outcomes[index]);
+      }
+    } else if (result != MSGQ_OK && result != MSGQ_CLOSED && result != MSGQ_FORKED) {
+      return;
+    }
+    forget(client, count);
+  }
+}
+
+static int on_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *known) {
+  struct client *client = context;
+  (void)easy;
+  if (what == CURL_POLL_REMOVE) {
+    /* It fails when libcurl has closed the socket already. */
+    epoll_ctl(client->loop, EPOLL_CTL_DEL, socket, NULL);
+    return 0;
+  }
+  struct epoll_event interest = { .data.fd = socket };
+  if (what & CURL_POLL_IN) interest.events |= EPOLLIN;
+  if (what & CURL_POLL_OUT) interest.events |= EPOLLOUT;
+  if (known == NULL) curl_multi_assign(client->multi, socket, client);
+  int change = known == NULL ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (epoll_ctl(client->loop, change, socket, &interest) != 0) {
+    int other = errno == EEXIST ? EPOLL_CTL_MOD : errno == ENOENT ? EPOLL_CTL_ADD : 0;
+    /* Without memory the request ends by its time-out. */
+    if (other != 0) epoll_ctl(client->loop, other, socket, &interest);
+  }
+  return 0;
+}
+
+static int on_timer(CURLM *multi, long timeout_ms, void *context) {
+  struct client *client = context;
+  (void)multi;
+  client->timer_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+  return 0;
+}
+
+/* How long the thread may wait, in milliseconds; -1: until something happens. */
+static int64_t wait_ms(struct client *client, bool is_released) {
+  int64_t wait = -1;
+  if (client->timer_ms >= 0) {
+    wait = client->timer_ms - now_ms();
+    if (wait < 0) wait = 0;
+  }
+  if (is_released && (wait < 0 || wait > closed_check_ms)) wait = closed_check_ms;
+  if (client->done.first != NULL && (wait < 0 || wait > storage_delay_ms)) wait = storage_delay_ms;
+  return wait < longest_timeout_ms ? wait : longest_timeout_ms;
+}
+
+/* Calls libcurl for the sockets that are ready and for its timer. */
+static void advance(struct client *client, const struct epoll_event *events, int count) {
+  int running;
+  for (int index = 0; index < count; index++) {
+    if (events[index].data.fd == client->wake) {
+      eventfd_t value;
+      (void)eventfd_read(client->wake, &value);
+      continue;
+    }
+    int mask = (events[index].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+               (events[index].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+               (events[index].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+    curl_multi_socket_action(client->multi, events[index].data.fd, mask, &running);
+  }
+  if (client->timer_ms >= 0 && now_ms() >= client->timer_ms) {
+    client->timer_ms = -1;
+    curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+  }
+}
+
+static void free_client(struct client *client) {
+  if (client->wake >= 0) close(client->wake);
+  if (client->loop >= 0) close(client->loop);
+  if (client->multi != NULL) curl_multi_cleanup(client->multi);
+  curl_slist_free_all(client->headers);
+  free(client->url);
+  free(client->ca_file);
+  free(client->bearer);
+  pthread_mutex_destroy(&client->lock);
+  free(client);
+}
+
+/* Ends what is left: requests in flight only when the queue is closed. */
+static void end(struct client *client) {
+  while (client->active.first != NULL) {
+    struct transfer *transfer = client->active.first;
+    stop(transfer);
+    free_transfer(transfer);
+  }
+  while (client->done.first != NULL) {
+    struct transfer *transfer = client->done.first;
+    take(&client->done, transfer);
+    free_transfer(transfer);
+  }
+  while (client->idle_count > 0) curl_easy_cleanup(client->idle[--client->idle_count]);
+  curl_multi_cleanup(client->multi);
+  client->multi = NULL;
+  void (*release)(void *) = client->release;
+  void *context = client->context;
+  pthread_mutex_lock(&client->lock);
+  bool is_detached = client->is_detached;
+  pthread_mutex_unlock(&client->lock);
+  if (is_detached) free_client(client);
+  if (release != NULL) release(context);
+}
+
+static bool is_queue_closed(msgq_queue *queue) {
+  msgq_state state = MSGQ_STATE_INIT;
+  return msgq_get_state(queue, &state) == MSGQ_CLOSED;
+}
+
+static void *run(void *context) {
+  struct client *client = context;
+  for (;;) {
+    pthread_mutex_lock(&client->lock);
+    struct list incoming = client->incoming;
+    client->incoming.first = client->incoming.last = NULL;
+    bool is_released = client->is_released, is_closed = client->is_closed;
+    size_t in_flight = client->in_flight;
+    pthread_mutex_unlock(&client->lock);
+
+    while (incoming.first != NULL) {
+      struct transfer *transfer = incoming.first;
+      take(&incoming, transfer);
+      if (is_closed) free_transfer(transfer);
+      else launch(transfer);
+    }
+    if (is_released && (is_closed || in_flight == 0 || is_queue_closed(client->queue))) break;
+
+    report(client);
+    struct epoll_event events[64];
+    int count = epoll_wait(client->loop, events, 64, (int)wait_ms(client, is_released));
+    advance(client, events, count > 0 ? count : 0);
+    collect(client);
+    report(client);
+  }
+  end(client);
+  return NULL;
+}
+
+/* The engine calls this once: the transport was replaced, or the queue was closed. */
+static void release(void *context) {
+  struct client *client = context;
+  bool is_closed = is_queue_closed(client->queue);
+  bool is_own = pthread_equal(pthread_self(), client->thread) != 0;
+  pthread_mutex_lock(&client->lock);
+  bool is_joined = !is_own && (is_closed || client->in_flight == 0);
+  pthread_t thread = client->thread;
+  client->is_released = true;
+  client->is_closed = is_closed;
+  client->is_detached = !is_joined;
+  if (!is_joined) pthread_detach(thread);
+  /* While the lock is held the thread does not free the client. */
+  wake(client);
+  pthread_mutex_unlock(&client->lock);
+  if (!is_joined) return;
+  pthread_join(thread, NULL);
+  free_client(client);
+}
+
+/* ------------------------------------------------------------------------- the options */
+
+/* Copies the caller's options over the defaults. */
+static msgq_result read_options(const msgq_http_options *given, msgq_http_options *options) {
+  static const msgq_http_options defaults = MSGQ_HTTP_OPTIONS_INIT;
+  *options = defaults;
+  uint32_t size = given->struct_size;
+  if (size < offsetof(msgq_http_options, url) + sizeof given->url || size > 65536) {
+    return fail(MSGQ_INVALID, "struct_size of msgq_http_options is not possible: %u", size);
+  }
+  memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+  options->struct_size = sizeof *options;
+  for (size_t index = sizeof *options; index < size; index++) {
+    if (((const char *)given)[index] != 0) {
+      return fail(MSGQ_INVALID, "msgq_http_options has a field that this version does not know");
+    }
+  }
+  return MSGQ_OK;
+}
+
+/* Checks the URL with libcurl's parser. */
+static msgq_result check_url(const char *url, bool *is_secure) {
+  if (url == NULL || url[0] == '\0') return fail(MSGQ_INVALID, "url is missing");
+  if (!is_visible(url)) {
+    return fail(MSGQ_INVALID, "url has a character that must be percent-encoded");
+  }
+  *is_secure = strncasecmp(url, "https://", 8) == 0;
+  if (!*is_secure && strncasecmp(url, "http://", 7) != 0) {
+    return fail(MSGQ_INVALID, "url is not one of http or https: %s", url);
+  }
+  const char *authority = url + (*is_secure ? 8 : 7);
+  CURLU *parts = curl_url();
+  if (parts == NULL) return fail(MSGQ_STORAGE, "out of memory");
+  size_t length = strcspn(authority, "/?#");
+  msgq_result result = MSGQ_OK;
+  /* The text does not show a password. libcurl takes a path for the host that is missing. */
+  if (memchr(authority, '@', length) != NULL) {
+    result = fail(MSGQ_INVALID, "url has a user name; use the header Authorization");
+  } else if (length == 0 ||
+             curl_url_set(parts, CURLUPART_URL, url, CURLU_PATH_AS_IS) != CURLUE_OK) {
+    result = fail(MSGQ_INVALID, "url is not valid: %s", url);
+  } else if (strchr(url, '#') != NULL) {
+    result = fail(MSGQ_INVALID, "url has a fragment: %s", url);
+  }
+  curl_url_cleanup(parts);
+  return result;
+}
+
+/* Adds a line to the headers of every message. */
+static msgq_result add_line(struct client *client, const char *name, const char *value) {
+  /* libcurl sends a header without a value when a semicolon is in the place of the colon. */
+  bool is_empty = value[strspn(value, " \t")] == '\0';
+  size_t size = strlen(name) + strlen(value) + 3;
+  char *line = malloc(size);
+  if (line == NULL) return fail(MSGQ_STORAGE, "out of memory");
+  if (is_empty) snprintf(line, size, "%s;", name);
+  else snprintf(line, size, "%s: %s", name, value);
+  struct curl_slist *list = curl_slist_append(client->headers, line);
+  free(line);
+  if (list == NULL) return fail(MSGQ_STORAGE, "out of memory");
+  client->headers = list;
+  return MSGQ_OK;
+}
+
+static msgq_result check_header(const msgq_pair *header, bool has_token) {
+  static const char *const own[] = { "Connection",  "Content-Length", "Content-Type",
+                                     "Expect",      "Host",           "Idempotency-Key",
+                                     "Traceparent", "Tracestate",     "Transfer-Encoding" };
+  if (header->key == NULL || header->value == NULL) {
+    return fail(MSGQ_INVALID, "a header has no name or no value");
+  }
+  bool is_name = header->key[0] != '\0';
+  for (const char *place = header->key; *place != '\0'; place++) {
+    if (!is_token_character(*place)) is_name = false;
+  }
+  if (!is_name) return fail(MSGQ_INVALID, "the name of a header is not valid");
+  for (size_t index = 0; index < sizeof own / sizeof own[0]; index++) {
+    if (strcasecmp(header->key, own[index]) == 0) {
+      return fail(MSGQ_INVALID, "the header %s is set by the transport", own[index]);
+    }
+  }
+  if (has_token && strcasecmp(header->key, "Authorization") == 0) {
+    return fail(MSGQ_INVALID, "the header Authorization is set by the transport");
+  }
+  if (!is_value(header->value)) {
+    return fail(MSGQ_INVALID, "the value of the header %s has a control character", header->key);
+  }
+  return MSGQ_OK;
+}
+
+static msgq_result take_headers(struct client *client, const msgq_http_options *options) {
+  const char *type = options->content_type;
+  if (type == NULL) type = "application/octet-stream";
+  if (type[0] == '\0' || !is_value(type)) {
+    return fail(MSGQ_INVALID, "content_type is empty or has a control character");
+  }
+  if (options->header_count > most_headers) {
+    return fail(MSGQ_INVALID, "header_count must be 0 to %d, got %zu", (int)most_headers,
+                options->header_count);
+  }
+  if (options->header_count > 0 && options->headers == NULL) {
+    return fail(MSGQ_INVALID, "headers is NULL");
+  }
+  msgq_result result = add_line(client, "Content-Type", type);
+  /* Without it libcurl waits before it sends a long body. */
+  struct curl_slist *list = curl_slist_append(client->headers, "Expect:");
+  if (list == NULL) return fail(MSGQ_STORAGE, "out of memory");
+  client->headers = list;
+  for (size_t index = 0; result == MSGQ_OK && index < options->header_count; index++) {
+    const msgq_pair *header = &options->headers[index];
+    result = check_header(header, options->token != NULL);
+    if (result == MSGQ_OK) result = add_line(client, header->key, header->value);
+  }
+  return result;
+}
+
+static msgq_result take_options(struct client *client, const msgq_http_options *options) {
+  msgq_result result = check_url(options->url, &client->is_secure);
+  if (result != MSGQ_OK) return result;
+  if (options->max_connections > 1000) {
+    return fail(MSGQ_INVALID, "max_connections must be 0 to 1000, got %u",
+                options->max_connections);
+  }
+  if (options->timeout_ms < 0 || options->timeout_ms > longest_timeout_ms) {
+    return fail(MSGQ_INVALID, "timeout_ms must be 0 to %d, got %lld", (int)longest_timeout_ms,
+                (long long)options->timeout_ms);
+  }
+  if (options->ca_file != NULL && access(options->ca_file, R_OK) != 0) {
+    return fail(MSGQ_INVALID, "ca_file cannot be read: %s", strerror(errno));
+  }
+  client->max_connections = options->max_connections == 0 ? 64 : (long)options->max_connections;
+  client->timeout_ms = options->timeout_ms;
+  client->token = options->token;
+  client->context = options->context;
+  client->url = strdup(options->url);
+  client->ca_file = options->ca_file != NULL ? strdup(options->ca_file) : NULL;
+  if (client->url == NULL || (options->ca_file != NULL && client->ca_file == NULL)) {
+    return fail(MSGQ_STORAGE, "out of memory");
+  }
+  return take_headers(client, options);
+}
+
+/* Makes what the thread needs, and starts it. */
+static msgq_result start_thread(struct client *client) {
+  client->loop = epoll_create1(EPOLL_CLOEXEC);
+  client->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  struct epoll_event interest = { .events = EPOLLIN, .data.fd = client->wake };
+  if (client->loop < 0 || client->wake < 0 ||
+      epoll_ctl(client->loop, EPOLL_CTL_ADD, client->wake, &interest) != 0) {
+    return fail(MSGQ_STORAGE, "no descriptor for the event loop: %s", strerror(errno));
+  }
+  client->multi = curl_multi_init();
+  if (client->multi == NULL ||
+      curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_socket) != CURLM_OK ||
+      curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client) != CURLM_OK ||
+      curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer) != CURLM_OK ||
+      curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client) != CURLM_OK ||
+      curl_multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, client->max_connections) !=
+          CURLM_OK ||
+      curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, client->max_connections) != CURLM_OK) {
+    return fail(MSGQ_STORAGE, "libcurl has no memory or no descriptor");
+  }
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int problem = pthread_create(&client->thread, NULL, run, client);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return problem == 0 ? MSGQ_OK : fail(MSGQ_STORAGE, "no thread: %s", strerror(problem));
+}
+
+msgq_result msgq_http_set_transport(msgq_queue *queue, const msgq_http_options *options) {
+  msgq_http_options read;
+  if (options == NULL) return fail(MSGQ_INVALID, "options is NULL");
+  msgq_result result = read_options(options, &read);
+  struct client *client = NULL;
+  pthread_once(&once, initialise);
+  if (result == MSGQ_OK && global != CURLE_OK) {
+    result = fail(MSGQ_STORAGE, "libcurl: %s", curl_easy_strerror(global));
+  }
+  if (result == MSGQ_OK && (client = calloc(1, sizeof *client)) == NULL) {
+    result = fail(MSGQ_STORAGE, "out of memory");
+  }
+  if (client != NULL) {
+    pthread_mutex_init(&client->lock, NULL);
+    client->queue = queue;
+    client->loop = client->wake = -1;
+    client->timer_ms = -1;
+    result = take_options(client, &read);
+    if (result == MSGQ_OK) result = start_thread(client);
+    if (result != MSGQ_OK) free_client(client);
+  }
+  if (result != MSGQ_OK) {
+    if (read.release != NULL) read.release(read.context);
+    return result;
+  }
+  /* The engine calls `release` now if it fails. */
+  client->release = read.release;
+  result = msgq_set_transport(queue, begin, client, release);
+  return result == MSGQ_OK ? MSGQ_OK : fail(result, "%s", msgq_error_detail());
+}
