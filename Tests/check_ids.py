@@ -20,13 +20,14 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 
 # The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN = {
-    "B2": "of the relays to HTTP only that of Python is built",
+    "B2": "of the HTTP transports those of C and Python are built",
     "B9": "the short form is tested: 3 outboxes, 750 messages, 2 ends of the broker",
 }
 
 # Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
 SOURCES = [
     ("C", "Tests/C", "*.c", r"^TEST(?:_ALONE|_NETWORK|_CLOCK)?\((\w+)\)"),
+    ("HTTP", "Tests/http", "*.c", r"^TEST(?:_ALONE)?\((\w+)\)"),
     ("Python", "bindings/python/tests", "*.py", r"^\s*(?:async )?def (test_\w+)\("),
     ("package", "Tests/packages", "*.py", r"^def (test_\w+)\("),
     ("browser", "Tests/console", "*.py", r"^def (test_\w+)\("),
@@ -59,8 +60,8 @@ def main() -> int:
             else:
                 problems.append(f"{name} ({language}): there is no row {id}")
 
-    # The runner of the C tests refuses two tests of one name, too; this check needs no build.
-    names = Counter(name for language, name in tests() if language == "C")
+    # The runners of the C tests refuse two tests of one name, too; this check needs no build.
+    names = Counter(name for language, name in tests() if language in ("C", "HTTP"))
     problems += [f"{name} (C) occurs {count} times" for name, count in names.items() if count > 1]
 
     for id, found in shown.items():

@@ -2,8 +2,8 @@
 
     python3 server.py LOG [CERTIFICATE KEY]
 
-Prints its ports on 127.0.0.1 (plain, one that closes every connection at once, one that never accepts, one that refuses,
-TLS or 0), writes a line to LOG for each request that it has read, and ends when its standard input ends.
+Prints its ports on 127.0.0.1 (plain, one that closes every connection at once, one that never accepts, one that
+refuses, TLS or 0), writes a line to LOG for each request that it has read, and ends when its standard input ends.
 
     /status/CODE            that status; a query a=b&… gives headers of the answer
     /sequence/NAME/CODE,…   one status after the other for requests with this NAME; the last one again and again
@@ -27,6 +27,7 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qsl
 
@@ -178,7 +179,7 @@ def bound(backlog: int | None) -> socket.socket:
 
 
 def main() -> None:
-    log = open(sys.argv[1], "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
+    log = Path(sys.argv[1]).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the process lives
     plain, closing, silent, refusing = bound(1024), bound(1024), bound(1024), bound(None)
     ports = [each.getsockname()[1] for each in (plain, closing, silent, refusing)]
     threading.Thread(target=listen, args=(plain, log), daemon=True).start()

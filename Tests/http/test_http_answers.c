@@ -333,7 +333,7 @@ TEST(B2_http_a_certificate_that_is_not_trusted_gets_nothing) {
   site_end(&site);
 }
 
-TEST(B2_http_sends_a_valid_trace_context_only) {
+TEST(B2_B8_http_sends_a_valid_trace_context_only) {
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 #define SPAN "b7ad6b7169203331"
 #define PARENT "00-" TRACE "-" SPAN "-01"
