@@ -9,6 +9,8 @@ depends on this one by URL and version, as other packages do: SwiftPM refuses su
 uses has unsafe flags.
 """
 
+import functools
+import http.server
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,8 +120,34 @@ def run_c(example: Example, directory: Path) -> str:
         (directory / name).unlink(missing_ok=True)
         (directory / name).symlink_to(LIBRARY / "libmsgqueue.so")
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", f"-I{ROOT / 'Include'}"]
-    run(["gcc", *flags, str(source), "-o", str(program), f"-L{directory}", "-lmsgqueue"], directory)
-    return run([str(program)], directory, LD_LIBRARY_PATH=str(directory))
+    libraries = [f"-L{directory}", "-lmsgqueue"]
+    variables = {"LD_LIBRARY_PATH": str(directory)}
+    if "#include <http.h>" in example.code:
+        flags += [f"-I{ROOT / 'bindings' / 'c'}", str(ROOT / "bindings" / "c" / "http.c")]
+        libraries += ["-lcurl", "-pthread"]
+        variables["OUTBOX_URL"] = receiver()
+    run(["gcc", *flags, str(source), "-o", str(program), *libraries], directory)
+    return run([str(program)], directory, **variables)
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Accepts every message."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *_: object) -> None:
+        """Prints nothing."""
+
+
+@functools.cache
+def receiver() -> str:
+    """Starts an HTTP server on loopback, which lives as long as this program, and returns its URL."""
+    server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/"
 
 
 def run_python(example: Example, directory: Path) -> str:

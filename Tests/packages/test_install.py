@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import textwrap
@@ -23,6 +24,8 @@ FILES = {
     f"lib/libmsgqueue.so.{VERSION}",
     "lib/pkgconfig/msgqueue.pc",
     "share/man/man3/msgqueue.3",
+    "share/msgqueue/http.c",
+    "share/msgqueue/http.h",
 }
 
 
@@ -64,6 +67,21 @@ def test_I1_pkg_config_builds_a_program_that_runs_without_swift(prefix: Path, tm
     assert f"{prefix}/lib/libmsgqueue.so.0" in run(
         "ldd", tmp_path / "outbox", env={**environment, **started, "PATH": environment["PATH"]}
     )
+
+
+def test_I1_B2_the_http_transport_is_built_with_pkg_config(prefix: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    sources = run("pkg-config", "--variable=sources", "msgqueue", env=environment).strip()
+    flags = run("pkg-config", "--cflags", "--libs", "msgqueue", "libcurl", env=environment).split()
+    (tmp_path / "outbox.c").write_text(
+        "#include <http.h>\n#include <stdio.h>\n"
+        "int main(void) { msgq_http_set_transport(NULL, NULL); return puts(msgq_http_error_detail()) < 0; }\n"
+    )
+    strict = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
+    files = ["outbox.c", f"{sources}/http.c", f"-I{sources}"]
+    run("gcc", *strict, *files, "-o", "outbox", *flags, "-pthread", cwd=tmp_path)
+    started = {"PATH": "/nowhere", "LD_LIBRARY_PATH": str(prefix / "lib")}
+    assert run(tmp_path / "outbox", cwd=tmp_path, env=started) == "options is NULL\n"
 
 
 PROJECT = """
