@@ -4,7 +4,8 @@
  *
  *   http-bench ROUNDS [MESSAGES [IN_FLIGHT [DELAY_MS]]]
  *
- * The messages are enqueued before the time begins; it ends when the engine has recorded the last one as sent.
+ * The messages are enqueued before the time begins; it ends when the engine has recorded the last one as sent. The processor time of
+ * the queue includes enqueueing.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,6 +37,13 @@ static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec * 1000 + (double)time.tv_nsec / 1e6;
+}
+
+/* The processor time of this process. */
+static double used(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 }
 
 /* -------------------------------------------------------------- the server: one request is one segment */
@@ -209,13 +218,16 @@ int main(int count, char **arguments) {
   double ratios[100];
   printf("%d messages, %d in flight, answers after %d ms\n", messages, in_flight, delay_ms);
   for (int round = 0; round < rounds; round++) {
-    double times[2];
+    double times[2], processor[2];
     for (int turn = 0; turn < 2; turn++) {
       int which = (turn + round) % 2;
+      double before = used();
       times[which] = which == 0 ? by_queue(url) : by_curl(url);
+      processor[which] = used() - before;
     }
     ratios[round] = times[0] / times[1];
-    printf("queue %7.0f ms   libcurl alone %7.0f ms   ratio %.3f\n", times[0], times[1], ratios[round]);
+    printf("queue %6.0f ms (processor %5.0f ms)   libcurl alone %6.0f ms (processor %5.0f ms)   ratio %.3f\n", times[0], processor[0],
+           times[1], processor[1], ratios[round]);
     fflush(stdout);
   }
   qsort(ratios, (size_t)rounds, sizeof ratios[0], compare);
