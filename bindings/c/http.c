@@ -1,4 +1,5 @@
-/* A transport that posts messages with libcurl: one thread with an epoll loop. See http.h. */
+/* A transport that posts messages with libcurl: a thread with an epoll loop, and one that gives the
+   outcomes to the engine, so that neither waits for the other. See http.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* SOCK_CLOEXEC, epoll, eventfd */
 #endif
@@ -87,21 +88,23 @@ struct client {
   void *context;
   void (*release)(void *);
 
-  pthread_t thread;
+  pthread_t thread, reporter;
   int loop, wake;
   /* `lock` protects the fields up to the empty line. */
   pthread_mutex_t lock;
-  struct list incoming;
+  pthread_cond_t changed; /* `done` or `is_ending` */
+  struct list incoming, done;
   uint64_t begun;    /* transfers until now */
   size_t in_flight;  /* those that the engine has no outcome of */
   bool is_released;  /* the engine sends no more */
   bool is_closed;    /* the queue is closed: requests in flight are aborted */
   bool is_detached;  /* the thread frees the client */
+  bool is_ending;    /* the reporter ends when nothing is done */
 
   /* Of the thread. */
   CURLM *multi;
   int64_t timer_ms; /* when libcurl wants to be called; -1: not */
-  struct list active, done;
+  struct list active, finished; /* finished: not in `done` yet */
   CURL *idle[most_idle];
   size_t idle_count;
   char *bearer;
@@ -709,7 +712,7 @@ static bool start(struct transfer *transfer) {
 }
 
 static void launch(struct transfer *transfer) {
-  if (!start(transfer)) append(&transfer->client->done, transfer);
+  if (!start(transfer)) append(&transfer->client->finished, transfer);
 }
 
 /* Takes the request out of libcurl. */
@@ -730,7 +733,7 @@ static void finish(struct transfer *transfer, CURLcode code) {
   bool is_refused = client->token != NULL && transfer->outcome.verdict == MSGQ_VERDICT_HTTP &&
                     transfer->outcome.code == 401;
   if (!is_refused) {
-    append(&client->done, transfer);
+    append(&client->finished, transfer);
     return;
   }
   if (transfer->bearer_number == client->bearer_number) client->is_bearer_refused = true;
@@ -743,7 +746,7 @@ static void finish(struct transfer *transfer, CURLcode code) {
   snprintf(text, sizeof text, "authentication failed: %s", transfer->outcome.text);
   msgq_outcome_init(&transfer->outcome);
   set_unauthorized(transfer, text);
-  append(&client->done, transfer);
+  append(&client->finished, transfer);
 }
 
 static void collect(struct client *client) {
@@ -758,43 +761,91 @@ static void collect(struct client *client) {
   }
 }
 
-/* Forgets the first `count` transfers that are done. */
-static void forget(struct client *client, size_t count) {
-  for (size_t index = 0; index < count; index++) {
-    struct transfer *transfer = client->done.first;
-    take(&client->done, transfer);
-    free_transfer(transfer);
-  }
+/* Hands the transfers that have finished to the reporter. */
+static void hand_over(struct client *client) {
+  if (client->finished.first == NULL) return;
   pthread_mutex_lock(&client->lock);
-  client->in_flight -= count;
+  while (client->finished.first != NULL) {
+    struct transfer *transfer = client->finished.first;
+    take(&client->finished, transfer);
+    append(&client->done, transfer);
+  }
+  pthread_cond_signal(&client->changed);
   pthread_mutex_unlock(&client->lock);
 }
 
-/* Gives the outcomes to the engine. Those that it does not take for now (MSGQ_STORAGE) are kept. */
-static void report(struct client *client) {
+/* Gives outcomes to the engine. Returns false when it does not take them for now (MSGQ_STORAGE). */
+static bool complete(struct client *client, const uint64_t *tokens, msgq_outcome *outcomes,
+                     size_t count) {
   static const msgq_outcome empty = MSGQ_OUTCOME_INIT;
-  while (client->done.first != NULL) {
+  /* The result for each is OK, or CONFLICT after its time-out: the engine has handled that. */
+  msgq_result result = msgq_complete_batch(client->queue, tokens, outcomes, count, NULL);
+  if (result == MSGQ_INVALID) {
+    /* Not expected: no text of a server is left out of append_line. */
+    for (size_t index = 0; index < count; index++) {
+      outcomes[index] = empty;
+      (void)msgq_complete(client->queue, tokens[index], &outcomes[index]);
+    }
+    return true;
+  }
+  return result == MSGQ_OK || result == MSGQ_CLOSED || result == MSGQ_FORKED;
+}
+
+/* Waits until something is done, or after the time in milliseconds. With the lock. */
+static void wait_for_change(struct client *client, int64_t limit_ms) {
+  if (limit_ms < 0) {
+    pthread_cond_wait(&client->changed, &client->lock);
+    return;
+  }
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += (long)limit_ms * 1000000;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  pthread_cond_timedwait(&client->changed, &client->lock, &until);
+}
+
+/* The second thread. What finishes while it is in the engine is the next batch. */
+static void *report(void *context) {
+  struct client *client = context;
+  pthread_mutex_lock(&client->lock);
+  for (;;) {
+    while (client->done.first == NULL && !client->is_ending) wait_for_change(client, -1);
+    if (client->done.first == NULL) break;
     uint64_t tokens[most_results];
     msgq_outcome outcomes[most_results];
     size_t count = 0;
-    for (struct transfer *each = client->done.first; each != NULL && count < most_results;
-         each = each->next) {
+    struct transfer *each = client->done.first;
+    for (; each != NULL && count < most_results; each = each->next) {
       tokens[count] = each->token;
       outcomes[count++] = each->outcome;
     }
-    /* The result for each is OK, or CONFLICT after its time-out: the engine has handled that. */
-    msgq_result result = msgq_complete_batch(client->queue, tokens, outcomes, count, NULL);
-    if (result == MSGQ_INVALID) {
-      /* Not expected: no text of a server is left out of append_line. */
-      for (size_t index = 0; index < count; index++) {
-        outcomes[index] = empty;
-        (void)msgq_complete(client->queue, tokens[index], &outcomes[index]);
-      }
-    } else if (result != MSGQ_OK && result != MSGQ_CLOSED && result != MSGQ_FORKED) {
-      return;
+    pthread_mutex_unlock(&client->lock);
+    bool is_taken = complete(client, tokens, outcomes, count);
+    pthread_mutex_lock(&client->lock);
+    if (!is_taken) {
+      if (client->is_ending) break;
+      wait_for_change(client, storage_delay_ms);
+      continue;
     }
-    forget(client, count);
+    for (size_t index = 0; index < count; index++) {
+      each = client->done.first;
+      take(&client->done, each);
+      free_transfer(each);
+    }
+    client->in_flight -= count;
+    if (client->is_released) wake(client);
   }
+  pthread_mutex_unlock(&client->lock);
+  return NULL;
+}
+
+static void end_reporter(struct client *client) {
+  pthread_mutex_lock(&client->lock);
+  client->is_ending = true;
+  pthread_cond_signal(&client->changed);
+  pthread_mutex_unlock(&client->lock);
+  pthread_join(client->reporter, NULL);
 }
 
 static int on_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *known) {
@@ -833,7 +884,6 @@ static int64_t wait_ms(struct client *client, bool is_released) {
     if (wait < 0) wait = 0;
   }
   if (is_released && (wait < 0 || wait > closed_check_ms)) wait = closed_check_ms;
-  if (client->done.first != NULL && (wait < 0 || wait > storage_delay_ms)) wait = storage_delay_ms;
   return wait < longest_timeout_ms ? wait : longest_timeout_ms;
 }
 
@@ -865,6 +915,7 @@ static void free_client(struct client *client) {
   free(client->url);
   free(client->ca_file);
   free(client->bearer);
+  pthread_cond_destroy(&client->changed);
   pthread_mutex_destroy(&client->lock);
   free(client);
 }
@@ -876,6 +927,8 @@ static void end(struct client *client) {
     stop(transfer);
     free_transfer(transfer);
   }
+  hand_over(client);
+  end_reporter(client);
   while (client->done.first != NULL) {
     struct transfer *transfer = client->done.first;
     take(&client->done, transfer);
@@ -916,12 +969,12 @@ static void *run(void *context) {
     }
     if (is_released && (is_closed || in_flight == 0 || is_queue_closed(client->queue))) break;
 
-    report(client);
+    hand_over(client);
     struct epoll_event events[64];
     int count = epoll_wait(client->loop, events, 64, (int)wait_ms(client, is_released));
     advance(client, events, count > 0 ? count : 0);
     collect(client);
-    report(client);
+    hand_over(client);
   }
   end(client);
   return NULL;
@@ -931,7 +984,8 @@ static void *run(void *context) {
 static void release(void *context) {
   struct client *client = context;
   bool is_closed = is_queue_closed(client->queue);
-  bool is_own = pthread_equal(pthread_self(), client->thread) != 0;
+  pthread_t self = pthread_self();
+  bool is_own = pthread_equal(self, client->thread) || pthread_equal(self, client->reporter);
   pthread_mutex_lock(&client->lock);
   bool is_joined = !is_own && (is_closed || client->in_flight == 0);
   pthread_t thread = client->thread;
@@ -1089,8 +1143,8 @@ static msgq_result take_options(struct client *client, const msgq_http_options *
   return take_headers(client, options);
 }
 
-/* Makes what the thread needs, and starts it. */
-static msgq_result start_thread(struct client *client) {
+/* Makes what the threads need, and starts them. */
+static msgq_result start_threads(struct client *client) {
   client->loop = epoll_create1(EPOLL_CLOEXEC);
   client->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct epoll_event interest = { .events = EPOLLIN, .data.fd = client->wake };
@@ -1112,7 +1166,10 @@ static msgq_result start_thread(struct client *client) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int problem = pthread_create(&client->thread, NULL, run, client);
+  int problem = pthread_create(&client->reporter, NULL, report, client);
+  if (problem == 0 && (problem = pthread_create(&client->thread, NULL, run, client)) != 0) {
+    end_reporter(client);
+  }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return problem == 0 ? MSGQ_OK : fail(MSGQ_STORAGE, "no thread: %s", strerror(problem));
 }
@@ -1131,11 +1188,12 @@ msgq_result msgq_http_set_transport(msgq_queue *queue, const msgq_http_options *
   }
   if (client != NULL) {
     pthread_mutex_init(&client->lock, NULL);
+    pthread_cond_init(&client->changed, NULL);
     client->queue = queue;
     client->loop = client->wake = -1;
     client->timer_ms = -1;
     result = take_options(client, &read);
-    if (result == MSGQ_OK) result = start_thread(client);
+    if (result == MSGQ_OK) result = start_threads(client);
     if (result != MSGQ_OK) free_client(client);
   }
   if (result != MSGQ_OK) {

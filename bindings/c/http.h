@@ -24,7 +24,7 @@ extern "C" {
  * true; false when there is none. `refused` is NULL, or the token that the server refused with 401:
  * the new one must differ. A token has visible ASCII characters.
  *
- * It is called on the transport's thread: no request makes progress until it returns. It may call
+ * It is called on the thread that sends: no request makes progress until it returns. It may call
  * every function of the queue except msgq_close.
  */
 typedef bool (*msgq_http_token_fn)(void *context, const char *refused, char *token, size_t size);
@@ -92,13 +92,13 @@ typedef struct msgq_http_options {
  *            "authentication failed"; as of every offline outcome, the engine keeps it only of a
  *            msgq_retry or msgq_send_now. msgq_resume tries again and asks for a new token.
  *            Without options->token, 401 is for the engine (pause_on_unauthorized).
- * Threads    One thread of the transport sends all requests and completes them with
- *            msgq_complete_batch. It blocks all signals. Any thread may call this function.
+ * Threads    Two threads of the transport: one sends all requests, the other completes the attempts
+ *            with msgq_complete_batch. They block all signals. Any thread may call this function.
  * Closing    msgq_close waits for requests in flight until its time-out, then aborts the rest;
- *            these attempts are "outcome unknown" after the next open. The thread has ended when
+ *            these attempts are "outcome unknown" after the next open. The threads have ended when
  *            msgq_close returns. When another transport is set or this one is removed, requests in
- *            flight are completed first; the thread ends after that.
- * Fork       The child has no thread and sends nothing; its copies of the sockets are closed when
+ *            flight are completed first; the threads end after that.
+ * Fork       The child has no threads and sends nothing; its copies of the sockets are closed when
  *            it exits or calls exec.
  * libcurl    The first call in the process calls curl_global_init(CURL_GLOBAL_DEFAULT) and nothing
  *            calls curl_global_cleanup. Before libcurl 7.84 curl_global_init is not thread-safe: a
