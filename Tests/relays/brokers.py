@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -195,7 +196,7 @@ class Mosquitto(Broker):
         client.connect("127.0.0.1", self.port, clean_start=False, properties=properties)
         client.loop_start()
         try:
-            assert done.wait(20), f"received {len(found)} messages"
+            assert done.wait(600), f"received {len(found)} messages"
         finally:
             client.disconnect()
             client.loop_stop()
@@ -211,7 +212,9 @@ class Mosquitto(Broker):
 class Rabbit(Broker):
     program = "rabbitmq-server"
     deduplicates = False
-    patience = 120.0
+    patience = 240.0
+    # It takes 5 s to 15 s to start.
+    short_kills = 2
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -300,12 +303,21 @@ class Rabbit(Broker):
     def received(self, target: str, count: int) -> list[Received]:
         async def read(channel: Client) -> list[Received]:
             queue = await channel.get_queue(target)
-            found = []
-            while (message := await queue.get(fail=False)) is not None:
-                headers = dict(message.headers)
-                assert message.message_id == headers["msgq-id"]
-                found.append(Received(headers["msgq-id"], headers.get("msgq-conversation", ""), message.body, headers))
-            return found
+            # What is in the queue comes before this.
+            end = self.load("aio_pika").Message(b"", message_id="end of the test")
+            await channel.default_exchange.publish(end, target)
+            await channel.set_qos(prefetch_count=500)
+            found: list[Received] = []
+            async with queue.iterator(timeout=60) as messages:
+                async for message in messages:
+                    await message.ack()
+                    if message.message_id == "end of the test":
+                        return found
+                    headers = dict(message.headers)
+                    assert message.message_id == headers["msgq-id"]
+                    conversation = headers.get("msgq-conversation", "")
+                    found.append(Received(headers["msgq-id"], conversation, message.body, headers))
+            raise AssertionError("the consumer ended")
 
         messages: list[Received] = self.run(read)
         return messages
@@ -315,7 +327,10 @@ class KafkaMock(Broker):
     """Not a server: the mock cluster of librdkafka, with three brokers. Its brokers go down instead of being killed."""
 
     program = "python3"
+    # The mock does not recognise what librdkafka repeats.
     deduplicates = False
+    client_repeats = True
+    interruptions = 0
 
     def command(self) -> list[str]:
         return [sys.executable, str(Path(__file__).parent / "kafka_mock.py")]
@@ -338,6 +353,16 @@ class KafkaMock(Broker):
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         self.say("down")
 
+    def interrupt(self, meanwhile: Callable[[], object]) -> None:
+        """The brokers disconnect and listen no more for a moment, and then answer with errors."""
+        self.stop()
+        meanwhile()
+        time.sleep(0.5)
+        self.interruptions += 1
+        # REQUEST_TIMED_OUT, NOT_LEADER_FOR_PARTITION, NOT_ENOUGH_REPLICAS
+        self.say(f"fail {(7, 6, 19)[self.interruptions % 3]} 3")
+        self.start()
+
     def end(self) -> None:
         super().stop(signal.SIGKILL)
 
@@ -353,7 +378,9 @@ class KafkaMock(Broker):
     def relay_to(
         port: int, target: Target, *, host: str = "127.0.0.1", tls: bool = False, timeout: float = 10.0
     ) -> Client:
-        options = {"log_level": 0, **({"security.protocol": "ssl"} if tls else {})}
+        # The mock does not compare sequence numbers. It would refuse one request and accept a later one that is in
+        # flight, which tells librdkafka that the broker has the earlier one, too. Brokers refuse both.
+        options = {"log_level": 0, "max.in.flight": 1, **({"security.protocol": "ssl"} if tls else {})}
         return relays.Kafka(f"{host}:{port}", target, options=options, timeout=timeout)
 
     def relay(self, target: Target, *, port: int | None = None, **options: Client) -> Client:

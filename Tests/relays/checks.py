@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -19,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from msgqueue import Connectivity, Delivery, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict
-from servers import Broker, Client, Received, free_port, wait_until
+from servers import Broker, Client, free_port, wait_until
 
 HERE = Path(__file__).resolve().parent
 TRACE = {
@@ -261,77 +257,6 @@ def away_and_back(broker: Broker, folder: Path) -> None:
         assert [queue.get(each).retries_used for each in ids] == [0, 0, 0]
         assert [queue.get(each).attempts for each in ids] == [1, 1, 1]
     assert [each.body for each in broker.received(target, 4)] == [b"1", b"2", b"3", b"4"]
-
-
-# ---------------------------------------------------------------- the proof
-
-
-def proof(
-    broker: Broker, folder: Path, *, batch: bool = True, senders: int = 3, messages: int = 250, ends: int = 2
-) -> str:
-    """Several outboxes send while the broker is ended and started again; then checks what consumers received."""
-    target = new_target("proof")
-    broker.prepare(target)
-    spec = {"broker": type(broker).__name__, "port": broker.port, "target": target, "batch": batch}
-    spec |= {"messages": messages, "ends": ends}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "sender.py"), str(folder / f"proof{number}.db"), f"s{number}"],
-            env={**os.environ, "SENDER": json.dumps(spec)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(senders)
-    ]
-    try:
-        for _ in range(ends):
-            for process in processes:
-                # It has enqueued its part of the messages, and goes on.
-                assert process.stdout is not None
-                assert process.stdout.readline() == "part\n"
-            broker.stop(broker.ending)
-            for process in processes:
-                assert process.stdin is not None
-                process.stdin.write("ended\n")
-                process.stdin.flush()
-            broker.start()
-        reports = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in processes]
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-    assert [process.returncode for process in processes] == [0] * senders
-    received = broker.received(target, senders * messages)
-    check_received(received, senders, messages)
-    unknown = sum(report["repeated"] for report in reports)
-    copies = len(received) - senders * messages
-    if broker.deduplicates:
-        assert copies == 0
-    # Each copy belongs to an attempt whose answer did not arrive.
-    assert copies <= unknown, (copies, unknown)
-    how = "in batches" if batch else "one by one"
-    return (
-        f"{type(broker).__name__}, {how}: {senders} outboxes, {senders * messages} messages, {ends} ends: "
-        f"0 lost, {copies} copies, {unknown} attempts repeated after an unknown outcome"
-    )
-
-
-def check_received(received: list[Received], senders: int, messages: int) -> None:
-    """Nothing is lost, and the first copies of a conversation are in order."""
-    firsts: dict[str, Received] = {}
-    for each in received:
-        firsts.setdefault(each.id, each)
-    wanted = {
-        f"{sender}-{number}" for sender in (f"s{place}" for place in range(senders)) for number in range(messages)
-    }
-    assert set(firsts) == wanted, f"{len(wanted - set(firsts))} lost: {sorted(wanted - set(firsts))[:10]}"
-    by_conversation: dict[str, list[int]] = {}
-    for each in firsts.values():
-        by_conversation.setdefault(each.conversation, []).append(int(each.id.rpartition("-")[2]))
-    for conversation, numbers in by_conversation.items():
-        assert numbers == sorted(numbers), f"{conversation} is not in order"
 
 
 # ---------------------------------------------------------------- servers that fail

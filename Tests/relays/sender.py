@@ -1,6 +1,8 @@
-"""One outbox of the proof: sends messages through a relay until all are sent, and prints how that went.
+"""One outbox of the proof: sends messages through a relay until all are sent.
 
-sender.py STORE NAME, and in the environment variable SENDER where to send to.
+sender.py STORE NAME, and in the environment variable SENDER where to send to and how much. Reads from standard input
+how many messages it may have enqueued, and prints how many are sent, one number a line. Started again after it was
+killed, it goes on with its store.
 """
 
 from __future__ import annotations
@@ -8,52 +10,63 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
+from typing import Any
 
 import brokers
-from msgqueue import Arrival, MessageQueue, RetryPolicy, Status
+from msgqueue import Draft, MessageQueue, RetryPolicy
 
-CONVERSATIONS = 4
+CONVERSATIONS = 16
+# Messages that are enqueued in one transaction.
+STEP = 50
+# Seconds between two reports.
+PAUSE = 0.01
 
 
-# Seconds between two messages, and messages that are enqueued while the broker is being ended.
-PAUSE = 0.005
-AHEAD = 30
+class Allowance:
+    """How many messages may be enqueued: the last number on standard input."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self.messages = int(line)
+
+
+def message_id(name: str, number: int) -> str:
+    return f"{name}-{number}"
+
+
+def draft(name: str, number: int) -> Draft:
+    return Draft(f"body {number}", f"{name}/{number % CONVERSATIONS}", id=message_id(name, number))
 
 
 def main(store: str, name: str) -> None:
-    end = time.monotonic() + 100
+    allowance = Allowance()
     spec = json.loads(os.environ["SENDER"])
     count = spec["messages"]
     relay = getattr(brokers, spec["broker"]).relay_to(spec["port"], spec["target"], timeout=5)
-    retry = RetryPolicy(ladder=[0.2] * 60)
-    sending = (
-        {"batch_transport": relay.batch} if spec["batch"] else {"transport": relay, "max_in_flight": CONVERSATIONS}
-    )
-    with relay, MessageQueue(store, retry=retry, online_debounce=0.05, **sending) as queue:
+    sending = {"batch_transport": relay.batch} if spec["batch"] else {"transport": relay}
+    options: dict[str, Any] = {"online_debounce": 0.05, "keep_sent": None, "max_in_flight": CONVERSATIONS}
+    retry = RetryPolicy(base=0.1, factor=1, max_retries=1000)
+    with relay, MessageQueue(store, retry=retry, **options, **sending) as queue:
         relay.attach(queue)
-        ids = [f"{name}-{number}" for number in range(count)]
-        parts = [count * (number + 1) // (spec["ends"] + 1) for number in range(spec["ends"])]
-        for number, id in enumerate(ids):
-            queue.enqueue(f"body {number}", conversation=f"{name}/{number % CONVERSATIONS}", id=id)
-            if number in parts:
-                print("part", flush=True)
-            if number - AHEAD in parts:
-                # The broker ended meanwhile.
-                assert sys.stdin.readline() == "ended\n"
+        counts = queue.counts()
+        enqueued = counts.sent + counts.queued + counts.sending
+        while True:
+            counts = queue.counts()
+            assert not counts.failed, f"{counts.failed} messages failed"
+            print(counts.sent, flush=True)
+            if counts.sent == count:
+                return
+            while enqueued < allowance.messages:
+                end = min(enqueued + STEP, allowance.messages)
+                queue.enqueue_batch([draft(name, number) for number in range(enqueued, end)])
+                enqueued = end
             time.sleep(PAUSE)
-        while queue.counts().sent < count:
-            assert time.monotonic() < end, f"{queue.state()} {queue.counts()}"
-            time.sleep(0.05)
-        repeated = sum(
-            1
-            for id in ids
-            if queue.get(id).attempts > 1
-            for attempt in queue.attempts(id)[:-1]
-            if attempt.arrival is not Arrival.NO
-        )
-        assert all(queue.get(id).status is Status.SENT for id in ids)
-    print(json.dumps({"repeated": repeated}))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,11 @@ class Broker(ABC):
     patience = 60.0
     #: Whether it removes a message that is sent twice under one id.
     deduplicates = True
-    #: How the proof ends the server.
+    #: Whether its client may send a message again by itself.
+    client_repeats = False
+    #: How the proof ends the server, and how often in its short form.
     ending = signal.SIGKILL
+    short_kills = 5
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,6 +87,12 @@ class Broker(ABC):
 
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
+
+    def interrupt(self, meanwhile: Callable[[], object]) -> None:
+        """Ends the server as the proof does, and starts it again."""
+        self.stop(self.ending)
+        meanwhile()
+        self.start()
 
     def environment(self) -> dict[str, str]:
         return {**os.environ}

@@ -10,6 +10,7 @@ import pytest
 from brokers import KafkaMock
 from checks import delivery, new_target
 from msgqueue import FailureKind, Outcome, Verdict
+from proof import proof
 from servers import started
 
 pytest.importorskip("confluent_kafka")
@@ -122,6 +123,6 @@ def test_B7_kafka_topics(broker: KafkaMock) -> None:
 
 
 def test_B7_B9_kafka_proof(broker: KafkaMock, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = checks.proof(broker, tmp_path)
+    report = proof(broker, tmp_path)
     with capsys.disabled():
         print(f"\n{report}")

@@ -10,6 +10,7 @@ import pytest
 from brokers import NatsServer
 from checks import delivery, new_target
 from msgqueue import FailureKind, Outcome, Verdict
+from proof import proof
 from servers import started, wait_until
 
 pytest.importorskip("nats")
@@ -149,6 +150,6 @@ def test_B4_nats_server_without_tls_is_refused(broker: NatsServer) -> None:
 
 
 def test_B4_B9_nats_proof(broker: NatsServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = checks.proof(broker, tmp_path)
+    report = proof(broker, tmp_path)
     with capsys.disabled():
         print(f"\n{report}")

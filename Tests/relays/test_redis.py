@@ -10,6 +10,7 @@ import pytest
 from brokers import Redis
 from checks import delivery, new_target
 from msgqueue import FailureKind, Outcome, Verdict
+from proof import Size, proof
 from servers import started
 
 pytest.importorskip("redis")
@@ -142,12 +143,12 @@ def test_B5_redis_arguments(broker: Redis) -> None:
 
 
 def test_B5_B9_redis_proof(broker: Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = checks.proof(broker, tmp_path)
+    report = proof(broker, tmp_path)
     with capsys.disabled():
         print(f"\n{report}")
 
 
 def test_B5_B9_redis_proof_one_by_one(broker: Redis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = checks.proof(broker, tmp_path, batch=False)
+    report = proof(broker, tmp_path, Size(600, 2), batch=False)
     with capsys.disabled():
         print(f"\n{report}")
