@@ -46,13 +46,28 @@ class _Connection:
         self.code: Any = None
         self.ended = ""
         self.answers: dict[int, Any] = {}
+        # The messages for which a call waits: each call has a set of those that are not acknowledged yet.
+        self.waiting: dict[int, set[int]] = {}
 
-    def wait(self, numbers: Sequence[int], timeout: float) -> None:
-        """Waits until these messages are acknowledged or the connection has ended."""
+    def codes(self, numbers: Sequence[int], timeout: float) -> list[Any]:
+        """Waits until these messages are acknowledged or the connection has ended; returns their reason codes."""
         with self.changed:
-            self.changed.wait_for(
-                lambda: self.ended or all(number in self.answers for number in numbers), max(0.0, timeout)
-            )
+            left = {number for number in numbers if number not in self.answers}
+            self.waiting.update(dict.fromkeys(left, left))
+            self.changed.wait_for(lambda: self.ended or not left, max(0.0, timeout))
+            for number in left:
+                self.waiting.pop(number, None)
+            return [self.answers.pop(number, None) for number in numbers]
+
+    def acknowledged(self, number: int, code: Any) -> None:  # noqa: ANN401 - of paho
+        """Notes the reason code of a message."""
+        with self.changed:
+            self.answers[number] = code
+            left = self.waiting.pop(number, None)
+            if left is not None:
+                left.discard(number)
+                if not left:
+                    self.changed.notify_all()
 
 
 class Mqtt(Relay[_Connection, _Message]):
@@ -140,7 +155,7 @@ class Mqtt(Relay[_Connection, _Message]):
         connection = _Connection(client)
         client.on_connect = lambda _client, _data, _flags, code, properties: _on_connect(connection, code, properties)
         client.on_disconnect = lambda _client, _data, _flags, code, _: self._on_disconnect(connection, code)
-        client.on_publish = lambda _client, _data, number, code, _: _on_publish(connection, number, code)
+        client.on_publish = lambda _client, _data, number, code, _: connection.acknowledged(number, code)
         if self._user is not None:
             client.username_pw_set(unquote(self._user), unquote(self._password or ""))
         if self._context is not None:
@@ -174,9 +189,7 @@ class Mqtt(Relay[_Connection, _Message]):
             connection.client.publish(each.topic, each.body, 1, self._retain, properties=each.properties)
             for each in messages
         ]
-        connection.wait([each.mid for each in sent], timeout)
-        with connection.changed:
-            codes = [connection.answers.pop(each.mid, None) for each in sent]
+        codes = connection.codes([each.mid for each in sent], timeout)
         return [self._answer(connection, code, timeout) for code in codes]
 
     def _answer(self, connection: _Connection, code: Any, timeout: float) -> BaseException | None:  # noqa: ANN401 - of paho
@@ -223,12 +236,6 @@ def _on_connect(connection: _Connection, code: Any, properties: Any) -> None:  #
     with connection.changed:
         connection.largest = min(_LARGEST, getattr(properties, "MaximumPacketSize", _LARGEST))
         connection.code = code
-        connection.changed.notify_all()
-
-
-def _on_publish(connection: _Connection, number: int, code: Any) -> None:  # noqa: ANN401 - of paho
-    with connection.changed:
-        connection.answers[number] = code
         connection.changed.notify_all()
 
 

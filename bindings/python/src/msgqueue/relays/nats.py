@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import ssl
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .. import _arguments
+from .._failures import described
 from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
@@ -22,11 +24,12 @@ from .base import (
     logger,
     text_of,
 )
-from .loop import LoopRelay, answers_of
+from .loop import LoopRelay
 
 _DAY = 86400.0
 _SUBJECT = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*\Z")
 _NAME = re.compile(r"[!-9;-~]+\Z")
+_BREAK = re.compile("[\r\n\0]")
 # Codes of JetStream: the message is larger than the stream permits.
 _TOO_LARGE = 10054
 
@@ -37,12 +40,32 @@ class _Message(NamedTuple):
     headers: dict[str, str]
 
 
+class _Batch:
+    """Messages that were published together, and the answers to them."""
+
+    def __init__(self, count: int) -> None:
+        self.answers: list[BaseException | None] = [None] * count
+        self.left = set(range(count))
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answer(self, place: int, answer: BaseException | None) -> None:
+        """Notes the answer to a message: None, or why it was not stored."""
+        if place in self.left:
+            self.left.remove(place)
+            self.answers[place] = answer
+            if not self.left and not self.done.done():
+                self.done.set_result(None)
+
+
 class _Connection:
     """A client, and what its callbacks reported."""
 
     def __init__(self) -> None:
         self.client: Any = None
-        self.stream: Any = None
+        # The answers come to subjects that begin with this; by their subject, the batch and the place of a message.
+        self.inbox = ""
+        self.published = 0
+        self.waiting: dict[str, tuple[_Batch, int]] = {}
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.problem: BaseException | None = None
         self.denied = ""
@@ -102,16 +125,20 @@ class Nats(LoopRelay[_Connection, _Message]):
         self._known: set[str] = set()
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
-        subject = text_of(self._subject, delivery)
-        _check_subject(subject)
-        headers = {"Nats-Msg-Id": delivery.id}
-        for name, value in headers_of(delivery):
+        subject = self._subject
+        if not isinstance(subject, str):
+            # A subject that is the same for all messages was checked by the constructor.
+            subject = text_of(subject, delivery)
+            _check_subject(subject)
+        headers = {"Nats-Msg-Id": delivery.id, **dict(headers_of(delivery))}
+        for name in delivery.metadata:
             if not _NAME.match(name) or name.lower().startswith("nats-"):
                 raise RejectedError(f"{name!r} cannot be the name of a header of NATS")
-            headers[name] = value
-        if any(character in value for value in headers.values() for character in "\r\n\0"):
+        values = "".join(headers.values())
+        if _BREAK.search(values):
             raise RejectedError("a header of NATS must not contain a line break")
-        size = len(delivery.body) + 12 + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items())
+        names = sum(map(len, headers)) + 4 * len(headers)
+        size = len(delivery.body) + 12 + names + (len(values) if values.isascii() else len(values.encode()))
         if size > connection.client.max_payload:
             raise RejectedError(f"the message is larger than the limit of NATS ({connection.client.max_payload} bytes)")
         return _Message(subject, delivery.body, headers)
@@ -159,31 +186,75 @@ class Nats(LoopRelay[_Connection, _Message]):
         if self._is_secure and not (client._server_info.get("tls_required") or options.get("tls_handshake_first")):
             self._start(client.close())
             raise ssl.SSLError("the server does not use TLS")
-        connection.stream = client.jetstream(timeout=self._timeout)
+        connection.inbox = f"{client.new_inbox()}."
+
+        async def replied(message: Any) -> None:  # noqa: ANN401 - a message of the client
+            batch, place = connection.waiting.pop(message.subject, (None, 0))
+            if batch is not None:
+                batch.answer(place, self._answer(connection, message))
+
+        await client.subscribe(f"{connection.inbox}*", cb=replied)
         return connection
 
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
-        work = answers_of([self._publish(connection, each, timeout) for each in messages], connection.ended, timeout)
-        answers = self._run(work, timeout + 1)
+        answers = self._run(self._publish(connection, messages, timeout), timeout + 1)
         if connection.denied:
             # NATS does not say which message it refused.
             denied, connection.denied = UnauthorizedError(connection.denied), ""
             answers = [denied if self._is_late(answer) else answer for answer in answers]
         return answers
 
-    async def _publish(self, connection: _Connection, message: _Message, timeout: float) -> None:
-        stored = await connection.stream.publish(
-            message.subject, message.body, timeout=timeout, headers=dict(message.headers)
-        )
-        if stored.stream not in self._known:
-            self._known.add(stored.stream)
-            self._start(self._check_window(connection, stored.stream))
+    async def _publish(
+        self, connection: _Connection, messages: Sequence[_Message], timeout: float
+    ) -> list[BaseException | None]:
+        """Publishes messages, and waits until all are answered, the connection ends, or time is up."""
+        batch = _Batch(len(messages))
+        subjects = [f"{connection.inbox}{connection.published + place}" for place in range(len(messages))]
+        connection.published += len(messages)
+        try:
+            for place, (message, subject) in enumerate(zip(messages, subjects)):
+                connection.waiting[subject] = (batch, place)
+                try:
+                    await connection.client.publish(message.subject, message.body, subject, message.headers)
+                except Exception as problem:  # noqa: BLE001 - the client may raise anything; the others are sent
+                    batch.answer(place, problem)
+            both: set[asyncio.Future[Any]] = {batch.done, connection.ended}
+            await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for subject in subjects:
+                connection.waiting.pop(subject, None)
+        for place in list(batch.left):
+            ended = connection.ended.done()
+            text = f"no answer within {timeout:.1f} s"
+            batch.answer(place, ConnectionResetError(connection.ended.result()) if ended else TimeoutError(text))
+        return batch.answers
+
+    def _answer(self, connection: _Connection, message: Any) -> BaseException | None:  # noqa: ANN401 - of the client
+        """Returns why a stream did not store a message; None: it did."""
+        errors = self._client.js.errors
+        if message.headers and message.headers.get("Status") == "503":
+            return cast(BaseException, errors.NoStreamResponseError())
+        try:
+            answer = json.loads(message.data)
+            if "error" in answer:
+                # It raises the error.
+                errors.APIError.from_error(answer["error"])
+            name = answer["stream"]
+        except errors.APIError as problem:
+            return cast(BaseException, problem)
+        except Exception as problem:  # noqa: BLE001 - it may be anything
+            return RetryableError(FailureKind.SERVER, f"an unexpected answer of the server: {described(problem)}")
+        if name not in self._known:
+            self._known.add(name)
+            self._start(self._check_window(connection, name))
+        return None
 
     async def _check_window(self, connection: _Connection, name: str) -> None:
         try:
-            window = (await connection.stream.stream_info(name)).config.duplicate_window or 0
+            stream = connection.client.jetstream(timeout=self._timeout)
+            window = (await stream.stream_info(name)).config.duplicate_window or 0
         except Exception as problem:  # noqa: BLE001 - a warning only
             logger.warning("the duplicate window of the stream %s could not be read: %s", name, problem)
             return
