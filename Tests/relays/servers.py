@@ -88,6 +88,10 @@ class Broker(ABC):
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
 
+    def end(self) -> None:
+        """Ends the server for good."""
+        self.kill()
+
     def interrupt(self, meanwhile: Callable[[], object]) -> None:
         """Ends the server as the proof does, and starts it again."""
         self.stop(self.ending)
