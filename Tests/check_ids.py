@@ -21,7 +21,6 @@ IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(
 # The rows that are not promised yet, with the reason. They are shown as open, even if tests of a part of them exist.
 OPEN = {
     "B2": "of the HTTP transports those of C and Python are built",
-    "B9": "the short form is tested: 3 outboxes, 750 messages, 2 ends of the broker",
 }
 
 # Of each language: its name, the folder and files of its tests, and the pattern of a test in the source.
