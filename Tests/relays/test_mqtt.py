@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import checks
@@ -62,6 +63,18 @@ def test_B3_mqtt_silence(broker: Mosquitto) -> None:
 
 def test_B3_mqtt_silence_while_connecting_is_offline(broker: Mosquitto, tmp_path: Path) -> None:
     checks.silence_is_offline(broker, tmp_path)
+
+
+def test_B3_mqtt_silence_that_is_noticed_late_is_silence(broker: Mosquitto, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a loaded machine the client ends the silent connection before the relay sees that time is up."""
+
+    class Late(threading.Condition):
+        def wait_for(self, predicate: Callable[[], object], timeout: float | None = None) -> object:  # type: ignore[override]
+            super().wait_for(predicate, timeout)
+            return super().wait_for(predicate, 10)
+
+    monkeypatch.setattr("threading.Condition", Late)
+    checks.silence(broker)
 
 
 def test_B3_mqtt_silence_after_sending(broker: Mosquitto) -> None:

@@ -167,18 +167,20 @@ class Mqtt(Relay[_Connection, _Message]):
         with connection.changed:
             connection.changed.wait_for(lambda: connection.ended or connection.code is not None, end - time.monotonic())
         if connection.code is None or connection.code.is_failure or connection.ended:
-            refusal = self._refusal(connection, timeout)
+            # The client ends a silent connection at about the same time; that is silence, too.
+            is_late = time.monotonic() >= end
+            refusal = self._refusal(connection, timeout, is_late=is_late)
             self._shut(connection)
             raise refusal
         return connection
 
-    def _refusal(self, connection: _Connection, timeout: float) -> BaseException:
+    def _refusal(self, connection: _Connection, timeout: float, *, is_late: bool) -> BaseException:
         if connection.code is not None and connection.code.is_failure:
             text = f"the broker refused the connection: {connection.code}"
             if connection.code.value in _UNAUTHORIZED:
                 return UnauthorizedError(text)
             return RetryableError(FailureKind.SERVER, text)
-        if connection.ended:
+        if connection.ended and not is_late:
             return RetryableError(FailureKind.NETWORK, connection.ended)
         return TimeoutError(f"no answer within {timeout:.1f} s")
 
