@@ -647,8 +647,11 @@ typedef enum msgq_verdict {
                                arrived is retried (see conflict_is_sent), otherwise final. */
   MSGQ_VERDICT_SKIPPED = 7  /* not tried: the message goes back to its place and uses up no retry.
                                It is tried again at once if another attempt has ended since its own
-                               began, otherwise after one second. A msgq_retry that is skipped
-                               fails. */
+                               began, otherwise after one second. It is no attempt: it counts in no
+                               `attempts` and is not in msgq_attempts. A request by hand ends with
+                               it: after msgq_retry the message is `failed` as before, with its
+                               earlier failure; after msgq_send_now it is in its place, and in the
+                               modes ask and manual a drain sends it. */
 } msgq_verdict;
 
 typedef struct msgq_outcome {
@@ -700,6 +703,11 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
  *
  * With MSGQ_VERDICT_PENDING msgq_complete or msgq_complete_batch answers by the token of the
  * delivery. All messages of a batch have the same time-out.
+ *
+ * After a crash during a call every message of it without an outcome on disk was interrupted, which
+ * uses up one retry of each (or holds it: hold_interrupted). Each of them is alone in its next call
+ * (until another open after a close): when one of them crashes the process again, it interrupts no
+ * other message of that batch.
  */
 typedef void (*msgq_batch_transport_fn)(void *context, const msgq_delivery *deliveries,
                                         size_t count, msgq_outcome *outcomes);
@@ -1222,7 +1230,7 @@ typedef enum msgq_reason {
   MSGQ_REASON_FAILED,    /* it needs a person: retry, edit, delete */
   MSGQ_REASON_BEHIND,    /* another message of its conversation comes first: `behind` */
   MSGQ_REASON_BLOCKED,   /* a failed message before it blocks the conversation: `behind` */
-  MSGQ_REASON_RETRYING,  /* after a failure: until `until_ms` */
+  MSGQ_REASON_RETRYING,  /* after a failure, or skipped by the transport: until `until_ms` */
   MSGQ_REASON_SCHEDULED, /* its not_before_ms: `until_ms` */
   MSGQ_REASON_EXPIRED,   /* it is about to fail */
   MSGQ_REASON_OFFLINE,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "child.h"
 #include "faults.h"
 #include "scene.h"
 #include "stub.h"
@@ -21,6 +22,7 @@ struct batcher {
   size_t pending;
   atomic_int released;
   atomic_bool held; /* while true, calls do not return */
+  atomic_bool skips; /* while true, every message is skipped */
   atomic_int inside;
 };
 
@@ -65,7 +67,7 @@ static void batcher_send(void *context, const msgq_delivery *deliveries, size_t 
     CHECK_NUMBER(-1, outcomes[index].retry_after_ms);
     size_t length = strlen(batcher->calls);
     snprintf(batcher->calls + length, sizeof batcher->calls - length, "%s%s", delivery->id, index + 1 < count ? " " : ", ");
-    outcomes[index].verdict = verdict_of(delivery, &outcomes[index]);
+    outcomes[index].verdict = atomic_load(&batcher->skips) ? MSGQ_VERDICT_SKIPPED : verdict_of(delivery, &outcomes[index]);
     if (outcomes[index].verdict == MSGQ_VERDICT_PENDING && batcher->pending < 64) batcher->tokens[batcher->pending++] = delivery->token;
   }
   pthread_mutex_unlock(&batcher->lock);
@@ -211,7 +213,11 @@ TEST(B1_a_transport_that_skips_everything_is_not_called_in_a_loop) {
   AWAIT(calls_of(&batcher) >= 3);
   CHECK(steady_ms() - start >= 1900);
   CHECK_NUMBER(0, attempts_of(&scene, "a1"));
-  CHECK(reason_of(&scene, "a1") == MSGQ_REASON_RETRYING || reason_of(&scene, "a1") == MSGQ_REASON_SENDING);
+  msgq_explanation explanation = explain(&scene, "a1");
+  if (explanation.reason != MSGQ_REASON_SENDING) {
+    CHECK_NUMBER(MSGQ_REASON_RETRYING, explanation.reason);
+    CHECK(strncmp(explanation.text, "The transport skipped it, so that it was not tried. It is tried in ", 67) == 0);
+  }
   REQUIRE_OK(msgq_set_transport(scene.queue, NULL, NULL, NULL));
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a1"));
   scene_end(&scene);
@@ -295,17 +301,97 @@ TEST(B1_requests_by_hand_are_batches_of_one_message) {
   scene_open(&scene);
   put(&scene, "a1", "ana", "s");
   put(&scene, "a2", "ana", "s");
-  put(&scene, "a3", "ana", "xks");
+  put(&scene, "a3", "ana", "xs");
   set_batches(&scene, &batcher, NULL);
   REQUIRE_OK(msgq_send_now(scene.queue, "a2"));
   AWAIT(status_of(&scene, "a2") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(1, drain(&scene).sent);
-  REQUIRE_OK(msgq_retry(scene.queue, "a3")); /* is skipped: it fails again */
-  AWAIT(attempts_of(&scene, "a3") == 2 && status_of(&scene, "a3") == MSGQ_STATUS_FAILED);
-  uint64_t count = 0;
-  REQUIRE_OK(msgq_retry_all(scene.queue, NULL, &count));
+  REQUIRE_OK(msgq_retry(scene.queue, "a3"));
   AWAIT(status_of(&scene, "a3") == MSGQ_STATUS_SENT);
-  check_calls(&batcher, "a2, a1 a3, a3, a3, ");
+  check_calls(&batcher, "a2, a1 a3, a3, ");
+  scene_end(&scene);
+}
+
+static size_t listed_attempts(struct scene *scene, const char *id) {
+  msgq_ledger *ledger = NULL;
+  REQUIRE_OK(msgq_attempts(scene->queue, id, &ledger));
+  size_t count = msgq_ledger_size(ledger);
+  msgq_ledger_free(ledger);
+  return count;
+}
+
+TEST(B1_R3_a_skipped_request_by_hand_is_no_attempt) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_statistics stats = { .struct_size = sizeof stats };
+  char path[128];
+  begin(&scene, &batcher);
+  scene_open(&scene);
+  put(&scene, "a1", "ana", "xs");
+  put(&scene, "b1", "ben", "s");
+  set_batches(&scene, &batcher, NULL);
+  REQUIRE_OK(msgq_send_now(scene.queue, "a1"));
+  AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_FAILED);
+  check_calls(&batcher, "a1, ");
+  atomic_store(&batcher.skips, true);
+  REQUIRE_OK(msgq_retry(scene.queue, "a1"));
+  AWAIT(calls_of(&batcher) == 2 && status_of(&scene, "a1") == MSGQ_STATUS_FAILED);
+  AWAIT(journal_reached(&scene.journal, "a1", MSGQ_STATUS_FAILED));
+  CHECK_NUMBER(1, attempts_of(&scene, "a1"));
+  CHECK_NUMBER(1, listed_attempts(&scene, "a1"));
+  CHECK_NUMBER(MSGQ_FAILURE_REJECTED, failure_of(&scene, "a1"));
+  journal_path(&scene.journal, "a1", path, sizeof path);
+  CHECK_TEXT("none>queued>sending>failed>sending>failed", path);
+  REQUIRE_OK(msgq_send_now(scene.queue, "b1"));
+  AWAIT(calls_of(&batcher) == 3 && status_of(&scene, "b1") == MSGQ_STATUS_QUEUED);
+  CHECK_NUMBER(0, attempts_of(&scene, "b1"));
+  CHECK_NUMBER(0, listed_attempts(&scene, "b1"));
+  REQUIRE_OK(msgq_stats(scene.queue, &stats));
+  CHECK_NUMBER(1, stats.attempts);
+  scene_close(&scene); /* the same from the store */
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a1"));
+  CHECK_NUMBER(1, listed_attempts(&scene, "a1"));
+  CHECK_NUMBER(0, listed_attempts(&scene, "b1"));
+  atomic_store(&batcher.skips, false);
+  set_batches(&scene, &batcher, NULL);
+  REQUIRE_OK(msgq_retry(scene.queue, "a1"));
+  AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_SENT);
+  CHECK_NUMBER(2, attempts_of(&scene, "a1"));
+  CHECK_NUMBER(1, drain(&scene).sent);
+  scene_end(&scene);
+}
+
+TEST(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
+  struct scene scene;
+  char line[64];
+  const char *const calls[] = { "a1 a2 a3 a4 b1", "a1, a2, a3", "a3", "a3", "a3", "a3" };
+  scene_begin_open(&scene);
+  for (int number = 1; number <= 4; number++) put(&scene, (char[]) { 'a', (char)('0' + number), 0 }, "ana", number == 3 ? "!" : "s");
+  put(&scene, "b1", "ben", "s");
+  scene_close(&scene);
+  for (size_t run = 0; run < sizeof calls / sizeof *calls; run++) {
+    struct child child = child_start("send-or-die", scene.path, "");
+    char seen[128] = "";
+    for (child_line(&child, line, sizeof line); line[0]; child_line(&child, line, sizeof line)) {
+      if (seen[0]) strcat(seen, ", ");
+      strcat(seen, line);
+    }
+    CHECK_TEXT(calls[run], seen);
+    CHECK_NUMBER(-1, child_wait(&child));
+  }
+  scene_open(&scene); /* a3 has used up its retries */
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a3"));
+  CHECK_NUMBER(6, attempts_of(&scene, "a3"));
+  CHECK_NUMBER(2, attempts_of(&scene, "a2"));
+  CHECK_NUMBER(1, attempts_of(&scene, "a4"));
+  scene_close(&scene);
+  struct child child = child_start("send-or-die", scene.path, "");
+  CHECK_NUMBER(0, child_wait(&child));
+  scene_open(&scene);
+  CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a4"));
+  CHECK_NUMBER(2, attempts_of(&scene, "a4"));
+  CHECK_NUMBER(2, attempts_of(&scene, "b1"));
   scene_end(&scene);
 }
 

@@ -31,7 +31,10 @@ extension MessageQueue {
     /// The beginning of a batch costs one commit of the store, and its outcomes another.
     ///
     /// A message for which it returns `.skipped` goes back to its place and uses up no retry. It is tried again at once if another attempt
-    /// has ended since its own began, otherwise after one second.
+    /// has ended since its own began, otherwise after one second. A skip is no attempt: the message's attempts neither count nor list it.
+    /// A message that ``MessageQueue/retry(_:)`` tried is failed as before; one of ``MessageQueue/sendNow(_:)`` is in its place.
+    ///
+    /// After a crash during a call each message of it has used up a retry, and is alone in its next call.
     ///
     /// - Throws: `.invalid` (an option is out of its range), `.permission` (the queue is read-only), `.closed`.
     public func setBatchTransport(_ transport: BatchTransport?, options: BatchOptions = BatchOptions()) throws(Error) {

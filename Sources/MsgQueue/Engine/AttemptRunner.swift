@@ -100,7 +100,7 @@ final class AttemptRunner {
     private func stageBatch(
         _ first: (conversation: Name, sequence: Int64, hand: Hand), _ transport: Registration<Transport>, _ nextInBatch: () -> Step?
     ) throws(QueueError) -> Bool {
-        guard context.core.openBatch(first.hand) else {
+        guard context.core.openBatch(first.sequence, first.hand) else {
             guard let attempt = try prepare(first.conversation, first.sequence, first.hand) else { return false }
             _ = writes.stage(attempt, transport)
             return true
@@ -242,7 +242,7 @@ final class AttemptRunner {
     /// Ends an attempt in flight; the caller commits.
     private func end(_ flight: Flight, _ outcome: Outcome) {
         guard outcome.verdict != .skipped else {
-            return writes.perform(context.core.skipped(flight, ports.moment, random: ports.fraction))
+            return writes.perform(context.core.skipped(flight, ports.moment))
         }
         writes.perform(context.core.ended(flight, outcome, ports.moment, random: ports.fraction))
     }

@@ -25,7 +25,7 @@ extension MessageQueue.Explanation {
         case behind
         /// An earlier message failed and blocks the conversation.
         case blocked
-        /// The message waits for its retry after a failure.
+        /// The message waits for its retry after a failure, or because the transport skipped it.
         case retrying
         /// The message has a time before which it is not sent.
         case scheduled

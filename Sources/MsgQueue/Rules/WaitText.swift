@@ -20,6 +20,8 @@ package struct Wait: Sendable, Equatable {
     package var isEnding = false
     /// With the reason `.rate`.
     package var pace: PaceText?
+    /// With the reason `.retrying`, of a single message: the transport skipped it, so that there was no attempt.
+    package var isSkipped = false
 
     package enum Ahead: Sendable { case priority, expiry, backlog, live }
 }
@@ -48,6 +50,8 @@ extension Words {
         case .failed: "It could not be sent. You can retry, change or delete it."
         case .behind: behind
         case .blocked: blocked
+        case .retrying where wait.isSkipped:
+            "The transport skipped it, so that it was not tried. " + followUp(wait, now, "It is tried in \(time(wait, now)).")
         case .retrying: "The last attempt failed. " + followUp(wait, now, "It is tried again in \(time(wait, now)).", again: " again")
         case .scheduled: followUp(wait, now, "It is scheduled to be sent in \(time(wait, now)).")
         case .expired: "It expired before it could be sent."

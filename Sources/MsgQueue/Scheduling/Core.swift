@@ -10,6 +10,8 @@ package struct Core {
     package var statistics: StatisticsKeeper
     /// The messages in flight, as they were when their attempts began; keyed by token.
     package internal(set) var rowsInFlight: [UInt64: Row] = [:]
+    /// The progress of failed messages that were retried by hand, before their attempts began; keyed by token.
+    var retriedFrom: [UInt64: Progress] = [:]
     /// Attempts that timed out, kept so that a late success can still be accepted. Bounded; the oldest are dropped.
     var late = LateAttempts()
     /// The open prompt; nil: none is open.

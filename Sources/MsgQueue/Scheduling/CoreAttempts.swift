@@ -57,6 +57,7 @@ extension Core {
         let reservation = Reservation(start: start, turns: scheduler.turns)
         nextToken += 1
         rowsInFlight[start.flight.token] = start.row
+        if case .requeue(let row, _)? = start.changes.first { retriedFrom[start.flight.token] = row.progress }
         scheduler.started(start.flight, calledAt: calledAt, start.flight.startedAt)
         return reservation
     }
@@ -65,16 +66,17 @@ extension Core {
     package mutating func withdraw(_ reservation: Reservation, _ now: Moment) {
         let start = reservation.start
         rowsInFlight[start.flight.token] = nil
+        retriedFrom[start.flight.token] = nil
         scheduler.withdraw(start.flight, start.row.head, now)
         scheduler.turns = reservation.turns
     }
 
     // MARK: Batches
 
-    /// Begins to choose the messages of a batch, of which `first` is the first. Returns false if that one is alone in its call: the
-    /// transport takes single messages, or its attempt was requested by hand and has a timeout of its own.
-    package mutating func openBatch(_ first: Hand) -> Bool {
-        guard scheduler.limits != nil, !first.isOutOfTurn else { return false }
+    /// Begins to choose the messages of a batch, of which this is the first. Returns false if it is alone in its call: the transport takes
+    /// single messages, its attempt was requested by hand and has a timeout of its own, or its last one was interrupted.
+    package mutating func openBatch(_ sequence: Int64, _ hand: Hand) -> Bool {
+        guard scheduler.limits != nil, !hand.isOutOfTurn, !scheduler.suspects.contains(sequence) else { return false }
         scheduler.openBatch(nextToken)
         return true
     }
@@ -93,13 +95,10 @@ extension Core {
 
     /// Ends an attempt that the transport did not make (verdict `skipped`): as if it had not begun. The message waits a second if no other
     /// attempt has ended meanwhile.
-    package mutating func skipped(_ flight: Flight, _ now: Moment, random: Double) -> [Effect] {
+    package mutating func skipped(_ flight: Flight, _ now: Moment) -> [Effect] {
         guard let row = rowsInFlight[flight.token], let begun = scheduler.flights[flight.token] else { return [] }
         // A message that was cleared is deleted when its attempt ends, and a retry by hand ends with its attempt.
-        guard !row.progress.doomed, flight.hand != .retry else {
-            let outcome = Outcome(verdict: .retry, kind: .unknown, text: "the transport skipped the message", isNotSent: true)
-            return ended(flight, outcome, now, random: random)
-        }
+        guard !row.progress.doomed, retriedFrom[flight.token] == nil else { return endedUntried(flight, row, now) }
         let delay = BatchRule.skipDelay(hasProgress: begun.outcomesBefore != scheduler.outcomes)
         scheduler.withdraw(flight, row.head, heldUntil: delay == 0 ? nil : now.mono + delay, isCalled: true, now)
         return takenBack(flight, row, now)
@@ -112,10 +111,32 @@ extension Core {
         guard !row.progress.doomed else {
             // It was cleared meanwhile, and is deleted when its attempt ends.
             scheduler.callReturned(flight.token, now)
-            return ended(flight, .retry(), now, random: 0)
+            return endedUntried(flight, row, now)
         }
         scheduler.withdraw(flight, row.head, now)
         return takenBack(flight, row, now)
+    }
+
+    /// Ends an attempt that was not made, of a message that is not queued again: one that was cleared is deleted; one that was retried by
+    /// hand is failed again, as it was.
+    private mutating func endedUntried(_ flight: Flight, _ row: Row, _ now: Moment) -> [Effect] {
+        rowsInFlight[flight.token] = nil
+        let before = retriedFrom.removeValue(forKey: flight.token)
+        let resolution = Resolution(fate: row.progress.doomed ? .deleted : .failed, progress: before ?? row.progress, attempt: nil)
+        statistics.withdrawn()
+        if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
+        scheduler.ended(flight.token, back: nil, sent: false, offline: false, timedOut: false, now)
+        count(resolution.fate, row.conversation)
+        let failure = Failure(
+            kind: .unknown, code: 0, text: "the transport skipped the message", at: now.wall, retryable: true,
+            attempts: row.progress.attempts)
+        let notices = notices(resolution, failure, of: row, row.progress.attempts, now.wall)
+        return [
+            .record(
+                Fact(
+                    sequence: flight.sequence, conversation: row.conversation, isOutcome: true, changes: [.endAttempt(row, resolution)],
+                    notices: notices))
+        ]
     }
 
     private mutating func takenBack(_ flight: Flight, _ row: Row, _ now: Moment) -> [Effect] {
@@ -149,6 +170,7 @@ extension Core {
     ) -> [Effect] {
         // A message in flight cannot be edited, so this copy is current, and ending an attempt needs no read that could fail.
         guard let row = rowsInFlight.removeValue(forKey: flight.token) else { return [] }
+        retriedFrom[flight.token] = nil
         if timedOut { late.add(flight, contentHash: row.contentHash) }
         let judgement = Classification.judge(
             outcome, now: now.wall, perhapsArrived: row.progress.perhapsArrived, conflictIsSent: options.conflictIsSent)
@@ -175,7 +197,7 @@ extension Core {
         if let hold = hold(outcome, now) { changes.append(.hold(hold)) }
         statistics.ended(resolution, createdAt: row.createdAt, bytes: row.bodySize, now)
         count(resolution.fate, row.conversation)
-        let notices = notices(resolution, of: row, flight.number, now.wall)
+        let notices = notices(resolution, resolution.failure, of: row, flight.number, now.wall)
         effects.append(
             .record(
                 Fact(
@@ -216,14 +238,16 @@ extension Core {
         }
     }
 
-    private func notices(_ resolution: Resolution, of row: Row, _ number: UInt32, _ at: Int64) -> [Notice] {
+    private func notices(
+        _ resolution: Resolution, _ failure: Failure?, of row: Row, _ number: UInt32, _ at: Int64
+    ) -> [Notice] {
         let conversation = row.conversation
         var notices: [Notice] = [.countsChanged, .failuresChanged(conversation), .progress(conversation)]
         func change(_ to: MessageStatus) -> Notice {
             .event(
                 .status(
                     StatusChange(
-                        id: row.id, conversation: conversation.text, from: .sending, to: to, attempt: number, failure: resolution.failure,
+                        id: row.id, conversation: conversation.text, from: .sending, to: to, attempt: number, failure: failure,
                         at: at)))
         }
         switch resolution.fate {
@@ -232,7 +256,7 @@ extension Core {
         case .failed: notices.append(change(.failed))
         case .deleted: notices.append(.event(.deleted(id: row.id, conversation: conversation.text)))
         case .discarded:
-            guard let failure = resolution.failure else { break }
+            guard let failure else { break }
             notices.append(.log(.warning, LogText.discarded(row.id, failure)))
             notices.append(.event(.discarded(id: row.id, conversation: conversation.text, failure: failure)))
         }

@@ -32,6 +32,7 @@ package struct Explainer<Queue: QueuedMessages> {
         var until: Int64 = 0
         var holder: Int64?
         var isEnding = false
+        var isSkipped = false
 
         var isTimed: Bool { reason.isTimed }
     }
@@ -96,6 +97,7 @@ package struct Explainer<Queue: QueuedMessages> {
         switch reason {
         case .behind: return Cause(reason: reason, until: until, holder: holder)
         case .blocked: return Cause(reason: reason, until: until, holder: scheduler.block(of: conversation))
+        case .retrying: return Cause(reason: reason, until: until, isSkipped: scheduler.isSkipped(head, conversation, now))
         default: return Cause(reason: reason, until: until)
         }
     }
@@ -146,7 +148,7 @@ package struct Explainer<Queue: QueuedMessages> {
                 cause = next
                 continue
             }
-            var wait = Wait(reason: cause.reason, until: cause.until, isInTurn: isInTurn)
+            var wait = Wait(reason: cause.reason, until: cause.until, isInTurn: isInTurn, isSkipped: cause.isSkipped)
             wait.after = try after(cause, next, head, conversation, later)
             if wait.after == .next {
                 let isPermitted = try isWithinRate(head, later, then)
@@ -157,7 +159,7 @@ package struct Explainer<Queue: QueuedMessages> {
             if head.expiresAt != 0, head.expiresAt <= cause.until { (wait.after, wait.expiresAt) = (.expired, head.expiresAt) }
             return wait
         }
-        return Wait(reason: cause.reason, until: cause.until, after: .person, isInTurn: isInTurn)
+        return Wait(reason: cause.reason, until: cause.until, after: .person, isInTurn: isInTurn, isSkipped: cause.isSkipped)
     }
 
     /// What follows at the end of a wait for a time, where the message has the reason `next` then.

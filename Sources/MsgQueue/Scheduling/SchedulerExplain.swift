@@ -76,6 +76,13 @@ extension Scheduler {
         return (lane.upcoming.first { $0.sequence == sequence } ?? lane.deferred.first { $0.sequence == sequence })?.skippedUntil
     }
 
+    /// Whether the message waits because the transport skipped it, and not for its own retry.
+    func isSkipped(_ stored: Head, _ conversation: Name, _ now: Moment) -> Bool {
+        var head = withExpectedDue(stored, now)
+        head.skippedUntil = skipEnd(head.sequence, conversation)
+        return head.skipWait(now) > head.retryWait(now)
+    }
+
     /// Whether the index contains the message. Without a budget no other is read from the store.
     func isLoaded(_ sequence: Int64, _ conversation: Name) -> Bool {
         guard let lane = lanes[conversation] else { return false }

@@ -106,7 +106,7 @@ extension SimulatedEngine {
     package func end(_ flight: Flight, _ outcome: Outcome) throws {
         guard store[flight.sequence] != nil else { throw Violation("message \(flight.sequence) was deleted while in flight") }
         let isSkipped = outcome.verdict == .skipped
-        try perform(isSkipped ? core.skipped(flight, now, random: random()) : core.ended(flight, outcome, now, random: random()))
+        try perform(isSkipped ? core.skipped(flight, now) : core.ended(flight, outcome, now, random: random()))
     }
 
     /// Handles an outcome after the timeout. Returns false if it has no effect.

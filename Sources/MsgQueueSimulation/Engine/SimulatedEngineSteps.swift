@@ -18,7 +18,7 @@ extension SimulatedEngine {
                     commit()
                     return started
                 }
-                if core.openBatch(hand) {
+                if core.openBatch(sequence, hand) {
                     started += try beginBatch(conversation, sequence, hand)
                 } else if try begin(conversation, sequence, hand) {
                     started += 1

@@ -211,6 +211,32 @@ static int role_drain(const char *path, const char *port) {
   print_and_wait("drained");
 }
 
+/* Prints the ids of each call. A message whose body begins with "!" kills the process. */
+static void send_or_die(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  (void)context;
+  bool dies = false;
+  for (size_t index = 0; index < count; index++) {
+    printf("%s%s", index ? " " : "", deliveries[index].id);
+    dies = dies || *(const char *)deliveries[index].body == '!';
+    outcomes[index].verdict = MSGQ_VERDICT_SENT;
+  }
+  printf("\n");
+  fflush(stdout);
+  if (dies) raise(SIGKILL);
+}
+
+/* Drains everything through a batch transport, unless a message kills the process. */
+static int role_send_or_die(const char *path) {
+  msgq_queue *queue = NULL;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  const msgq_batch_options batches = MSGQ_BATCH_OPTIONS_INIT;
+  options.mode = MSGQ_MODE_MANUAL;
+  if (msgq_open(path, &options, &queue) != MSGQ_OK) return 1;
+  if (msgq_set_batch_transport(queue, send_or_die, NULL, NULL, &batches) != MSGQ_OK) return 2;
+  if (msgq_drain(queue, NULL, NULL) != MSGQ_OK) return 3;
+  return msgq_close(queue, 5000) == MSGQ_OK ? 0 : 4;
+}
+
 static msgq_draft draft_of(const char *id, const char *body) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.id = id;
@@ -286,6 +312,7 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "compose") == 0) return role_compose(first);
   if (strcmp(role, "replace") == 0) return role_replace(first);
   if (strcmp(role, "drain") == 0) return role_drain(first, second);
+  if (strcmp(role, "send-or-die") == 0) return role_send_or_die(first);
   if (strcmp(role, "converse") == 0) return role_converse(first, second);
   if (strcmp(role, "open-as-nobody") == 0) return role_open_as_nobody(first);
   if (strcmp(role, "read") == 0) return role_read(first, second);

@@ -77,6 +77,7 @@ import Testing
         try simulation.settle()
         #expect(simulation.inFlight.isEmpty && simulation.deadline == simulation.now.mono + 1_000)
         #expect(simulation.wait(of: 1)?.reason == .retrying)
+        #expect(simulation.text(of: 1) == "The transport skipped it, so that it was not tried. It is tried in 1 s.")
         simulation.advance(1_000)
         try simulation.settle()
         #expect(simulation.inFlight == [1, 2])
@@ -128,6 +129,78 @@ import Testing
         try simulation.settle()
         #expect(simulation.inFlight == [2, 3])
         try simulation.run()
+        #expect(simulation.store.queued.isEmpty)
+    }
+
+    @Test func X1_a_skip_after_a_failure_is_the_reason_while_it_lasts_longer() throws {
+        let simulation = simulation(backoff: .ladder([2_000]))
+        simulation.preload(["ana"])
+        try simulation.settle()
+        try simulation.answer(1, .retry())
+        try simulation.settle()
+        #expect(simulation.text(of: 1) == "The last attempt failed. It is tried again in 2 s.")
+        simulation.advance(2_000)
+        try simulation.settle()
+        try simulation.answer(1, .skipped)
+        try simulation.settle()
+        #expect(simulation.text(of: 1) == "The transport skipped it, so that it was not tried. It is tried in 1 s.")
+        #expect(simulation.store[1]?.progress.attempts == 1 && simulation.store[1]?.progress.retriesUsed == 1)
+    }
+
+    @Test(arguments: [Mode.auto, .ask, .manual])
+    func R3_a_skipped_retry_leaves_the_message_as_it_was(mode: Mode) throws {
+        let simulation = simulation(mode, backoff: .ladder([]))
+        simulation.enqueue("ana", count: 2)
+        try simulation.settle()
+        try simulation.answer(1, .reject())
+        try simulation.answer(2, .sent)
+        let before = simulation.store[1]?.progress
+        #expect(before?.status == .failed && before?.attempts == 1)
+        simulation.retry(1)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        try simulation.answer(1, .skipped)
+        try simulation.settle()
+        #expect(simulation.store[1]?.progress == before)
+        #expect(simulation.core.statistics.snapshot(simulation.now).attempts == 2)
+    }
+
+    @Test(arguments: [Mode.auto, .manual])
+    func B1_Q6_a_skipped_send_now_leaves_the_message_in_its_place(mode: Mode) throws {
+        let simulation = simulation(mode) { $0.direct = false }
+        simulation.preload(["ana", "ana"])
+        let before = simulation.store[2]?.progress
+        simulation.sendNow(2)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2])
+        try simulation.answer(2, .skipped)
+        try simulation.settle()
+        #expect(simulation.store[2]?.progress == before)
+        if mode == .manual {
+            #expect(simulation.inFlight.isEmpty)
+            simulation.drain()
+        }
+        try simulation.run()
+        #expect(simulation.starts == [2, 1, 2])
+    }
+
+    @Test func B1_X3_messages_of_an_interrupted_batch_are_sent_one_by_one() throws {
+        let simulation = simulation()
+        simulation.preload(["ana", "ben", "ana"])
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3])
+        simulation.restart()
+        simulation.enqueue("eva", count: 2)
+        simulation.preload(["dan"])
+        var calls: [[Int64]] = []
+        for _ in 0..<10 {
+            try simulation.settle()
+            guard !simulation.inFlight.isEmpty else { break }
+            calls.append(simulation.inFlight)
+            for sequence in simulation.inFlight { try simulation.answer(sequence, .sent) }
+        }
+        for sequence in 1...3 as ClosedRange<Int64> { #expect(calls.contains([sequence])) }
+        #expect(calls.contains { $0.count > 1 })
         #expect(simulation.store.queued.isEmpty)
     }
 

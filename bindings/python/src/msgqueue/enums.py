@@ -308,7 +308,7 @@ class Reason(_Named):
     BLOCKED = 5
     """A failed message before it blocks the conversation."""
     RETRYING = 6
-    """A retry is due later."""
+    """A retry is due later, after a failure or because the transport skipped the message."""
     SCHEDULED = 7
     """Its `not_before` is later."""
     EXPIRED = 8

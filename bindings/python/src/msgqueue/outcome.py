@@ -130,7 +130,9 @@ class Outcome:
     def skipped(cls) -> Outcome:
         """Not tried: the message goes back to its place and uses up no retry.
 
-        It is tried again at once if another attempt has ended since its own began, otherwise after one second.
+        It is tried again at once if another attempt has ended since its own began, otherwise after one second. A skip
+        is no attempt: `attempts` neither counts nor lists it. After `retry` the message is failed as before, after
+        `send_now` it is in its place.
         """
         return cls(Verdict.SKIPPED)
 
