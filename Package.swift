@@ -9,6 +9,7 @@ let package = Package(
     name: "libmsgqueue",
     products: [
         .library(name: "MsgQueue", targets: ["MsgQueue"]),
+        .library(name: "MsgQueueHTTP", targets: ["MsgQueueHTTP"]),
         .library(name: "MsgQueueSimulation", targets: ["MsgQueueSimulation"]),
         .library(name: "msgqueue", type: .dynamic, targets: ["MsgQueueABI"]),
         .executable(name: "msgqueue-bench", targets: ["MsgQueueBench"]),
@@ -18,6 +19,11 @@ let package = Package(
             name: "CSQLite",
             pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite3"])]
+        ),
+        .systemLibrary(
+            name: "CCurl",
+            pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]
         ),
         .systemLibrary(name: "CPlatform"),
         .systemLibrary(name: "CMsgQueue", path: "Include"),
@@ -37,10 +43,13 @@ let package = Package(
                 )
             ]
         ),
+        .target(name: "MsgQueueHTTP", dependencies: ["MsgQueue", "CCurl"]),
         .target(name: "MsgQueueSimulation", dependencies: ["MsgQueue"]),
         .executableTarget(name: "MsgQueueBench", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"]),
         .testTarget(
             name: "MsgQueueTests", dependencies: ["MsgQueue", "MsgQueueSimulation", "CSQLite"], path: "Tests/MsgQueueTests"),
+        .testTarget(
+            name: "MsgQueueHTTPTests", dependencies: ["MsgQueue", "MsgQueueHTTP"], path: "Tests/MsgQueueHTTPTests"),
         .testTarget(
             name: "MsgQueueSimulationTests", dependencies: ["MsgQueue", "MsgQueueSimulation"], path: "Tests/MsgQueueSimulationTests"),
     ],

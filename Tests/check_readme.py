@@ -42,7 +42,7 @@ let package = Package(
 """
 STRICT = '.unsafeFlags(["-warnings-as-errors"])'
 # The modules with a documentation catalogue.
-MODULES = ("MsgQueue", "MsgQueueSimulation")
+MODULES = ("MsgQueue", "MsgQueueHTTP", "MsgQueueSimulation")
 PRODUCTS = ", ".join(f'.product(name: "{name}", package: "libmsgqueue")' for name in MODULES)
 README = ROOT / "README.md"
 PAGES = ROOT / "Sources" / "Documentation"
@@ -219,7 +219,8 @@ def build_catalogue(module: str, package: Path) -> list[str]:
     for directory in (graphs, archive):
         shutil.rmtree(directory, ignore_errors=True)
     graphs.mkdir()
-    modules = [package / ".build" / "debug" / "Modules", ROOT / "Sources" / "CSQLite", ROOT / "Sources" / "CPlatform"]
+    system = [ROOT / "Sources" / name for name in ("CCurl", "CPlatform", "CSQLite")]
+    modules = [package / ".build" / "debug" / "Modules", *system]
     target = json.loads(run(["swiftc", "-print-target-info"], package))["target"]["unversionedTriple"]
     extract = ["swift-symbolgraph-extract", "-module-name", module, "-minimum-access-level", "public"]
     run([*extract, "-target", target, *(f"-I{path}" for path in modules), "-output-dir", str(graphs)], package)

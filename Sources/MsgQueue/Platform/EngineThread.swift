@@ -2,11 +2,11 @@ import CPlatform
 import Glibc
 
 /// A thread of the library: joinable, with all signals blocked, so that the host's signal handlers run on the host's threads.
-final class EngineThread {
+package final class EngineThread {
     private var handle: pthread_t
 
     /// nil: the system cannot create another thread.
-    init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
+    package init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         var all = sigset_t()
         var before = sigset_t()
@@ -30,10 +30,10 @@ final class EngineThread {
         self.handle = handle
     }
 
-    func join() { pthread_join(handle, nil) }
+    package func join() { pthread_join(handle, nil) }
 
     /// Detaches the thread instead of joining it, because a callback of the host may never return.
-    func detach() { pthread_detach(handle) }
+    package func detach() { pthread_detach(handle) }
 
     private final class Start: Sendable {
         let name: String

@@ -72,6 +72,22 @@ import Testing
         }
     }
 
+    /// Only the transports use a library of the system for HTTP; nothing else uses them.
+    @Test func only_MsgQueueHTTP_uses_libcurl_and_no_target_uses_Foundation() throws {
+        for target in ["MsgQueue", "MsgQueueABI", "MsgQueueHTTP", "MsgQueueSimulation"] {
+            for file in try files(target) {
+                for module in file.imports {
+                    #expect(!module.hasPrefix("Foundation"), "\(file.name) imports \(module)")
+                    let isHTTP = module == "CCurl" || module == "MsgQueueHTTP"
+                    #expect(!isHTTP || target == "MsgQueueHTTP", "\(file.name) imports \(module)")
+                }
+            }
+        }
+        for file in try files("MsgQueueHTTP") {
+            for module in file.imports { #expect(["CCurl", "Glibc", "MsgQueue"].contains(module), "\(file.name) imports \(module)") }
+        }
+    }
+
     @Test func only_the_store_uses_SQLite() throws {
         for file in try files("MsgQueue") where !file.name.isEmpty {
             guard file.imports.contains("CSQLite") else { continue }

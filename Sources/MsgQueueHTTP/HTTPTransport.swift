@@ -1,0 +1,95 @@
+import MsgQueue
+
+/// Posts the body of each message to a URL; the header `Idempotency-Key` is the message's id.
+///
+/// The function ``send(_:)`` is the transport:
+/// `try MessageQueue(path: "outbox.db", transport: http.send)`.
+///
+/// Every message has a connection of its own. One thread of the transport makes all requests; it begins with the first one and ends when
+/// the transport is deallocated. Any thread or task may use a transport, and several queues may share one.
+public final class HTTPTransport: Sendable {
+    /// Returns a bearer token for the header `Authorization`.
+    ///
+    /// It is called before the first request and after an answer with status 401. `refused` is the token of that request; nil: none was
+    /// refused. While one call runs, requests that need a token wait for it. nil as the result: there is no token, a person must sign in.
+    /// An error that it throws means that the token cannot be had now: the attempt is retried.
+    public typealias TokenSource = @Sendable (_ refused: String?) async throws -> String?
+
+    private let address: HTTPAddress
+    private let headers: HTTPHeaders
+    private let timeout: Duration?
+    private let authorities: String?
+    private let transfers = HTTPTransfers()
+    private let tokens: BearerTokens?
+
+    /// Makes the transport; connects nowhere yet.
+    ///
+    /// - Parameters:
+    ///   - url: http or https, without user name and fragment. Its path and query are used as they are.
+    ///   - headers: Sent with every message. `Content-Type` is application/octet-stream unless it is among them.
+    ///   - timeout: The most time for a message: for the token, connecting, sending and the answer. nil, or more than
+    ///     `MessageQueue.Delivery.timeout`: that time.
+    ///   - authorities: The path of a PEM file with the certificates of the authorities to trust for https; nil: those of the system.
+    ///   - token: Returns the bearer token; nil: the transport sends none.
+    /// - Throws: `.invalid` (the URL, a header or the timeout is not valid).
+    public init(
+        url: String, headers: [String: String] = [:], timeout: Duration? = nil, authorities: String? = nil,
+        token: TokenSource? = nil
+    ) throws(MessageQueue.Error) {
+        address = try HTTPAddress(url)
+        self.headers = try HTTPHeaders(headers, hasToken: token != nil)
+        if let timeout, timeout <= .zero { throw MessageQueue.Error(.invalid, "timeout must be positive, or nil, got \(timeout)") }
+        self.timeout = timeout
+        self.authorities = authorities
+        tokens = token.map { BearerTokens($0) }
+    }
+
+    /// Whether the transport sends a bearer token.
+    var hasToken: Bool { tokens != nil }
+
+    /// Posts one message and returns the outcome. It ends within the time-out, and soon after its task is cancelled.
+    public func send(_ delivery: MessageQueue.Delivery) async -> MessageQueue.Outcome {
+        let limit = min(timeout ?? delivery.timeout, delivery.timeout)
+        let end = ContinuousClock.now + limit
+        guard let tokens else { return await exchange(delivery, token: nil, until: end).outcome }
+        var refused: (token: String, answer: MessageQueue.Outcome)?
+        while true {
+            let token: String
+            switch await tokens.token(insteadOf: refused?.token, until: end) {
+            case .token(let found): token = found
+            case .missing: return refused?.answer ?? .reject(.unauthorized, text: "there is no token")
+            case .failed(let text): return .retry(.unauthorized, text: "no token: \(text)", isNotSent: true)
+            case .late: return .retry(.timeout, text: "no token in time", isNotSent: true)
+            }
+            // The source has no other token.
+            if let refused, refused.token == token { return refused.answer }
+            let result = await exchange(delivery, token: token, until: end)
+            guard result.status == 401 else { return result.outcome }
+            tokens.refuse(token)
+            guard refused == nil else { return result.outcome }
+            refused = (token, result.outcome)
+        }
+    }
+
+    private func exchange(
+        _ delivery: MessageQueue.Delivery, token: String?, until end: ContinuousClock.Instant
+    ) async -> HTTPResult {
+        await transfers.run(
+            HTTPTransfer(
+                to: address, authorities: authorities, headers: headers.all(for: delivery, token: token), body: delivery.body, until: end))
+    }
+}
+
+extension MessageQueue {
+    /// Opens the store in the file `path`, as `init(path:options:transport:)` does, and sends by HTTP.
+    ///
+    /// If `http` has a token source, it sets the option `pauseOnUnauthorized`: a token that the server refuses twice pauses the queue
+    /// and uses up no retry.
+    ///
+    /// - Throws: As `init(path:options:transport:)`.
+    public convenience init(path: String, options: Options = Options(), http: HTTPTransport) throws(Error) {
+        var options = options
+        if http.hasToken { options.pauseOnUnauthorized = true }
+        try self.init(path: path, options: options, transport: http.send)
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import MsgQueue
+import MsgQueueHTTP
+import Testing
+
+/// The bearer token: asked for once, and a pause of the queue when the server refuses it.
+@Suite struct TokenTests {
+    /// A server that accepts one token.
+    private static func server(accepting token: Shared<String>) throws -> HostileServer {
+        try HostileServer { $0.headers["authorization"] == "Bearer \(token.value)" ? .init(200) : .init(401, body: "expired") }
+    }
+
+    @Test func B2_a_new_token_is_asked_for_once_after_401() async throws {
+        let good = Shared("t1")
+        let server = try Self.server(accepting: good)
+        defer { server.stop() }
+        let asked = Shared<[String?]>([])
+        let http = try HTTPTransport(url: server.url) { refused in
+            asked.change { $0.append(refused) }
+            return good.value
+        }
+        let directory = try Directory()
+        let queue = try manual(directory, http)
+        try queue.enqueue(["a", "b"].map { MessageQueue.Draft(Array($0.utf8)) })
+        #expect(try await queue.drain().sent == 2)
+        #expect(asked.value == [nil])
+
+        good.change { $0 = "t2" }
+        let id = try queue.enqueue("c")
+        #expect(try await queue.drain().sent == 1)
+        #expect(asked.value == [nil, "t1"])
+        // Both requests belong to one attempt, and have the same key.
+        #expect(try queue.message(id: id).attempts == 1)
+        #expect(server.requests.suffix(2).map(\.key) == ["\"\(id)\"", "\"\(id)\""])
+        #expect(server.requests.map { $0.headers["authorization"] } == ["Bearer t1", "Bearer t1", "Bearer t1", "Bearer t2"])
+        try await queue.close()
+    }
+
+    @Test func B2_a_refused_token_pauses_the_queue_and_uses_up_no_retry() async throws {
+        let good = Shared("good")
+        let server = try Self.server(accepting: good)
+        defer { server.stop() }
+        let asked = Shared<[String?]>([])
+        let http = try HTTPTransport(url: server.url) { refused in
+            asked.change { $0.append(refused) }
+            return "bad\(asked.value.count)"
+        }
+        let directory = try Directory()
+        let queue = try manual(directory, http)
+        let ids = try queue.enqueue((0..<20).map { MessageQueue.Draft(Array("\($0)".utf8), conversation: "c\($0)") })
+        let report = try await queue.drain()
+        #expect((report.stop, report.sent, report.failed, report.remaining) == (.paused, 0, 0, 20))
+        #expect(asked.value == [nil, "bad1"])
+        #expect(server.requests.count == 2)
+        let first = try queue.message(id: try #require(ids.first))
+        #expect((first.status, first.retriesUsed, first.failure?.kind, first.failure?.code) == (.queued, 0, .unauthorized, 401))
+        #expect(try queue.state().isPaused)
+
+        // The person signed in.
+        good.change { $0 = "bad3" }
+        try queue.resume()
+        #expect(try await queue.drain().sent == 20)
+        #expect(asked.value == [nil, "bad1", "bad2"])
+        try await queue.close()
+    }
+
+    @Test func B2_without_a_token_nothing_is_sent_and_the_queue_pauses() async throws {
+        let server = try HostileServer { _ in .init(200) }
+        defer { server.stop() }
+        let http = try HTTPTransport(url: server.url) { _ in nil }
+        let directory = try Directory()
+        let queue = try manual(directory, http)
+        let id = try queue.enqueue("a")
+        #expect(try await queue.drain().stop == .paused)
+        let message = try queue.message(id: id)
+        #expect((message.status, message.retriesUsed, message.failure?.kind) == (.queued, 0, .unauthorized))
+        #expect(server.connections == 0)
+        try await queue.close()
+    }
+
+    @Test func B2_a_token_that_cannot_be_had_now_is_retried_and_nothing_is_sent() async throws {
+        struct Away: Error {}
+        let server = try HostileServer { _ in .init(200) }
+        defer { server.stop() }
+        for wrong in ["", "a b", "a\r\nX: y", "ü"] {
+            let result = try await ending(of: try HTTPTransport(url: server.url) { _ in wrong })
+            #expect(result.summary == "queued unauthorized no", "\(result.text)")
+        }
+        let thrown = try await ending(of: try HTTPTransport(url: server.url) { _ in throw Away() })
+        #expect((thrown.summary, thrown.text.contains("Away")) == ("queued unauthorized no", true))
+        let late = try await ending(
+            of: try HTTPTransport(url: server.url, timeout: .milliseconds(200)) { _ in
+                try await Task.sleep(for: .seconds(3))
+                return "late"
+            })
+        #expect(late.summary == "queued timeout no", "\(late.text)")
+        #expect(server.connections == 0)
+    }
+
+    @Test func B2_attempts_at_the_same_time_ask_for_one_token_together() async throws {
+        let good = Shared("t1")
+        let server = try Self.server(accepting: good)
+        defer { server.stop() }
+        let asked = Shared<[String?]>([])
+        let http = try HTTPTransport(url: server.url) { refused in
+            asked.change { $0.append(refused) }
+            try await Task.sleep(for: .milliseconds(100))
+            return good.value
+        }
+        let directory = try Directory()
+        var options = MessageQueue.Options(mode: .manual, maxInFlight: 16)
+        options.direct = false
+        let queue = try MessageQueue(path: directory.store, options: options, http: http)
+        func send() async throws -> Int {
+            try queue.enqueue((0..<64).map { MessageQueue.Draft(Array("x".utf8), conversation: "c\($0)") })
+            return try await queue.drain().sent
+        }
+        #expect(try await send() == 64)
+        #expect(asked.value == [nil])
+        good.change { $0 = "t2" }
+        #expect(try await send() == 64)
+        #expect(asked.value == [nil, "t1"])
+        try await queue.close()
+    }
+
+    @Test func B2_a_token_source_and_the_header_exclude_each_other() {
+        #expect(throws: MessageQueue.Error.self) {
+            try HTTPTransport(url: "http://127.0.0.1/", headers: ["authorization": "x"]) { _ in "t" }
+        }
+    }
+}
