@@ -384,7 +384,8 @@ TEST_ALONE(B2_http_leaves_no_thread_and_no_descriptor) {
     CHECK_NUMBER(1, drain(&site.scene).sent);
     if (turn % 2 == 0) CHECK_RESULT(MSGQ_OK, msgq_set_transport(site.scene.queue, NULL, NULL, NULL));
     scene_close(&site.scene);
-    CHECK_NUMBER(turn + 1, atomic_load(&site.released));
+    /* A transport that was removed may end a little later. */
+    AWAIT(atomic_load(&site.released) == turn + 1);
   }
   AWAIT(process_threads() <= threads);
   CHECK_NUMBER(descriptors, process_descriptors());
