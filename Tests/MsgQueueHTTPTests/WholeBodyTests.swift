@@ -22,7 +22,7 @@ import Testing
         switch number % 12 {
         case 2: .init(raw: "", .close)
         case 4: .init(raw: "", .reset)
-        case 6: .init(raw: "HTTP/1.1 200 OK\r\nContent-", .reset)
+        case 6: .init(raw: "HTTP/1.1 200 OK\r\nContent-", .close)
         case 8: .init(raw: "HTTP/1.1 503 Busy\r\nContent-Length: 90\r\n\r\npart", .close)
         case 10: .init(raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", .close)
         default: .init(200, body: "ok")
