@@ -95,7 +95,9 @@ struct RandomHost {
                 // Before the time for which the scheduler waits, it does nothing.
                 if isQuiet, wasWaiting, deadline.map({ simulation.now.mono < $0 }) ?? true {
                     let happened = simulation.journal[before...].filter { if case .waiting = $0.entry { false } else { true } }
-                    if let first = happened.first {
+                    // An expiry has a time of its own, at which the engine's maintenance fails the message. This host has none: the scheduler
+                    // finds an expired message when it looks at its conversation for another reason, such as a hold that ends.
+                    if let first = happened.first, !Self.isExpiry(first.entry) {
                         throw Violation("the scheduler waited until \(deadline ?? -1), but then: \(first.entry)")
                     }
                 }
@@ -108,6 +110,8 @@ struct RandomHost {
             return Violation("\(error)")
         }
     }
+
+    private static func isExpiry(_ entry: JournalEntry) -> Bool { if case .expired = entry { true } else { false } }
 
     /// Returns the last entries of the journal.
     func tail(_ lines: Int) -> String { simulation.tail(lines) }

@@ -21,4 +21,10 @@ import Testing
         guard let violation = host.run() else { return }
         Issue.record("seed \(seed): \(violation)\n\(host.setting)\n\(host.tail(Self.lines))")
     }
+
+    /// In the background a message expires before the connection is stable; nothing wakes the scheduler then.
+    @Test func X4_A11_an_expiry_in_the_background_is_no_missed_deadline() {
+        var host = RandomHost(seed: 2997, steps: 2_000)
+        if let violation = host.run() { Issue.record("\(violation)\n\(host.setting)\n\(host.tail(Self.lines))") }
+    }
 }
