@@ -30,12 +30,6 @@ import Testing
         #expect((result.summary, result.stop, result.retriesUsed) == ("queued", .offline, 0))
     }
 
-    /// The broadcast address cannot be connected to: an error other than that of a refused connection.
-    @Test func B2_an_address_that_cannot_be_reached_is_offline() async throws {
-        let result = try await ending(of: try HTTPTransport(url: "http://255.255.255.255:9/"))
-        #expect(result.isOffline, "\(result.text)")
-    }
-
     @Test func B2_a_connection_that_is_cut_before_the_body_was_sent_is_retried() async throws {
         for cut in [
             HostileServer.Reading.part(0, .reset), .part(0, .close), .part(20, .reset), .part(400_000, .reset), .part(400_000, .close),
