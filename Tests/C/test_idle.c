@@ -36,7 +36,7 @@ TEST_ALONE(Q16_an_idle_queue_uses_no_processor_time) {
   pause_ms(5000);
   struct process_switches after = process_switches();
   int64_t most = process_most_switched(&before, &after);
-  if (!CHECK(most <= 2)) fprintf(stderr, "  a thread was switched %lld times in 5 s\n", (long long)most);
+  if (!CHECK(most <= 2)) fprintf(stderr, "  a thread was woken %lld times in 5 s\n", (long long)most);
   CHECK(process_cpu_ms() - cpu <= 10);
   CHECK_NUMBER(before.threads, after.threads);
   for (int kind = 0; kind < kinds; kind++) scene_end(&scenes[kind]);

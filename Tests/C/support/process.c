@@ -45,7 +45,7 @@ struct process_switches process_switches(void) {
     if (entry->d_name[0] == '.' || !is_of_library(entry->d_name)) continue;
     snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
     found.ids[found.threads] = strtoll(entry->d_name, NULL, 10);
-    found.counts[found.threads++] = number_in(path, "voluntary_ctxt_switches") + number_in(path, "nonvoluntary_ctxt_switches");
+    found.counts[found.threads++] = number_in(path, "voluntary_ctxt_switches");
   }
   if (directory != NULL) closedir(directory);
   return found;

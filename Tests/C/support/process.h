@@ -8,14 +8,15 @@
 /* Return the number of threads of the process, and of threads of the library, which have names that begin with "msgq-". */
 size_t process_threads(void);
 size_t process_library_threads(void);
-/* The context switches of each thread of the library. */
+/* How often each thread of the library went to sleep (voluntary context switches): once after each time that it was woken. On a loaded
+   machine a thread is also interrupted, which is not counted. */
 struct process_switches {
   size_t threads;
   int64_t counts[64];
   int64_t ids[64];
 };
 struct process_switches process_switches(void);
-/* Returns the largest number of context switches of one thread between the two. */
+/* Returns how often the thread that went to sleep most often did so between the two. */
 int64_t process_most_switched(const struct process_switches *before, const struct process_switches *after);
 /* Returns the processor time of all threads in milliseconds. */
 int64_t process_cpu_ms(void);
