@@ -23,7 +23,7 @@ class Phase:
         self.is_connected = False
         self.answer: Answer | None = None
         """The answer without its body, when its header is there."""
-        self.body = bytearray()
+        self.body: bytearray = bytearray()
         """What was read of the body."""
 
     def cut(self) -> Answer | None:

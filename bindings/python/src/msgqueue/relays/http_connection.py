@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, RemoteDisconnected
+from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, RemoteDisconnected
 from typing import IO, Any
 
 from .http_request import Form
@@ -19,6 +19,8 @@ _MAX_INTERIM = 100
 
 class Connection(HTTPConnection):
     """A connection to the server of a form."""
+
+    sock: socket.socket | Any
 
     def __init__(self, form: Form, context: ssl.SSLContext | None) -> None:
         super().__init__(form.host, form.port)
@@ -60,6 +62,10 @@ def new_connection(form: Form, context: ssl.SSLContext | None) -> Connection:
 
 class Response(HTTPResponse):
     """A response whose header is whole. Interim ones (1xx), of which http.client skips only 100, are skipped."""
+
+    fp: io.BufferedReader
+    headers: HTTPMessage
+    msg: HTTPMessage
 
     def __init__(self, deadline: float, sock: socket.socket, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(sock, *arguments, **options)

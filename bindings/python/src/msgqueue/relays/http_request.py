@@ -20,7 +20,7 @@ from ..outcome import Headers, Outcome
 from .trace_context import PARENT, STATE, trace_headers
 from .webhook import Secrets, Signer
 
-logger = logging.getLogger("msgqueue")
+logger: logging.Logger = logging.getLogger("msgqueue")
 
 RequestHeaders = Union[Mapping[str, str], Callable[[Delivery], Mapping[str, str]]]
 
@@ -77,11 +77,11 @@ class Form:
             InvalidError: The URL, a header or a secret is not valid.
         """
         parts = _split(url)
-        self.is_secure = parts.scheme == "https"
-        self.host = parts.hostname or ""
-        self.port = parts.port
-        self.target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self.url = f"{parts.scheme}://{parts.netloc}{self.target}"
+        self.is_secure: bool = parts.scheme == "https"
+        self.host: str = parts.hostname or ""
+        self.port: int | None = parts.port
+        self.target: str = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self.url: str = f"{parts.scheme}://{parts.netloc}{self.target}"
         self._signer = None if webhook_secret is None else Signer(webhook_secret)
         own = {"authorization"} if has_token else set()
         self._value, self._values = (_ASCII, "ASCII") if is_ascii else (_VALUE, "Latin-1")
