@@ -11,6 +11,9 @@ refuses, TLS or 0), writes a line to LOG for each request that it has read, and 
     /raw/HEX                these bytes, then the end of the connection
     /cut/line, header, body the connection ends when so much of the request was read; reset/… by RST
     /reused                 200; the second request on a connection gets no answer, and the connection ends
+    /extra/KIND?COUNT       when COUNT requests are there: 200, and 30 ms later an answer that nobody asked for: 200; another
+                            status, and the end of the connection; half: only the end of what is sent; joined: 200 in one
+                            piece with the first body. Then it writes "unasked" to LOG
     /leave                  200; the connection ends after it without a warning
     /slow/MILLISECONDS      200 after this time
     /hang                   no answer
@@ -34,6 +37,7 @@ from urllib.parse import parse_qsl
 LOCK = threading.Lock()
 COUNTS: dict[str, int] = {}
 CONNECTIONS = [0]
+BARRIERS: dict[int, threading.Barrier] = {}
 
 
 class Peer:
@@ -104,6 +108,19 @@ class Peer:
         if kind == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
+    def add_extra(self, kind: str) -> None:
+        if kind == "joined":
+            self.connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+            time.sleep(0.03)
+            self.connection.sendall(b"okHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            return
+        self.answer(200)
+        time.sleep(0.03)
+        if kind == "half":
+            self.connection.shutdown(socket.SHUT_WR)
+        else:
+            self.answer(int(kind), {"Connection": "close"} if kind != "200" else None)
+
     def act(self, kind: str, rest: str, fields: list[str]) -> bool:
         """Answers a request. Returns whether the connection goes on."""
         if kind == "status":
@@ -125,6 +142,16 @@ class Peer:
             if self.requests > 1:
                 return False
             self.answer(200)
+        elif kind == "extra":
+            rest, _, peers = rest.partition("?")
+            with LOCK:
+                barrier = BARRIERS.setdefault(int(peers), threading.Barrier(int(peers)))
+            barrier.wait()
+            self.add_extra(rest)
+            with LOCK:
+                self.log.write("unasked\n")
+                self.log.flush()
+            return rest in ("200", "joined", "half")
         elif kind == "leave":
             self.answer(200)
             return False

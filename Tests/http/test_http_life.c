@@ -36,6 +36,70 @@ TEST(B2_http_an_ended_connection_is_replaced_without_a_failure) {
   site_end(&site);
 }
 
+/* Puts one message into each of `count` conversations. */
+static void put_many(struct site *site, int first, int count) {
+  for (int number = first; number < first + count; number++) {
+    char id[32], conversation[32];
+    snprintf(id, sizeof id, "m%d", number);
+    snprintf(conversation, sizeof conversation, "c%d", number);
+    put(&site->scene, id, conversation, "hello");
+  }
+}
+
+/* Sends rounds of messages, and lets what nobody asked for arrive between them. */
+static void check_extra(const char *scheme, const char *kind, int in_flight) {
+  enum { rounds = 4 };
+  struct site site;
+  char path[32];
+  site_prepare(&site);
+  site.scene.options.max_in_flight = (uint32_t)in_flight;
+  site_open(&site);
+  snprintf(path, sizeof path, "/extra/%s?%d", kind, in_flight);
+  bool is_secure = strcmp(scheme, "https") == 0;
+  if (is_secure) site.http.ca_file = getenv("HTTP_CERTIFICATE");
+  site_use_port(&site, scheme, is_secure ? site.server.secure : site.server.plain, path);
+  for (int round = 0; round < rounds; round++) {
+    put_many(&site, round * in_flight, in_flight);
+    CHECK_NUMBER(in_flight, drain(&site.scene).sent);
+    AWAIT(site_count(&site, "unasked") >= (round + 1) * in_flight);
+  }
+  /* The server has each of them, once and in one attempt. */
+  for (int number = 0; number < rounds * in_flight; number++) {
+    char id[32], key[64];
+    snprintf(id, sizeof id, "m%d", number);
+    snprintf(key, sizeof key, "Idempotency-Key: \"m%d\"\t", number);
+    if (!CHECK_NUMBER(1, site_count(&site, key))) printf("%s %s %s\n", scheme, kind, id);
+    CHECK_NUMBER(1, attempt_of(&site, id).count);
+  }
+  CHECK_NUMBER(0, site_count(&site, "\trequest=2\t"));
+  site_end(&site);
+}
+
+TEST(B2_http_an_answer_without_a_request_is_not_the_answer_to_the_next_message) {
+  static const char *const kinds[] = { "200", "400", "408", "503", "half", "joined" };
+  for (size_t index = 0; index < sizeof kinds / sizeof kinds[0]; index++) {
+    check_extra("http", kinds[index], 1);
+    /* See http.h for the last one. */
+    if (strcmp(kinds[index], "joined") != 0) check_extra("https", kinds[index], 1);
+  }
+}
+
+TEST(B2_http_answers_without_a_request_on_many_connections_are_not_used) {
+  check_extra("http", "200", 8);
+  check_extra("http", "408", 8);
+}
+
+TEST(B2_http_connections_with_TLS_are_kept_alive) {
+  struct site site;
+  site_begin(&site);
+  site.http.ca_file = getenv("HTTP_CERTIFICATE");
+  site_use_port(&site, "https", site.server.secure, "/status/200");
+  for (int number = 0; number < 20; number++) site_put(&site, NULL, "x", 1, NULL, 0);
+  CHECK_NUMBER(20, drain(&site.scene).sent);
+  CHECK_NUMBER(1, site_count(&site, "request=20\t"));
+  site_end(&site);
+}
+
 /* libcurl would send the second request again on a new connection. */
 static void check_not_repeated(const char *body) {
   struct site site;
@@ -56,16 +120,6 @@ static void check_not_repeated(const char *body) {
 TEST(B2_http_a_request_that_may_have_arrived_is_not_repeated_by_libcurl) {
   check_not_repeated("hello");
   check_not_repeated("");
-}
-
-/* Puts one message into each of `count` conversations. */
-static void put_many(struct site *site, int first, int count) {
-  for (int number = first; number < first + count; number++) {
-    char id[32], conversation[32];
-    snprintf(id, sizeof id, "m%d", number);
-    snprintf(conversation, sizeof conversation, "c%d", number);
-    put(&site->scene, id, conversation, "hello");
-  }
 }
 
 TEST(B2_http_connections_are_limited) {

@@ -5,9 +5,11 @@
 #endif
 #include "http.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -52,6 +54,8 @@ struct transfer {
   bool is_renewed;        /* a token was refused, this is the second request */
   unsigned requests;      /* that libcurl began */
   bool is_cut_off;        /* libcurl would have repeated a request of which a part was sent */
+  bool is_stale;          /* its kept connection had bytes that no request asked for */
+  bool needs_fresh;       /* the request goes on a new connection */
   /* The answer. */
   int status;
   unsigned interim;
@@ -72,6 +76,19 @@ struct transfer {
 /* A list with a head: transfers in the order in which they came. */
 struct list {
   struct transfer *first, *last;
+};
+
+/* An end of a connection. The family is 0 before it is known. */
+struct endpoint {
+  sa_family_t family;
+  in_port_t port;
+  unsigned char address[16];
+};
+
+/* A socket of libcurl. Its ends are known when its first request begins. */
+struct channel {
+  int descriptor;
+  struct endpoint local, peer;
 };
 
 /* A transport of one queue. */
@@ -105,6 +122,8 @@ struct client {
   CURLM *multi;
   int64_t timer_ms; /* when libcurl wants to be called; -1: not */
   struct list active, finished; /* finished: not in `done` yet */
+  struct channel *channels;
+  size_t channel_count, channel_room;
   CURL *idle[most_idle];
   size_t idle_count;
   char *bearer;
@@ -419,7 +438,7 @@ static void clear_answer(struct transfer *transfer) {
   transfer->received = transfer->excerpt_size = 0;
   transfer->reason[0] = transfer->error[0] = '\0';
   transfer->requests = 0;
-  transfer->is_cut_off = false;
+  transfer->is_cut_off = transfer->is_stale = false;
 }
 
 /* Called by libcurl for each line of a header, the empty line at its end included. */
@@ -480,17 +499,77 @@ static size_t take_body(char *bytes, size_t one, size_t size, void *context) {
   return 0;
 }
 
+static struct endpoint end_of(const struct sockaddr_storage *address) {
+  struct endpoint end = { .family = address->ss_family };
+  if (end.family == AF_INET) {
+    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
+    end.port = ntohs(four->sin_port);
+    memcpy(end.address, &four->sin_addr, sizeof four->sin_addr);
+  } else if (end.family == AF_INET6) {
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
+    end.port = ntohs(six->sin6_port);
+    memcpy(end.address, &six->sin6_addr, sizeof six->sin6_addr);
+  }
+  return end;
+}
+
+/* Reads an end as libcurl writes it. */
+static struct endpoint read_end(const char *text, int port) {
+  struct endpoint end = { .port = (in_port_t)port };
+  if (inet_pton(AF_INET, text, end.address) == 1) end.family = AF_INET;
+  else if (inet_pton(AF_INET6, text, end.address) == 1) end.family = AF_INET6;
+  return end;
+}
+
+static bool is_end(const struct endpoint *one, const struct endpoint *other) {
+  return one->port == other->port && one->family == other->family && one->family != 0 &&
+         memcmp(one->address, other->address, sizeof one->address) == 0;
+}
+
+/* Whether a new request may use a connection: it is new, or there is nothing to read, which libcurl
+   would take for the answer. On a new one the server may have sent something of TLS. */
+static bool is_clean(struct client *client, const struct endpoint *local,
+                     const struct endpoint *peer) {
+  for (size_t index = 0; index < client->channel_count; index++) {
+    struct channel *channel = &client->channels[index];
+    if (!is_end(&channel->local, local) || !is_end(&channel->peer, peer)) continue;
+    struct pollfd state = { .fd = channel->descriptor, .events = POLLIN | POLLRDHUP };
+    return poll(&state, 1, 0) == 0;
+  }
+  for (size_t index = 0; index < client->channel_count; index++) {
+    struct channel *channel = &client->channels[index];
+    struct sockaddr_storage address = { 0 };
+    socklen_t room = sizeof address;
+    if (channel->local.family != 0) continue;
+    if (getsockname(channel->descriptor, (struct sockaddr *)&address, &room) != 0) continue;
+    struct endpoint here = end_of(&address);
+    if (!is_end(&here, local)) continue;
+    room = sizeof address;
+    if (getpeername(channel->descriptor, (struct sockaddr *)&address, &room) != 0) continue;
+    struct endpoint there = end_of(&address);
+    if (!is_end(&there, peer)) continue;
+    channel->local = here;
+    channel->peer = there;
+    return true;
+  }
+  return false;
+}
+
 /* Called by libcurl before it writes a request. libcurl repeats a request when a reused connection
    ends without an answer; the server may have received the first one, so that is for the engine. */
 static int before_request(void *context, char *peer, char *local, int peer_port, int local_port) {
   struct transfer *transfer = context;
   long sent = 0;
-  (void)peer, (void)local, (void)peer_port, (void)local_port;
-  if (transfer->requests++ == 0) return CURL_PREREQFUNC_OK;
-  if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) == CURLE_OK && sent == 0) {
+  if (transfer->requests++ > 0 &&
+      (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK || sent != 0)) {
+    transfer->is_cut_off = true;
+    return CURL_PREREQFUNC_ABORT;
+  }
+  struct endpoint here = read_end(local, local_port), there = read_end(peer, peer_port);
+  if (is_clean(transfer->client, &here, &there) || transfer->needs_fresh) {
     return CURL_PREREQFUNC_OK;
   }
-  transfer->is_cut_off = true;
+  transfer->is_stale = true;
   return CURL_PREREQFUNC_ABORT;
 }
 
@@ -572,9 +651,7 @@ static void judge(struct transfer *transfer, CURLcode code) {
   case CURLE_SEND_ERROR:
   case CURLE_RECV_ERROR:
   case CURLE_GOT_NOTHING:
-  case CURLE_PARTIAL_FILE:
-  case CURLE_HTTP2:
-  case CURLE_HTTP2_STREAM: set_retry(transfer, MSGQ_FAILURE_NETWORK, sent == 0, text); break;
+  case CURLE_PARTIAL_FILE: set_retry(transfer, MSGQ_FAILURE_NETWORK, sent == 0, text); break;
   case CURLE_UNSUPPORTED_PROTOCOL: /* the answer is not HTTP/1 or later */
   case CURLE_WEIRD_SERVER_REPLY:
   case CURLE_FILESIZE_EXCEEDED:
@@ -652,8 +729,29 @@ static bool authorize(struct transfer *transfer, struct curl_slist **list) {
 /* ------------------------------------------------------------------------- the thread */
 
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *peer) {
-  (void)context, (void)purpose;
-  return socket(peer->family, peer->socktype | SOCK_CLOEXEC, peer->protocol);
+  struct client *client = context;
+  (void)purpose;
+  if (client->channel_count == client->channel_room) {
+    size_t room = client->channel_room == 0 ? 16 : client->channel_room * 2;
+    struct channel *channels = realloc(client->channels, room * sizeof *channels);
+    if (channels == NULL) return CURL_SOCKET_BAD;
+    client->channels = channels;
+    client->channel_room = room;
+  }
+  int descriptor = socket(peer->family, peer->socktype | SOCK_CLOEXEC, peer->protocol);
+  if (descriptor < 0) return CURL_SOCKET_BAD;
+  client->channels[client->channel_count++] = (struct channel){ .descriptor = descriptor };
+  return descriptor;
+}
+
+static int close_socket(void *context, curl_socket_t descriptor) {
+  struct client *client = context;
+  for (size_t index = 0; index < client->channel_count; index++) {
+    if (client->channels[index].descriptor != descriptor) continue;
+    client->channels[index] = client->channels[--client->channel_count];
+    break;
+  }
+  return close(descriptor);
 }
 
 static CURL *new_easy(struct client *client) {
@@ -662,7 +760,9 @@ static CURL *new_easy(struct client *client) {
 #define SET(option, value) (curl_easy_setopt(easy, CURLOPT_##option, value) == CURLE_OK)
   bool is_set = SET(URL, client->url) && SET(PATH_AS_IS, 1L) && SET(POST, 1L) &&
                 SET(NOSIGNAL, 1L) && SET(PROXY, "") && SET(FOLLOWLOCATION, 0L) &&
-                SET(OPENSOCKETFUNCTION, open_socket) &&
+                SET(OPENSOCKETFUNCTION, open_socket) && SET(OPENSOCKETDATA, client) &&
+                SET(CLOSESOCKETFUNCTION, close_socket) && SET(CLOSESOCKETDATA, client) &&
+                SET(HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
                 SET(HEADERFUNCTION, take_header) && SET(WRITEFUNCTION, take_body) &&
                 SET(PREREQFUNCTION, before_request) && SET(SSL_VERIFYPEER, 1L) &&
                 SET(SSL_VERIFYHOST, 2L) && SET(CONNECTTIMEOUT_MS, (long)longest_timeout_ms);
@@ -676,7 +776,7 @@ static CURL *new_easy(struct client *client) {
   is_set = is_set && SET(QUICK_EXIT, 1L);
 #endif
   if (client->is_secure) {
-    is_set = is_set && SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) && SET(PIPEWAIT, 1L);
+    is_set = is_set && SET(SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (client->ca_file != NULL) is_set = is_set && SET(CAINFO, client->ca_file);
   }
   if (is_set) return easy;
@@ -701,7 +801,8 @@ static bool start(struct transfer *transfer) {
       SET(POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_size) &&
       SET(TIMEOUT_MS, (long)left_ms) && SET(ERRORBUFFER, transfer->error) &&
       SET(HEADERDATA, transfer) && SET(WRITEDATA, transfer) && SET(PREREQDATA, transfer) &&
-      SET(PRIVATE, transfer) && curl_multi_add_handle(client->multi, easy) == CURLM_OK) {
+      SET(FRESH_CONNECT, transfer->needs_fresh ? 1L : 0L) && SET(PRIVATE, transfer) &&
+      curl_multi_add_handle(client->multi, easy) == CURLM_OK) {
     append(&client->active, transfer);
     return true;
   }
@@ -728,8 +829,16 @@ static void stop(struct transfer *transfer) {
 
 static void finish(struct transfer *transfer, CURLcode code) {
   struct client *client = transfer->client;
+  if (transfer->is_stale) {
+    /* Nothing of the request was written. A new connection is not refused. */
+    stop(transfer);
+    transfer->needs_fresh = true;
+    launch(transfer);
+    return;
+  }
   judge(transfer, code);
   stop(transfer);
+  transfer->needs_fresh = false;
   bool is_refused = client->token != NULL && transfer->outcome.verdict == MSGQ_VERDICT_HTTP &&
                     transfer->outcome.code == 401;
   if (!is_refused) {
@@ -915,6 +1024,7 @@ static void free_client(struct client *client) {
   free(client->url);
   free(client->ca_file);
   free(client->bearer);
+  free(client->channels);
   pthread_cond_destroy(&client->changed);
   pthread_mutex_destroy(&client->lock);
   free(client);

@@ -70,10 +70,14 @@ typedef struct msgq_http_options {
  * Request    POST with the header Idempotency-Key: the id of the message as a string of RFC 9651
  *            ("…" with \" and \\ escaped), or if it has characters outside ASCII, as a display
  *            string (%"…"). The metadata `traceparent` and `tracestate` are sent as headers when
- *            they are valid by W3C Trace Context; other metadata are not sent. HTTP/2 where an
- *            https server offers it, otherwise HTTP/1.1. Connections are kept alive and reused.
- *            Redirects are not followed. Proxies of the environment, .netrc and cookies are not
- *            used. libcurl does not repeat a request of which a part was sent.
+ *            they are valid by W3C Trace Context; other metadata are not sent. HTTP/1.1.
+ *            Connections are kept alive and reused; one that has anything to read before a request
+ *            is written (an end, or bytes that no request asked for) is closed, and the request
+ *            goes on a new one. HTTP/1.1 does not name the request of an answer: an answer without
+ *            a request that arrives after this check, or that TLS has decrypted with the end of
+ *            the answer before, is taken for the answer to the request. Redirects are not followed.
+ *            Proxies of the environment, .netrc and cookies are not used. libcurl does not repeat a
+ *            request of which a part was sent.
  * Answer     The engine decides by the status and Retry-After, as with MSGQ_VERDICT_HTTP; a
  *            redirect is an unknown status and retried. Answers with a status 1xx are skipped. The
  *            text has the status and 200 bytes of the answer. At most 1 MiB of an answer is read.
