@@ -510,7 +510,7 @@ TEST(B2_http_wrong_urls_are_refused) {
 TEST(B2_http_wrong_headers_are_refused) {
   static const msgq_pair wrong[] = {
     { NULL, "x" }, { "X", NULL }, { "", "x" }, { "X Y", "x" }, { "X:", "x" }, { "X\r\nY", "x" }, { "\xc3\xb3", "x" }, { "X", "a\r\nY: b" },
-    { "X", "a\n" }, { "X", "\r" }, { "X", "\x01" }, { "X", "\x7f" }, { "host", "a" }, { "CONTENT-LENGTH", "1" }, { "Content-Type", "a/b" },
+    { "X", "a\n" }, { "X", "\r" }, { "X", "\x01" }, { "X", "\x7f" }, { "X", "\xff" }, { "X", "a\xc3" }, { "host", "a" }, { "CONTENT-LENGTH", "1" }, { "Content-Type", "a/b" },
     { "Connection", "close" }, { "Idempotency-Key", "a" }, { "transfer-encoding", "chunked" }, { "Expect", "100-continue" },
     { "traceparent", "a" }, { "tracestate", "a=1" },
   };
@@ -533,7 +533,7 @@ TEST(B2_http_wrong_headers_are_refused) {
   site.http.header_count = 65;
   CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http));
   site.http.header_count = 0;
-  static const char *const types[] = { "", "a\r\nb", "a\n" };
+  static const char *const types[] = { "", "a\r\nb", "a\n", "a/\xff", "a/\xed\xa0\x80" };
   for (size_t index = 0; index < sizeof types / sizeof types[0]; index++) {
     site.http.content_type = types[index];
     CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(site.scene.queue, &site.http));
@@ -548,15 +548,15 @@ TEST(B2_http_other_wrong_options_are_refused) {
   CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, NULL));
   CHECK_TEXT("options is NULL", msgq_http_error_detail());
   site.http.url = "http://127.0.0.1/";
-  static const uint32_t sizes[] = { 0, 1, 8, 15, 65537, UINT32_MAX };
+  /* Also one in the middle of a field, and the end of a field that is not the last one of the first version. */
+  static const uint32_t sizes[] = { 0, 1, 8, 15, 16, 20, 28, 60, 72, sizeof site.http - 1, 65537, UINT32_MAX };
   for (size_t index = 0; index < sizeof sizes / sizeof sizes[0]; index++) {
     site.http.struct_size = sizes[index];
     CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
   }
   CHECK_NUMBER(0, atomic_load(&site.released));
-  /* An older program knows the first fields only, and a newer one more of them, which must be zero. */
-  site.http.struct_size = (uint32_t)(offsetof(msgq_http_options, url) + sizeof site.http.url);
-  CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &site.http));
+  /* A newer program knows more fields, which must be zero. */
+  site.http.struct_size = sizeof site.http;
   struct {
     msgq_http_options known;
     uint64_t later;
@@ -565,8 +565,7 @@ TEST(B2_http_other_wrong_options_are_refused) {
   CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &newer.known));
   newer.later = 1;
   CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &newer.known));
-  CHECK_NUMBER(1, atomic_load(&site.released));
-  site.http.struct_size = sizeof site.http;
+  AWAIT(atomic_load(&site.released) == 1);
   static const int64_t times[] = { -1, INT64_MIN, 86400001, INT64_MAX };
   for (size_t index = 0; index < sizeof times / sizeof times[0]; index++) {
     site.http.timeout_ms = times[index];
@@ -578,6 +577,22 @@ TEST(B2_http_other_wrong_options_are_refused) {
   site.http.max_connections = 1000;
   site.http.ca_file = "/nowhere/at/all.pem";
   CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http));
+  static const char *const files[] = { "/", "/dev/null", "/etc/passwd", "\xff" };
+  for (size_t index = 0; index < sizeof files / sizeof files[0]; index++) {
+    site.http.ca_file = files[index];
+    if (!CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(queue, &site.http))) printf("%s\n", files[index]);
+    CHECK(strncmp(msgq_http_error_detail(), "ca_file ", 8) == 0);
+  }
+  /* The mark of a certificate lies over the end of what is read at once. */
+  const char *junk = scene_file(&site.scene, "certificates");
+  for (int before = 16380; before < 16400; before += 3) {
+    FILE *file = fopen(junk, "w");
+    REQUIRE(file != NULL);
+    fprintf(file, "%*s-----BEGIN CERTIFICATE-----\n", before, "");
+    fclose(file);
+    site.http.ca_file = junk;
+    CHECK_RESULT(MSGQ_OK, msgq_http_set_transport(queue, &site.http));
+  }
   site.http.ca_file = NULL;
   CHECK_RESULT(MSGQ_INVALID, msgq_http_set_transport(NULL, &site.http));
   CHECK(msgq_http_error_detail()[0] != '\0');

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -233,13 +234,21 @@ static bool is_token_character(char value) {
   return isalnum((unsigned char)value) != 0 || (value != '\0' && strchr("!#$%&'*+-.^_`|~", value));
 }
 
-/* Whether a text may be the value of a header: no control character but tab. */
-static bool is_value(const char *text) {
-  for (; *text != '\0'; text++) {
+static bool is_utf8(const char *text) {
+  for (size_t size = strlen(text), length; size > 0; text += length, size -= length) {
+    length = character((const unsigned char *)text, size);
+    if (length == 0) return false;
+  }
+  return true;
+}
+
+/* Whether a text may be the value of a header: UTF-8, no control character but tab. */
+static bool is_value(const char *start) {
+  for (const char *text = start; *text != '\0'; text++) {
     unsigned char byte = (unsigned char)*text;
     if ((byte < 0x20 && byte != '\t') || byte == 0x7f) return false;
   }
-  return true;
+  return is_utf8(start);
 }
 
 static bool is_visible(const char *text) {
@@ -1118,7 +1127,8 @@ static msgq_result read_options(const msgq_http_options *given, msgq_http_option
   static const msgq_http_options defaults = MSGQ_HTTP_OPTIONS_INIT;
   *options = defaults;
   uint32_t size = given->struct_size;
-  if (size < offsetof(msgq_http_options, url) + sizeof given->url || size > 65536) {
+  /* The first version ends with `release`. */
+  if (size < offsetof(msgq_http_options, release) + sizeof given->release || size > 65536) {
     return fail(MSGQ_INVALID, "struct_size of msgq_http_options is not possible: %u", size);
   }
   memcpy(options, given, size < sizeof *options ? size : sizeof *options);
@@ -1196,7 +1206,8 @@ static msgq_result check_header(const msgq_pair *header, bool has_token) {
     return fail(MSGQ_INVALID, "the header Authorization is set by the transport");
   }
   if (!is_value(header->value)) {
-    return fail(MSGQ_INVALID, "the value of the header %s has a control character", header->key);
+    return fail(MSGQ_INVALID, "the value of the header %s has a control character or is not UTF-8",
+                header->key);
   }
   return MSGQ_OK;
 }
@@ -1205,7 +1216,7 @@ static msgq_result take_headers(struct client *client, const msgq_http_options *
   const char *type = options->content_type;
   if (type == NULL) type = "application/octet-stream";
   if (type[0] == '\0' || !is_value(type)) {
-    return fail(MSGQ_INVALID, "content_type is empty or has a control character");
+    return fail(MSGQ_INVALID, "content_type is empty, has a control character or is not UTF-8");
   }
   if (options->header_count > most_headers) {
     return fail(MSGQ_INVALID, "header_count must be 0 to %d, got %zu", (int)most_headers,
@@ -1227,6 +1238,33 @@ static msgq_result take_headers(struct client *client, const msgq_http_options *
   return result;
 }
 
+/* Without this check each message would fail: libcurl reads the file when it connects. */
+static msgq_result check_certificates(const char *path) {
+  static const char mark[] = "-----BEGIN CERTIFICATE-----";
+  char bytes[16384];
+  size_t kept = 0, size;
+  bool is_found = false;
+  struct stat status;
+  if (!is_utf8(path)) return fail(MSGQ_INVALID, "ca_file is not UTF-8");
+  /* Before it is opened: a pipe would wait for its writer. */
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+    return fail(MSGQ_INVALID, "ca_file is not a regular file");
+  }
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return fail(MSGQ_INVALID, "ca_file cannot be read: %s", strerror(errno));
+  while (!is_found && (size = fread(bytes + kept, 1, sizeof bytes - kept, file)) > 0) {
+    size += kept;
+    is_found = memmem(bytes, size, mark, sizeof mark - 1) != NULL;
+    kept = size < sizeof mark ? size : sizeof mark;
+    memmove(bytes, bytes + size - kept, kept);
+  }
+  int problem = ferror(file) ? errno : 0;
+  fclose(file);
+  if (is_found) return MSGQ_OK;
+  if (problem != 0) return fail(MSGQ_INVALID, "ca_file cannot be read: %s", strerror(problem));
+  return fail(MSGQ_INVALID, "ca_file has no certificate in PEM");
+}
+
 static msgq_result take_options(struct client *client, const msgq_http_options *options) {
   msgq_result result = check_url(options->url, &client->is_secure);
   if (result != MSGQ_OK) return result;
@@ -1238,8 +1276,9 @@ static msgq_result take_options(struct client *client, const msgq_http_options *
     return fail(MSGQ_INVALID, "timeout_ms must be 0 to %d, got %lld", (int)longest_timeout_ms,
                 (long long)options->timeout_ms);
   }
-  if (options->ca_file != NULL && access(options->ca_file, R_OK) != 0) {
-    return fail(MSGQ_INVALID, "ca_file cannot be read: %s", strerror(errno));
+  if (options->ca_file != NULL) {
+    result = check_certificates(options->ca_file);
+    if (result != MSGQ_OK) return result;
   }
   client->max_connections = options->max_connections == 0 ? 64 : (long)options->max_connections;
   client->timeout_ms = options->timeout_ms;

@@ -49,8 +49,8 @@ typedef struct msgq_http_options {
   /* The time-out of the attempt (0). The whole request takes at most this: 1 ms to 1 day. A longer
      time than that of the attempt has no effect. */
   int64_t timeout_ms;
-  /* The certificates of the system (NULL). A readable file of PEM certificates. Certificates and
-     host names are always verified. */
+  /* The certificates of the system (NULL). A readable regular file with at least one "BEGIN
+     CERTIFICATE" of PEM. Certificates and host names are always verified. */
   const char *ca_file;
   /* None. Gives the token for "Authorization: Bearer …"; see below. */
   msgq_http_token_fn token;
