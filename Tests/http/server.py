@@ -18,6 +18,7 @@ refuses, TLS or 0), writes a line to LOG for each request that it has read, and 
     /slow/MILLISECONDS      200 after this time
     /hang                   no answer
     /drip                   a header that does not end, one byte every 20 ms
+    /long                   a line of the header with 1 MB
     /endless                200 with a body that does not end
 """
 
@@ -166,6 +167,9 @@ class Peer:
             while True:
                 self.connection.sendall(b"x")
                 time.sleep(0.02)
+        elif kind == "long":
+            self.connection.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")
+            return False
         elif kind == "endless":
             self.connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             while True:

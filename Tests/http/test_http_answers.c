@@ -224,6 +224,12 @@ TEST(B2_http_an_answer_that_is_cut_or_not_http_is_retried_unless_it_accepts) {
     { "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
     { "HTTP/1.1 200 OK\r\nContent-Length: 1 2\r\n\r\nabc", 0, MSGQ_FAILURE_SERVER },
     { "HTTP/1.1 422 No\r\nContent-Length: x\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 422 No\r\nContent-Length: 2, 3\r\n\r\nabc", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 422 No\r\nContent-Length: 99999999999999999999999999\r\n\r\nab", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nab", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\nab", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1 200 OK\r\nContent-Length: 2,\r\n\r\nab", 0, MSGQ_FAILURE_SERVER },
     { "nonsense\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
     { "220 mail ESMTP\r\n", 0, MSGQ_FAILURE_SERVER },
     { "\x15\x03\x01\x02\x02\x46 an alert of TLS and more", 0, MSGQ_FAILURE_SERVER },
@@ -232,6 +238,7 @@ TEST(B2_http_an_answer_that_is_cut_or_not_http_is_retried_unless_it_accepts) {
     { "HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart", 202, MSGQ_FAILURE_NONE },
     { "HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\npart", 503, MSGQ_FAILURE_SERVER },
     { "HTTP/1.1 429 Slow\r\nContent-Length: 9\r\n\r\npart", 429, MSGQ_FAILURE_RATE_LIMIT },
+    { "HTTP/1.1 422 No\r\nContent-Length: 02, 2\r\nContent-Length: 2\r\n\r\nno", 422, MSGQ_FAILURE_REJECTED },
     { "HTTP/1.1 422 No\r\n\r\nto the end", 422, MSGQ_FAILURE_REJECTED },
     { "HTTP/1.0 422 No\r\n\r\nto the end", 422, MSGQ_FAILURE_REJECTED },
     { "HTTP/1.1 204 No Content\r\n\r\n", 204, MSGQ_FAILURE_NONE },
@@ -251,6 +258,15 @@ TEST(B2_http_an_answer_that_is_cut_or_not_http_is_retried_unless_it_accepts) {
   raw_path(path, "HTTP/1.1 103 Early\r\n\r\n", 120);
   struct attempt found = site_try(&site, path, NULL);
   if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print("120 times 103", &found);
+  site_end(&site);
+}
+
+TEST(B2_http_a_header_line_without_an_end_is_a_mistake_of_the_server) {
+  struct site site;
+  site_begin(&site);
+  struct attempt found = site_try(&site, "/long", NULL);
+  if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print("long", &found);
+  CHECK(strstr(found.text, "header") != NULL);
   site_end(&site);
 }
 

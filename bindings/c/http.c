@@ -29,6 +29,7 @@
 #endif
 
 enum {
+  code_too_large = 100, /* CURLE_TOO_LARGE, since libcurl 8.6 */
   most_headers = 64,
   most_interim = 100,            /* answers with a status 1xx before the final one */
   most_answer = 1 << 20,         /* bytes of an answer that are read */
@@ -62,6 +63,7 @@ struct transfer {
   unsigned interim;
   bool has_head;     /* the header of the final answer is complete */
   bool is_malformed; /* an invalid Content-Length, or too many interim answers */
+  int64_t length;    /* Content-Length; -1: none yet */
   bool is_long;      /* it has more than most_answer bytes */
   size_t received;
   size_t excerpt_size;
@@ -422,28 +424,32 @@ static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_out
 
 /* ------------------------------------------------------------------------- the answer */
 
-/* Whether the text is a list of numbers. */
-static bool is_length(const char *text, size_t size) {
-  bool has_digit = false;
+/* Reads a list of equal numbers: one, or what a proxy made of several headers. -1: it is none. */
+static int64_t read_length(const char *text, size_t size) {
+  int64_t whole = -1, number = -1;
   for (size_t index = 0; index < size; index++) {
     if (text[index] >= '0' && text[index] <= '9') {
       /* Not two numbers without a comma. */
-      if (has_digit && (text[index - 1] == ' ' || text[index - 1] == '\t')) return false;
-      has_digit = true;
+      if (number >= 0 && (text[index - 1] == ' ' || text[index - 1] == '\t')) return -1;
+      int digit = text[index] - '0';
+      if (number > (INT64_MAX - digit) / 10) return -1;
+      number = (number < 0 ? 0 : number * 10) + digit;
     } else if (text[index] == ',') {
-      if (!has_digit) return false;
-      has_digit = false;
+      if (number < 0 || (whole >= 0 && whole != number)) return -1;
+      whole = number;
+      number = -1;
     } else if (text[index] != ' ' && text[index] != '\t') {
-      return false;
+      return -1;
     }
   }
-  return has_digit;
+  return whole < 0 || whole == number ? number : -1;
 }
 
 static void clear_answer(struct transfer *transfer) {
   transfer->status = 0;
   transfer->interim = 0;
   transfer->has_head = transfer->is_malformed = transfer->is_long = false;
+  transfer->length = -1;
   transfer->received = transfer->excerpt_size = 0;
   transfer->reason[0] = transfer->error[0] = '\0';
   transfer->requests = 0;
@@ -461,6 +467,7 @@ static size_t take_header(char *line, size_t one, size_t size, void *context) {
   if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
     const char *space = memchr(line, ' ', size);
     transfer->status = 0;
+    transfer->length = -1;
     transfer->reason[0] = out->retry_after[0] = '\0';
     size_t rest = space != NULL ? size - (size_t)(space + 1 - line) : 0;
     if (rest >= 3 && isdigit((unsigned char)space[1]) && isdigit((unsigned char)space[2]) &&
@@ -483,7 +490,11 @@ static size_t take_header(char *line, size_t one, size_t size, void *context) {
   while (length > 0 && (*value == ' ' || *value == '\t')) value++, length--;
   while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) length--;
   if (name == 14 && strncasecmp(line, "Content-Length", name) == 0 && transfer->status >= 200) {
-    if (!is_length(value, length)) return transfer->is_malformed = true, 0;
+    int64_t known = transfer->length;
+    transfer->length = read_length(value, length);
+    if (transfer->length < 0 || (known >= 0 && known != transfer->length)) {
+      return transfer->is_malformed = true, 0;
+    }
   } else if (name == 11 && strncasecmp(line, "Retry-After", name) == 0) {
     /* What is longer than any date is a mistake of the server. The first of several counts. */
     if (length >= sizeof out->retry_after || out->retry_after[0] != '\0') return whole;
@@ -639,6 +650,12 @@ static void judge(struct transfer *transfer, CURLcode code) {
   }
   if (transfer->is_cut_off) {
     set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the connection ended without an answer");
+    return;
+  }
+  /* libcurl has the same code for a line of a header over its limit. */
+  if (sent > 0 && (code == CURLE_OUT_OF_MEMORY || (int)code == code_too_large)) {
+    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
+              "a line of the answer's header is too long, or there is no memory");
     return;
   }
   switch (code) {

@@ -79,15 +79,17 @@ typedef struct msgq_http_options {
  *            Proxies of the environment, .netrc and cookies are not used. libcurl does not repeat a
  *            request of which a part was sent.
  * Answer     The engine decides by the status and Retry-After, as with MSGQ_VERDICT_HTTP; a
- *            redirect is an unknown status and retried. Answers with a status 1xx are skipped. The
- *            text has the status and 200 bytes of the answer. At most 1 MiB of an answer is read.
+ *            redirect is an unknown status and retried. Up to 99 answers with a status 1xx are
+ *            skipped. The text has the status and 200 bytes of the answer. At most 1 MiB of an
+ *            answer is read.
  * Failures   offline (uses up no retry): no connection, name not found, no route.
  *            retry, surely not sent: TLS or certificate (kind network); time-out before the first
  *            byte of the request was written (timeout).
  *            retry, perhaps arrived: a connection that breaks later (network); no answer in time
- *            (timeout); an answer that is not HTTP, or has no valid Content-Length (server); one
- *            that is cut in its header, or in its body when its status would be final and is not
- *            2xx (network).
+ *            (timeout); an answer that is not HTTP, that has an invalid Content-Length or two
+ *            different ones, more than 99 answers with a status 1xx before it, or a header line
+ *            that is too long for libcurl (100 KiB) (server); one that is cut in its header, or in
+ *            its body when its status would be final and is not 2xx (network).
  * Token      With options->token every request has a token. It is asked for once and used until
  *            the server answers 401; then a new one is asked for, and the request is sent again in
  *            the same attempt. When that is refused too, or there is no token, the queue is paused
