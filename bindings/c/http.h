@@ -25,7 +25,7 @@ extern "C" {
  * the new one must differ. A token has visible ASCII characters.
  *
  * It is called on the thread that sends: no request makes progress until it returns. It may call
- * every function of the queue except msgq_close.
+ * every function of the queue except msgq_close. msgq_close waits for it, also beyond its time-out.
  */
 typedef bool (*msgq_http_token_fn)(void *context, const char *refused, char *token, size_t size);
 
@@ -96,7 +96,8 @@ typedef struct msgq_http_options {
  *            (msgq_pause of the whole queue), and the message is offline: it stays queued and uses
  *            up no retry, but a msgq_retry of it fails. The text of the outcome begins with
  *            "authentication failed"; as of every offline outcome, the engine keeps it only of a
- *            msgq_retry or msgq_send_now. msgq_resume tries again and asks for a new token.
+ *            msgq_retry or msgq_send_now. msgq_resume tries again and asks for a new token: like
+ *            after every offline outcome automatic sending waits up to 5 s; msgq_drain does not.
  *            Without options->token, 401 is for the engine (pause_on_unauthorized).
  * Threads    Two threads of the transport: one sends all requests, the other completes the attempts
  *            with msgq_complete_batch. They block all signals. Any thread may call this function.
