@@ -54,8 +54,9 @@ class Http:
 
     The key is a string of RFC 9651 ("…" with \" and \\ escaped); of an id with characters outside ASCII a display
     string (%"…"). The metadata traceparent and tracestate are sent as headers if W3C Trace Context permits their
-    values; no other metadata is sent. Connections are kept alive and reused. Any thread may call it; each call uses a
-    connection of its own. Proxies of the environment are not used.
+    values; no other metadata is sent. Connections are kept alive and reused, unless the server has sent something on
+    them that no request asked for. Any thread may call it; each call uses a connection of its own. Proxies of the
+    environment are not used.
     """
 
     def __init__(
@@ -210,12 +211,13 @@ class Http:
         if problem is not None and response.status < 400:
             raise problem
         answer, is_whole = _read(response)
-        is_reusable = is_whole and problem is None and not response.will_close
         response.close()
+        has_more = isinstance(response, Response) and response.has_more
+        is_reusable = is_whole and problem is None and not response.will_close and not has_more
         return Answer(response.status, response.reason, response.headers, answer, is_whole), is_reusable
 
     def _reusable(self) -> Connection | None:
-        """Takes a kept connection that the server has not ended."""
+        """Takes a kept connection that the server has not ended, and to which it has sent nothing more."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -263,6 +265,9 @@ def _read(response: HTTPResponse) -> tuple[bytes, bool]:
 
 
 def _is_readable(peer: socket.socket) -> bool:
+    """Whether the server has ended the connection, or has sent what no request asked for."""
+    if isinstance(peer, ssl.SSLSocket) and peer.pending():
+        return True
     poll = select.poll()
     poll.register(peer, select.POLLIN)
     return bool(poll.poll(0))

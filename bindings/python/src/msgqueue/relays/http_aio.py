@@ -36,8 +36,10 @@ AsyncBearer = Callable[[], Union[str, Awaitable[str]]]
 class AsyncHttp:
     """`Http` for asyncio, with httpx or aiohttp: the same arguments, headers and outcomes.
 
-    It belongs to the event loop in which it is called first. Each call uses a connection of its own, which is kept
-    alive and reused. Answers with a status 1xx are skipped as the client does. Values of headers must be ASCII.
+    It belongs to the event loop in which it is called first. Each call opens a connection of its own and closes it:
+    the clients do not reject an answer that a server sends unasked to a connection that is kept, and would take it as
+    the answer to the next message. Answers with a status 1xx are skipped as the client does. Values of headers must be
+    ASCII.
 
         async with AsyncHttp("https://example.org/messages") as relay:
             async with aio.MessageQueue("outbox.db", transport=relay) as queue:
@@ -122,7 +124,7 @@ class AsyncHttp:
         return outcomes
 
     async def close(self) -> None:
-        """Closes the connections that are kept. The transport can still be called."""
+        """Ends the client; requests that are under way fail. The transport can still be called."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()

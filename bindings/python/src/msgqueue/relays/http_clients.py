@@ -40,7 +40,7 @@ class Client(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Closes the connections."""
+        """Ends the client; requests that are under way fail."""
 
 
 class _Httpx(Client):
@@ -48,7 +48,8 @@ class _Httpx(Client):
         self._library = library
         self._form = form
         # The transport of httpx without its client, which would add headers, keep cookies and read the environment.
-        limits = library.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
+        # Without reuse: h11 keeps what follows an answer, and would take it as the answer to the next request.
+        limits = library.Limits(max_connections=None, max_keepalive_connections=0)
         self._transport = library.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
 
     async def post(self, body: bytes, headers: dict[str, str], phase: Phase) -> Answer:
@@ -59,7 +60,7 @@ class _Httpx(Client):
         request = self._library.Request(
             "POST",
             self._form.url,
-            headers=headers,
+            headers={**headers, "Connection": "close"},
             content=body,
             # httpx would normalise the path of the URL.
             extensions={"target": self._form.target.encode("ascii"), "trace": trace, "timeout": {}},
@@ -92,9 +93,10 @@ class _Aiohttp(Client):
         self._form = form
         traces = library.TraceConfig()
         traces.on_connection_create_end.append(_connected)
-        traces.on_connection_reuseconn.append(_connected)
         self._session = library.ClientSession(
-            connector=library.TCPConnector(ssl=context, limit=0),
+            # Without reuse: aiohttp keeps what a server sends to a connection that no request uses, and would take it
+            # as the answer to the next request.
+            connector=library.TCPConnector(ssl=context, limit=0, force_close=True),
             cookie_jar=library.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,

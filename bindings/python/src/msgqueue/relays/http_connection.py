@@ -71,7 +71,26 @@ class Response(HTTPResponse):
         super().__init__(sock, *arguments, **options)
         # Nothing has been read yet. A server that sends a byte now and then does not extend the time.
         file: Any = self.fp
-        self.fp = io.BufferedReader(_Timed(file.detach(), sock, deadline))
+        self._timed = _Timed(file.detach(), sock, deadline)
+        self._buffer: Any = io.BufferedReader(self._timed)
+        self.fp = self._buffer
+        self.has_more = False
+        """Something follows the answer, which no request asked for. Known when the answer was read to its end."""
+
+    def close(self) -> None:
+        """Ends the response, not the connection."""
+        self._look()
+        super().close()
+
+    def _close_conn(self) -> None:
+        # Called at the end of the body, at which the buffer is closed.
+        self._look()
+        super()._close_conn()  # type: ignore[misc]
+
+    def _look(self) -> None:
+        if not self._buffer.closed:
+            self._timed.is_ended = True
+            self.has_more = bool(self._buffer.peek())
 
     def begin(self) -> None:
         """Reads the header of the final answer."""
@@ -125,11 +144,14 @@ class _Timed(io.RawIOBase):
         self._raw = raw
         self._sock = sock
         self._deadline = deadline
+        self.is_ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 - a buffer has no name in Python 3.9
+        if self.is_ended:
+            return 0
         self._sock.settimeout(_left(self._deadline))
         count: int | None = self._raw.readinto(buffer)
         return count
