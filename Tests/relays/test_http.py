@@ -17,7 +17,19 @@ import checks
 import pytest
 from checks import TRACE, delivery
 from http_servers import OK, REFUSED, Kind, Request, Server, in_turn
-from msgqueue import Connectivity, Delivery, FailureKind, InvalidError, Mode, Status, Verdict, aio
+from msgqueue import (
+    Arrival,
+    Connectivity,
+    Delivery,
+    FailureKind,
+    InvalidError,
+    MessageQueue,
+    Mode,
+    RetryPolicy,
+    Status,
+    Verdict,
+    aio,
+)
 from msgqueue.relays import AsyncHttp
 from servers import Client, free_port
 
@@ -304,6 +316,99 @@ def test_B2_http_batches(kind: Kind) -> None:
     bodies = [request.body for request in server.requests]
     assert [each for each in bodies if each[:1] == b"a"] == [b"a1", b"a2"]
     assert [each for each in bodies if each[:1] == b"b"] == [b"b1", b"b2"]
+
+
+# ---------------------------------------------------------------- the time-out of the attempt
+
+
+def queue_of(tmp_path: Path, **options: Client) -> MessageQueue:
+    """A queue whose attempts end after 2 seconds. The relay has no time-out of its own."""
+    options = {"attempt_timeout": 2.0, "direct": False, "mode": Mode.MANUAL, **options}
+    queue = MessageQueue(tmp_path / "queue.db", **options)
+    queue.set_connectivity(Connectivity.ONLINE)
+    return queue
+
+
+def test_B2_http_a_message_of_a_batch_that_was_not_tried_loses_nothing(kind: Kind, tmp_path: Path) -> None:
+    """The first message gets no answer: the others of its conversation are skipped before the engine ends them."""
+
+    def answer(request: Request, _: socket.socket) -> bytes | None:
+        return None if request.body == b"a0" else OK
+
+    bodies = ["a0", "a1", "a2", "b0", "b1"]
+    with Server(answer) as server, kind.relay(server.url) as relay:
+        retry = RetryPolicy(ladder=[3600])
+        with queue_of(tmp_path, batch_transport=relay.batch, retry=retry) as queue:
+            ids = {body: queue.enqueue(body, conversation=body[0]) for body in bodies}
+            queue.drain(timeout=20)
+            hung = queue.get(ids["a0"])
+            assert (hung.status, hung.retries_used) == (Status.QUEUED, 1)
+            assert [each.arrival for each in queue.attempts(hung.id)] == [Arrival.PERHAPS]
+            for body in ("a1", "a2"):
+                message = queue.get(ids[body])
+                assert (message.status, message.retries_used) == (Status.QUEUED, 0), message
+                assert all(each.arrival is Arrival.NO for each in queue.attempts(message.id)), body
+            for body in ("b0", "b1"):
+                message = queue.get(ids[body])
+                assert (message.status, message.retries_used) == (Status.SENT, 0), message
+    received = [request.body.decode() for request in server.requests]
+    assert sorted(received) == ["a0", "b0", "b1"]
+
+
+def test_B2_http_the_relay_answers_before_the_engine_ends_the_attempt(kind: Kind, tmp_path: Path) -> None:
+    def endless(_: Request, peer: socket.socket) -> None:
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n")
+        while True:
+            peer.sendall(b"x")
+            time.sleep(0.05)
+
+    with Server(endless) as server, kind.relay(server.url) as relay, queue_of(tmp_path, transport=relay) as queue:
+        id = queue.enqueue("x")
+        queue.drain(timeout=20)
+        assert queue.get(id).status is Status.SENT
+        assert len(server.requests) == 1
+    # A server that accepts the connection and says nothing: the handshake has no end.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        retry = RetryPolicy(ladder=[3600])
+        with (
+            kind.relay(f"https://127.0.0.1:{listener.getsockname()[1]}/") as relay,
+            queue_of(tmp_path, transport=relay, retry=retry) as queue,
+        ):
+            id = queue.enqueue("x")
+            queue.drain(timeout=20)
+            assert [(each.kind, each.arrival) for each in queue.attempts(id)] == [(FailureKind.TIMEOUT, Arrival.NO)]
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["first", "after 401"])
+def test_B2_http_a_token_that_comes_late_uses_up_no_retry(kind: Kind, tmp_path: Path, refused: bool) -> None:
+    asked = 0
+
+    def bearer() -> str:
+        nonlocal asked
+        asked += 1
+        if asked == (2 if refused else 1):
+            time.sleep(5)
+        return f"t{asked}"
+
+    async def bearer_async() -> str:
+        return await asyncio.get_running_loop().run_in_executor(None, bearer)
+
+    answer = in_turn(REFUSED, OK) if refused else in_turn(OK)
+    function = bearer if kind.name == "Http" else bearer_async
+    with (
+        Server(answer) as server,
+        kind.relay(server.url, bearer=function) as relay,
+        queue_of(tmp_path, transport=relay, retry=RetryPolicy(ladder=[]), mode=Mode.AUTO) as queue,
+    ):
+        id = queue.enqueue("x")
+        end = time.monotonic() + 40
+        while (message := queue.get(id)).status is not Status.SENT and time.monotonic() < end:
+            assert (message.retries_used, message.failure) == (0, None)
+            time.sleep(0.05)
+        assert (message.status, message.retries_used) == (Status.SENT, 0)
+    used = [request.headers["authorization"] for request in server.requests]
+    assert used == (["Bearer t1", "Bearer t2"] if refused else ["Bearer t1"])
+    assert asked == (2 if refused else 1)
 
 
 # ---------------------------------------------------------------- asyncio alone

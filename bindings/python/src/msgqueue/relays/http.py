@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import select
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from http.client import HTTPException, HTTPResponse
 
@@ -22,11 +24,14 @@ from .http_request import (
     MAX_ANSWER,
     Answer,
     Form,
+    LateTokenError,
+    Limit,
     RequestHeaders,
     checked_token,
     idempotency_key,
     is_sent,
     is_unauthorized,
+    limit_of,
     log_refused,
     outcome_of_answer,
     outcome_of_connecting,
@@ -76,14 +81,17 @@ class Http:
             headers: Sent with every message, for example Authorization, or a function of the delivery that returns
                 them; a message for which it returns an invalid header is rejected. Content-Type is
                 application/octet-stream unless it is among them.
-            timeout: Seconds that an attempt may take, from connecting to the end of the answer; None, or more than the
-                timeout of the attempt: that timeout. Only the system limits how long the look-up of a name takes.
+            timeout: Seconds that an attempt may take, from connecting to the end of the answer. None, or more: the
+                timeout of the attempt, less a tenth of it (at least 0.1 s, but at most a quarter; at most 1 s), so
+                that the queue learns of the outcome in time. Only the system limits how long the look-up of a name
+                takes.
             context: For https; None: certificates are verified against those of the system.
             bearer: Returns a token for the header Authorization; called before the first message, and again when the
                 server answers 401. The message is then sent again in the same attempt, once. If the answer is still
                 401, or the function raises InvalidError or a response of 4xx, the failure has the kind UNAUTHORIZED:
                 open the queue with `pause_on_unauthorized`, so that it is paused until `resume` and no retry is used
-                up. Called by one thread at a time.
+                up. Called by one thread at a time, which is none of the queue's. If it does not return in time, the
+                message is skipped, which uses up no retry; a later attempt takes what it returns or raises.
             webhook_secret: Signs each attempt as Standard Webhooks says, in the headers webhook-id, webhook-timestamp
                 and webhook-signature: whsec_ and base64 of 24 to 64 bytes; several while they are being replaced.
 
@@ -109,27 +117,25 @@ class Http:
 
     def __call__(self, delivery: Delivery) -> Outcome:
         """Posts one message and returns the outcome."""
-        limit = delivery.timeout if self._timeout is None else min(self._timeout, delivery.timeout)
-        return self._send(delivery, time.monotonic() + limit)
+        return self._send(delivery, limit_of([delivery], self._timeout))
 
     def batch(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         """Posts messages one after the other and returns one outcome for each, in their order.
 
         After a failure the rest of that conversation is skipped, and after `offline` everything. `timeout` limits the
-        batch as a whole.
+        batch as a whole; messages that are not begun in nine tenths of this time are skipped.
         """
         if not deliveries:
             return []
-        limits = [delivery.timeout for delivery in deliveries]
-        deadline = time.monotonic() + min(limits if self._timeout is None else [self._timeout, *limits])
+        limit = limit_of(deliveries, self._timeout)
         outcomes = [Outcome.skipped()] * len(deliveries)
         failed: set[str] = set()
         for index, delivery in enumerate(deliveries):
             if delivery.conversation in failed:
                 continue
-            if index > 0 and time.monotonic() >= deadline:
+            if index > 0 and time.monotonic() >= limit.last_begin:
                 break
-            outcome = outcomes[index] = self._send(delivery, deadline)
+            outcome = outcomes[index] = self._send(delivery, limit)
             if outcome.verdict is Verdict.OFFLINE:
                 break
             if not is_sent(outcome):
@@ -143,25 +149,28 @@ class Http:
         for connection in idle:
             connection.close()
 
-    def _send(self, delivery: Delivery, deadline: float) -> Outcome:
+    def _send(self, delivery: Delivery, limit: Limit) -> Outcome:
         if self._token is None:
-            return self._attempt(delivery, None, deadline)
+            return self._attempt(delivery, None, limit.deadline)
         try:
-            token = self._token.get()
+            token = self._token.get(limit.deadline)
         except Exception as problem:  # noqa: BLE001 - the function may raise anything; the outcome says what
             return outcome_of_token(problem)
-        outcome = self._attempt(delivery, token, deadline)
+        if time.monotonic() >= limit.last_begin:
+            # The function for the token took most of the time.
+            return Outcome.skipped()
+        outcome = self._attempt(delivery, token, limit.deadline)
         if not is_unauthorized(outcome):
             return outcome
         try:
-            another = self._token.get(refused=token)
+            another = self._token.get(limit.deadline, refused=token)
         except Exception as problem:  # noqa: BLE001 - as above
             return outcome_of_token(problem)
         if another != token:
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= limit.last_begin:
                 # The next attempt uses the new token.
                 return Outcome.skipped()
-            outcome = self._attempt(delivery, another, deadline)
+            outcome = self._attempt(delivery, another, limit.deadline)
         if is_unauthorized(outcome):
             log_refused(self._form, delivery)
         return outcome
@@ -242,14 +251,42 @@ class _Token:
         self._make = make
         self._lock = threading.Lock()
         self._token: str | None = None
+        self._asked: Future[str] | None = None
+        """What the function returns or raises, until somebody has taken it."""
 
-    def get(self, refused: str | None = None) -> str:
-        """Returns the token; asks for a new one if there is none, or if this one was refused."""
+    def get(self, deadline: float, refused: str | None = None) -> str:
+        """Returns the token; asks for a new one if there is none, or if this one was refused.
+
+        Raises:
+            LateTokenError: The function has not returned in time. It goes on; a later call takes what it returns.
+        """
         with self._lock:
-            if self._token is None or self._token == refused:
-                self._token = None
-                self._token = checked_token(self._make())
-            return self._token
+            if self._token is not None and self._token != refused:
+                return self._token
+            self._token = None
+            if self._asked is None:
+                asked = self._asked = Future()
+                # The function may wait for longer than the attempt.
+                context = contextvars.copy_context()
+                threading.Thread(
+                    target=context.run, args=(self._ask, asked), name="msgqueue-relay-token", daemon=True
+                ).start()
+            asked = self._asked
+        wait([asked], max(0.0, deadline - time.monotonic()))
+        if not asked.done():
+            raise LateTokenError
+        with self._lock:
+            if self._asked is asked:
+                self._asked = None
+                if asked.exception() is None:
+                    self._token = asked.result()
+        return asked.result()
+
+    def _ask(self, asked: Future[str]) -> None:
+        try:
+            asked.set_result(checked_token(self._make()))
+        except BaseException as problem:  # noqa: BLE001 - given to the one who waits
+            asked.set_exception(problem)
 
 
 def _read(response: HTTPResponse) -> tuple[bytes, bool]:

@@ -17,10 +17,13 @@ from ..outcome import Outcome
 from .http_clients import Client, Phase, imported, new_client
 from .http_request import (
     Form,
+    LateTokenError,
+    Limit,
     RequestHeaders,
     checked_token,
     is_sent,
     is_unauthorized,
+    limit_of,
     log_refused,
     outcome_of_answer,
     outcome_of_connecting,
@@ -84,7 +87,8 @@ class AsyncHttp:
         self._name, self._library = imported(client)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Client | None = None
-        self._asking: asyncio.Lock | None = None
+        self._asked: asyncio.Task[str] | None = None
+        """What the function for tokens returns or raises, until somebody has taken it."""
 
     async def __aenter__(self) -> AsyncHttp:
         return self
@@ -94,19 +98,18 @@ class AsyncHttp:
 
     async def __call__(self, delivery: Delivery) -> Outcome:
         """Posts one message and returns the outcome."""
-        limit = delivery.timeout if self._timeout is None else min(self._timeout, delivery.timeout)
-        return await self._send(delivery, time.monotonic() + limit)
+        return await self._send(delivery, limit_of([delivery], self._timeout))
 
     async def batch(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
         """Posts messages and returns one outcome for each, in their order.
 
         Conversations are sent in parallel, the messages of each one after the other; after a failure the rest of that
-        conversation is skipped. `timeout` limits the batch as a whole.
+        conversation is skipped. `timeout` limits the batch as a whole; messages that are not begun in nine tenths of
+        this time are skipped.
         """
         if not deliveries:
             return []
-        limits = [delivery.timeout for delivery in deliveries]
-        deadline = time.monotonic() + min(limits if self._timeout is None else [self._timeout, *limits])
+        limit = limit_of(deliveries, self._timeout)
         outcomes = [Outcome.skipped()] * len(deliveries)
         conversations: dict[str, list[int]] = {}
         for index, delivery in enumerate(deliveries):
@@ -114,9 +117,9 @@ class AsyncHttp:
 
         async def send(indexes: list[int]) -> None:
             for place, index in enumerate(indexes):
-                if place > 0 and time.monotonic() >= deadline:
+                if place > 0 and time.monotonic() >= limit.last_begin:
                     return
-                outcomes[index] = await self._send(deliveries[index], deadline)
+                outcomes[index] = await self._send(deliveries[index], limit)
                 if not is_sent(outcomes[index]):
                     return
 
@@ -126,43 +129,68 @@ class AsyncHttp:
     async def close(self) -> None:
         """Ends the client; requests that are under way fail. The transport can still be called."""
         client, self._client = self._client, None
+        asked, self._asked = self._asked, None
+        if asked is not None and self._loop is asyncio.get_running_loop():
+            asked.cancel()
         if client is not None:
             await client.close()
 
-    async def _send(self, delivery: Delivery, deadline: float) -> Outcome:
+    async def _send(self, delivery: Delivery, limit: Limit) -> Outcome:
         if self._bearer is None:
-            return await self._attempt(delivery, None, deadline)
+            return await self._attempt(delivery, None, limit.deadline)
         try:
-            token = await self._current(None)
+            token = await self._current(limit.deadline, None)
         except Exception as problem:  # noqa: BLE001 - the function may raise anything; the outcome says what
             return outcome_of_token(problem)
-        outcome = await self._attempt(delivery, token, deadline)
+        if time.monotonic() >= limit.last_begin:
+            # The function for the token took most of the time.
+            return Outcome.skipped()
+        outcome = await self._attempt(delivery, token, limit.deadline)
         if not is_unauthorized(outcome):
             return outcome
         try:
-            another = await self._current(token)
+            another = await self._current(limit.deadline, token)
         except Exception as problem:  # noqa: BLE001 - as above
             return outcome_of_token(problem)
         if another != token:
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= limit.last_begin:
                 # The next attempt uses the new token.
                 return Outcome.skipped()
-            outcome = await self._attempt(delivery, another, deadline)
+            outcome = await self._attempt(delivery, another, limit.deadline)
         if is_unauthorized(outcome):
             log_refused(self._form, delivery)
         return outcome
 
-    async def _current(self, refused: str | None) -> str:
-        """Returns the token; asks for a new one if there is none, or if this one was refused."""
+    async def _current(self, deadline: float, refused: str | None) -> str:
+        """Returns the token; asks for a new one if there is none, or if this one was refused.
+
+        Raises:
+            LateTokenError: The function has not returned in time. It goes on; a later call takes what it returns.
+        """
         self._prepare()
-        assert self._asking is not None
-        assert self._bearer is not None
-        async with self._asking:
-            if self._token is None or self._token == refused:
-                self._token = None
-                made = self._bearer()
-                self._token = checked_token(await made if inspect.isawaitable(made) else made)
+        if self._token is not None and self._token != refused:
             return self._token
+        self._token = None
+        if self._asked is None:
+            self._asked = asyncio.ensure_future(self._ask())
+        asked = self._asked
+        # The function may wait for longer than the attempt. What is cancelled here does not end it.
+        await asyncio.wait([asked], timeout=max(0.0, deadline - time.monotonic()))
+        if not asked.done():
+            raise LateTokenError
+        if self._asked is asked:
+            self._asked = None
+            if not asked.cancelled() and asked.exception() is None:
+                self._token = asked.result()
+        if asked.cancelled():
+            # The relay was closed.
+            raise LateTokenError
+        return asked.result()
+
+    async def _ask(self) -> str:
+        assert self._bearer is not None
+        made = self._bearer()
+        return checked_token(await made if inspect.isawaitable(made) else made)
 
     async def _attempt(self, delivery: Delivery, token: str | None, deadline: float) -> Outcome:
         try:
@@ -197,7 +225,7 @@ class AsyncHttp:
         """Returns the client of this loop. Of a loop that has ended, nothing can be used any more."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._client, self._asking = loop, None, asyncio.Lock()
+            self._loop, self._client, self._asked = loop, None, None
         if self._client is None:
             self._client = new_client(self._name, self._library, self._form, self._context)
         return self._client

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 from urllib.parse import SplitResult, urlsplit
 
@@ -46,6 +46,36 @@ _MAX_TEXT = 200
 _UNREACHABLE = frozenset(
     (errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
 )
+
+
+# The outcome must reach the engine before it ends the attempt, also on a busy machine: a part of the time-out of the
+# attempt, in seconds at least and at most, but never more than a quarter.
+_MARGIN, _MIN_MARGIN, _MAX_MARGIN = 0.1, 0.1, 1.0
+# A further request, of a batch or with a new token, is not begun with less than this part of the time left.
+_LAST_BEGIN = 0.1
+
+
+class Limit(NamedTuple):
+    """The time of an attempt, or of a batch."""
+
+    deadline: float
+    """Of time.monotonic."""
+    last_begin: float
+    """When the last request may be begun, unless it is the first."""
+
+
+def limit_of(deliveries: Sequence[Delivery], timeout: float | None) -> Limit:
+    """Returns the time for messages that are sent together; `timeout` is that of the relay."""
+    begin = time.monotonic()
+    allowed = min(delivery.timeout for delivery in deliveries)
+    allowed -= min(allowed / 4, _MAX_MARGIN, max(_MIN_MARGIN, allowed * _MARGIN))
+    if timeout is not None:
+        allowed = min(allowed, timeout)
+    return Limit(begin + allowed, begin + allowed * (1 - _LAST_BEGIN))
+
+
+class LateTokenError(Exception):
+    """The function for the bearer token has not returned in time."""
 
 
 class Answer(NamedTuple):
@@ -194,6 +224,9 @@ def outcome_of_form(problem: BaseException) -> Outcome:
 
 def outcome_of_token(problem: BaseException) -> Outcome:
     """Returns the outcome when the function that returns the bearer token raised: nothing was sent."""
+    if isinstance(problem, LateTokenError):
+        logger.warning("the function for the bearer token took longer than the attempt; the message is tried again")
+        return Outcome.skipped()
     text = f"no bearer token: {_failures.described(problem)}"
     found = _failures.outcome_of(problem)
     if isinstance(problem, InvalidError) or _is_final(found):
