@@ -46,11 +46,12 @@ def is_parent(value: str) -> bool:
 
 
 def is_state(value: str) -> bool:
-    """Whether this is a tracestate: at most 32 members, key=value. Members may be empty."""
+    """Whether this is a tracestate: at most 32 members, key=value, each key once. Members may be empty."""
     if len(value) > _MOST_CHARACTERS or value.count(",") >= _MOST_MEMBERS:
         return False
-    pairs = (each.partition("=") for each in members(value))
-    return all(_KEY.match(key) and _VALUE.match(text) for key, _, text in pairs)
+    pairs = [each.partition("=") for each in members(value)]
+    has_repeated = len({key for key, _, _ in pairs}) < len(pairs)
+    return not has_repeated and all(_KEY.match(key) and _VALUE.match(text) for key, _, text in pairs)
 
 
 def members(value: str) -> list[str]:
