@@ -30,7 +30,7 @@ from msgqueue import (
     Verdict,
     aio,
 )
-from msgqueue.relays import AsyncHttp
+from msgqueue.relays import AsyncHttp, Http
 from servers import Client, free_port
 
 SECRET = "whsec_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
@@ -162,6 +162,48 @@ def test_B2_http_interim_answers_are_skipped(kind: Kind) -> None:
     answer = in_turn(hints * 3 + b"HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n")
     with Server(answer) as server, kind.relay(server.url) as relay:
         assert relay(delivery()).code == 422
+
+
+RETRIED = (0, FailureKind.SERVER)
+CUT = (0, FailureKind.NETWORK)
+INTERIM = b"HTTP/1.1 %d X\r\n\r\n"
+# As the table in Relays.md says it: what `Http`, httpx and aiohttp make of an answer. Code and kind of the outcome.
+DIFFERENCES = {
+    "nonsense": (b"nonsense\r\n\r\n", RETRIED, CUT, RETRIED),
+    "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", RETRIED, CUT, RETRIED),
+    "same length": (b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab", 200, 200, RETRIED),
+    "chunk 2xx": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\nab", 200, 200, RETRIED),
+    "chunk 4xx": (b"HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\nab", CUT, CUT, RETRIED),
+    "encoding 2xx": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\nab", 200, CUT, 200),
+    "encoding 4xx": (b"HTTP/1.1 422 No\r\nTransfer-Encoding: x\r\n\r\nab", 422, CUT, 422),
+    "101": (INTERIM % 101 + OK, 200, CUT, 101),
+    "100, 300 times": (INTERIM % 100 * 300 + OK, 200, 200, 200),
+    "103, 100 times": (INTERIM % 103 * 100 + OK, 200, 200, 200),
+    "103, 101 times": (INTERIM % 103 * 101 + OK, RETRIED, 200, 200),
+}
+
+
+def test_B2_http_a_length_that_is_repeated_ends_the_answer() -> None:
+    answer = b"HTTP/1.1 422 No\r\nContent-Length: 2, 2\r\n\r\nno"
+    # The server does not end the connection.
+    with Server(in_turn(answer)) as server, Http(server.url, timeout=10) as relay:
+        begin = time.monotonic()
+        outcome = relay(delivery())
+        assert time.monotonic() - begin < 8
+    assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, 422, "422 No: no")
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_B2_http_differences_of_the_clients(kind: Kind, name: str) -> None:
+    answer, *wanted = DIFFERENCES[name]
+    expected = wanted[("Http", "httpx", "aiohttp").index(kind.name)]
+    with Server(in_turn(answer, close=True)) as server, kind.relay(server.url, timeout=10) as relay:
+        outcome = relay(delivery())
+    if isinstance(expected, int):
+        assert (outcome.verdict, outcome.code) == (Verdict.HTTP, expected), outcome
+    else:
+        found = (outcome.code, outcome.kind)
+        assert (outcome.verdict, found, outcome.not_sent) == (Verdict.RETRY, expected, False), outcome
 
 
 def test_B2_http_nonsense(kind: Kind) -> None:

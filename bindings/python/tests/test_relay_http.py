@@ -239,8 +239,10 @@ def test_B2_answers_before_the_final_one_are_skipped(status: str) -> None:
         assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, 422, "422 No: no")
         outcome = relay(delivery())
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, False)
-    with answering(interim * 200) as (port, _), Http(url(port)) as relay:
+    final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with answering(interim * 101 + final, interim * 100 + final) as (port, _), Http(url(port)) as relay:
         assert relay(delivery()).verdict is Verdict.RETRY
+        assert relay(delivery()).code == 200
 
 
 def test_B2_an_answer_that_is_cut_is_retried_unless_it_accepts() -> None:
@@ -253,6 +255,11 @@ def test_B2_an_answer_that_is_cut_is_retried_unless_it_accepts() -> None:
         b"HTTP/1.1 422 No\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": None,
         b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n": None,
         b"HTTP/1.1 422 No\r\nContent-Length: x\r\n\r\n": None,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc": None,
+        b"HTTP/1.1 422 No\r\nContent-Length: 2, 3\r\n\r\nabc": None,
+        b"HTTP/1.1 422 No\r\nContent-Length: 2,\r\n\r\nab": None,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 02\r\n\r\nab": 200,
+        b"HTTP/1.1 422 No\r\nContent-Length: 2, 2\r\n\r\nab": 422,
         b"HTTP/1.1 202 OK\r\nContent-Length: 9\r\n\r\npart": 202,
         b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": 202,
         b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\npart": 503,

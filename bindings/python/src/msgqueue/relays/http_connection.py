@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from .http_request import Form
 
-# Answers with a status 1xx that may precede the final one.
+# Answers with a status 1xx other than 100 that may precede the final one. http.client skips those with 100.
 _MAX_INTERIM = 100
 
 
@@ -94,7 +94,7 @@ class Response(HTTPResponse):
 
     def begin(self) -> None:
         """Reads the header of the final answer."""
-        for _ in range(_MAX_INTERIM):
+        for _ in range(_MAX_INTERIM + 1):
             file = self.fp
             head: Any = _Head(file)
             self.fp = head
@@ -117,9 +117,14 @@ class Response(HTTPResponse):
             self.headers = self.msg = None  # type: ignore[assignment]
         else:
             raise BadStatusLine(f"more than {_MAX_INTERIM} answers with a status 1xx")
-        for value in self.headers.get_all("Content-Length", ()):
-            if not re.match(r"[0-9]+([ \t]*,[ \t]*[0-9]+)*\Z", value.strip(" \t")):
-                raise BadStatusLine(f"Content-Length: {value}")
+        lengths = [each.strip(" \t") for each in ",".join(self.headers.get_all("Content-Length", ())).split(",")]
+        if "Content-Length" in self.headers:
+            wrong = [each for each in lengths if not re.match(r"[0-9]{1,99}\Z", each)]
+            if wrong or len({each.lstrip("0") for each in lengths}) > 1:
+                raise BadStatusLine(f"Content-Length: {', '.join(lengths)[:99]}")
+            if self.length is None and not self.chunked:
+                # http.client understands no list.
+                self.length = int(lengths[0])
 
 
 class _Head:
