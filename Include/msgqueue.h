@@ -705,9 +705,11 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
  * delivery. All messages of a batch have the same time-out.
  *
  * After a crash during a call every message of it without an outcome on disk was interrupted, which
- * uses up one retry of each (or holds it: hold_interrupted). Each of them is alone in its next call
- * (until another open after a close): when one of them crashes the process again, it interrupts no
- * other message of that batch.
+ * uses up one retry of each (or holds it: hold_interrupted). Each of them is alone in its next
+ * call, so that one that crashes the process again interrupts no other message, except those of
+ * calls that run at the same time (max_in_flight, msgq_send_now, msgq_retry). It stays so, also
+ * after further crashes, until an attempt of the message has another outcome than offline or
+ * skipped.
  */
 typedef void (*msgq_batch_transport_fn)(void *context, const msgq_delivery *deliveries,
                                         size_t count, msgq_outcome *outcomes);

@@ -362,23 +362,29 @@ TEST(B1_R3_a_skipped_request_by_hand_is_no_attempt) {
   scene_end(&scene);
 }
 
+/* Drains in a child until it ends. Returns its exit status, or -1 if it was killed. `calls`: the ids of its calls. */
+static int send_or_die(struct scene *scene, char calls[128]) {
+  char line[64];
+  struct child child = child_start("send-or-die", scene->path, "");
+  calls[0] = 0;
+  for (child_line(&child, line, sizeof line); line[0]; child_line(&child, line, sizeof line)) {
+    size_t length = strlen(calls);
+    snprintf(calls + length, 128 - length, "%s%s", length > 0 ? ", " : "", line);
+  }
+  return child_wait(&child);
+}
+
 TEST(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
   struct scene scene;
-  char line[64];
+  char seen[128];
   const char *const calls[] = { "a1 a2 a3 a4 b1", "a1, a2, a3", "a3", "a3", "a3", "a3" };
   scene_begin_open(&scene);
   for (int number = 1; number <= 4; number++) put(&scene, (char[]) { 'a', (char)('0' + number), 0 }, "ana", number == 3 ? "!" : "s");
   put(&scene, "b1", "ben", "s");
   scene_close(&scene);
   for (size_t run = 0; run < sizeof calls / sizeof *calls; run++) {
-    struct child child = child_start("send-or-die", scene.path, "");
-    char seen[128] = "";
-    for (child_line(&child, line, sizeof line); line[0]; child_line(&child, line, sizeof line)) {
-      if (seen[0]) strcat(seen, ", ");
-      strcat(seen, line);
-    }
+    CHECK_NUMBER(-1, send_or_die(&scene, seen));
     CHECK_TEXT(calls[run], seen);
-    CHECK_NUMBER(-1, child_wait(&child));
   }
   scene_open(&scene); /* a3 has used up its retries */
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a3"));
@@ -386,12 +392,40 @@ TEST(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
   CHECK_NUMBER(2, attempts_of(&scene, "a2"));
   CHECK_NUMBER(1, attempts_of(&scene, "a4"));
   scene_close(&scene);
-  struct child child = child_start("send-or-die", scene.path, "");
-  CHECK_NUMBER(0, child_wait(&child));
+  CHECK_NUMBER(0, send_or_die(&scene, seen));
   scene_open(&scene);
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "a4"));
   CHECK_NUMBER(2, attempts_of(&scene, "a4"));
   CHECK_NUMBER(2, attempts_of(&scene, "b1"));
+  scene_end(&scene);
+}
+
+TEST(B1_X3_several_messages_that_crash_the_process_interrupt_no_others_again) {
+  struct scene scene;
+  char calls[128];
+  scene_begin_open(&scene);
+  put(&scene, "p1", "ana", "!");
+  put(&scene, "p2", "ben", "!");
+  put(&scene, "s1", "eva", "s");
+  put(&scene, "s2", "eva", "s");
+  scene_close(&scene);
+  CHECK_NUMBER(-1, send_or_die(&scene, calls));
+  CHECK_TEXT("p1 p2 s1 s2", calls);
+  for (int run = 0; run < 10; run++) { /* p1, then p2, until its retries are used up */
+    scene_open(&scene); /* a close in between changes nothing */
+    CHECK_NUMBER(1 + run % 5, attempts_of(&scene, run < 5 ? "p1" : "p2"));
+    CHECK_NUMBER(1, attempts_of(&scene, "s1"));
+    scene_close(&scene);
+    CHECK_NUMBER(-1, send_or_die(&scene, calls));
+    CHECK_TEXT(run < 5 ? "p1" : "p2", calls);
+  }
+  CHECK_NUMBER(0, send_or_die(&scene, calls));
+  CHECK_TEXT("s1, s2", calls);
+  scene_open(&scene);
+  CHECK(status_of(&scene, "p1") == MSGQ_STATUS_FAILED && status_of(&scene, "p2") == MSGQ_STATUS_FAILED);
+  CHECK(status_of(&scene, "s1") == MSGQ_STATUS_SENT && status_of(&scene, "s2") == MSGQ_STATUS_SENT);
+  CHECK(attempts_of(&scene, "s1") == 2 && attempts_of(&scene, "s2") == 2);
+  CHECK(attempts_of(&scene, "p1") == 6 && attempts_of(&scene, "p2") == 6);
   scene_end(&scene);
 }
 

@@ -34,7 +34,8 @@ extension MessageQueue {
     /// has ended since its own began, otherwise after one second. A skip is no attempt: the message's attempts neither count nor list it.
     /// A message that ``MessageQueue/retry(_:)`` tried is failed as before; one of ``MessageQueue/sendNow(_:)`` is in its place.
     ///
-    /// After a crash during a call each message of it has used up a retry, and is alone in its next call.
+    /// After a crash during a call each message of it has used up a retry, and is alone in its next call, also after further crashes. So one
+    /// that crashes the process again interrupts no other message, except those of calls that run at the same time.
     ///
     /// - Throws: `.invalid` (an option is out of its range), `.permission` (the queue is read-only), `.closed`.
     public func setBatchTransport(_ transport: BatchTransport?, options: BatchOptions = BatchOptions()) throws(Error) {

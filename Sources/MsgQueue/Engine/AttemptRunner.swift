@@ -100,21 +100,25 @@ final class AttemptRunner {
     private func stageBatch(
         _ first: (conversation: Name, sequence: Int64, hand: Hand), _ transport: Registration<Transport>, _ nextInBatch: () -> Step?
     ) throws(QueueError) -> Bool {
-        guard context.core.openBatch(first.sequence, first.hand) else {
-            guard let attempt = try prepare(first.conversation, first.sequence, first.hand) else { return false }
+        var isSuspect = false
+        let attempt = try prepare(first.conversation, first.sequence, first.hand) { row throws(QueueError) in
+            isSuspect = try wasInterrupted(row)
+            return true
+        }
+        guard context.core.openBatch(first.hand, wasInterrupted: isSuspect) else {
+            guard let attempt else { return false }
             _ = writes.stage(attempt, transport)
             return true
         }
-        var next = first
+        if let attempt { writes.stageInBatch(attempt, transport) }
         var isFull = false
-        while true {
-            let attempt = try prepare(next.conversation, next.sequence, next.hand) { [context] size in
-                isFull = !context.core.scheduler.fitsBatch(bytes: size)
+        while !isFull, case .start(let conversation, let sequence, let hand)? = nextInBatch() {
+            let attempt = try prepare(conversation, sequence, hand) { row throws(QueueError) in
+                let fits = context.core.scheduler.fitsBatch(bytes: row.body.count)
+                isFull = fits ? try wasInterrupted(row) : true
                 return !isFull
             }
             if let attempt { writes.stageInBatch(attempt, transport) }
-            guard !isFull, case .start(let conversation, let sequence, let hand)? = nextInBatch() else { break }
-            next = (conversation, sequence, hand)
         }
         guard writes.hasBeginnings else {
             // None of them can be sent any more, or the store rejected a read.
@@ -124,10 +128,20 @@ final class AttemptRunner {
         return true
     }
 
-    /// Writes the beginning of an attempt into the open transaction; nil: the message must not be sent any more, or does not fit. `fits`
-    /// gets the size of its body.
+    /// Whether the message is alone in its next call: a previous process ended during its last attempt, perhaps because of it. This is read
+    /// when the message is about to be sent, because reading it of every message would delay the opening of a large store.
+    private func wasInterrupted(_ row: Row) throws(QueueError) -> Bool {
+        do throws(QueueError) { return try store.wasInterrupted(row) } catch {
+            // Damage of the attempts, which sending does not need, stops nothing.
+            guard error.code == .corrupt else { throw error }
+            Log.error("\(store.path): \(error.detail)")
+            return true
+        }
+    }
+
+    /// Writes the beginning of an attempt into the open transaction; nil: the message must not be sent any more, or is not accepted.
     private func prepare(
-        _ conversation: Name, _ sequence: Int64, _ hand: Hand, fits: (Int) -> Bool = { _ in true }
+        _ conversation: Name, _ sequence: Int64, _ hand: Hand, accepts: (Row) throws(QueueError) -> Bool = { _ in true }
     ) throws(QueueError) -> CallQueue.Attempt? {
         let now = ports.moment
         let found: Row?
@@ -140,7 +154,7 @@ final class AttemptRunner {
             writes.perform(context.core.damaged(sequence, conversation, error, now))
             return nil
         }
-        if let found, !fits(found.body.count) { return nil }
+        if let found, try !accepts(found) { return nil }
         switch context.core.admit(found, sequence, conversation, hand, now) {
         case .none(let effects):
             writes.perform(effects)

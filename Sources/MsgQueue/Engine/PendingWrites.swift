@@ -307,7 +307,6 @@ final class PendingWrites {
     func recover() throws(QueueError) {
         let interrupted = try store.interrupted()
         guard !interrupted.isEmpty else { return }
-        context.core.scheduler.interrupted(interrupted.lazy.map(\.sequence))
         do throws(QueueError) {
             try transactions.run(durable: true) { () throws(QueueError) in
                 for attempt in interrupted { try recover(attempt) }

@@ -73,10 +73,10 @@ extension Core {
 
     // MARK: Batches
 
-    /// Begins to choose the messages of a batch, of which this is the first. Returns false if it is alone in its call: the transport takes
-    /// single messages, its attempt was requested by hand and has a timeout of its own, or its last one was interrupted.
-    package mutating func openBatch(_ sequence: Int64, _ hand: Hand) -> Bool {
-        guard scheduler.limits != nil, !hand.isOutOfTurn, !scheduler.suspects.contains(sequence) else { return false }
+    /// Begins to choose the messages of a batch. Returns false if its first one is alone in its call: the transport takes single messages,
+    /// the attempt was requested by hand and has a timeout of its own, or the last one was interrupted.
+    package mutating func openBatch(_ hand: Hand, wasInterrupted: Bool) -> Bool {
+        guard scheduler.limits != nil, !hand.isOutOfTurn, !wasInterrupted else { return false }
         scheduler.openBatch(nextToken)
         return true
     }

@@ -76,16 +76,9 @@ extension Scheduler {
         guard let batch = gathering, !batch.isFull, mayStart, now.mono >= storageRetryAt, session?.hasBatchLeft ?? true,
             pace?.isOpen(at: now.mono) ?? true
         else { return nil }
-        let step =
-            if let conversation = batch.conversation { nextInBatch(of: conversation, now) } else {
-                nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: true)
-            }
-        if case .start(_, let sequence, _)? = step, suspects.contains(sequence) { return nil }
-        return step
+        if let conversation = batch.conversation { return nextInBatch(of: conversation, now) }
+        return nextOfRound(now) ?? nextInOrder(now, queued: queued, isOpen: true)
     }
-
-    /// Notes messages whose attempts a previous process did not end.
-    package mutating func interrupted(_ sequences: some Sequence<Int64>) { suspects.formUnion(sequences) }
 
     private mutating func nextInBatch(of conversation: Name, _ now: Moment) -> Step? {
         choice = nil

@@ -37,9 +37,6 @@ package struct Scheduler {
     package internal(set) var limits: BatchLimits?
     /// The batch whose messages are being chosen.
     var gathering: Gathering?
-    /// Messages whose attempts a previous process did not end, perhaps because one of them crashed it: each is alone in its next call, so
-    /// that it interrupts no other.
-    var suspects: Set<Int64> = []
     /// Until when the next batch waits for more messages (monotonic); 0: it does not wait yet.
     var lingerUntil: Int64 = 0
     /// The number of attempts that have ended.

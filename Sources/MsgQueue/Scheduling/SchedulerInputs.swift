@@ -480,7 +480,6 @@ extension Scheduler {
         }
         if !flight.isRunning { flights[token] = nil }
         outcomes &+= 1
-        suspects.remove(flight.sequence)
         noteOutcome(sent: sent, isQueuedAgain: back != nil)
         guard var lane = lanes[flight.conversation] else { return }
         if !flight.isRunning { lane.end(token) }

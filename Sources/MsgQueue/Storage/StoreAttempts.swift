@@ -85,6 +85,16 @@ extension Store {
         return try statement.first { () throws(QueueError) in try attempt(statement, sequence) }
     }
 
+    /// Whether the last attempt of the message was interrupted by the end of its process. One that was not transmitted is passed over.
+    package func wasInterrupted(_ row: Row) throws(QueueError) -> Bool {
+        guard row.progress.perhapsArrived, row.progress.attempts > 0 else { return false }
+        let statement = try database.statement("SELECT 1 FROM attempt WHERE seq = ?1 AND number = ?2 AND outcome = ?3")
+        statement.bind(1, row.sequence)
+        statement.bind(2, Int64(row.progress.attempts))
+        statement.bind(3, Int64(Attempt.Outcome.unknown.rawValue))
+        return try statement.first { true } ?? false
+    }
+
     private func attempt(_ statement: Statement, _ sequence: Int64) throws(QueueError) -> Attempt {
         guard let attempt = Attempt(Fields(statement)) else {
             throw QueueError(.corrupt, "the attempts of message \(sequence) are damaged")

@@ -222,8 +222,7 @@ package final class SimulatedEngine {
         isDown = false
         (late, unsaved, staged, storageRetryAt, storageDelay) = ([], [], [], 0, 0)
         storeIsBroken = false
-        let suspects = store.all.filter { $0.interrupted != nil }
-        for message in suspects {
+        for message in store.all {
             guard let interrupted = message.interrupted else { continue }
             store.end(
                 message.sequence,
@@ -235,7 +234,6 @@ package final class SimulatedEngine {
         nextExpiry = 0
         let opening = Opening(boot: boot, moment: now)
         core = Core(options, opening, firstToken: core.nextToken, openedAt: now.wall)
-        scheduler.interrupted(suspects.map(\.sequence))
         scheduler.opened(through: store.lastSequence, hasPriorities: store.hasPriorities, now)
         if !store.queued.isEmpty { scheduler.openedWithBacklog(now) }
         if let hold = store.hold { scheduler.hold(until: hold.end(opening), now) }

@@ -18,7 +18,7 @@ extension SimulatedEngine {
                     commit()
                     return started
                 }
-                if core.openBatch(sequence, hand) {
+                if core.openBatch(hand, wasInterrupted: store[sequence]?.wasInterrupted ?? false) {
                     started += try beginBatch(conversation, sequence, hand)
                 } else if try begin(conversation, sequence, hand) {
                     started += 1
@@ -111,7 +111,7 @@ extension SimulatedEngine {
         var next = Step.start(conversation: conversation, sequence: sequence, hand: hand)
         while case .start(let conversation, let sequence, let hand) = next {
             let message = store[sequence]
-            if let message, !scheduler.fitsBatch(bytes: message.body.count) { break }
+            if let message, !scheduler.fitsBatch(bytes: message.body.count) || message.wasInterrupted { break }
             switch core.admit(message?.row, sequence, conversation, hand, now) {
             case .none(let effects): try perform(effects)
             case .start(let start):

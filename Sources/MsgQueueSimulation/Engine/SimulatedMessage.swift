@@ -17,6 +17,8 @@ package struct SimulatedMessage {
     package var priority: Int32 = 0
     /// The attempt whose beginning is stored, but not its end.
     package var interrupted: (number: UInt32, startedAt: Int64)?
+    /// Its last attempt that was transmitted was interrupted by a crash.
+    var wasInterrupted = false
 
     init(sequence: Int64, id: String, conversation: Name) {
         self.sequence = sequence

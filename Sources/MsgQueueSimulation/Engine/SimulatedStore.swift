@@ -125,6 +125,9 @@ package struct SimulatedStore {
             update(sequence) { message in
                 message.interrupted = nil
                 message.progress = resolution.progress
+                if let attempt = resolution.attempt, attempt.number == resolution.progress.attempts {
+                    message.wasInterrupted = attempt.result == .unknown
+                }
             }
         }
     }

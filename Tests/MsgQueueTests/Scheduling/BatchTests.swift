@@ -204,6 +204,68 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
+    @Test func B1_X3_messages_of_an_interrupted_batch_stay_single_after_further_crashes() throws {
+        let simulation = simulation()
+        simulation.preload(["ana", "ben", "eva"])
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3])
+        for _ in 0..<3 {
+            simulation.restart()
+            try simulation.settle()
+            #expect(simulation.inFlight == [1])
+        }
+        // What was not transmitted is no attempt: it is alone again.
+        try simulation.answer(1, .offline)
+        simulation.restart()
+        for _ in 1...2 {
+            for sequence in 1...3 as ClosedRange<Int64> {
+                try simulation.settle()
+                #expect(simulation.inFlight == [sequence])
+                try simulation.answer(sequence, .skipped)
+            }
+            try simulation.settle()
+            #expect(simulation.inFlight.isEmpty)
+            simulation.advance(1_000)
+        }
+    }
+
+    @Test func B1_X3_a_message_that_was_tried_since_the_crash_is_batched_again() throws {
+        let simulation = simulation(backoff: .ladder([1_000, 1_000, 1_000]))
+        simulation.preload(["ana", "ben"])
+        try simulation.settle()
+        simulation.restart()
+        for sequence in 1...2 as ClosedRange<Int64> {
+            try simulation.settle()
+            #expect(simulation.inFlight == [sequence])
+            try simulation.answer(sequence, .retry(.server))
+        }
+        try simulation.settle()
+        simulation.advance(1_000)
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+    }
+
+    @Test(arguments: [Mode.auto, .manual])
+    func B1_X3_messages_held_after_a_crash_are_retried_one_by_one(mode: Mode) throws {
+        let simulation = simulation(mode) {
+            $0.holdInterrupted = true
+            $0.direct = false
+        }
+        simulation.preload(["ana", "ben"])
+        if mode == .manual { simulation.drain() }
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2])
+        simulation.restart()
+        simulation.restart()
+        #expect(simulation.status(1) == .failed && simulation.status(2) == .failed)
+        simulation.retryAll()
+        try simulation.settle()
+        #expect(simulation.inFlight == [1])
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2])
+    }
+
     @Test func B1_a_hung_batch_uses_no_slot() throws {
         let simulation = simulation { $0.attemptTimeout = 1_000 }
         simulation.answersInCall = true
