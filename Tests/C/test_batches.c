@@ -201,7 +201,7 @@ TEST(B1_partial_success_keeps_the_order) {
   scene_end(&scene);
 }
 
-TEST(B1_a_transport_that_skips_everything_is_not_called_in_a_loop) {
+TEST(B1_Q20_a_transport_that_skips_everything_is_not_called_in_a_loop) {
   struct scene scene;
   struct batcher batcher;
   begin(&scene, &batcher);
@@ -217,6 +217,12 @@ TEST(B1_a_transport_that_skips_everything_is_not_called_in_a_loop) {
   if (explanation.reason != MSGQ_REASON_SENDING) {
     CHECK_NUMBER(MSGQ_REASON_RETRYING, explanation.reason);
     CHECK(strncmp(explanation.text, "The transport skipped it, so that it was not tried. It is tried in ", 67) == 0);
+  }
+  msgq_state state = state_of(&scene);
+  if (state.reason != MSGQ_REASON_SENDING && state.reason != MSGQ_REASON_NEXT) {
+    const char *text = "The transport skipped the next message, so that it was not tried. It is tried in ";
+    CHECK_NUMBER(MSGQ_REASON_RETRYING, state.reason);
+    CHECK(strncmp(state.text, text, strlen(text)) == 0);
   }
   REQUIRE_OK(msgq_set_transport(scene.queue, NULL, NULL, NULL));
   CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "a1"));

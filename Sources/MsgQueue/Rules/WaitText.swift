@@ -20,7 +20,7 @@ package struct Wait: Sendable, Equatable {
     package var isEnding = false
     /// With the reason `.rate`.
     package var pace: PaceText?
-    /// With the reason `.retrying`, of a single message: the transport skipped it, so that there was no attempt.
+    /// With the reason `.retrying`: the transport skipped the message, so that there was no attempt.
     package var isSkipped = false
 
     package enum Ahead: Sendable { case priority, expiry, backlog, live }
@@ -161,6 +161,9 @@ extension Words {
         case .next: return "The next message is about to be sent."
         case .sending: return "\(messages(max(1, facts.sending))) \(facts.sending > 1 ? "are" : "is") being sent."
         case .failed, .behind, .blocked: return queueBlocked
+        case .retrying where wait.isSkipped:
+            let skipped = "The transport skipped the next message, so that it was not tried."
+            return queueFollowUp(wait, now, "\(skipped) It is tried in \(time(wait, now)).")
         case .retrying: return queueFollowUp(wait, now, "The last attempt failed. The next one is in \(time(wait, now)).")
         case .scheduled: return queueFollowUp(wait, now, "The next message is scheduled to be sent in \(time(wait, now)).")
         case .expired: return "A message expired before it could be sent."

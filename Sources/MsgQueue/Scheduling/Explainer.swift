@@ -60,7 +60,8 @@ package struct Explainer<Queue: QueuedMessages> {
 
     /// What happens when the wait of a queued message ends that starts neither now nor behind another.
     func wait(_ reason: Explanation.Reason, until: Int64, _ head: Head, _ conversation: Name) throws(QueueError) -> Wait {
-        try wait(after: Cause(reason: reason, until: until), head, conversation, scheduler)
+        let isSkipped = reason == .retrying && scheduler.isSkipped(head, conversation, now)
+        return try wait(after: Cause(reason: reason, until: until, isSkipped: isSkipped), head, conversation, scheduler)
     }
 
     /// The messages of other conversations that go before this one, which may start now.

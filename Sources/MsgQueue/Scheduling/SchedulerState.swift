@@ -136,9 +136,12 @@ extension Scheduler {
         if timersRun, ticket.key < offlineHoldUntil, !lane.isDirect(next.sequence) {
             return Wait(reason: .holding, until: wall(offlineHoldUntil, now))
         }
-        let isRetry = next.retryWait(now) >= next.scheduledWait(now)
+        let isSkipped = next.skipWait(now) > next.retryWait(now)
+        let isRetry = max(next.retryWait(now), next.skipWait(now)) >= next.scheduledWait(now)
         let due = wall(ticket.key, now)
-        return Wait(reason: isRetry ? .retrying : .scheduled, until: due, after: timersRun ? .next : .trigger, earliest: due)
+        return Wait(
+            reason: isRetry ? .retrying : .scheduled, until: due, after: timersRun ? .next : .trigger, earliest: due,
+            isSkipped: isRetry && isSkipped)
     }
 
     /// Whether every conversation is paused or blocked by a failed message.

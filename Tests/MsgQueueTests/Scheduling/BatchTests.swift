@@ -266,6 +266,32 @@ import Testing
         #expect(simulation.inFlight == [2])
     }
 
+    @Test(arguments: [1, 2, 100])
+    func B1_Q20_the_queue_says_that_the_transport_skipped_the_next_message(count: Int) throws {
+        let simulation = simulation(backoff: .ladder([5_000]))
+        simulation.preload(["ben"])
+        try simulation.settle()
+        try simulation.answer(1, .retry(.server))
+        try simulation.settle()
+        simulation.advance(2_000)
+        for number in 0..<count { simulation.enqueue(Name("c\(number)")) }
+        try simulation.settle()
+        for sequence in simulation.inFlight { try simulation.answer(sequence, .skipped) }
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty)
+        func text() -> String {
+            var wait = simulation.scheduler.wait(
+                queued: Int64(simulation.store.queued.count), hasStart: simulation.hasStart, simulation.now)
+            let sample = QueueSample(simulation.store.queued(after: 0, limit: QueueSample.limit))
+            if simulation.scheduler.needsSample(wait) { wait = simulation.scheduler.wait(wait, sample, simulation.now) }
+            return Words.queue(wait, BannerFacts(), now: simulation.now.wall)
+        }
+        #expect(text() == "The transport skipped the next message, so that it was not tried. It is tried in 1 s.")
+        for sequence in simulation.store.queued where sequence != 1 { simulation.delete(sequence) }
+        try simulation.settle()
+        #expect(text() == "The last attempt failed. The next one is in 3 s.")
+    }
+
     @Test func B1_a_hung_batch_uses_no_slot() throws {
         let simulation = simulation { $0.attemptTimeout = 1_000 }
         simulation.answersInCall = true
