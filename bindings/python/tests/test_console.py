@@ -251,6 +251,7 @@ def test_I5_too_large_a_request_is_refused_before_it_is_read(browser: Browser) -
     [
         ("1.1", "100-continue", 2, ["100", "200"]),
         ("1.1", "100-Continue", 2, ["100", "200"]),
+        ("1.1", "100-continue \t", 2, ["100", "200"]),
         ("1.0", "100-continue", 2, ["200"]),
         ("1.1", "100-continue", 9 << 20, ["413"]),
         ("1.1", "100-continue", -1, ["411"]),

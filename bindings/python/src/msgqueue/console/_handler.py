@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _read(self, length: int) -> bytes:
         """Returns the body of the request, for which the client may wait to be asked."""
-        if self.headers.get("Expect", "").lower() == "100-continue" and self.request_version >= "HTTP/1.1":
+        if self.headers.get("Expect", "").strip().lower() == "100-continue" and self.request_version >= "HTTP/1.1":
             self.send_response_only(HTTPStatus.CONTINUE)
             self.end_headers()
             self.wfile.flush()
