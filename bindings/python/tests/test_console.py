@@ -709,6 +709,32 @@ def test_I5_M9_a_lifecycle_that_is_not_taken_is_reported_and_told_again(
     assert "\x1b" not in "".join(texts)
 
 
+def test_I5_M9_the_end_does_not_wait_long_for_an_owner_that_does_not_answer(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msgqueue.console._lifecycle._END", 0.2)
+    owner: Any = _Owner()
+    answers = threading.Event()
+    told = owner.call
+
+    def call(name: str, fields: dict[str, object]) -> None:
+        told(name, fields)
+        answers.wait(60)
+
+    owner.call = call
+    lifecycle = Lifecycle(owner, owner)
+    wait_until(lambda: owner.told == ["background"])
+    started = time.monotonic()
+    lifecycle.end()
+    assert time.monotonic() - started < 30
+    texts = [record.getMessage() for record in caplog.records]
+    assert [text.rpartition(": ")[2] for text in texts] == ["no answer within 0.2 s (MSGQ_TIMEOUT)"]
+    answers.set()
+    lifecycle._thread.join(60)
+    # It was given up.
+    assert owner.told == ["background"]
+
+
 # ---------------------------------------------------------------- begin and end
 
 

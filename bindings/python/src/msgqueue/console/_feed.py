@@ -13,6 +13,8 @@ from ._store import Json, Store
 
 # Seconds between two tries to reach a queue that was closed.
 _RETRY: Final = 0.5
+# Seconds that `close` waits for the thread, which may be connecting to an owner that does not answer.
+_END: Final = 1.0
 # Events that wait for one page; with more, the page lists again.
 _ROOM: Final = 300
 # Events of single messages, which a page does not need when it lists again.
@@ -138,7 +140,7 @@ class Feed:
             if self._events is not None:
                 self._events.close()
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(_END)
 
     def _run(self) -> None:
         while True:

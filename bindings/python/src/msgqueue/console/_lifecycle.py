@@ -11,7 +11,7 @@ from typing import Final
 
 from .._escaping import escaped
 from ..control import NotRunningError
-from ..errors import Error
+from ..errors import Error, TimedOutError
 from ._feed import Feed
 from ._store import Store
 
@@ -21,6 +21,8 @@ logger = logging.getLogger("msgqueue")
 _GRACE: Final = 2.0
 # Seconds before a call that failed is made again.
 _RETRY: Final = 1.0
+# Seconds that the owner has at the end.
+_END: Final = 10.0
 
 
 class Lifecycle:
@@ -41,6 +43,8 @@ class Lifecycle:
         # What the owner was told; None: nothing yet, or the call failed.
         self._told: str | None = None
         self._is_ended = False
+        # `end` has reported that the owner does not answer.
+        self._is_left = False
         self._thread = threading.Thread(target=self._run, name="msgqueue console lifecycle", daemon=True)
         self._thread.start()
 
@@ -59,18 +63,30 @@ class Lifecycle:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """Leaves the queue in the foreground, where it began."""
+        """Leaves the queue in the foreground, where it began.
+
+        Waits at most 10 seconds for an owner that does not answer.
+        A call that is not answered by then ends with the connections of the store.
+        """
         with self._changed:
             self._is_ended = True
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(_END)
+        if self._thread.is_alive():
+            self._is_left = True
+            logger.warning("%s", self._failure("foreground", TimedOutError(f"no answer within {_END:g} s")))
+
+    def _leave(self) -> None:
+        if self._is_left:
+            return
         try:
             self._set("foreground")
         except NotRunningError:
             # A queue that is closed begins in the foreground when it is opened again.
             return
         except (Error, OSError) as problem:
-            logger.warning("%s", self._failure("foreground", problem))
+            if not self._is_left:
+                logger.warning("%s", self._failure("foreground", problem))
 
     def _run(self) -> None:
         with self._feed.watched(self._forget):
@@ -78,18 +94,19 @@ class Lifecycle:
             while True:
                 lifecycle = self._next()
                 if lifecycle is None:
-                    return
+                    break
                 try:
                     self._set(lifecycle)
                     reported = ""
                 except (Error, OSError) as problem:
                     failure = self._failure(lifecycle, problem)
-                    if failure != reported:
+                    if failure != reported and not self._is_left:
                         logger.warning("%s; it is tried again", failure)
                     reported = failure
                     with self._changed:
                         self._changed.wait_for(lambda: self._is_ended, _RETRY)
                         self._told = None
+        self._leave()
 
     def _forget(self) -> None:
         """Tells the owner again: it was restarted, or is reached for the first time."""
