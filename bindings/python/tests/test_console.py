@@ -23,6 +23,7 @@ from console_client import Browser
 from msgqueue import (
     BusyError,
     ClosedError,
+    ConflictError,
     Connectivity,
     InvalidError,
     LockedError,
@@ -752,6 +753,57 @@ def test_I5_a_console_of_a_queue_uses_a_private_socket(queue: MessageQueue, stor
     with queue.console():
         pass
     assert store.with_name("outbox.db-control").exists()
+
+
+def _shows_the_queue(page: Console) -> bool:
+    browser = Browser(page.url)
+    browser.enter()
+    return "queued" in browser.call("counts")
+
+
+def test_I5_the_end_of_a_console_leaves_the_others_of_its_queue(queue: MessageQueue) -> None:
+    first, second = queue.console(), queue.console()
+    directory = Path(first._sessions[0].store.connect().socket).parent
+    first.close()
+    assert _shows_the_queue(second)
+    with queue.console() as third:
+        second.close()
+        assert _shows_the_queue(third)
+    assert not directory.exists()
+    with queue.console() as fourth:
+        assert _shows_the_queue(fourth)
+
+
+def test_I5_a_console_follows_the_control_socket_of_its_queue(queue: MessageQueue, store: Path) -> None:
+    other = store.with_name("other")
+    with queue.console() as page:
+        assert _shows_the_queue(page)
+        # What cannot be started leaves the console as it is.
+        with pytest.raises(InvalidError):
+            queue.start_control(store.with_name("missing") / "socket")
+        assert _shows_the_queue(page)
+        queue.start_control(other)
+        assert _shows_the_queue(page)
+        assert other.exists()
+        with pytest.raises(ConflictError):
+            queue.start_control()
+        queue.stop_control()
+        assert not other.exists()
+        assert _shows_the_queue(page)
+        queue.stop_control()
+        assert _shows_the_queue(page)
+        queue.start_control()
+    assert store.with_name("outbox.db-control").exists()
+
+
+def test_I5_a_closed_queue_has_no_console(opened: Opener) -> None:
+    for start in (False, True):
+        queue = opened()
+        if start:
+            queue.start_control()
+        queue.close()
+        with pytest.raises(ClosedError):
+            queue.console()
 
 
 def test_I5_a_closed_console_has_no_address(queue: MessageQueue) -> None:

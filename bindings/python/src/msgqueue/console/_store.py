@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -28,12 +28,12 @@ _DRAIN_PATIENCE: Final = 1.0
 class Store:
     """Performs calls on the queue that has a store open, from any thread, and survives the end of that queue."""
 
-    def __init__(self, path: str, socket: str | None = None) -> None:
+    def __init__(self, path: str, socket: str | Callable[[], str] | None = None) -> None:
         """Does not connect yet.
 
         Args:
             path: The store's file.
-            socket: The path of the control socket; None: the default.
+            socket: The path of the control socket, or what returns it for each connection; None: the default.
         """
         self.path = path
         self._socket = socket
@@ -51,7 +51,8 @@ class Store:
             NotRunningError: No program has the store open, or it serves no control socket.
             Error: As `control.connect`.
         """
-        return control.connect(self.path, socket=self._socket, timeout=_TIMEOUT)
+        socket = self._socket() if callable(self._socket) else self._socket
+        return control.connect(self.path, socket=socket, timeout=_TIMEOUT)
 
     def call(self, name: str, fields: Mapping[str, object]) -> Json:
         """Performs a call of the control socket and returns its result.
