@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from command_line import HOSTILE, STANDARD, command, fill, hosted, msgq, statuses
 from msgqueue import LockedError, MessageQueue, Mode, TooLargeError
 from msgqueue.cli import transfer
+from msgqueue.cli.session import Way
 from receiver import Answer, Receiver
 from support import environment, wait_until
 
@@ -225,6 +227,64 @@ def test_I4_the_store_is_free_while_an_import_waits_for_its_pipe(store: Path) ->
     opened = f"msgq: opened {store}: no other program has it open"
     assert said == [opened, f"msgq: owner: pid {os.getpid()}, through {store}-control", opened]
     assert set(statuses(store)) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize("endless", ["", '{"id":"s","status":"sent","body":"x"}', "wrong"])
+def test_I4_the_store_is_free_while_an_import_has_nothing_to_write(store: Path, endless: str) -> None:
+    MessageQueue(store).close()
+    words = map(os.fsdecode, command("import", store, "-", "-q"))
+    with subprocess.Popen(
+        ["bash", "-c", 'lines="$1"; shift; (echo "$FIRST"; exec yes "$lines") | exec "$@"', "-", endless, *words],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**environment(), "FIRST": line(id="a").decode().strip()},
+    ) as process:  # fmt: skip
+        try:
+            # The first line is written, and then others can open the store, although lines still arrive.
+            wait_until(lambda: "a" in _listed(store))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _listed(store: Path) -> list[str]:
+    try:
+        with MessageQueue(store, mode=Mode.MANUAL) as queue:
+            return [message.id for message in queue.list()]
+    except LockedError:
+        return []
+
+
+@pytest.mark.parametrize("blanks", [b" " * 2000, b"\t \r" * 400])
+@pytest.mark.parametrize(
+    ("rest", "result"),
+    [
+        (b'{"id":"a","status":"queued","body":"x"}\n', {"new": 1, "wrong": 0}),
+        (b'{"id":"a","status":"queued","body":"x"}', {"new": 1, "wrong": 0}),
+        (b"\n" + b'{"id":"a","status":"queued","body":"x"}\n', {"new": 1, "wrong": 0}),
+        (b"x\n", {"new": 0, "wrong": 1}),
+        (b"\x0c\n", {"new": 0, "wrong": 1}),
+        (b"", {"new": 0, "wrong": 0}),
+    ],
+)
+def test_I4_a_line_is_the_same_whole_and_in_pieces(
+    store: Path, blanks: bytes, rest: bytes, result: dict[str, int]
+) -> None:
+    for pieces in ([blanks + rest], [blanks, rest], [blanks[:1500], blanks[1500:] + rest[:5], rest[5:]]):
+        store.unlink(missing_ok=True)
+        MessageQueue(store).close()
+        read, write = os.pipe()
+        lines = transfer.Lines(read)
+        work = transfer.Import(Way(str(store), writes=True, changes=True, quiet=True))
+        worker = threading.Thread(target=work.run, args=(lines,))
+        worker.start()
+        try:
+            for piece in pieces:
+                os.write(write, piece)
+                time.sleep(0.02)
+        finally:
+            os.close(write)
+            worker.join(60)
+            os.close(read)
+        assert work.counts == {"known": 0, "skipped": 0, **result}, pieces
 
 
 def test_I4_what_an_interrupted_import_did_is_said(store: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import sys
 import time
@@ -27,9 +26,10 @@ _ALONE = 8 << 10
 # Bytes of the longest line that is read: more than the largest body in base64 and the largest metadata, escaped, need.
 LONGEST_LINE = 512 << 20
 _CHUNK = 256 << 10
-# How a line begins that may be a message, or that has not begun.
-_BEGIN = re.compile(rb"[ \t\r]{0,999}(\{|\Z)")
-# Seconds after which lines of a slow pipe are written, although they are few.
+# How a line may begin that is a message, after blanks: an object, or a byte order mark.
+_BLANKS = b" \t\r"
+_BEGINS = (b"{", b"\xef")
+# Seconds after which few lines are written, and after which the store is left when none is to be written.
 _PATIENCE = 1.0
 _UNSENT = ("queued", "sending", "failed")
 _HISTORY = ("sent", "delivered", "read")
@@ -65,10 +65,14 @@ class Lines:
         self._searched = 0
         # Bytes of a line that cannot be a message and is not kept.
         self._dropped = 0
+        # Blanks at the beginning of a line, which are not kept.
+        self._blanks = 0
         self._has_ended = False
 
     def next(self, timeout: float | None) -> bytes | None:
         """Returns the next line, b"" at the end, or None if it is not there within `timeout` seconds; None: waits.
+
+        A line whose bytes keep arriving may take _PATIENCE longer.
 
         Raises:
             TooLargeError: The line is longer than LONGEST_LINE.
@@ -88,22 +92,35 @@ class Lines:
                 continue
             self._has_ended = not part
             self._input += part
+            if deadline is not None and time.monotonic() > deadline + _PATIENCE and not self._is_whole():
+                return None
+
+    def _is_whole(self) -> bool:
+        return self._has_ended or self._input.find(b"\n", self._searched) >= 0
 
     def _buffered(self) -> bytes | None:
         end = self._input.find(b"\n", self._searched)
         if end < 0 and not self._has_ended:
-            if self._dropped or not _BEGIN.match(self._input):
-                # Bytes without end must not fill the memory. What is left is no message either.
+            # Bytes without end must not fill the memory.
+            if not self._dropped and self._input and self._input[0] in _BLANKS:
+                size = len(self._input)
+                self._input = self._input.lstrip(_BLANKS)
+                self._blanks += size - len(self._input)
+            if self._dropped or (self._input and not self._input.startswith(_BEGINS)):
+                # What is left of the line is no message either.
                 self._dropped += len(self._input)
                 self._input.clear()
             self._searched = len(self._input)
-            if self._searched + self._dropped > LONGEST_LINE:
+            if self._searched + self._dropped + self._blanks > LONGEST_LINE:
                 raise TooLargeError(f"more than {LONGEST_LINE:,} bytes, the longest line of an import")
             return None
         end = len(self._input) if end < 0 else end + 1
         line = b"?" + bytes(self._input[:end]) if self._dropped else bytes(self._input[:end])
         del self._input[:end]
-        self._searched = self._dropped = 0
+        if self._blanks and not line:
+            # Blanks at the end of the input are a line too; b"" is the end.
+            line = b" "
+        self._searched = self._dropped = self._blanks = 0
         return line
 
 
@@ -122,6 +139,8 @@ class Import:
         self._progress = Progress(way.quiet)
         self._waiting: list[tuple[int, dict[str, object]]] = []
         self._waits_since = 0.0
+        # When the store was opened, or lines were written, by the monotonic clock.
+        self._used_at = 0.0
         self.new: int = 0
         self.known: int = 0
         self.skipped: int = 0
@@ -154,10 +173,22 @@ class Import:
                 self._flush()
                 self._leave()
                 continue
-            if line.strip():
+            if line.strip(b"\n" + _BLANKS):
                 self._take(number, line)
+            self._rest()
             number += 1
             self._progress.show(f"{self.new:,} imported, {self.known:,} already there")
+
+    def _rest(self) -> None:
+        """Writes lines that have waited long enough, and leaves the store when there was nothing to write for long.
+
+        Lines that are not written (blank, sent or wrong ones) may arrive without end.
+        """
+        now = time.monotonic()
+        if self._waiting and now - self._waits_since > _PATIENCE:
+            self._flush()
+        elif not self._waiting and self._open is not None and now - self._used_at > _PATIENCE:
+            self._leave()
 
     def _patience(self) -> float | None:
         """Returns how long the next line may take before the lines that wait are written, and the store is left."""
@@ -174,6 +205,7 @@ class Import:
                 self._progress.end()
                 note(said)
             self._said = said
+        self._used_at = time.monotonic()
         return self._open
 
     def _leave(self) -> None:
