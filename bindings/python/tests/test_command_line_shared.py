@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -15,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from command_line import command, fill, hosted, msgq, statuses
-from msgqueue import MessageQueue, Mode
-from support import environment
+from msgqueue import Connectivity, Delivery, MessageQueue, Mode, Outcome
+from support import environment, program, run, wait_until
 
 
 @pytest.mark.parametrize("kind", ["closed", "python", "c"])
@@ -176,3 +177,120 @@ def test_I4_the_columns_of_a_long_table_stay_where_they_are(store: Path) -> None
         *lines[3001].split()[-4:],
     ]
     assert lines[3002][place:] == "end"
+
+
+@contextmanager
+def silent(store: Path, path: Path | None = None) -> Iterator[None]:
+    """A program that accepts connections at the control socket, and never answers."""
+    place = path or Path(f"{store}-control")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen(16)
+        yield
+    place.unlink()
+
+
+# Runs msgq with a short time for answers.
+IMPATIENT = """
+    import sys
+    from msgqueue.cli import main, session
+    session._ANSWER_TIME = 0.2
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        (["list"], False), (["watch"], False), (["check"], False), (["console", "--no-browser"], False),
+        (["delete", "f1", "--yes"], True), (["import", "/dev/null"], True), (["pause"], True), (["drain"], True),
+    ],
+)  # fmt: skip
+def test_I4_an_owner_that_does_not_answer_is_named(store: Path, words: list[str], changes: bool) -> None:
+    fill(store)
+    with silent(store):
+        done = run(IMPATIENT, words[0], store, *words[1:], "-q")
+    unsent = "; no change was sent to it on this connection" if changes else ""
+    said = f"the program that has {store} open did not answer: no answer on {store}-control within 0.2 s"
+    assert (done.returncode, done.stdout, done.stderr) == (8, "", f"msgq: {said}{unsent}\n")
+
+
+@pytest.mark.parametrize(("words", "seen"), [(["-n", "3"], ", after 0 of 3 events"), ([], "")])
+def test_I4_a_watch_whose_owner_ends_says_so(store: Path, words: list[str], seen: str) -> None:
+    fill(store)
+    with hosted("python", store):
+        watcher = subprocess.Popen(
+            command("watch", store, "--events", "drain_finished", *words),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+        )  # fmt: skip
+        assert watcher.stderr is not None
+        assert b"owner" in watcher.stderr.readline()
+        # The subscription has a connection of its own.
+        time.sleep(0.5)
+    output, errors = watcher.communicate(timeout=60)
+    said = f"msgq: the program that has {store} open (process {os.getpid()}) ended first{seen}\n"
+    assert (watcher.returncode, output, errors.decode()) == (8, b"", said)
+
+
+def test_I4_a_drain_whose_owner_closes_the_queue_says_what_was_sent(store: Path) -> None:
+    started, free = threading.Event(), threading.Event()
+
+    def send(_: Delivery) -> Outcome:
+        started.set()
+        free.wait(60)
+        return Outcome.sent()
+
+    queue = MessageQueue(store, send, mode=Mode.MANUAL, direct=False, max_in_flight=1)
+    queue.set_connectivity(Connectivity.ONLINE)
+    queue.start_control()
+    queue.enqueue_bodies(["x"] * 10)
+    with subprocess.Popen(
+        command("drain", store), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as drain:
+        assert started.wait(60)
+        closing = threading.Thread(target=queue.close)
+        closing.start()
+        wait_until(lambda: queue.closed)
+        free.set()
+        output, errors = drain.communicate(timeout=60)
+        closing.join(60)
+    assert drain.returncode == 8, (output, errors)
+    if output:
+        # The answer of the drain arrived before the connection ended.
+        assert output.endswith(b"left; ended: closed\n")
+        assert errors.endswith(b"closed the queue first\n")
+    else:
+        assert b"ended first; whether" in errors
+
+
+def test_I4_a_drain_whose_owner_is_killed_says_what_was_sent(store: Path) -> None:
+    MessageQueue(store).close()
+    code = """
+        import sys, threading
+        from msgqueue import Connectivity, MessageQueue, Mode, Outcome
+        free = threading.Semaphore(3)
+        def send(delivery):
+            if not free.acquire(blocking=False):
+                print("stuck", flush=True)
+                threading.Event().wait()
+            return Outcome.sent()
+        queue = MessageQueue(sys.argv[1], send, mode=Mode.MANUAL, direct=False, max_in_flight=1)
+        queue.set_connectivity(Connectivity.ONLINE)
+        queue.enqueue_bodies(["x"] * 10)
+        queue.start_control()
+        print("ready", flush=True)
+        threading.Event().wait()
+    """
+    with program(code, store) as owner:
+        assert owner.line() == "ready"
+        with subprocess.Popen(
+            command("drain", store, "-q"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        ) as drain:
+            assert owner.line() == "stuck"
+            time.sleep(0.5)
+            owner.signal(signal.SIGKILL)
+            output, errors = drain.communicate(timeout=60)
+    assert (drain.returncode, output) == (8, b"")
+    lines = errors.decode().splitlines()
+    assert [line.startswith("msgq: the last that is known: ") for line in lines] == [True, False], lines
+    assert lines[1].startswith(f"msgq: the program that has {store} open")

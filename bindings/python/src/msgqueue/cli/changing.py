@@ -24,8 +24,9 @@ def drain(session: Session, arguments: Namespace) -> int:
     """Sends what is queued, and waits until that has ended."""
     progress = Progress(arguments.quiet)
     ended = threading.Event()
+    latest: dict[str, Any] = {}
     with session.events("drain_progress") as events:
-        watcher = threading.Thread(target=_show_progress, args=(events, progress, ended), daemon=True)
+        watcher = threading.Thread(target=_show_progress, args=(events, progress, ended, latest), daemon=True)
         watcher.start()
         try:
             report = session.call(
@@ -34,6 +35,13 @@ def drain(session: Session, arguments: Namespace) -> int:
                 batch=arguments.batch,
                 timeout_ms=None if arguments.timeout is None else arguments.timeout * 1000,
             )
+        except control.NotRunningError:
+            # Its last events may not have been read yet.
+            watcher.join(1)
+            progress.end()
+            if latest:
+                note(f"the last that is known: {_counts(latest)}")
+            raise
         finally:
             ended.set()
             events.close()
@@ -43,18 +51,27 @@ def drain(session: Session, arguments: Namespace) -> int:
         tables.objects((report,))
     else:
         tables.line(_sentence(report))
+    if report["stop"] == "closed":
+        note(f"the program that has {session.store} open (process {session.pid}) closed the queue first")
+        return exits.LOST
     return exits.DONE if report["failed"] == 0 and report["remaining"] == 0 else exits.FAILED
 
 
-def _show_progress(events: control.Events, progress: Progress, ended: threading.Event) -> None:
+def _show_progress(events: control.Events, progress: Progress, ended: threading.Event, latest: dict[str, Any]) -> None:
     # What is wrong with the connection is the problem of the call, which reports it.
     with suppress(Error, AttributeError, TypeError, ValueError):
         for event in events:
             if ended.is_set():
                 return
             report = event.get("report") or {}
-            counts = (report.get(name, 0) for name in ("sent", "failed", "remaining"))
-            progress.show("{:,} sent, {:,} failed, {:,} left".format(*counts))
+            progress.show(_counts(report))
+            latest.update(report)
+
+
+def _counts(report: dict[str, Any]) -> str:
+    return "{:,} sent, {:,} failed, {:,} left".format(
+        *(report.get(name, 0) for name in ("sent", "failed", "remaining"))
+    )
 
 
 def _sentence(report: dict[str, Any]) -> str:

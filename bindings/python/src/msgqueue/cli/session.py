@@ -27,6 +27,8 @@ T = TypeVar("T")
 # Seconds between two tries to open a store that another program has open.
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.25
+# Seconds for a connection to the owner, and for the answer of each call that ends at once.
+_ANSWER_TIME = 30.0
 # Seconds that an attempt in flight has to end after Ctrl-C.
 _LAST_ATTEMPT = 0.3
 
@@ -65,7 +67,7 @@ class Session:
         """Connects again, after the server ended the connection because of a request."""
         path = self._client.socket
         self._client.close()
-        self._client = control.connect(self.store, socket=path)
+        self._client = control.connect(self.store, socket=path, timeout=_ANSWER_TIME)
 
     def close(self) -> None:
         """Ends the connection."""
@@ -133,7 +135,7 @@ def connected(way: Way) -> Iterator[Session]:
     Raises:
         LockedError: Another program has the store open, and serves no control socket.
         NeedsOwnerError: No program has it open, and the command needs one.
-        LostError: The owner ended, or did not answer in time, inside the block.
+        LostError: The owner did not answer in time, or ended inside the block.
     """
     require_store(way.store)
     with ExitStack() as stack:
@@ -234,7 +236,12 @@ def opened(store: str) -> str:
 
 def _to_owner(way: Way) -> Session | None:
     try:
-        return Session(way.store, control.connect(way.store, socket=way.socket), has_owner=True)
+        client = control.connect(way.store, socket=way.socket, timeout=_ANSWER_TIME)
+        return Session(way.store, client, has_owner=True)
+    except TimedOutError as problem:
+        unsent = "; no change was sent to it on this connection"
+        who = f"the program that has {way.store} open"
+        raise LostError(f"{who} did not answer: {problem.detail}{unsent if way.changes else ''}") from None
     except control.NotRunningError:
         if way.socket is not None:
             raise NeedsOwnerError(f"no program answers on {way.socket}") from None

@@ -247,9 +247,8 @@ def watch(session: Session, arguments: Namespace) -> int:
             left = None if left is None else left - 1
             if left == 0:
                 return exits.DONE
-    if not arguments.quiet:
-        note("the owner has ended")
-    return exits.DONE
+    seen = "" if left is None else f", after {arguments.count - left} of {tables.plural(arguments.count, 'event')}"
+    raise exits.LostError(f"the program that has {session.store} open (process {session.pid}) ended first{seen}")
 
 
 def _event_line(event: dict[str, Any]) -> str:
