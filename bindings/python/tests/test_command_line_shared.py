@@ -294,3 +294,47 @@ def test_I4_a_drain_whose_owner_is_killed_says_what_was_sent(store: Path) -> Non
     lines = errors.decode().splitlines()
     assert [line.startswith("msgq: the last that is known: ") for line in lines] == [True, False], lines
     assert lines[1].startswith(f"msgq: the program that has {store} open")
+
+
+def test_I4_the_console_reaches_the_store_as_the_other_commands_do(store: Path) -> None:
+    fill(store)
+    other = store.with_name("other.sock")
+    # A wrong socket never leads to the opening of the store.
+    errors = msgq("console", store, "--no-browser", "--socket", other, fails=6).errors
+    assert errors == f"msgq: no program answers on {other}\n"
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        assert "serves no control socket" in msgq("console", store, "--no-browser", "--wait", 0, fails=5).errors
+        queue.start_control(other)
+        _check_console(store, f"msgq: owner: pid {os.getpid()}, through {other}\n", "--socket", other)
+    _check_console(store, f"msgq: opened {store}: no other program has it open\n")
+
+
+def _check_console(store: Path, said: str, *words: object) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for options in ((), ("-q",), ("--json", "-q")):
+            with subprocess.Popen(
+                command("console", store, "--no-browser", *words, *options),
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
+            ) as process:  # fmt: skip
+                assert process.stdout is not None
+                line = process.stdout.readline().decode()
+                address = json.loads(line)["url"] if "--json" in options else line
+                assert address.startswith("http://127.0.0.1:")
+                process.send_signal(number)
+                output, errors = process.communicate(timeout=60)
+            assert (process.returncode, output, errors.decode()) == (0, b"", "" if "-q" in options else said)
+
+
+def test_I4_a_console_waits_for_a_program_that_ends_soon(store: Path) -> None:
+    fill(store)
+    queue = MessageQueue(store, mode=Mode.MANUAL)
+    with subprocess.Popen(
+        command("console", store, "--no-browser", "--wait", 100), stdout=subprocess.PIPE, env=environment()
+    ) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        queue.close()
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0

@@ -232,6 +232,7 @@ COMMANDS = (
             _argument("--drives-lifecycle", action="store_true", help="without a visible page: background"),
         ),
         is_connected=False,
+        text="Ends with Ctrl-C, SIGTERM or SIGHUP; the exit code is then 0. With --json the address is {\"url\": ...}.",
     ),
     Command(
         "completion", "print a completion script for a shell", "completion:script",
@@ -288,8 +289,7 @@ def _add(places: Any, command: Command) -> None:  # noqa: ANN401 - argparse does
     sub.add_argument("-q", "--quiet", action="store_true", help="no notes on standard error")
     if command.has_store:
         sub.add_argument("--socket", metavar="PATH", help="the owner's control socket (default: STORE-control)")
-        if command.name != "console":
-            sub.add_argument(
-                "--wait", metavar="SECONDS", type=_number(0, 10**6), default=2,
-                help="how long to wait while another program has the store open without a control socket (default: 2)",
-            )  # fmt: skip
+        sub.add_argument(
+            "--wait", metavar="SECONDS", type=_number(0, 10**6), default=2,
+            help="how long to wait while another program has the store open without a control socket (default: 2)",
+        )  # fmt: skip

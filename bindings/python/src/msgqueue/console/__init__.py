@@ -34,6 +34,9 @@ __all__ = ["Console", "run"]
 
 _Path = Union[str, "os.PathLike[str]"]
 
+# They end `run` in order, as Ctrl-C does.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 
 class Console:
     """The server of the review page, which runs until `close`. Made by `MessageQueue.console`.
@@ -86,7 +89,7 @@ class Console:
 def run(
     store: _Path | Sequence[_Path], *, port: int = 0, open_browser: bool = True, drives_lifecycle: bool = False
 ) -> int:
-    """Serves the review page of a store, or of several, until it is interrupted by Ctrl-C or SIGTERM.
+    """Serves the review page of a store, or of several, until it is interrupted by Ctrl-C, SIGTERM or SIGHUP.
 
     Prints the address to open, alone on a line, on standard output. A store that a program has open is reached through
     its control socket. One that nobody has open is opened here, and then nothing is sent: what is retried is queued.
@@ -118,13 +121,47 @@ def run(
         sessions = [resources.enter_context(reached(os.fspath(path))) for path in paths]
         for session in sessions:
             print(session.described, file=sys.stderr)
-        with Console(sessions, port, drives_lifecycle, ExitStack()) as console:
-            address = console.url
-            print(address, flush=True)
-            if open_browser and has_desktop():
-                _show(console, address, resources)
-            wait()
+        _serve_until(wait, sessions, port, open_browser, drives_lifecycle, _print_address)
     return 0
+
+
+def _serve_session(
+    session: Session, *, port: int, open_browser: bool, drives_lifecycle: bool, say: Callable[[str], None]
+) -> None:
+    """Serves the review page of a store that was reached until it is interrupted, as `run`, and closes the session.
+
+    Args:
+        session: The store.
+        port: The port.
+        open_browser: As for `run`.
+        drives_lifecycle: As for `run`.
+        say: Is given the address.
+    """
+    try:
+        with _interrupted() as wait:
+            _serve_until(wait, [session], port, open_browser, drives_lifecycle, say)
+    finally:
+        session.close()
+
+
+def _print_address(address: str) -> None:
+    print(address, flush=True)
+
+
+def _serve_until(
+    wait: Callable[[], None],
+    sessions: Sequence[Session],
+    port: int,
+    open_browser: bool,
+    drives_lifecycle: bool,
+    say: Callable[[str], None],
+) -> None:
+    with ExitStack() as resources, Console(sessions, port, drives_lifecycle, ExitStack()) as console:
+        address = console.url
+        say(address)
+        if open_browser and has_desktop():
+            _show(console, address, resources)
+        wait()
 
 
 def _serve(store: Store, port: int, drives_lifecycle: bool, resources: ExitStack) -> Console:
@@ -150,16 +187,16 @@ def _show(console: Console, address: str, resources: ExitStack) -> None:
 
 @contextmanager
 def _interrupted() -> Iterator[Callable[[], None]]:
-    """Gives a function that waits for Ctrl-C or SIGTERM, which also ends the block in order."""
+    """Gives a function that waits for Ctrl-C, SIGTERM or SIGHUP, which also ends the block in order."""
     is_main = threading.current_thread() is threading.main_thread()
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, end) if is_main else None
+    previous = {number: signal.signal(number, end) for number in (_ENDING if is_main else ())}
     try:
         with suppress(KeyboardInterrupt):
             yield threading.Event().wait  # type: ignore[misc]
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
