@@ -338,3 +338,20 @@ def test_I4_a_console_waits_for_a_program_that_ends_soon(store: Path) -> None:
         assert process.stdout.readline().startswith(b"http://127.0.0.1:")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("number", ["1_0", "１０", " 5", "5 ", "٣"])  # noqa: RUF001
+def test_I4_numbers_have_ascii_digits_only(store: Path, number: str) -> None:
+    fill(store)
+    assert "is not a whole number" in msgq("list", store, "-n", number, fails=2).errors
+    assert "is not a time" in msgq("enqueue", store, "x", "--not-before", f"+{number}m", fails=2).errors
+
+
+def test_I4_a_list_says_that_it_is_cut_only_if_it_is(store: Path) -> None:
+    with MessageQueue(store, mode=Mode.MANUAL) as queue:
+        queue.enqueue_bodies(["x"] * 3)
+    for words in ([], ["--json"], ["--newest"]):
+        assert "--after" not in msgq("list", store, "-n", 3, *words).errors
+        done = msgq("list", store, "-n", 2, *words)
+        assert "the first 2 messages; --after" in done.errors
+        assert len(done.lines) == 2 + ("--json" not in words)

@@ -20,7 +20,8 @@ _GROUPS = {
     "history": ["sent", "delivered", "read"],
 }
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_FROM_NOW = re.compile(r"\+(\d{1,10})([smhd])\Z")
+_FROM_NOW = re.compile(r"\+([0-9]{1,10})([smhd])\Z")
+_NUMBER = re.compile(r"[+-]?[0-9]+\Z")
 _MAX = 2**63 - 1
 
 
@@ -56,8 +57,12 @@ def instant(text: str | None, name: str) -> int | None:
 def number(text: str, least: int = 0, most: int = _MAX) -> int:
     """Returns a whole number in a range."""
     try:
-        value = int(text)
+        # int() also reads spaces, underscores and the digits of other scripts.
+        value = int(text) if _NUMBER.match(text) else None
     except ValueError:
+        # More digits than int() reads.
+        value = None
+    if value is None:
         raise UsageError(f"{text!r} is not a whole number") from None
     if not least <= value <= most:
         raise UsageError(f"{value} is out of range: {least} to {most}")

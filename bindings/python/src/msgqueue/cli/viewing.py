@@ -18,10 +18,10 @@ _PAGE = 1000
 
 
 def messages(
-    session: Session, arguments: Namespace, *, bodies: bool = False, page: int = _PAGE
+    session: Session, arguments: Namespace, *, bodies: bool = False, page: int = _PAGE, more: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Yields the messages that the arguments of `list` choose, and asks for page after page."""
-    left = None if arguments.all else arguments.limit
+    """Yields the messages that the arguments of `list` choose, and so many more, and asks for page after page."""
+    left = None if arguments.all else arguments.limit + more
     after = arguments.after
     seen = {after}
     while left is None or left > 0:
@@ -52,11 +52,14 @@ def _check_advance(place: int, seen: set[int]) -> None:
 
 def list_(session: Session, arguments: Namespace) -> int:
     """Lists messages, each as it arrives, so that any number of them takes little memory."""
-    count, last = 0, 0
+    count, last, has_more = 0, 0, False
 
     def counted() -> Iterator[dict[str, Any]]:
-        nonlocal count, last
-        for message in messages(session, arguments, bodies=arguments.bodies):
+        nonlocal count, last, has_more
+        for message in messages(session, arguments, bodies=arguments.bodies, more=1):
+            if not arguments.all and count == arguments.limit:
+                has_more = True
+                return
             yield message
             count, last = count + 1, message["sequence"]
 
@@ -78,7 +81,7 @@ def list_(session: Session, arguments: Namespace) -> int:
             ),
             tables.STATUS_STYLES.get,
         )
-    if not arguments.all and count == arguments.limit and not arguments.quiet:
+    if has_more and not arguments.quiet:
         note(f"the first {tables.plural(count, 'message')}; --after {last} continues, --all lists all")
     return exits.DONE
 
