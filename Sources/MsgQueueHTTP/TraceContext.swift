@@ -31,7 +31,9 @@ enum TraceContext {
         guard text.utf8.count <= maxState else { return false }
         let members = text.utf8.split(separator: 0x2c, omittingEmptySubsequences: false).map { trimmed(Array($0)) }
         let filled = members.filter { !$0.isEmpty }
-        return !filled.isEmpty && filled.count <= maxMembers && filled.allSatisfy(isMember)
+        guard !filled.isEmpty, filled.count <= maxMembers, filled.allSatisfy(isMember) else { return false }
+        // A key may occur only once.
+        return Set(filled.map { $0.prefix { $0 != 0x3d } }).count == filled.count
     }
 
     private static func isMember(_ member: [UInt8]) -> Bool {

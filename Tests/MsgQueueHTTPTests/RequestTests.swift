@@ -101,6 +101,7 @@ import Testing
         ]
         let invalidStates = [
             "", " ", ",", "a", "a=", "A=1", "=1", "a=b=c", "a=1,b", "_a=1", "a =1", "a=\u{1}", "a=1\r\nX: y", "a=ü", "a.b=1",
+            "a=1,b=2,a=3",
         ]
         let all =
             cases + invalidParents.map { (["traceparent": $0, "tracestate": "a=1"], nil, nil) }
