@@ -171,9 +171,10 @@ def test_I4_lines_are_read_as_they_are_written(monkeypatch: pytest.MonkeyPatch) 
         (b"a\n\nb", [b"a\n", b"\n", None]),
         (b"\n", [b"?\n"]),
         (b' {"a"', [None]),
-        (b":1}\n", [b' {"a":1}\n']),
+        (b":1}\n", [b'{"a":1}\n']),
         (b"{" + b"x" * 2998 + b"\n", [b"{" + b"x" * 2998 + b"\n"]),
-        (b" " * 2000 + b"\n", [b"?" + b" " * 100 + b"\n"]),
+        # Blanks are not kept when the line has not ended, however many they are.
+        (b" " * 2000 + b"\n", [b"\n"]),
     ):
         os.write(write, part)
         for each in expected:
