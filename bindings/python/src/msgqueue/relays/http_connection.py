@@ -64,6 +64,8 @@ class Response(HTTPResponse):
     """A response whose header is whole. Interim ones (1xx), of which http.client skips only 100, are skipped."""
 
     fp: io.BufferedReader
+    length: int | None
+    has_more: bool
     headers: HTTPMessage
     msg: HTTPMessage
 
