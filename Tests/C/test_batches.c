@@ -191,7 +191,7 @@ TEST(B1_partial_success_keeps_the_order) {
   AWAIT(status_of(&scene, "b4") == MSGQ_STATUS_SENT && status_of(&scene, "a2") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "b2"));
   CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, "b3"));
-  CHECK_NUMBER(0, attempts_of(&scene, "a3"));
+  AWAIT(attempts_of(&scene, "a3") == 0); /* 1 while it is being tried again */
   CHECK_NUMBER(2, attempts_of(&scene, "a2"));
   /* a3 is skipped with a2, then alone at once, because a2 got on, and after that once in a second. */
   pthread_mutex_lock(&batcher.lock);
@@ -212,7 +212,7 @@ TEST(B1_Q20_a_transport_that_skips_everything_is_not_called_in_a_loop) {
   put(&scene, "a1", "ana", "k");
   AWAIT(calls_of(&batcher) >= 3);
   CHECK(steady_ms() - start >= 1900);
-  CHECK_NUMBER(0, attempts_of(&scene, "a1"));
+  AWAIT(attempts_of(&scene, "a1") == 0); /* 1 during a call */
   msgq_explanation explanation = explain(&scene, "a1");
   if (explanation.reason != MSGQ_REASON_SENDING) {
     CHECK_NUMBER(MSGQ_REASON_RETRYING, explanation.reason);

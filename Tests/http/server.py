@@ -11,9 +11,9 @@ refuses, TLS or 0), writes a line to LOG for each request that it has read, and 
     /raw/HEX                these bytes, then the end of the connection
     /cut/line, header, body the connection ends when so much of the request was read; reset/… by RST
     /reused                 200; the second request on a connection gets no answer, and the connection ends
-    /extra/KIND?COUNT       when COUNT requests are there: 200, and 30 ms later an answer that nobody asked for: 200; another
-                            status, and the end of the connection; half: only the end of what is sent; joined: 200 in one
-                            piece with the first body. Then it writes "unasked" to LOG
+    /extra/KIND?COUNT       when COUNT requests are there: 200, and 30 ms later an answer that nobody asked for:
+                            200; another status, and the end of the connection; half: only the end of what is
+                            sent; joined: 200 in one piece with the first body. Then it writes "unasked" to LOG
     /leave                  200; the connection ends after it without a warning
     /slow/MILLISECONDS      200 after this time
     /hang                   no answer
