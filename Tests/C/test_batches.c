@@ -342,12 +342,12 @@ TEST(B1_R3_a_skipped_request_by_hand_is_no_attempt) {
   atomic_store(&batcher.skips, true);
   REQUIRE_OK(msgq_retry(scene.queue, "a1"));
   AWAIT(calls_of(&batcher) == 2 && status_of(&scene, "a1") == MSGQ_STATUS_FAILED);
-  AWAIT(journal_reached(&scene.journal, "a1", MSGQ_STATUS_FAILED));
+  const char *expected = "none>queued>sending>failed>sending>failed";
+  AWAIT((journal_path(&scene.journal, "a1", path, sizeof path), strlen(path) >= strlen(expected)));
   CHECK_NUMBER(1, attempts_of(&scene, "a1"));
   CHECK_NUMBER(1, listed_attempts(&scene, "a1"));
   CHECK_NUMBER(MSGQ_FAILURE_REJECTED, failure_of(&scene, "a1"));
-  journal_path(&scene.journal, "a1", path, sizeof path);
-  CHECK_TEXT("none>queued>sending>failed>sending>failed", path);
+  CHECK_TEXT(expected, path);
   REQUIRE_OK(msgq_send_now(scene.queue, "b1"));
   AWAIT(calls_of(&batcher) == 3 && status_of(&scene, "b1") == MSGQ_STATUS_QUEUED);
   CHECK_NUMBER(0, attempts_of(&scene, "b1"));
