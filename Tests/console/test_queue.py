@@ -6,6 +6,7 @@ import time
 
 from conftest import Opener, Shower
 from msgqueue import Connectivity, Link, MessageQueue, Mode, NotFoundError, Outcome, Status
+from page import Page
 from selenium.webdriver.common.keys import Keys
 from transport import Transport
 
@@ -99,6 +100,13 @@ def asking(opened: Opener, prompt_timeout: float = 10.0) -> MessageQueue:
     return opened(mode=Mode.ASK, online=False, prompt_timeout=prompt_timeout)
 
 
+def online_with_toast(queue: MessageQueue, page: Page) -> None:
+    """Goes online when the page shows the two queued messages, and waits for the toast that offers to send them."""
+    page.see(".bar.offline", lambda text: "2 messages" in text)
+    online(queue)
+    page.see(".toast-text span", "Auto-send 2 queued messages?")
+
+
 def test_Q4_one_prompt_is_shown_with_its_digest(opened: Opener, show: Shower) -> None:
     queue = asking(opened)
     fill(queue, 5)
@@ -144,15 +152,11 @@ def test_Q4_the_toast_goes_with_its_prompt(opened: Opener, show: Shower) -> None
     queue = asking(opened, prompt_timeout=3.0)
     fill(queue, 2)
     page = show(queue)
-    page.see(".bar.offline", lambda text: "2 messages" in text)
-    online(queue)
-    page.see(".toast-text span", "Auto-send 2 queued messages?")
+    online_with_toast(queue, page)
     # By itself, when its time is up.
     page.gone(".toast")
     offline(queue)
-    page.see(".bar.offline", lambda text: "2 messages" in text)
-    online(queue)
-    page.see(".toast-text span", "Auto-send 2 queued messages?")
+    online_with_toast(queue, page)
     # When offline returns.
     offline(queue)
     page.gone(".toast")
@@ -162,9 +166,7 @@ def test_Q4_the_toast_goes_when_the_queue_empties(opened: Opener, show: Shower) 
     queue = asking(opened, prompt_timeout=600.0)
     fill(queue, 2)
     page = show(queue)
-    page.see(".bar.offline", lambda text: "2 messages" in text)
-    online(queue)
-    page.see(".toast-text span", "Auto-send 2 queued messages?")
+    online_with_toast(queue, page)
     queue.clear()
     page.gone(".toast")
 
@@ -173,9 +175,7 @@ def test_Q4_a_flapping_link_shows_one_toast_and_no_timer_closes_a_later_one(open
     queue = asking(opened, prompt_timeout=4.0)
     fill(queue, 2)
     page = show(queue)
-    page.see(".bar.offline", lambda text: "2 messages" in text)
-    online(queue)
-    page.see(".toast-text span", "Auto-send 2 queued messages?")
+    online_with_toast(queue, page)
     page.script(
         "window.most = 0; new MutationObserver(() => {"
         'window.most = Math.max(window.most, document.querySelectorAll(".toast").length); })'
