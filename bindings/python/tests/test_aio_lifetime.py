@@ -275,7 +275,7 @@ def test_an_exception_in_the_block_is_not_replaced_by_one_of_close(store: Path) 
 
         queue = aio.MessageQueue(store, transport)
         # So that close fails, too, without a long wait.
-        queue.close = lambda timeout=0.05: aio.MessageQueue.close(queue, timeout)  # type: ignore[method-assign]
+        queue.close = lambda _: aio.MessageQueue.close(queue, 0.05)  # type: ignore[assignment, method-assign, misc]
 
         async def block() -> None:
             async with queue:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -96,15 +97,20 @@ def ending(store: Path, answer: bytes) -> Iterator[None]:
         listener.bind(f"{store}-control")
         listener.listen()
 
+        greeting = json.dumps({"msgqueue": "9.9.9", "protocol": 1, "store": str(store), "pid": 7})
+
+        def end(peer: socket.socket) -> None:
+            with peer, suppress(OSError):
+                peer.sendall(greeting.encode() + b"\n")
+                peer.recv(1 << 20)
+                peer.sendall(answer)
+
         def serve() -> None:
-            greeting = {"msgqueue": "9.9.9", "protocol": 1, "store": str(store), "pid": 7}
-            with suppress(OSError):
+            with suppress(OSError), ThreadPoolExecutor() as pool:
                 while True:
                     peer, _ = listener.accept()
-                    with peer, suppress(OSError):
-                        peer.sendall(json.dumps(greeting).encode() + b"\n")
-                        peer.recv(1 << 20)
-                        peer.sendall(answer)
+                    # A drain has two connections, and may send its first request on either.
+                    pool.submit(end, peer)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -127,12 +133,10 @@ def test_I4_an_owner_that_ends_during_a_command_is_named(store: Path, answer: by
             assert msgq(words[0], store, *words[1:], "-q", fails=8).errors == f"msgq: {ended}\n"
         for words in (
             ["enqueue", "x"], ["retry", "f1"], ["retry-all"], ["edit", "q1", "x"], ["delete", "q1", "--yes"],
-            ["clear", "--yes"], ["pause"], ["resume"], ["send-now", "q1"], ["import", str(lines)],
+            ["clear", "--yes"], ["pause"], ["resume"], ["send-now", "q1"], ["import", str(lines)], ["drain"],
         ):  # fmt: skip
             errors = msgq(words[0], store, *words[1:], "-q", fails=8).errors
             assert f"msgq: {ended}; whether the change was made is not known" in errors
-        # Its first connection is the one of the events.
-        assert msgq("drain", store, "-q", fails=8).errors
 
 
 def test_I4_many_messages_are_listed_in_little_memory(tmp_path: Path) -> None:
