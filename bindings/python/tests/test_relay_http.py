@@ -36,7 +36,11 @@ def delivery(body: bytes = b"hello", id: str = "id-1", timeout: float = 20.0) ->
 
 @contextmanager
 def answering(*answers: bytes, count: int | None = None) -> Iterator[tuple[int, list[bytes]]]:
-    """A server that reads a request and writes these bytes, for one connection after another, and then disconnects."""
+    """A server that reads a request and writes these bytes, for one connection after another, and then disconnects.
+
+    A whole answer must say "Connection: close", unless it is the last: a client may send its next request on a
+    connection that the server is about to close.
+    """
     requests: list[bytes] = []
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -233,7 +237,8 @@ def test_B2_an_answer_that_is_cut_counts_by_its_status() -> None:
 @pytest.mark.parametrize("status", ["102 Processing", "103 Early Hints", "101 Switching Protocols"])
 def test_B2_answers_before_the_final_one_are_skipped(status: str) -> None:
     interim = f"HTTP/1.1 {status}\r\nLink: </a>\r\nContent-Length: 5\r\n\r\n".encode()
-    whole = interim + b"HTTP/1.1 100 Continue\r\n\r\n" + interim + b"HTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\nno"
+    whole = interim + b"HTTP/1.1 100 Continue\r\n\r\n" + interim
+    whole += b"HTTP/1.1 422 No\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
     with answering(whole, interim) as (port, _), Http(url(port)) as relay:
         outcome = relay(delivery())
         assert (outcome.verdict, outcome.code, outcome.text) == (Verdict.HTTP, 422, "422 No: no")
@@ -258,8 +263,8 @@ def test_B2_an_answer_that_is_cut_is_retried_unless_it_accepts() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc": None,
         b"HTTP/1.1 422 No\r\nContent-Length: 2, 3\r\n\r\nabc": None,
         b"HTTP/1.1 422 No\r\nContent-Length: 2,\r\n\r\nab": None,
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 02\r\n\r\nab": 200,
-        b"HTTP/1.1 422 No\r\nContent-Length: 2, 2\r\n\r\nab": 422,
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\nContent-Length: 02\r\n\r\nab": 200,
+        b"HTTP/1.1 422 No\r\nConnection: close\r\nContent-Length: 2, 2\r\n\r\nab": 422,
         b"HTTP/1.1 202 OK\r\nContent-Length: 9\r\n\r\npart": 202,
         b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart": 202,
         b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\npart": 503,

@@ -27,8 +27,8 @@ from test_relay_http import Trickle, answering, delivery, read_request, url
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 STATE = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-REFUSED = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+REFUSED = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 def headers_of(request: bytes) -> dict[str, str]:
