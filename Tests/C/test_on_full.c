@@ -196,7 +196,7 @@ TEST(F6_the_files_stay_below_their_limit) {
   static struct lines lines;
   struct scene scene;
   REQUIRE_OK(msgq_set_log(take_line, &lines, NULL));
-  for (int time = 0; time < 4; time++) {
+  for (int time = 0; time < check_times(4, 2); time++) {
     int64_t limit = limits[time / 2], most = 0;
     bool drops = time % 2 == 1;
     scene_begin(&scene);

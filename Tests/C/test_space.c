@@ -8,7 +8,11 @@
 #include "scene.h"
 #include "stub.h"
 
-enum { messages = 6000, batch = 500 };
+enum { batch = 500 };
+
+static int messages(void) { return check_times(6000, 1500); }
+
+static unsigned bytes_of_bodies(void) { return (unsigned)messages() * 512; }
 
 static msgq_statistics statistics_of(struct scene *scene) {
   msgq_statistics statistics = { .struct_size = sizeof statistics };
@@ -29,7 +33,7 @@ static void fill(struct scene *scene, const char *word) {
   static char names[batch][16];
   size_t length = strlen(word);
   for (size_t index = 0; index < sizeof body; index++) body[index] = word[index % length];
-  for (int done = 0; done < messages; done += batch) {
+  for (int done = 0; done < messages(); done += batch) {
     for (int index = 0; index < batch; index++) {
       drafts[index] = (msgq_draft)MSGQ_DRAFT_INIT;
       snprintf(names[index], sizeof names[index], "c%d", index % 20);
@@ -68,7 +72,7 @@ static void send_all(struct scene *scene, struct watch *watch, uint64_t keep) {
   fill(scene, "a text that is deleted later. ");
   REQUIRE_OK(msgq_set_transport(scene->queue, send_and_count, watch, NULL));
   CHECK_NUMBER(MSGQ_STOP_EMPTY, drain(scene).stop);
-  CHECK_NUMBER(messages, atomic_load(&watch->sent));
+  CHECK_NUMBER(messages(), atomic_load(&watch->sent));
 }
 
 TEST(H9_the_history_never_has_many_more_messages_than_it_keeps) {
@@ -89,7 +93,7 @@ TEST(F7_the_file_becomes_shorter_while_the_queue_is_idle) {
   struct watch watch;
   send_all(&scene, &watch, 200);
   int64_t largest = size_of(&scene);
-  CHECK(largest > messages * 512);
+  CHECK(largest > bytes_of_bodies());
   AWAIT(size_of(&scene) < largest / 4);
   AWAIT(statistics_of(&scene).free_bytes * 3 <= statistics_of(&scene).file_bytes + (256 << 10));
   CHECK_NUMBER(200, counts_of(&scene, NULL).sent);
@@ -104,7 +108,7 @@ TEST(F7_the_file_becomes_shorter_while_the_queue_is_idle) {
   fill(&scene, "another text. ");
   scene_close(&scene);
   scene_open(&scene);
-  CHECK_NUMBER(messages, counts_of(&scene, NULL).queued);
+  CHECK_NUMBER(messages(), counts_of(&scene, NULL).queued);
   scene_end(&scene);
 }
 
@@ -115,11 +119,11 @@ TEST(F7_statistics_have_the_size_of_the_file) {
   CHECK(empty.file_bytes > 0 && empty.free_bytes < empty.file_bytes);
   fill(&scene, "x");
   msgq_statistics full = statistics_of(&scene);
-  CHECK(full.file_bytes > empty.file_bytes + messages * 512);
+  CHECK(full.file_bytes > empty.file_bytes + bytes_of_bodies());
   REQUIRE_OK(msgq_clear(scene.queue, NULL));
   msgq_statistics cleared = statistics_of(&scene);
-  CHECK(cleared.free_bytes > messages * 512 && cleared.free_bytes < cleared.file_bytes);
+  CHECK(cleared.free_bytes > bytes_of_bodies() && cleared.free_bytes < cleared.file_bytes);
   scene_close(&scene);
-  CHECK(size_of(&scene) < messages * 512);
+  CHECK(size_of(&scene) < bytes_of_bodies());
   scene_end(&scene);
 }
