@@ -35,7 +35,8 @@ need_packages() {
     return 1
   fi
   echo "installing $*"
-  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
+  # Another step of the tests may be installing packages, too.
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@")
   # On a fresh machine the package lists are missing or old.
   "${install[@]}" || { apt-get update && "${install[@]}"; }
 }
