@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any
 
 from . import _abi
@@ -42,6 +43,8 @@ _FIRST = datetime.min.replace(tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
 
 
+# Messages that were enqueued together share their times, and a transport meets them together.
+@lru_cache(maxsize=256)
 def moment(milliseconds: int) -> datetime:
     """Converts a point in time. One outside the range of datetime becomes the nearest inside."""
     try:
