@@ -134,6 +134,55 @@ def test_B5_redis_remembers_ids_for_a_time(broker: Redis) -> None:
     assert 3500 < left <= 3600
 
 
+def test_B5_redis_batch_larger_than_an_argument(broker: Redis) -> None:
+    """More than the server accepts in one argument, in several streams: each message arrives, in order."""
+    targets = [new_target("u"), new_target("v")]
+    deliveries = [delivery(f"{number}".ljust(400_000), f"c{number % 2}") for number in range(12)]
+    with broker.relay(lambda each: targets[int(each.conversation[1])]) as relay:
+        assert relay.batch(deliveries) == [Outcome.sent()] * 12
+        assert relay.batch(deliveries) == [Outcome.sent()] * 12
+    for place, target in enumerate(targets):
+        bodies = [int(each.body) for each in broker.received(target, 6)]
+        assert bodies == list(range(place, 12, 2))
+
+
+def test_B5_redis_message_of_the_largest_size(broker: Redis) -> None:
+    """The limit counts the body and the headers together."""
+    target = new_target()
+    with broker.relay(target) as relay:
+        assert relay(delivery(b"x" * ((2 << 20) - 200))) == Outcome.sent()
+        assert relay(delivery(b"x" * (2 << 20))).verdict is Verdict.REJECT
+
+
+def test_B5_redis_many_headers(broker: Redis) -> None:
+    target = new_target()
+    most = {f"h{number}": "" for number in range(3497)}
+    with broker.relay(target) as relay:
+        outcomes = relay.batch(
+            [
+                delivery("most", "ana", metadata=most),
+                delivery("more", "bob", metadata={**most, "one": "more"}),
+                delivery("none", "bob"),
+                delivery("other", "cem"),
+            ]
+        )
+    assert outcomes[0] == outcomes[3] == Outcome.sent()
+    assert outcomes[1].verdict is Verdict.REJECT
+    assert "headers" in outcomes[1].text
+    assert checks.is_skipped(outcomes[2])
+    first, other = broker.received(target, 2)
+    assert (first.body, other.body) == (b"most", b"other")
+    assert most.items() <= first.headers.items()
+
+
+def test_B5_redis_length_of_the_stream(broker: Redis) -> None:
+    target = new_target()
+    with broker.relay(target, max_length=100) as relay:
+        assert relay.batch([delivery(conversation=f"{number}") for number in range(1000)]) == [Outcome.sent()] * 1000
+    # Redis deletes whole blocks of 100 entries.
+    assert 100 <= broker.client().xlen(target) <= 200
+
+
 def test_B5_redis_arguments(broker: Redis) -> None:
     for options in ({"remember": 0}, {"timeout": 0}, {"max_length": -1}):
         with pytest.raises(ValueError, match=next(iter(options))):

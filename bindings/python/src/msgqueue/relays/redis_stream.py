@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,45 +23,63 @@ from .base import (
 )
 
 # Adds messages in one round trip; an id that was added before is not added again. After the first failure of a
-# conversation its later messages are not tried. ARGV: seconds to remember ids, length of the stream (0: no limit),
-# then for each message its id, conversation, number of fields and values, and these. KEYS: the stream of each message.
+# conversation its later messages are not tried. Returns the number of each message that was not added, from 1, and why.
+# KEYS: the streams. ARGV: seconds to remember ids, length of the stream (0: no limit), then strings with the messages:
+# the number of the stream in KEYS, the number of fields and values, and these, each after its length. The client needs
+# several times as long for an argument as for a text in a string.
 _SCRIPT = """
-local answers, failed, at = {}, {}, 3
-for number, stream in ipairs(KEYS) do
-  local id, conversation, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
-  local answer, seen = 'ok', stream .. ':seen:' .. id
-  if failed[conversation] then
-    answer = 'skipped'
-  elseif redis.call('EXISTS', seen) == 0 then
-    local command = {'XADD', stream}
-    if ARGV[2] ~= '0' then
-      command[3], command[4], command[5] = 'MAXLEN', '~', ARGV[2]
+local problems, failed, formats, number = {}, {}, {}, 0
+for place = 3, #ARGV do
+  local data, at = ARGV[place], 1
+  while at <= #data do
+    local key, count, answer
+    key, count, at = struct.unpack('>I4I4', data, at)
+    formats[count] = formats[count] or '>' .. string.rep('I4c0', count)
+    local texts = {struct.unpack(formats[count], data, at)}
+    at = table.remove(texts)
+    local stream, conversation = KEYS[key], texts[3] == 'msgq-conversation' and texts[4] or ''
+    local seen = stream .. ':seen:' .. texts[2]
+    if failed[conversation] then
+      answer = 'skipped'
+    elseif redis.call('EXISTS', seen) == 0 then
+      local added
+      if ARGV[2] == '0' then
+        added = redis.pcall('XADD', stream, '*', unpack(texts))
+      else
+        added = redis.pcall('XADD', stream, 'MAXLEN', '~', ARGV[2], '*', unpack(texts))
+      end
+      if type(added) == 'table' and added.err then
+        answer, failed[conversation] = added.err, true
+      else
+        redis.call('SET', seen, added, 'EX', ARGV[1])
+      end
     end
-    command[#command + 1] = '*'
-    for field = at + 3, at + 2 + count do command[#command + 1] = ARGV[field] end
-    local added = redis.pcall(unpack(command))
-    if type(added) == 'table' and added.err then
-      answer, failed[conversation] = added.err, true
-    else
-      redis.call('SET', seen, added, 'EX', ARGV[1])
+    number = number + 1
+    if answer then
+      problems[#problems + 1], problems[#problems + 2] = number, answer
     end
   end
-  answers[number], at = answer, at + 3 + count
 end
-return answers
+return problems
 """
-BODY = "msgq-body"
+BODY = b"msgq-body"
 _WEEK = 7 * 86400.0
 _LARGEST = 512 * 1024 * 1024
+# Fields and values that a script can pass to a command, with some to spare.
+_MOST_TEXTS = 7000
+# Bytes of an argument of the script, unless one message is larger.
+_ARGUMENT = 1024 * 1024
+_pack = struct.Struct(">I").pack
 
 
 class _Message(NamedTuple):
     stream: str
-    arguments: list[Any]
+    data: bytes
 
 
 class _Connection(NamedTuple):
     client: Any
+    script: Any
     largest: int
 
 
@@ -75,7 +94,8 @@ class RedisStream(Relay[_Connection, _Message]):
     With the default (`everysec`) up to about a second of acknowledged messages may be lost.
 
     A Redis that is full (maxmemory), loading or a read-only replica is retried. A stream name that is another type of
-    key is a final failure.
+    key is a final failure, and so is a message that is larger, with its headers, than proto-max-bulk-len, or has more
+    than 3,499 headers.
     """
 
     library = "redis"
@@ -123,14 +143,20 @@ class RedisStream(Relay[_Connection, _Message]):
             raise InvalidError(f"{problem}") from None
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
-        fields = [each for pair in headers_of(delivery) for each in pair] + [BODY, delivery.body]
         stream = text_of(self._stream, delivery)
         if not stream:
             raise RejectedError("the name of the stream is empty")
-        # Redis closes the connection when one value is too large.
-        if max(len(each) for each in fields) > connection.largest:
-            raise RejectedError(f"the body or a header is larger than the limit of Redis ({connection.largest} bytes)")
-        return _Message(stream, [delivery.id, delivery.conversation, len(fields), *fields])
+        texts = [each.encode() for pair in headers_of(delivery) for each in pair]
+        texts += (BODY, delivery.body)
+        if len(texts) > _MOST_TEXTS:
+            raise RejectedError(f"the message has more than {_MOST_TEXTS // 2 - 1} headers")
+        # Redis closes the connection when an argument is too large.
+        if sum(map(len, texts)) + 4 * len(texts) + 8 > connection.largest:
+            raise RejectedError(f"the message is larger than the limit of Redis ({connection.largest} bytes)")
+        parts = [_pack(len(texts))]
+        for text in texts:
+            parts += (_pack(len(text)), text)
+        return _Message(stream, b"".join(parts))
 
     def _open(self, timeout: float) -> _Connection:
         client = self._client.Redis(connection_pool=self._pool(timeout))
@@ -141,7 +167,8 @@ class RedisStream(Relay[_Connection, _Message]):
             except self._client.exceptions.ResponseError:
                 # The user may not read the configuration.
                 found = {}
-            return _Connection(client, int(found.get("proto-max-bulk-len", _LARGEST)))
+            largest = int(found.get("proto-max-bulk-len", _LARGEST))
+            return _Connection(client, client.register_script(_SCRIPT), largest)
         except BaseException:
             client.close()
             client.connection_pool.disconnect()
@@ -150,20 +177,28 @@ class RedisStream(Relay[_Connection, _Message]):
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
+        streams = {stream: number for number, stream in enumerate(dict.fromkeys(each.stream for each in messages), 1)}
         arguments: list[Any] = [self._remember, self._max_length]
-        for message in messages:
-            arguments += message.arguments
-        script = connection.client.register_script(_SCRIPT)
-        return [self._answer(each) for each in script(keys=[each.stream for each in messages], args=arguments)]
+        parts: list[bytes] = []
+        size, limit = 0, min(_ARGUMENT, connection.largest)
+        for stream, data in messages:
+            if size + len(data) + 4 > limit and parts:
+                arguments.append(b"".join(parts))
+                parts, size = [], 0
+            parts += (_pack(streams[stream]), data)
+            size += len(data) + 4
+        problems = connection.script(keys=list(streams), args=[*arguments, b"".join(parts)])
+        answers: list[BaseException | None] = [None] * len(messages)
+        for number, problem in zip(problems[::2], problems[1::2]):
+            answers[number - 1] = self._answer(problem)
+        return answers
 
-    def _answer(self, answer: bytes | str) -> BaseException | None:
-        text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
-        if text == "ok":
-            return None
+    def _answer(self, problem: bytes | str) -> BaseException:
+        text = problem.decode("utf-8", "replace") if isinstance(problem, bytes) else problem
         if text == "skipped":
             return SkippedError()
         # Redis puts the code of an error first.
-        if "WRONGTYPE" in text or "too many" in text.lower():
+        if "WRONGTYPE" in text:
             return RejectedError(text)
         return self._failure(text)
 
