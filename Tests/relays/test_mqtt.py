@@ -116,6 +116,38 @@ def test_B3_mqtt_headers_that_cannot_be_sent(broker: Mosquitto) -> None:
     assert [each.body for each in broker.received(target, 1)] == [b"good"]
 
 
+def test_B3_mqtt_headers_of_every_length(broker: Mosquitto) -> None:
+    """MQTT writes the length of the properties in one to four bytes."""
+    target = new_target()
+    broker.prepare(target)
+    sizes = (0, 1, 126, 127, 128, 200, 16_200, 16_383, 16_384, 60_000)
+    with broker.relay(target) as relay:
+        outcomes = relay.batch([delivery(conversation="", metadata={"a": "x" * size}) for size in sizes])
+    assert outcomes == [Outcome.sent()] * len(sizes)
+    assert [len(each.headers["a"]) for each in broker.received(target, len(sizes))] == list(sizes)
+
+
+class Narrow(Mosquitto):
+    """Permits three unacknowledged messages."""
+
+    more = "max_inflight_messages 3"
+
+
+def test_B3_mqtt_has_no_more_in_flight_than_the_broker_permits(tmp_path: Path) -> None:
+    narrow = started(Narrow, tmp_path)
+    try:
+        target = new_target()
+        narrow.prepare(target)
+        with narrow.relay(target) as relay:
+            deliveries = [delivery(f"{number}", f"c{number}") for number in range(50)]
+            for _ in range(2):
+                assert relay.batch(deliveries) == [Outcome.sent()] * 50
+                assert relay._connection.client.max_inflight_messages == 3
+        assert len(narrow.received(target, 100)) == 100
+    finally:
+        narrow.kill()
+
+
 class Restricted(Mosquitto):
     """With a list of rights. (In Debian's version such a server drops messages for sessions that it restored.)"""
 

@@ -6,6 +6,7 @@ import math
 import re
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -23,6 +24,11 @@ _REFUSED = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 _WILDCARDS = re.compile("[+#]")
 _LONGEST_TEXT = 65535
 _LARGEST = 268_435_455
+# Messages that wait for their acknowledgement, unless the broker permits fewer.
+_IN_FLIGHT = 1000
+# Properties of MQTT 5.
+_CORRELATION_DATA = b"\x09"
+_USER_PROPERTY = b"\x26"
 # Reason codes of MQTT 5.
 _NO_SUBSCRIBER = 0x10
 _UNAUTHORIZED = (0x86, 0x87, 0x8C)
@@ -30,10 +36,25 @@ _REJECTED = (0x90, 0x95, 0x99)
 _QUOTA = 0x97
 
 
+class _Properties:
+    """The properties of a message, packed. paho's own class takes longer for this than for all the rest."""
+
+    def __init__(self, headers: Sequence[tuple[str, str]], id: str) -> None:
+        parts = [_CORRELATION_DATA, _packed("the id", id)]
+        for name, value in headers:
+            parts += (_USER_PROPERTY, _packed("a user property", name), _packed("a user property", value))
+        data = b"".join(parts)
+        self._data = _packed_length(len(data)) + data
+
+    def pack(self) -> bytes:
+        """What the client asks for."""
+        return self._data
+
+
 class _Message(NamedTuple):
     topic: str
     body: bytes
-    properties: Any
+    properties: _Properties
 
 
 class _Connection:
@@ -42,6 +63,7 @@ class _Connection:
     def __init__(self, client: Any) -> None:  # noqa: ANN401 - a client of paho
         self.client = client
         self.largest = _LARGEST
+        self.in_flight = _IN_FLIGHT
         self.changed = threading.Condition()
         self.code: Any = None
         self.ended = ""
@@ -61,6 +83,7 @@ class _Connection:
 
     def acknowledged(self, number: int, code: Any) -> None:  # noqa: ANN401 - of paho
         """Notes the reason code of a message."""
+        _acknowledge_at_once(self.client)
         with self.changed:
             self.answers[number] = code
             left = self.waiting.pop(number, None)
@@ -125,25 +148,32 @@ class Mqtt(Relay[_Connection, _Message]):
         self._client_id = client_id
         self._retain = retain
         self._require_subscriber = require_subscriber
+        # What the broker permitted last.
+        self._in_flight = _IN_FLIGHT
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
-        topic = text_of(self._topic, delivery)
-        _check_topic(topic)
-        headers = headers_of(delivery)
-        for text in (each for header in headers for each in header):
-            _check_text("a user property", text)
-        library = self._client
-        properties = library.Properties(library.PacketTypes.PUBLISH)
-        properties.CorrelationData = delivery.id.encode()
-        properties.UserProperty = headers
-        if len(delivery.id.encode()) > _LONGEST_TEXT:
-            raise RejectedError("the id is longer than 65535 bytes")
+        topic = self._topic
+        if not isinstance(topic, str):
+            # A topic that is the same for all messages was checked by the constructor.
+            topic = text_of(topic, delivery)
+            _check_topic(topic)
+        properties = _Properties(headers_of(delivery), delivery.id)
         size = len(topic.encode()) + len(properties.pack()) + len(delivery.body) + 9
         if size > connection.largest:
             raise RejectedError(f"the message is larger than the limit of the broker ({connection.largest} bytes)")
         return _Message(topic, delivery.body, properties)
 
     def _open(self, timeout: float) -> _Connection:
+        end = time.monotonic() + timeout
+        connection = self._connect(timeout)
+        if connection.in_flight < connection.client.max_inflight_messages:
+            # The client accepts no other limit while it is connected, and does not know the broker's.
+            self._in_flight = connection.in_flight
+            self._shut(connection)
+            connection = self._connect(max(0.01, end - time.monotonic()))
+        return connection
+
+    def _connect(self, timeout: float) -> _Connection:
         end = time.monotonic() + timeout
         library = self._client
         client = library.Client(
@@ -161,6 +191,7 @@ class Mqtt(Relay[_Connection, _Message]):
         if self._context is not None:
             client.tls_set_context(self._context)
         client.connect_timeout = timeout
+        client.max_inflight_messages = self._in_flight
         # The connection is lost when nothing arrives for one and a half of this; it also limits the handshake of TLS.
         client.connect(self._host, self._port, keepalive=max(1, math.ceil(timeout)), clean_start=True)
         client.loop_start()
@@ -234,21 +265,41 @@ class Mqtt(Relay[_Connection, _Message]):
         return bool(connection.ended)
 
 
+def _acknowledge_at_once(client: Any) -> None:  # noqa: ANN401 - of paho
+    """Makes the system acknowledge what it received. A broker with Nagle's algorithm waits for that, up to 40 ms."""
+    with suppress(OSError, AttributeError):
+        client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
 def _on_connect(connection: _Connection, code: Any, properties: Any) -> None:  # noqa: ANN401 - of paho
     with connection.changed:
         connection.largest = min(_LARGEST, getattr(properties, "MaximumPacketSize", _LARGEST))
+        connection.in_flight = min(_IN_FLIGHT, getattr(properties, "ReceiveMaximum", _IN_FLIGHT))
         connection.code = code
         connection.changed.notify_all()
 
 
-def _check_text(name: str, text: str) -> None:
+def _packed(name: str, text: str) -> bytes:
+    """Returns a text as MQTT sends it: its length, and UTF-8."""
     if _REFUSED.search(text):
         raise InvalidError(f"{name} contains a character that MQTT does not permit: {text!r}")
-    if len(text.encode()) > _LONGEST_TEXT:
+    data = text.encode()
+    if len(data) > _LONGEST_TEXT:
         raise InvalidError(f"{name} is longer than {_LONGEST_TEXT} bytes")
+    return struct.pack(">H", len(data)) + data
+
+
+def _packed_length(number: int) -> bytes:
+    """Returns a number as MQTT sends lengths: seven bits in a byte, the lowest first."""
+    data = bytearray()
+    while number > 127:
+        data.append(number & 127 | 128)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
 
 
 def _check_topic(topic: str) -> None:
     if not topic or _WILDCARDS.search(topic) or topic.startswith("$"):
         raise InvalidError(f"the topic must not be empty, contain + or #, or begin with $, got {topic!r}")
-    _check_text("the topic", topic)
+    _packed("the topic", topic)
