@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -105,8 +104,11 @@ class Kafka(Relay[_Connection, _Message]):
         self._topic = checked_target("topic", topic, _check_topic)
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
-        topic = text_of(self._topic, delivery)
-        _check_topic(topic)
+        topic = self._topic
+        if not isinstance(topic, str):
+            # A topic that is the same for all messages was checked by the constructor.
+            topic = text_of(topic, delivery)
+            _check_topic(topic)
         headers = [(name, value.encode()) for name, value in headers_of(delivery)]
         return _Message(topic, delivery.conversation.encode() or None, delivery.body, headers)
 
@@ -141,12 +143,13 @@ class Kafka(Relay[_Connection, _Message]):
         end = time.monotonic() + timeout
         late = TimeoutError(f"no answer within {timeout:.1f} s")
         answers: list[BaseException | None] = [late] * len(messages)
-        left = threading.Semaphore(0)
+        # The places that are answered. Another thread's poll may call back, too.
+        done: list[int] = []
 
         def deliver(place: int, message: _Message) -> None:
             def reported(problem: Any, _: object) -> None:  # noqa: ANN401 - of the client
                 answers[place] = None if problem is None else self._failure(problem)
-                left.release()
+                done.append(place)
 
             try:
                 connection.producer.produce(
@@ -154,18 +157,15 @@ class Kafka(Relay[_Connection, _Message]):
                 )
             except self._client.KafkaException as problem:
                 answers[place] = self._failure(problem.args[0], not_sent=True)
-                left.release()
+                done.append(place)
             except BufferError as problem:
                 answers[place] = RetryableError(FailureKind.RATE_LIMIT, str(problem), not_sent=True)
-                left.release()
+                done.append(place)
 
         for place, message in enumerate(messages):
             deliver(place, message)
-        for _ in messages:
-            while not left.acquire(blocking=False):
-                if time.monotonic() >= end:
-                    return list(answers)
-                connection.producer.poll(0.02)
+        while len(done) < len(messages) and time.monotonic() < end:
+            connection.producer.poll(0.02)
         return list(answers)
 
     def _failure(self, problem: Any, *, not_sent: bool = False) -> BaseException:  # noqa: ANN401 - of the client
