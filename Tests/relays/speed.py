@@ -138,7 +138,7 @@ def through_queue(send: Client, folder: Path, count: int, conversations: int, ba
     options = BatchOptions(max_messages=batch)
     with (
         tempfile.TemporaryDirectory(dir=folder) as place,
-        MessageQueue(f"{place}/outbox.db", max_in_flight=in_flight) as queue,
+        MessageQueue(f"{place}/outbox.db", max_in_flight=in_flight, online_debounce=0) as queue,
     ):
         queue.set_connectivity(Connectivity.OFFLINE)
         queue.set_batch_transport(send, options)
