@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,6 +110,38 @@ def test_B4_nats_message_over_the_limit_of_the_stream(broker: NatsServer) -> Non
     with broker.relay(target) as relay:
         assert relay(delivery("x" * 3000)).verdict is Verdict.REJECT
         assert relay(delivery("x" * 1000)) == Outcome.sent()
+
+
+def test_B4_nats_error_in_the_middle_of_a_batch(broker: NatsServer) -> None:
+    """The rest of the conversation is not published; other conversations are, in order."""
+    target = new_target()
+    broker.run(lambda stream: stream.add_stream(name=target, subjects=[target], max_msg_size=2000))
+    bodies = [("a1", "ana"), ("x" * 3000, "ana"), ("a3", "ana"), ("a4", "ana"), ("b1", "bob"), ("b2", "bob")]
+    with broker.relay(target) as relay:
+        outcomes = relay.batch([delivery(body, conversation) for body, conversation in bodies])
+    assert [outcomes[0], *outcomes[4:]] == [Outcome.sent()] * 3
+    assert outcomes[1].verdict is Verdict.REJECT
+    assert all(checks.is_skipped(each) for each in outcomes[2:4])
+    received = [each.body for each in broker.received(target, 3)]
+    assert sorted(received) == [b"a1", b"b1", b"b2"]
+    assert received.index(b"b1") < received.index(b"b2")
+
+
+def test_B4_nats_message_behind_one_without_an_answer_is_not_published(broker: NatsServer) -> None:
+    for is_cut in (False, True):
+        target = new_target()
+        broker.prepare(target)
+        with checks.Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1.5) as relay:
+            assert relay(delivery("0")) == Outcome.sent()
+            proxy.is_silent = True
+            if is_cut:
+                threading.Timer(0.5, proxy.cut).start()
+            one, two, three = relay.batch([delivery("1"), delivery("2"), delivery("3")])
+        kind = FailureKind.NETWORK if is_cut else FailureKind.TIMEOUT
+        assert (one.verdict, one.kind, one.not_sent) == (Verdict.RETRY, kind, False), one
+        assert checks.is_skipped(two)
+        assert checks.is_skipped(three)
+        assert {each.body for each in broker.received(target, 1)} <= {b"0", b"1"}
 
 
 def test_B4_nats_no_stream_is_retried(broker: NatsServer) -> None:

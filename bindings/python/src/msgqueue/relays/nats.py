@@ -17,6 +17,7 @@ from ..models import Delivery
 from .base import (
     RejectedError,
     RetryableError,
+    SkippedError,
     Target,
     UnauthorizedError,
     checked_target,
@@ -35,26 +36,51 @@ _TOO_LARGE = 10054
 
 
 class _Message(NamedTuple):
+    conversation: str
     subject: str
     body: bytes
     headers: dict[str, str]
 
 
 class _Batch:
-    """Messages that were published together, and the answers to them."""
+    """The messages of one call, and the answers to them. Each message of a conversation follows the answer to another.
 
-    def __init__(self, count: int) -> None:
-        self.answers: list[BaseException | None] = [None] * count
-        self.left = set(range(count))
+    An answer is None, or why the message was not stored.
+    """
+
+    def __init__(self, messages: Sequence[_Message]) -> None:
+        self.messages = messages
+        self.answers: list[BaseException | None] = [None] * len(messages)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # The places of the messages that wait for an answer, and the subjects of these.
+        self.waiting: dict[int, str] = {}
+        # The first place of each conversation; for the place of a message, that of the next one of its conversation.
+        self.firsts: list[int] = []
+        self._next: dict[int, int] = {}
+        lasts: dict[str, int] = {}
+        for place, message in enumerate(messages):
+            before = lasts.get(message.conversation)
+            if before is None:
+                self.firsts.append(place)
+            else:
+                self._next[before] = place
+            lasts[message.conversation] = place
+        self._conversations = len(lasts)
 
-    def answer(self, place: int, answer: BaseException | None) -> None:
-        """Notes the answer to a message: None, or why it was not stored."""
-        if place in self.left:
-            self.left.remove(place)
-            self.answers[place] = answer
-            if not self.left and not self.done.done():
-                self.done.set_result(None)
+    def answer(self, place: int, answer: BaseException | None) -> int | None:
+        """Notes the answer to a message that was published. Returns the place of the message to publish now."""
+        self.answers[place] = answer
+        del self.waiting[place]
+        following = self._next.get(place)
+        if answer is None and following is not None:
+            return following
+        while following is not None:
+            self.answers[following] = SkippedError()
+            following = self._next.get(following)
+        self._conversations -= 1
+        if not self._conversations and not self.done.done():
+            self.done.set_result(None)
+        return None
 
 
 class _Connection:
@@ -90,6 +116,7 @@ class Nats(LoopRelay[_Connection, _Message]):
 
     library = "nats"
     extra = "nats"
+    keeps_order = True
 
     def __init__(
         self,
@@ -141,7 +168,7 @@ class Nats(LoopRelay[_Connection, _Message]):
         size = len(delivery.body) + 12 + names + (len(values) if values.isascii() else len(values.encode()))
         if size > connection.client.max_payload:
             raise RejectedError(f"the message is larger than the limit of NATS ({connection.client.max_payload} bytes)")
-        return _Message(subject, delivery.body, headers)
+        return _Message(delivery.conversation, subject, delivery.body, headers)
 
     def _open(self, timeout: float) -> _Connection:
         return self._run(self._connect(timeout), timeout)
@@ -191,7 +218,9 @@ class Nats(LoopRelay[_Connection, _Message]):
         async def replied(message: Any) -> None:  # noqa: ANN401 - a message of the client
             batch, place = connection.waiting.pop(message.subject, (None, 0))
             if batch is not None:
-                batch.answer(place, self._answer(connection, message))
+                following = batch.answer(place, self._answer(connection, message))
+                if following is not None:
+                    await _publish(connection, batch, following)
 
         await client.subscribe(f"{connection.inbox}*", cb=replied)
         return connection
@@ -199,33 +228,27 @@ class Nats(LoopRelay[_Connection, _Message]):
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
-        answers = self._run(self._publish(connection, messages, timeout), timeout + 1)
+        answers = self._run(self._publish_all(connection, messages, timeout), timeout + 1)
         if connection.denied:
             # NATS does not say which message it refused.
             denied, connection.denied = UnauthorizedError(connection.denied), ""
             answers = [denied if self._is_late(answer) else answer for answer in answers]
         return answers
 
-    async def _publish(
+    async def _publish_all(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> list[BaseException | None]:
         """Publishes messages, and waits until all are answered, the connection ends, or time is up."""
-        batch = _Batch(len(messages))
-        subjects = [f"{connection.inbox}{connection.published + place}" for place in range(len(messages))]
-        connection.published += len(messages)
+        batch = _Batch(messages)
         try:
-            for place, (message, subject) in enumerate(zip(messages, subjects)):
-                connection.waiting[subject] = (batch, place)
-                try:
-                    await connection.client.publish(message.subject, message.body, subject, message.headers)
-                except Exception as problem:  # noqa: BLE001 - the client may raise anything; the others are sent
-                    batch.answer(place, problem)
+            for place in batch.firsts:
+                await _publish(connection, batch, place)
             both: set[asyncio.Future[Any]] = {batch.done, connection.ended}
             await asyncio.wait(both, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for subject in subjects:
+            for subject in batch.waiting.values():
                 connection.waiting.pop(subject, None)
-        for place in list(batch.left):
+        for place in list(batch.waiting):
             ended = connection.ended.done()
             text = f"no answer within {timeout:.1f} s"
             batch.answer(place, ConnectionResetError(connection.ended.result()) if ended else TimeoutError(text))
@@ -294,6 +317,19 @@ class Nats(LoopRelay[_Connection, _Message]):
 
     def _has_ended(self, connection: _Connection) -> bool:
         return connection.ended.done() or not connection.client.is_connected
+
+
+async def _publish(connection: _Connection, batch: _Batch, place: int) -> None:
+    """Publishes a message of a batch."""
+    message, subject = batch.messages[place], f"{connection.inbox}{connection.published}"
+    connection.published += 1
+    connection.waiting[subject] = (batch, place)
+    batch.waiting[place] = subject
+    try:
+        await connection.client.publish(message.subject, message.body, subject, message.headers)
+    except Exception as problem:  # noqa: BLE001 - the client may raise anything; the others are sent
+        if connection.waiting.pop(subject, None):
+            batch.answer(place, problem)
 
 
 def _check_subject(subject: str) -> None:
