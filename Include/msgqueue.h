@@ -718,9 +718,9 @@ typedef void (*msgq_batch_transport_fn)(void *context, const msgq_delivery *deli
    max_in_flight, rate_per_second, ramp_up_ms, drain_batch, reports and statistics. */
 typedef struct msgq_batch_options {
   uint32_t struct_size;
-  /* 100 (0). The most messages in a batch: 1 to 1,000. A batch begins while fewer than
-     max_in_flight messages are in flight. It has more than the rest of those only if none is in
-     flight; so with max_in_flight 1 there is one call at a time. */
+  /* 100 (0). The most messages in a batch: 1 to 1,000. Unless max_batches is set, a batch begins
+     while fewer than max_in_flight messages are in flight. It has more than the rest of those only
+     if none is in flight; so with max_in_flight 1 there is one call at a time. */
   uint32_t max_messages;
   /* sizeof(msgq_delivery) and sizeof(msgq_outcome) as the caller knows them, which the INIT macro
      sets: the distance of the elements of both arrays. Multiples of 8, up to 64 KiB. When they are
@@ -737,10 +737,15 @@ typedef struct msgq_batch_options {
   int64_t linger_ms;
   /* False. All messages of a batch belong to one conversation. */
   bool single_conversation;
+  /* 0: max_in_flight limits the messages in flight. 1 to 64: the most batches in flight; each may
+     have max_messages messages, whatever max_in_flight is. With 2 the next batch is sent while the
+     outcomes of the last one are stored. While sending ramps up (ramp_up_ms), as few batches are in
+     flight as attempts would be. A batch with pending attempts is in flight. */
+  uint64_t max_batches;
 } msgq_batch_options;
 
 #define MSGQ_BATCH_OPTIONS_INIT \
-  { sizeof(msgq_batch_options), 0, sizeof(msgq_delivery), sizeof(msgq_outcome), 0, 0, false }
+  { sizeof(msgq_batch_options), 0, sizeof(msgq_delivery), sizeof(msgq_outcome), 0, 0, false, 0 }
 
 /*
  * Sets a function that sends several messages in one call, in place of any transport; as does

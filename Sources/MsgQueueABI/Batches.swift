@@ -45,6 +45,7 @@ private struct BatchLayout: Sendable {
         if given.max_messages != 0 { limits.maxMessages = Int(given.max_messages) }
         if given.max_bytes != 0 { limits.maxBytes = Int(clamping: given.max_bytes) }
         (limits.linger, limits.singleConversation) = (given.linger_ms, given.single_conversation)
+        limits.maxBatches = Int(clamping: given.max_batches)
         self.limits = limits
     }
 

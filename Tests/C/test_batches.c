@@ -498,6 +498,37 @@ TEST(B1_max_in_flight_and_the_rate_count_messages) {
   scene_end(&scene);
 }
 
+TEST(B1_with_max_batches_full_batches_are_sent_at_a_time) {
+  struct scene scene;
+  struct batcher batcher;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  begin(&scene, &batcher);
+  scene.options.mode = MSGQ_MODE_AUTO;
+  scene_open(&scene);
+  for (int number = 0; number < 8; number++) {
+    char id[8] = { 'm', (char)('0' + number), 0 }, conversation[8] = { 'c', (char)('0' + number), 0 };
+    put(&scene, id, conversation, "p");
+  }
+  options.max_messages = 3;
+  options.max_batches = 2;
+  set_batches(&scene, &batcher, &options);
+  AWAIT(calls_of(&batcher) == 2 && batcher.pending == 6);
+  pause_ms(20);
+  CHECK_NUMBER(6, state_of(&scene).in_flight);
+  check_calls(&batcher, "m0 m1 m2, m3 m4 m5, ");
+  msgq_outcome sent = outcome_of(MSGQ_VERDICT_SENT);
+  for (size_t index = 0; index < 3; index++) REQUIRE_OK(msgq_complete(scene.queue, batcher.tokens[index], &sent));
+  AWAIT(calls_of(&batcher) == 3 && batcher.pending == 8);
+  check_calls(&batcher, "m6 m7, ");
+  for (size_t index = 3; index < 8; index++) REQUIRE_OK(msgq_complete(scene.queue, batcher.tokens[index], &sent));
+  AWAIT(counts_of(&scene, NULL).sent == 8);
+  /* A binary of a version without the field. */
+  options.struct_size = offsetof(msgq_batch_options, max_batches);
+  options.max_batches = UINT64_MAX;
+  set_batches(&scene, &batcher, &options);
+  scene_end(&scene);
+}
+
 TEST(B1_a_batch_that_is_not_full_waits_for_more_messages) {
   struct scene scene;
   struct batcher batcher;
@@ -698,6 +729,8 @@ TEST(B1_wrong_options_are_refused_and_released) {
   REFUSED(max_bytes, UINT64_MAX);
   REFUSED(linger_ms, -1);
   REFUSED(linger_ms, 60001);
+  REFUSED(max_batches, 65);
+  REFUSED(max_batches, UINT64_MAX);
   CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(scene.queue, batcher_send, &batcher, batcher_release, NULL));
   CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(NULL, batcher_send, &batcher, batcher_release, &usual));
   CHECK_NUMBER(refused + 2, atomic_load(&batcher.released));

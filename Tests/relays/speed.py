@@ -1,6 +1,6 @@
 """Messages per second through the relays, beside the bare clients; not a test, because it depends on the machine.
 
-    python speed.py [--messages 20000] [--rounds 3] [--conversations 256] [--batch 200] [--in-flight 1] [BROKER …]
+    python speed.py [--messages 20000] [--rounds 3] [--conversations 256] [--batch 200] [--in-flight 2] [BROKER …]
 
 Each round measures the bare client, then the relay, for each broker, so that all meet the same load. The relay sends a
 filled outbox; the clock runs from "online" until the last message is recorded as sent. The bare client publishes the
@@ -133,12 +133,12 @@ def nothing(deliveries: list[Delivery]) -> list[Outcome]:
     return [Outcome.sent()] * len(deliveries)
 
 
-def through_queue(send: Client, folder: Path, count: int, conversations: int, batch: int, in_flight: int = 1) -> float:
+def through_queue(send: Client, folder: Path, count: int, conversations: int, batch: int, in_flight: int) -> float:
     """Fills an outbox, and measures until all of it is sent."""
-    options = BatchOptions(max_messages=batch)
+    options = BatchOptions(max_messages=batch, max_batches=in_flight)
     with (
         tempfile.TemporaryDirectory(dir=folder) as place,
-        MessageQueue(f"{place}/outbox.db", max_in_flight=in_flight, online_debounce=0) as queue,
+        MessageQueue(f"{place}/outbox.db", online_debounce=0) as queue,
     ):
         queue.set_connectivity(Connectivity.OFFLINE)
         queue.set_batch_transport(send, options)
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--conversations", type=int, default=256)
     parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--in-flight", type=int, default=1)
+    parser.add_argument("--in-flight", type=int, default=2, help="batches in flight")
     parser.add_argument("brokers", nargs="*", default=list(NAMES))
     chosen = parser.parse_args()
     rates: dict[str, list[float]] = {}

@@ -11,8 +11,9 @@ extension MessageQueue {
 
     /// The limits of the batches that a ``BatchTransport`` receives.
     public struct BatchOptions: Sendable, Equatable {
-        /// The most messages in a batch: 1 to 1,000. Default: 100. A batch begins while fewer than ``Options/maxInFlight`` messages are in
-        /// flight. It has more than the rest of those only if none is; so with the default of 1 there is one call at a time.
+        /// The most messages in a batch: 1 to 1,000. Default: 100. Unless ``maxBatches`` is set, a batch begins while fewer than
+        /// ``Options/maxInFlight`` messages are in flight. It has more than the rest of those only if none is; so with the default of 1
+        /// there is one call at a time.
         public var maxMessages = 100
         /// The most bytes of bodies in a batch: 1 to 1 GiB. Default: 1 MiB. A larger message is alone in its batch.
         public var maxBytes = 1 << 20
@@ -21,6 +22,10 @@ extension MessageQueue {
         public var linger = Duration.zero
         /// All messages of a batch belong to one conversation. Default: false.
         public var singleConversation = false
+        /// The most batches in flight: 1 to 64. Each may have ``maxMessages`` messages, whatever ``Options/maxInFlight`` is. With 2 the
+        /// next batch is sent while the outcomes of the last one are stored. Default: 0, ``Options/maxInFlight`` limits the messages in
+        /// flight. While sending ramps up (``Options/rampUp``), as few batches are in flight as attempts would be.
+        public var maxBatches = 0
 
         public init() {}
     }
@@ -56,7 +61,7 @@ extension MessageQueue.BatchOptions {
     package var engine: BatchLimits {
         var limits = BatchLimits()
         (limits.maxMessages, limits.maxBytes) = (maxMessages, maxBytes)
-        (limits.linger, limits.singleConversation) = (linger.milliseconds, singleConversation)
+        (limits.linger, limits.singleConversation, limits.maxBatches) = (linger.milliseconds, singleConversation, maxBatches)
         return limits
     }
 }

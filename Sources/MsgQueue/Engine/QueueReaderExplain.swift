@@ -19,7 +19,7 @@ extension QueueReader {
 
     /// The number of hung calls of the transport, if they use every slot; otherwise nil.
     var hungCalls: Int? {
-        guard context.core.scheduler.slotsTaken >= options.maxInFlight, context.core.scheduler.hung > Scheduler.hungCeiling else {
+        guard context.core.scheduler.slotsTaken >= context.core.scheduler.slots, context.core.scheduler.hung > Scheduler.hungCeiling else {
             return nil
         }
         return context.core.scheduler.hung

@@ -3,6 +3,7 @@ package struct BatchLimits: Sendable, Equatable {
     package static let mostMessages = 1_000
     package static let mostBytes: Int64 = 1 << 30
     package static let longestLinger: Int64 = 60_000
+    package static let mostBatches = 64
 
     /// The most messages in a batch.
     package var maxMessages = 100
@@ -12,6 +13,8 @@ package struct BatchLimits: Sendable, Equatable {
     package var linger: Int64 = 0
     /// All messages of a batch belong to one conversation.
     package var singleConversation = false
+    /// The most batches in flight; they are then not limited by `maxInFlight`. 0: they are.
+    package var maxBatches = 0
 
     package init() {}
 
@@ -25,5 +28,6 @@ package struct BatchLimits: Sendable, Equatable {
         try check(Int64(clamping: maxMessages), Int64(Self.mostMessages), 1, "max messages of a batch")
         try check(Int64(clamping: maxBytes), Self.mostBytes, 1, "max bytes of a batch")
         try check(linger, Self.longestLinger, 0, "linger of a batch, in ms,")
+        try check(Int64(clamping: maxBatches), Int64(Self.mostBatches), 0, "max batches in flight")
     }
 }

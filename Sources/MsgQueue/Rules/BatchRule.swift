@@ -1,9 +1,11 @@
 /// Decisions about the batches of a batch transport.
 package enum BatchRule {
-    /// The most messages in the next batch. `taken` attempts are in flight, of at most `slots`. While none is, a batch may have more
-    /// messages than `slots`; so with the default of one attempt in flight there is one call at a time.
+    /// The most messages in the next batch. `taken` slots are in use, of at most `slots`: of batches with `maxBatches`, otherwise of
+    /// attempts. While none is in use, a batch may have more messages than `slots`; so with the default of one attempt in flight there is
+    /// one call at a time.
     package static func room(_ limits: BatchLimits, taken: Int, slots: Int) -> Int {
-        taken == 0 ? limits.maxMessages : max(min(limits.maxMessages, slots - taken), 0)
+        if limits.maxBatches > 0 { return taken < slots ? limits.maxMessages : 0 }
+        return taken == 0 ? limits.maxMessages : max(min(limits.maxMessages, slots - taken), 0)
     }
 
     /// The order in which a batch is delivered: the messages of each conversation one after another, in the order in which they were chosen.

@@ -193,7 +193,7 @@ package struct Explainer<Queue: QueuedMessages> {
             if own.isTimed { return try wait(after: Cause(reason: own, until: until), row, connected) }
             guard own == .next, let isSure = try areSentFirst(row, connected) else { return Wait(reason: .behind) }
             // While the one before it is sent, others of other conversations may use up the batch.
-            let limit = connected.maxInFlight == 1 ? Int.max : connected.runLimit
+            let limit = connected.slots == 1 ? Int.max : connected.runLimit
             let isAlone = try hasAtMost(limit, row.head)
             let isFirst = isAlone && !isInTurn
             return Wait(reason: isFirst ? .next : .trigger, isInTurn: !isFirst || !isSure)

@@ -32,7 +32,7 @@ extension Scheduler {
     /// Begins to choose the messages of a batch. Its first attempt gets the token `batch`.
     mutating func openBatch(_ batch: UInt64) {
         guard let limits else { return }
-        let room = BatchRule.room(limits, taken: slotsTaken, slots: maxInFlight)
+        let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
         gathering = Gathering(batch: batch, limits: limits, room: room, pace: pace)
     }
 
@@ -99,7 +99,7 @@ extension Scheduler {
     mutating func lingers(_ step: Step, queued: Int64, _ now: Moment) -> Bool {
         guard let limits, limits.linger > 0, session == nil, case .start(let conversation, _, _) = step else { return false }
         if lingerUntil == 0 { lingerUntil = now.mono.addingClamped(limits.linger) }
-        let room = BatchRule.room(limits, taken: slotsTaken, slots: maxInFlight)
+        let room = BatchRule.room(limits, taken: slotsTaken, slots: slots)
         return now.mono < lingerUntil && !hasReady(room, in: limits.singleConversation ? conversation : nil, queued: queued, now)
     }
 

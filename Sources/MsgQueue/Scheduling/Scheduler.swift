@@ -190,15 +190,22 @@ package struct Scheduler {
     /// Whether automatic sending is active now. Retries that are due need no `budget` then.
     func sendsAutomatically(_ now: Moment) -> Bool { mode == .auto && timersRun && now.mono >= stableAt && now.mono >= offlineHoldUntil }
 
-    /// The most attempts in flight now.
-    package var maxInFlight: Int { pace?.maxInFlight ?? fullSlots }
+    /// The most attempts in flight, or with `maxBatches` the most batches.
+    package var mostSlots: Int { max(fullSlots, limits?.maxBatches ?? 0) }
 
-    /// Attempts that count against `maxInFlight`. Those of up to `hungCeiling` hung calls do not count.
-    var slotsTaken: Int {
+    /// The most attempts in flight now, or with `maxBatches` the most batches. While sending ramps up, as few batches as attempts.
+    package var slots: Int {
+        let attempts = pace?.maxInFlight ?? fullSlots
+        guard let batches = limits?.maxBatches, batches > 0 else { return attempts }
+        return pace?.isRamping == true ? min(batches, attempts) : batches
+    }
+
+    /// The attempts or batches that count against `slots`. Those of up to `hungCeiling` hung calls do not count.
+    package var slotsTaken: Int {
         let hung = hungBatches
-        guard hung.count > Self.hungCeiling else { return flights.count - flights.values.count(where: \.isHung) }
-        let exempt = Set(hung.sorted().prefix(Self.hungCeiling))
-        return flights.values.count { !($0.isHung && exempt.contains($0.batch)) }
+        let exempt = hung.count > Self.hungCeiling ? Set(hung.sorted().prefix(Self.hungCeiling)) : hung
+        let counted = flights.values.lazy.filter { !($0.isHung && exempt.contains($0.batch)) }
+        return (limits?.maxBatches ?? 0) > 0 ? Set(counted.map(\.batch)).count : counted.count { _ in true }
     }
 
     /// Calls of the transport that have not returned after their timeout.

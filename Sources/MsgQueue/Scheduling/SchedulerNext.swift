@@ -31,7 +31,7 @@ extension Scheduler {
         startWaitsForRate = false
         guard mayStart else { return nil }
         let isOpen = pace?.isOpen(at: now.mono) ?? true
-        let (taken, slots) = (slotsTaken, maxInFlight)
+        let (taken, slots) = (slotsTaken, slots)
         // Manual requests do not wait for automatic attempts.
         if taken < slots + Self.manualSlots, let step = nextManual() {
             if isOpen { return step }
@@ -80,7 +80,7 @@ extension Scheduler {
 
     /// Whether the drain has no attempt in flight and is not waiting for a slot that another conversation uses.
     private func isDone(_ session: Session) -> Bool {
-        underWay(in: session) == 0 && (slotsTaken < maxInFlight || underWay == 0)
+        underWay(in: session) == 0 && (slotsTaken < slots || underWay == 0)
     }
 
     /// Whether all that is queued belongs to paused conversations.

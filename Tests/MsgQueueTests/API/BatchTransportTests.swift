@@ -76,6 +76,24 @@ import Testing
         try await queue.close()
     }
 
+    @Test func B1_two_batches_are_sent_at_a_time() async throws {
+        let (queue, calls) = (try open(), Calls())
+        try fill(queue, "a1", "b1", "c1", "d1")
+        var options = MessageQueue.BatchOptions()
+        (options.maxMessages, options.maxBatches) = (2, 2)
+        try queue.setBatchTransport(
+            { deliveries in
+                await calls.add(deliveries)
+                while await calls.ids.count < 2 { try? await Task.sleep(for: .milliseconds(2)) }
+                return deliveries.map { _ in .sent }
+            }, options: options)
+        #expect(try await queue.drain().sent == 4)
+        #expect(await calls.ids.count == 2)
+        options.maxBatches = 65
+        #expect(throws: MessageQueue.Error.self) { try queue.setBatchTransport({ _ in [] }, options: options) }
+        try await queue.close()
+    }
+
     @Test func B1_limits_of_a_batch() async throws {
         let (queue, calls) = (try open(), Calls())
         try fill(queue, "a1", "b1", "a2", "b2", "a3")

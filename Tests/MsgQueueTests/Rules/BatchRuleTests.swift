@@ -16,6 +16,13 @@ import Testing
         #expect(BatchRule.room(limits(most), taken: taken, slots: slots) == room)
     }
 
+    @Test(arguments: [(100, 0, 100), (100, 1, 100), (100, 2, 0), (100, 3, 0)])
+    func B1_with_max_batches_each_batch_may_be_full(most: Int, taken: Int, room: Int) {
+        var limits = limits(most)
+        limits.maxBatches = 2
+        #expect(BatchRule.room(limits, taken: taken, slots: 2) == room)
+    }
+
     @Test(
         arguments: [
             ([], []), (["a"], [0]), (["a", "b", "a"], [0, 2, 1]), (["b", "a", "b", "c", "a"], [0, 2, 1, 4, 3]),
@@ -59,5 +66,7 @@ import Testing
         #expect(refusal { $0.maxMessages = 0 } == "max messages of a batch must be 1 to 1000, got 0")
         #expect(refusal { $0.maxBytes = 0 } == "max bytes of a batch must be 1 to 1073741824, got 0")
         #expect(refusal { $0.linger = -1 } == "linger of a batch, in ms, must be 0 to 60000, got -1")
+        #expect(refusal { $0.maxBatches = 64 } == nil)
+        #expect(refusal { $0.maxBatches = 65 } == "max batches in flight must be 0 to 64, got 65")
     }
 }

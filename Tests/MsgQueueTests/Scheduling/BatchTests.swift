@@ -39,6 +39,39 @@ import Testing
         #expect(simulation.starts == [1, 5, 2, 6, 3, 4])
     }
 
+    @Test func B1_max_batches_limits_the_batches_in_flight() throws {
+        let simulation = simulation(maxInFlight: 1) {
+            $0.liveShare = 0
+        } _: {
+            ($0.maxMessages, $0.maxBatches) = (2, 2)
+        }
+        simulation.preload(["a", "b", "c", "d", "a", "e"])
+        try simulation.settle()
+        #expect(simulation.inFlight == [1, 2, 3, 4])
+        try simulation.answer(1, .sent)
+        try simulation.settle()
+        #expect(simulation.inFlight == [2, 3, 4], "the rest of a batch is in flight")
+        try simulation.answer(2, .sent)
+        try simulation.settle()
+        #expect(simulation.inFlight == [3, 4, 5, 6])
+        #expect(simulation.scheduler.slotsTaken == 2 && simulation.scheduler.slots == 2)
+    }
+
+    @Test(arguments: [(0, 4), (60_000, 1)])
+    func B1_F4_a_ramp_limits_the_batches_in_flight(rampUp: Int64, batches: Int) throws {
+        let simulation = simulation {
+            ($0.maxInFlight, $0.ratePerSecond, $0.rateBurst, $0.rampUp) = (8, 1_000, 100, rampUp)
+        } _: {
+            ($0.maxMessages, $0.maxBatches) = (1, 4)
+        }
+        simulation.preload(["a", "b", "c", "d", "e", "f"])
+        simulation.advance(2_000)
+        try simulation.settle()
+        simulation.advance(2_000)
+        try simulation.settle()
+        #expect(simulation.inFlight.count == batches && simulation.scheduler.slots == batches)
+    }
+
     @Test func B1_a_conversation_longer_than_its_window_fills_a_batch() throws {
         let simulation = simulation()
         simulation.preload(Array(repeating: "ana", count: 130))

@@ -26,7 +26,7 @@ extension PromiseChecker {
             try joins(batch, message, simulation, fail)
         } else {
             // Requests on demand have slots of their own.
-            let most = options.maxInFlight + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
+            let most = mostSlots(simulation) + (hand.isOutOfTurn ? Scheduler.manualSlots : 0)
             guard slotsTaken(simulation) < most else { throw fail("as number \(slotsTaken(simulation) + 1) of \(most)") }
             try pace.starts(simulation.now, taken: slotsTaken(simulation), isOnDemand: hand.isOutOfTurn)
         }
@@ -58,7 +58,8 @@ extension PromiseChecker {
         let limits = batch.limits
         let taken = slotsTaken(simulation)
         guard batch.count < limits.maxMessages else { throw fail("as number \(batch.count + 1) of a batch") }
-        guard taken == batch.count || taken < options.maxInFlight else { throw fail("in a batch, as number \(taken + 1) in flight") }
+        let hasRoom = limits.maxBatches > 0 ? taken <= limits.maxBatches : taken == batch.count || taken < options.maxInFlight
+        guard hasRoom else { throw fail("in a batch, as number \(taken + 1) in flight") }
         let others = simulation.scheduler.flights.values.filter { $0.batch == batch.batch }
         guard others.count == batch.count else { throw fail("in a batch of \(others.count), which counts \(batch.count)") }
         let bytes = others.reduce(message.body.count) { $0 + (simulation.store[$1.sequence]?.body.count ?? 0) }
@@ -207,7 +208,7 @@ extension PromiseChecker {
     private func startable(_ simulation: Simulation) -> SimulatedMessage? {
         let now = simulation.now
         // With a ramp the number of slots may be as low as 1.
-        let slots = pace.hasRamp ? 1 : options.maxInFlight
+        let slots = pace.hasRamp ? 1 : mostSlots(simulation)
         guard mayStart(simulation), slotsTaken(simulation) < slots + Scheduler.manualSlots else { return nil }
         let closed = closed(simulation)
         for sequence in forced.keys.sorted() {
@@ -241,7 +242,7 @@ extension PromiseChecker {
             throw Violation("the attempt of message \(flight.sequence) has not timed out")
         }
         if let session {
-            let waitsForSlot = slotsTaken(simulation) >= (pace.hasRamp ? 1 : options.maxInFlight) && slots(simulation).open > 0
+            let waitsForSlot = slotsTaken(simulation) >= (pace.hasRamp ? 1 : mostSlots(simulation)) && slots(simulation).open > 0
             let waitsForRate = pace.isLimited && simulation.scheduler.startWaitsForRate
             guard open(session, simulation) > 0 || waitsForSlot || waitsForRate else {
                 throw Violation("a drain has no attempt in progress and no report")
@@ -259,7 +260,7 @@ extension PromiseChecker {
         // Then the maintenance fails expired messages.
         if simulation.scheduler.startWaitsForRate { return }
         guard mayStart(simulation), session?.hasBatchLeft != false, !isAfterJump(now),
-            slotsTaken(simulation) < (pace.hasRamp ? 1 : options.maxInFlight)
+            slotsTaken(simulation) < (pace.hasRamp ? 1 : mostSlots(simulation))
         else { return }
         // The scheduler does not look at a message that waits for an unmetered link.
         for head in heads(simulation) where hasExpired(head, now) && isDue(head, now) && !isMetered(head) {

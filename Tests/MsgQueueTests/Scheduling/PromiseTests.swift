@@ -160,7 +160,7 @@ private struct Claim {
         if wait.ahead != nil { return try othersFirst(simulation) }
         // Attempts and drains that are under way may end meanwhile: what follows them is not what the text is about.
         let scheduler = simulation.scheduler
-        guard scheduler.session == nil, scheduler.slotsTaken < scheduler.maxInFlight, !simulation.hasStart else { return nil }
+        guard scheduler.session == nil, scheduler.slotsTaken < scheduler.slots, !simulation.hasStart else { return nil }
         if sequence == nil, scheduler.flights.values.contains(where: \.isEnded) { return nil }
         if says("permits the next attempt") { return try atThatRate(simulation) }
         if says("when connected") { return try whenConnected(simulation) }

@@ -67,6 +67,7 @@ struct RandomHost {
             chosen.maxBytes = batching.pick([1, 20, 1 << 20, 1 << 20])
             chosen.linger = batching.pick([0, 0, 0, 50, 3_000])
             chosen.singleConversation = batching.chance(25)
+            chosen.maxBatches = batching.pick([0, 0, 1, 2, 5])
             limits = chosen
         }
         simulation = Simulation(options, batches: limits)

@@ -169,6 +169,22 @@ def test_B1_limits_of_a_batch(store: Path) -> None:
             queue.set_batch_transport(batcher, {"max_messages": 3})  # type: ignore[arg-type]
 
 
+def test_B1_two_batches_are_sent_at_a_time(store: Path) -> None:
+    both = threading.Barrier(2)
+
+    def send(deliveries: list[Delivery]) -> list[Outcome]:
+        both.wait(20)
+        return [Outcome.sent() for _ in deliveries]
+
+    options = BatchOptions(max_messages=2, max_batches=2)
+    with opened(store, send, batch_options=options, max_in_flight=1) as queue:
+        fill(queue, "a1", "b1", "c1", "d1")
+        assert queue.drain().sent == 4
+        for wrong in (-1, 65):
+            with pytest.raises(InvalidError, match="max_batches must be 0 to 64"):
+                queue.set_batch_transport(send, BatchOptions(max_batches=wrong))
+
+
 def test_B1_transports_replace_each_other(store: Path) -> None:
     single: list[str] = []
 

@@ -316,6 +316,7 @@ class BatchOptions(Structure):
         ("max_bytes", c_uint64),
         ("linger_ms", c_int64),
         ("single_conversation", c_bool),
+        ("max_batches", c_uint64),
     ]
 
 

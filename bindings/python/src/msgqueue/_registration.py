@@ -115,18 +115,20 @@ class Registration:
 def _batch_options(options: BatchOptions) -> _abi.BatchOptions:
     if not isinstance(options, BatchOptions):
         raise TypeError(f"options must be BatchOptions, not {type(options).__name__}")
-    for name, value, most in (
-        ("max_messages", options.max_messages, 1_000),
-        ("max_bytes", options.max_bytes, 1 << 30),
+    for name, value, least, most in (
+        ("max_messages", options.max_messages, 1, 1_000),
+        ("max_bytes", options.max_bytes, 1, 1 << 30),
+        ("max_batches", options.max_batches, 0, 64),
     ):
-        if not 1 <= _arguments.whole(name, value) <= most:
-            raise InvalidError(f"{name} must be 1 to {most}, got {value}")
+        if not least <= _arguments.whole(name, value) <= most:
+            raise InvalidError(f"{name} must be {least} to {most}, got {value}")
     limits: _abi.BatchOptions = _abi.sized(
         _abi.BatchOptions, options.max_messages, ctypes.sizeof(_abi.Delivery), ctypes.sizeof(_abi.Outcome)
     )
     limits.max_bytes = options.max_bytes
     limits.linger_ms = _arguments.milliseconds("linger", options.linger)
     limits.single_conversation = _arguments.flag("single_conversation", options.single_conversation)
+    limits.max_batches = options.max_batches
     return limits
 
 

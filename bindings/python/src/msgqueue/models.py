@@ -218,8 +218,8 @@ class BatchOptions:
     max_messages: int = 100
     """The most messages in a batch: 1 to 1,000.
 
-    A batch begins while fewer than `max_in_flight` messages are in flight. It has more than the rest of those only if
-    none is; so with `max_in_flight=1` there is one call at a time.
+    Unless `max_batches` is set, a batch begins while fewer than `max_in_flight` messages are in flight. It has more than
+    the rest of those only if none is; so with `max_in_flight=1` there is one call at a time.
     """
     max_bytes: int = 1024 * 1024
     """The most bytes of bodies in a batch: 1 byte to 1 GiB. A larger message is alone in its batch."""
@@ -228,6 +228,13 @@ class BatchOptions:
     for."""
     single_conversation: bool = False
     """All messages of a batch belong to one conversation."""
+    max_batches: int = 0
+    """The most batches in flight: 1 to 64. Each may have `max_messages` messages, whatever `max_in_flight` is.
+
+    With 2 the next batch is sent while the outcomes of the last one are stored; the transport is then called on two
+    threads at a time. 0: `max_in_flight` limits the messages in flight. While sending ramps up (`ramp_up`), as few
+    batches are in flight as attempts would be.
+    """
 
 
 @dataclass(frozen=True)
