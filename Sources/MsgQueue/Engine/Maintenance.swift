@@ -47,8 +47,10 @@ final class Maintenance {
     func historyGrew() {
         let options = context.options
         if let age = options.keepSentFor { dueAt = min(dueAt, context.ports.mono().addingClamped(age).addingClamped(Self.lateness(age))) }
-        // Most of the excess is removed with the outcomes.
-        if let keep = options.keepSent, store.totals.prunable > keep { dueAt = min(dueAt, context.ports.mono().addingClamped(1_000)) }
+        guard let keep = options.keepSent, store.totals.prunable > keep else { return }
+        // The timer's thread removes them while the transport is called.
+        let wait: Int64 = RetentionRule.isExcessive(store.totals.prunable, limit: keep) ? 0 : 1_000
+        dueAt = min(dueAt, context.ports.mono().addingClamped(wait))
     }
 
     /// The time in milliseconds by which messages may be removed too late that are to be kept for `age`.
@@ -121,9 +123,9 @@ final class Maintenance {
         return step
     }
 
-    /// Whether messages in excess of the history's limit can be removed now.
+    /// Whether messages in excess of the history's limit must be removed now, because the timer's thread does not remove them fast enough.
     func hasExcess(_ writes: PendingWrites) -> Bool {
-        guard let limit = context.options.keepSent, RetentionRule.isExcessive(store.totals.prunable, limit: limit) else { return false }
+        guard let limit = context.options.keepSent, RetentionRule.isFull(store.totals.prunable, limit: limit) else { return false }
         return isPossible(writes) && context.ports.mono() >= max(context.core.scheduler.storageRetryAt, retryAt)
     }
 

@@ -3,6 +3,7 @@ struct Unsettled {
     typealias Message = (sequence: Int64, conversation: Name, status: StoredStatus)
 
     private(set) var messages: [Message] = []
+    private var sequences: Set<Int64> = []
     /// The number of messages when the transaction began.
     private var countAtBegin = 0
     /// The messages when the transaction began, if it removed them.
@@ -11,19 +12,24 @@ struct Unsettled {
     var isEmpty: Bool { messages.isEmpty }
     var count: Int { messages.count }
 
-    func contains(_ sequence: Int64) -> Bool { messages.contains { $0.sequence == sequence } }
+    func contains(_ sequence: Int64) -> Bool { sequences.contains(sequence) }
 
     mutating func begin() { (countAtBegin, removed) = (messages.count, nil) }
 
-    mutating func append(_ message: Message) { messages.append(message) }
+    mutating func append(_ message: Message) {
+        messages.append(message)
+        sequences.insert(message.sequence)
+    }
 
     mutating func removeAll() {
         if removed == nil { removed = Array(messages.prefix(countAtBegin)) }
         messages.removeAll(keepingCapacity: true)
+        sequences.removeAll(keepingCapacity: true)
     }
 
     mutating func rollback() {
         if let removed { messages = removed } else { messages.removeLast(max(0, messages.count - countAtBegin)) }
+        sequences = Set(messages.lazy.map(\.sequence))
         begin()
     }
 }
@@ -34,8 +40,9 @@ struct Unsettled {
 /// They are tables, because an index would be written with each outcome. The row of `in_flight` of a message that was sent stays until
 /// `settle` writes the entries of many such messages; `unsettled` lists them.
 extension Store {
-    /// The number of sent messages without entries at which these are written. Their rows of `in_flight` fit in one page.
-    private static let settleEvery = 64
+    /// The number of sent messages without entries at which these are written. Many share the pages of `history_in`, also when they belong to
+    /// a hundred conversations; writing them takes about a millisecond.
+    private static let settleEvery = 512
     /// The number of entries that one statement adds.
     private static let entriesPerInsert = 16
     /// A step of pruning adds the entries of so many rows of an older store for each message that it may remove otherwise.
@@ -55,7 +62,9 @@ extension Store {
     /// Writes the entries of the messages in `unsettled`, and removes their rows of `in_flight`.
     func settle() throws(QueueError) {
         guard !unsettled.isEmpty else { return }
-        var rest = unsettled.messages.filter { isInHistoryIndex($0.sequence) }[...]
+        // By conversation, as `history_in` has them.
+        let messages = unsettled.messages.filter { isInHistoryIndex($0.sequence) }
+        var rest = messages.sorted { ($0.conversation.text, $0.sequence) < ($1.conversation.text, $1.sequence) }[...]
         while rest.count >= Self.entriesPerInsert {
             try insertEntries(of: rest.prefix(Self.entriesPerInsert))
             rest = rest.dropFirst(Self.entriesPerInsert)
@@ -67,17 +76,19 @@ extension Store {
 
     /// Removes the rows of `in_flight` of the messages in `unsettled`. Those of attempts in flight stay.
     private func removeEnded() throws(QueueError) {
-        let rows = try database.statement("SELECT seq FROM in_flight ORDER BY seq")
-        if try rows.integers() == unsettled.messages.map(\.sequence).sorted() {
+        let rows = try database.statement("SELECT seq FROM in_flight ORDER BY seq").integers()
+        let ended = rows.split { !unsettled.contains($0) }
+        if ended.first?.count == rows.count {
             // SQLite removes all rows of a table without visiting them.
             return try database.statement("DELETE FROM in_flight").run()
         }
-        try database.statement(
-            """
-            DELETE FROM in_flight
-            WHERE (SELECT m.status FROM message AS m WHERE m.seq = in_flight.seq) IN (\(StoredStatus.history))
-            """
-        ).run()
+        let removal = try database.statement("DELETE FROM in_flight WHERE seq >= ?1 AND seq <= ?2")
+        for range in ended {
+            guard let first = range.first, let last = range.last else { continue }
+            removal.bind(1, first)
+            removal.bind(2, last)
+            try removal.run()
+        }
     }
 
     /// Adds the entries of a message, which may have them already.
@@ -113,6 +124,12 @@ extension Store {
 
     /// Updates the index after a message changed its status. nil: it had none before, or was removed.
     func changeHistory(of row: Row, from old: StoredStatus?, to new: StoredStatus?) throws(QueueError) {
+        if old?.isHistory == true { excess = [] }
+        try changeEntries(of: row, from: old, to: new)
+    }
+
+    /// The same for pruning.
+    func changeEntries(of row: Row, from old: StoredStatus?, to new: StoredStatus?) throws(QueueError) {
         guard isInHistoryIndex(row.sequence) else { return }
         let (old, new) = (old.flatMap { $0.isHistory ? $0 : nil }, new.flatMap { $0.isHistory ? $0 : nil })
         guard old != nil || new != nil else { return }
@@ -217,6 +234,7 @@ extension Store {
 
     /// Rebuilds the index from the messages, inside the caller's transaction.
     func rebuildHistory() throws(QueueError) {
+        excess = []
         try database.execute("DELETE FROM history")
         try database.execute("DELETE FROM history_in")
         historyAfter = 0

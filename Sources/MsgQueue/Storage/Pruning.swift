@@ -41,17 +41,30 @@ extension Store {
         return try pruneAged(since: keepSince, now: now, limit, damaged)
     }
 
+    /// The most messages in excess that are looked up at once.
+    private static let excessLimit: Int64 = 1024
+
     /// Removes some of the messages in excess of `keepCount`, in the caller's transaction. Returns their number.
+    ///
+    /// Those that are looked up at once are removed by conversation, because the indexes that begin with the conversation then change fewer
+    /// pages in each step. All of them are in excess, so that in the end the newest ones are kept.
     package func pruneExcess(
         keepCount: Int64?, now: Int64, limit most: Int = pruneLimit, damaged: (QueueError) -> Void
     ) throws(QueueError) -> Int {
-        guard let keepCount, !isHistoryIncomplete, totals.prunable > keepCount else { return 0 }
-        let limit = Int(min(totals.prunable - keepCount, Int64(most)))
-        var found = try oldestPrunable(limit)
-        if found.count < limit, !unsettled.isEmpty {
-            try settle()
-            found = try oldestPrunable(limit)
+        guard let keepCount, !isHistoryIncomplete, totals.prunable > keepCount else {
+            excess = []
+            return 0
         }
+        if excess.isEmpty {
+            let limit = min(totals.prunable - keepCount, Self.excessLimit)
+            excess = try oldestPrunable(limit)
+            if excess.count < limit, !unsettled.isEmpty {
+                try settle()
+                excess = try oldestPrunable(limit)
+            }
+        }
+        let found = Array(excess.suffix(Int(min(totals.prunable - keepCount, Int64(most)))))
+        excess.removeLast(found.count)
         if found.isEmpty {
             // The counts or the index are wrong. They are rebuilt once in a session.
             guard !hasMissedExcess else { return 0 }
@@ -62,15 +75,18 @@ extension Store {
         return found.count
     }
 
-    /// Returns the prunable messages with the lowest sequence numbers.
-    private func oldestPrunable(_ limit: Int) throws(QueueError) -> [Int64] {
+    /// Returns the prunable messages with the lowest sequence numbers, by conversation.
+    private func oldestPrunable(_ limit: Int64) throws(QueueError) -> [Int64] {
+        // A message that is missing is found when it is to be removed.
         let statement = try database.statement(
             """
-            SELECT seq FROM history WHERE status = \(.sent) UNION ALL SELECT seq FROM history WHERE status = \(.delivered)
-            UNION ALL SELECT seq FROM history WHERE status = \(.read) UNION ALL SELECT seq FROM history WHERE status = \(.receivedRead)
-            UNION ALL SELECT seq FROM message NOT INDEXED WHERE seq > ?2 AND status IN (\(StoredStatus.prunable)) ORDER BY 1 LIMIT ?1
+            SELECT i.seq FROM (
+              SELECT seq FROM history WHERE status = \(.sent) UNION ALL SELECT seq FROM history WHERE status = \(.delivered)
+              UNION ALL SELECT seq FROM history WHERE status = \(.read) UNION ALL SELECT seq FROM history WHERE status = \(.receivedRead)
+              UNION ALL SELECT seq FROM message NOT INDEXED WHERE seq > ?2 AND status IN (\(StoredStatus.prunable)) ORDER BY 1 LIMIT ?1
+            ) AS i LEFT JOIN message AS m ON m.seq = i.seq ORDER BY m.conversation DESC, i.seq DESC
             """)
-        statement.bind(1, Int64(limit))
+        statement.bind(1, limit)
         statement.bind(2, foldedThrough)
         return try statement.integers()
     }
@@ -108,6 +124,7 @@ extension Store {
             if !isComplete { search.cursor = sequence }
             return !isComplete
         }
+        if !due.isEmpty { excess = [] }
         try removePrunable(due, now, damaged)
         isComplete = isComplete || (read < rows && due.count < limit)
         ageSearch = isComplete ? AgeSearch() : search
@@ -125,10 +142,10 @@ extension Store {
 
     /// Removes messages of the history and remembers their ids.
     private func removePrunable(_ sequences: [Int64], _ now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) {
-        guard let first = sequences.first, let last = sequences.last else { return }
+        guard let first = sequences.min(), let last = sequences.max() else { return }
         let hasAttempts = try hasAttempts(from: first, through: last)
-        // The changes of the counts by conversation, and the last message removed of each.
-        var conversations: [Name: (delta: Counts, last: Row)] = [:]
+        // The newest message removed of each conversation.
+        var newest: [Name: Row] = [:]
         for sequence in sequences {
             guard let row = try removable(sequence, damaged) else { continue }
             try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
@@ -136,21 +153,12 @@ extension Store {
                 try delete(row)
                 continue
             }
-            try changeHistory(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
+            try changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
             try deleteRow(row, hasAttempts: hasAttempts)
-            guard row.sequence <= foldedThrough else {
-                try count(row, row.change(to: nil))
-                continue
-            }
-            var entry = conversations[row.conversation] ?? (Counts(), row)
-            entry.delta += row.change(to: nil)
-            entry.last = row
-            conversations[row.conversation] = entry
+            try count(row, row.change(to: nil))
+            if row.sequence > newest[row.conversation]?.sequence ?? 0 { newest[row.conversation] = row }
         }
-        for (delta, last) in conversations.values {
-            try count(last, delta)
-            try updateNewest(afterRemoving: last)
-        }
+        for row in newest.values { try updateNewest(afterRemoving: row) }
     }
 
     /// Returns the row of a message that is to be removed. A damaged one has only an outline, and `damage`.

@@ -18,11 +18,15 @@ package final class Store {
         set { state.foldedThrough = newValue }
     }
     var counters = Counters()
+    /// Changes of the current transaction that the table `conversation` does not have yet.
+    var changedCounts: [Name: Counts] = [:]
     var ageSearch = AgeSearch()
     /// The search for ids to forget has read `recent_own` up to this one.
     var forgetCursor: Int64 = 0
     /// Pruning found fewer messages than the counts say.
     var hasMissedExcess = false
+    /// Messages of the history in excess of its limit, which the next steps of pruning remove, the last one first.
+    var excess: [Int64] = []
     var unsettled = Unsettled()
     /// Rows up to this one are not in the index of the history. 0 except in an older store.
     var historyAfter: Int64 = 0
@@ -363,6 +367,7 @@ package final class Store {
         guard database.isInTransaction else { return }
         let isFirst = !isMarked && (database.hasChanges || state != stateOnDisk || mustWriteState)
         do throws(QueueError) {
+            try writeCounts()
             try writeState(isFirst)
             try database.commit(durable: durable)
         } catch {
@@ -415,6 +420,8 @@ package final class Store {
             (nextSequence, state, comparison, check, historyAfter) = (old.next, old.state, old.comparison, old.check, old.historyAfter)
         }
         ageSearch = AgeSearch()
+        excess = []
+        changedCounts = [:]
         unsettled.rollback()
         bulk = nil
         counters.rollback()

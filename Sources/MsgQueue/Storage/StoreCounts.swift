@@ -90,22 +90,32 @@ extension Store {
         if unfoldedRows >= Self.foldEvery { try foldNow() }
     }
 
-    /// Applies a change of the counts, in memory and in the table.
+    /// Applies a change of the counts, in memory and in the table. The table gets the changes of a transaction before its commit, or before
+    /// it is read.
     func count(_ row: Row, _ delta: Counts) throws(QueueError) {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
         guard isFolded else { return }
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
+        changedCounts[row.conversation, default: Counts()] += delta
+    }
+
+    /// Writes the changes of the counts by conversation.
+    func writeCounts() throws(QueueError) {
+        guard !changedCounts.isEmpty else { return }
         let statement = try database.statement(
             """
             UPDATE conversation SET \(add: ConversationColumn.counts), \(add: [ConversationColumn.proof])
             WHERE name = \(parameter: ConversationColumn.name)
             """)
-        let fields = Fields<ConversationColumn>(statement)
-        try fields.bind(.name, row.conversation.text)
-        delta.bind(to: fields)
-        fields.bind(.proof, Self.proof(delta, last: 0))
-        try statement.run()
+        for (conversation, delta) in changedCounts where delta != Counts() {
+            let fields = Fields<ConversationColumn>(statement)
+            try fields.bind(.name, conversation.text)
+            delta.bind(to: fields)
+            fields.bind(.proof, Self.proof(delta, last: 0))
+            try statement.run()
+        }
+        changedCounts.removeAll(keepingCapacity: true)
     }
 
     /// Returns the checksum of a row of `conversation`. It is linear, so that a change can update it without reading the row.
@@ -130,6 +140,7 @@ extension Store {
 
     /// Returns the stored counts of the folded rows of a conversation; nil: they are damaged.
     func foldedCounts(of conversation: Name) throws(QueueError) -> Counts? {
+        try writeCounts()
         let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation WHERE name = ?1")
         try statement.bind(1, conversation.text)
         guard let kept = try statement.first({ () throws(QueueError) in checkedCounts(Fields(statement)) }) else { return Counts() }
@@ -145,6 +156,7 @@ extension Store {
 
     /// Replaces the damaged counts of a conversation by counts of its folded messages, and returns them.
     func recount(_ conversation: Name) throws(QueueError) -> Counts {
+        try writeCounts()
         Log.warning("\(path): the counts of a conversation were damaged and are rebuilt from its messages")
         let (counts, last) = try countRows(in: conversation)
         let update = try database.statement(
@@ -197,6 +209,7 @@ extension Store {
 
     /// Rebuilds all counts from the messages, which are all folded.
     func rebuildConversations() throws(QueueError) {
+        changedCounts = [:]
         try database.execute("DELETE FROM conversation")
         try countRows(after: 0)
         counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
@@ -237,6 +250,7 @@ extension Store {
     /// Called after all unsent messages were removed: only messages being sent may still be counted. Rebuilds the counts if they differ,
     /// because a removed message was damaged.
     func checkCleared(_ conversation: Name?) throws(QueueError) {
+        try writeCounts()
         let statement = try database.statement(
             """
             SELECT total(status = \(.queued)), total(status = \(.failed)), total(body_size) FROM message
@@ -270,6 +284,7 @@ extension Store {
 
     /// Returns the sum of the counts of all conversations. Damaged counts are rebuilt.
     func sumOfConversations() throws(QueueError) -> Counts {
+        try writeCounts()
         let statement = try database.statement("SELECT \(ConversationColumn.self) FROM conversation")
         var sum = Counts()
         var damaged: [Name] = []
@@ -299,6 +314,7 @@ extension Store {
     /// Returns the number of conversations with queued messages.
     package func queuedConversations() throws(QueueError) -> Int64 {
         foldIfPossible()
+        try writeCounts()
         let statement = try database.statement("SELECT count(*) FROM conversation WHERE queued > 0")
         return try statement.first { () throws(QueueError) in statement.int(0) } ?? 0
     }

@@ -10,6 +10,7 @@ extension Store {
     /// Returns conversations in the order of their newest messages, newest first: those before the sequence number `before` (0: from the
     /// first). Calls `damaged` for each that is left out because its newest message is damaged.
     package func conversations(before: Int64, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
+        try writeCounts()
         // Unfolded rows are not in the table `conversation` yet, and are newer than all folded ones.
         let newest = try newestUnfolded()
         let end = before == 0 ? Int64.max : before

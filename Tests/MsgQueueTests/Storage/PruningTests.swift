@@ -54,6 +54,60 @@ import Testing
         }
     }
 
+    /// Steps of pruning between other changes: in the end the limit holds, and without deletions the newest messages are kept.
+    @Test(arguments: 1...12)
+    func H9_the_newest_messages_are_kept_whatever_changes_between_the_steps(seed: UInt64) throws {
+        let bench = try StoreBench()
+        var random = SeededGenerator(seed)
+        let keep = random.int64(0...60)
+        let deletes = seed % 2 == 0
+        func prune(_ limit: Int) throws -> Store.PruneStep {
+            try bench.transaction {
+                try $0.prune(
+                    keepCount: keep, keepSince: seed % 3 == 0 ? 1 : nil, forgetBefore: 0, now: bench.now, limit: limit,
+                    damaged: { Issue.record("\($0)") })
+            }
+        }
+        func history() throws -> [Int64] {
+            try bench.rows("SELECT seq FROM message WHERE status IN (2, 3, 4) ORDER BY seq").compactMap { Int64($0[0] ?? "") }
+        }
+        var all: [Int64] = []
+        for _ in 0..<30 {
+            try bench.transaction { store in
+                let rows = try (0..<random.int(0...60)).map { _ in try bench.insert(Name("c\(random.int(0...7))")) }
+                if random.int(0...2) > 0 { try store.fold() }
+                for row in rows {
+                    try send(bench, row, at: bench.now)
+                    all.append(row.sequence)
+                }
+            }
+            for _ in 0..<random.int(0...3) { _ = try prune(random.int(1...20)) }
+            guard let chosen = try history().randomElement(using: &random) else { continue }
+            try bench.transaction { store in
+                let row = try #require(try store.row(at: chosen, .none))
+                if deletes, random.int(0...1) == 0 { return try store.delete(row) }
+                var progress = row.progress
+                progress.status = progress.status == .sent ? .delivered : .read
+                if row.progress.status != .read { try store.update(row, to: progress) }
+            }
+            if random.int(0...5) == 0 {
+                // What a transaction that is rolled back has removed is still there.
+                try bench.store.begin()
+                _ = try bench.store.pruneExcess(keepCount: keep, now: bench.now, limit: 5) { Issue.record("\($0)") }
+                bench.store.rollback()
+            }
+        }
+        while try prune(16) == .hasMore {}
+        let left = try history()
+        if deletes { #expect(left.count <= keep) } else { #expect(left == all.suffix(Int(keep))) }
+        #expect(bench.store.totals.history == Int64(left.count))
+        try bench.transaction { store in
+            try store.settle()
+            #expect(try store.historyFits())
+            #expect(try store.sumOfConversations() + store.counters.unfolded.values.reduce(Counts(), +) == store.totals)
+        }
+    }
+
     @Test func H9_pruning_does_not_read_queued_messages_or_recent_history() throws {
         let bench = try StoreBench()
         for part in 0..<4 {
