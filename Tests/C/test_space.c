@@ -10,7 +10,7 @@
 
 enum { batch = 500 };
 
-static int messages(void) { return check_times(6000, 1500); }
+static int messages(void) { return check_times(6000, 3000); }
 
 static unsigned bytes_of_bodies(void) { return (unsigned)messages() * 512; }
 

@@ -218,8 +218,8 @@ class BatchOptions:
     max_messages: int = 100
     """The most messages in a batch: 1 to 1,000.
 
-    Unless `max_batches` is set, a batch begins while fewer than `max_in_flight` messages are in flight. It has more than
-    the rest of those only if none is; so with `max_in_flight=1` there is one call at a time.
+    Unless `max_batches` is set, a batch begins while fewer than `max_in_flight` messages are in flight. It has more
+    than the rest of those only if none is; so with `max_in_flight=1` there is one call at a time.
     """
     max_bytes: int = 1024 * 1024
     """The most bytes of bodies in a batch: 1 byte to 1 GiB. A larger message is alone in its batch."""
