@@ -376,8 +376,10 @@ typedef struct msgq_options {
 
   /* 10,000 messages and 30 days. Sent and recorded messages are kept: at most so many (0: none;
      UINT64_MAX: no limit), and at most so long after they were sent, or recorded and read (0: not
-     at all; negative: no limit). What is queued or failed is never pruned. What is recorded and
-     not marked as read is not pruned either, and does not count against keep_sent. */
+     at all; negative: no limit). Of more than so many those with the lowest `sequence` are pruned,
+     within about a second; meanwhile there may be a tenth more, or the messages of one batch. What
+     is queued or failed is never pruned. What is recorded and not marked as read is not pruned
+     either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
   /* 7 days; 0: not at all. Ids of messages that were sent and pruned or deleted are refused as

@@ -88,6 +88,47 @@ TEST(H9_the_history_never_has_many_more_messages_than_it_keeps) {
   }
 }
 
+static void send_batch(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  for (size_t index = 0; index < count; index++) outcomes[index].verdict = send_and_count(context, deliveries + index, NULL);
+}
+
+TEST(H9_the_history_stays_small_with_large_batches) {
+  struct scene scene;
+  struct watch watch;
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  options.max_messages = 1000;
+  scene_begin(&scene);
+  scene.options.keep_sent = 100;
+  scene_open(&scene);
+  watch = (struct watch){ .scene = &scene };
+  fill(&scene, "x");
+  fill(&scene, "y");
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, send_batch, &watch, NULL, &options));
+  CHECK_NUMBER(MSGQ_STOP_EMPTY, drain(&scene).stop);
+  CHECK_NUMBER(2 * messages(), atomic_load(&watch.sent));
+  if (!CHECK(atomic_load(&watch.most) <= 110 + options.max_messages)) fprintf(stderr, "  %lu messages\n", atomic_load(&watch.most));
+  AWAIT(counts_of(&scene, NULL).sent == 100);
+  scene_end(&scene);
+}
+
+TEST(H9_the_history_keeps_the_highest_sequences_in_whatever_order_they_were_sent) {
+  struct scene scene;
+  struct watch watch;
+  scene_begin(&scene);
+  scene.options.keep_sent = 5;
+  scene_open(&scene);
+  watch = (struct watch){ .scene = &scene };
+  for (int number = 0; number < 1000; number++) put(&scene, NULL, number < 500 ? "older" : "newer", "x");
+  REQUIRE_OK(msgq_set_transport(scene.queue, send_and_count, &watch, NULL));
+  REQUIRE_OK(msgq_pause(scene.queue, "older"));
+  CHECK_NUMBER(500, drain(&scene).sent);
+  REQUIRE_OK(msgq_resume(scene.queue, "older"));
+  CHECK_NUMBER(500, drain(&scene).sent);
+  AWAIT(counts_of(&scene, NULL).sent == 5);
+  CHECK_NUMBER(5, counts_of(&scene, "newer").sent);
+  scene_end(&scene);
+}
+
 TEST(F7_the_file_becomes_shorter_while_the_queue_is_idle) {
   struct scene scene;
   struct watch watch;

@@ -139,10 +139,17 @@ final class Maintenance {
     }
 
     /// Removes messages in excess of the history's limit in the open transaction, so that the history never has many more, however fast they
-    /// are sent. `report` follows the commit.
-    func removeExcess() throws(QueueError) -> Removal {
+    /// are sent. `outcomes`: those of the transaction, which may be many for a batch. `report` follows the commit.
+    func removeExcess(outcomes: Int = 0) throws(QueueError) -> Removal {
         var removal = Removal()
-        removal.count = try store.pruneExcess(keepCount: context.options.keepSent, now: context.ports.wall()) { removal.damage.append($0) }
+        var (left, count) = (RetentionRule.removals(outcomes: outcomes, step: Store.pruneLimit), 1)
+        while left > 0, count > 0 {
+            count = try store.pruneExcess(keepCount: context.options.keepSent, now: context.ports.wall(), limit: left) {
+                removal.damage.append($0)
+            }
+            removal.count += count
+            left -= count
+        }
         return removal
     }
 

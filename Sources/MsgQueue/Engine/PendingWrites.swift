@@ -148,14 +148,14 @@ final class PendingWrites {
     func commit() -> Bool {
         guard !context.isForkedChild, store.isInTransaction else { return true }
         var removal: Maintenance.Removal?
+        let outcomes = staged.count(where: \.isOutcome)
         if !isMakingRoom, maintenance.hasExcess(self) {
-            do throws(QueueError) { removal = try maintenance.removeExcess() } catch {
+            do throws(QueueError) { removal = try maintenance.removeExcess(outcomes: outcomes) } catch {
                 rollBackRemoval(error)
                 return false
             }
         }
         do throws(QueueError) {
-            let outcomes = staged.count(where: \.isOutcome)
             try transactions.counting(outcomes) { () throws(QueueError) in
                 try store.commit(
                     durable: context.options.durableOutcomes && (outcomes > 0 || !beginnings.isEmpty)

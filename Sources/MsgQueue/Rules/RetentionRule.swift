@@ -12,4 +12,7 @@ enum RetentionRule {
 
     /// Whether they are removed with the outcomes of attempts. The history never has many more than the limit.
     static func isFull(_ count: Int64, limit: Int64) -> Bool { count.subtractingClamped(limit) > min(batch, limit / 16) * 3 / 2 }
+
+    /// The most messages that are removed with the outcomes of attempts: more than these add, so that the excess becomes smaller.
+    static func removals(outcomes: Int, step: Int) -> Int { outcomes + step }
 }

@@ -11,6 +11,8 @@ struct Unsettled {
 
     var isEmpty: Bool { messages.isEmpty }
     var count: Int { messages.count }
+    /// The lowest sequence number.
+    var oldest: Int64? { sequences.min() }
 
     func contains(_ sequence: Int64) -> Bool { sequences.contains(sequence) }
 

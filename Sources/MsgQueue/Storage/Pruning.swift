@@ -58,7 +58,8 @@ extension Store {
         if excess.isEmpty {
             let limit = min(totals.prunable - keepCount, Self.excessLimit)
             excess = try oldestPrunable(limit)
-            if excess.count < limit, !unsettled.isEmpty {
+            // Those without entries in the index may be among the oldest.
+            if let oldest = unsettled.oldest, excess.count < limit || oldest < excess.max() ?? 0 {
                 try settle()
                 excess = try oldestPrunable(limit)
             }

@@ -135,7 +135,9 @@ class MessageQueue:
             trigger_interval: Seconds between periodic triggers: 0.001 s to 1 day. None: no periodic trigger.
             expiry: Seconds after which messages without an `expires_at` of their own expire: 0.001 s to 10 years.
                 None: never.
-            keep_sent: Sent and recorded messages that are kept as history, at most. None: no limit.
+            keep_sent: Sent and recorded messages that are kept as history, at most. None: no limit. Those that were
+                enqueued first are removed, within about a second; meanwhile there may be a tenth more, or the messages
+                of one batch.
             keep_sent_for: Seconds for which they are kept, at most. None: no limit. Queued and failed messages are
                 always kept. Recorded messages that are not marked as read are also kept and do not count.
             remember_ids: Seconds for which the ids of messages that were sent and are gone are refused as duplicates.
