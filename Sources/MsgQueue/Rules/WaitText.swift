@@ -46,7 +46,7 @@ extension Words {
         switch wait.reason {
         case .done: "There is nothing to wait for."
         case .next: next(wait.ahead)
-        case .sending: wait.isEnding ? "Waiting for the last attempt to end." : "It is being sent right now."
+        case .sending: wait.isEnding ? lastAttempt : "It is being sent right now."
         case .failed: "It could not be sent. You can retry, change or delete it."
         case .behind: behind
         case .blocked: blocked
@@ -159,7 +159,8 @@ extension Words {
         switch wait.reason {
         case .done: return "Nothing is waiting to be sent."
         case .next: return "The next message is about to be sent."
-        case .sending: return "\(messages(max(1, facts.sending))) \(facts.sending > 1 ? "are" : "is") being sent."
+        case .sending where facts.sending == 0: return lastAttempt
+        case .sending: return "\(messages(facts.sending)) \(facts.sending > 1 ? "are" : "is") being sent."
         case .failed, .behind, .blocked: return queueBlocked
         case .retrying where wait.isSkipped:
             let skipped = "The transport skipped the next message, so that it was not tried."
@@ -201,6 +202,8 @@ extension Words {
         }
     }
 
+    /// The attempts have ended, and their calls have not returned.
+    private static let lastAttempt = "Waiting for the last attempt to end."
     private static let queueBlocked = "A failed message blocks the messages behind it. Retry or delete it."
 
     /// Why nothing starts: calls of the transport that have not returned occupy every slot.

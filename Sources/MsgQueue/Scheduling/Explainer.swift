@@ -89,11 +89,11 @@ package struct Explainer<Queue: QueuedMessages> {
     }
 
     private func cause(_ head: Head, _ conversation: Name, _ scheduler: Scheduler, _ now: Moment) throws(QueueError) -> Cause {
-        let flight = scheduler.flights.values.first { $0.conversation == conversation }
+        let flights = scheduler.flights.values.filter { $0.conversation == conversation }
         // The attempt timed out or has an outcome, but its call has not returned.
-        if flight?.sequence == head.sequence { return Cause(reason: .sending, isEnding: true) }
+        if flights.contains(where: { $0.sequence == head.sequence }) { return Cause(reason: .sending, isEnding: true) }
         let holder: Int64?
-        if let flight { holder = flight.sequence } else { holder = try firstHolder(head, conversation, scheduler, now) }
+        if let first = flights.map(\.sequence).min() { holder = first } else { holder = try firstHolder(head, conversation, scheduler, now) }
         let (reason, until) = scheduler.explain(head, conversation, holder: holder, now)
         switch reason {
         case .behind: return Cause(reason: reason, until: until, holder: holder)

@@ -185,6 +185,30 @@ def test_B1_two_batches_are_sent_at_a_time(store: Path) -> None:
                 queue.set_batch_transport(send, BatchOptions(max_batches=wrong))
 
 
+def test_B1_Q20_messages_of_a_hung_batch_wait_for_the_end_of_its_call(store: Path) -> None:
+    returned = threading.Event()
+
+    def send(deliveries: list[Delivery]) -> list[Outcome]:
+        returned.wait(30)
+        return [Outcome.sent() for _ in deliveries]
+
+    waiting = "Waiting for the last attempt to end."
+    with MessageQueue(store, attempt_timeout=0.2, retry=RetryPolicy(ladder=[0.01])) as queue:
+        queue.pause()
+        queue.set_batch_transport(send, BatchOptions(max_messages=2, max_batches=2))
+        fill(queue, "a1", "a2", "a3")
+        queue.resume()
+        try:
+            timed_out = [(Status.QUEUED, 1)] * 2
+            wait_until(lambda: [(each.status, each.attempts) for each in map(queue.get, ("a1", "a2"))] == timed_out)
+            explained = [queue.explain(id) for id in ("a1", "a2", "a3")]
+            assert [each.text for each in explained[:2]] == [waiting, waiting]
+            assert explained[2].behind == "a1"
+            assert queue.state().text == waiting
+        finally:
+            returned.set()
+
+
 def test_B1_transports_replace_each_other(store: Path) -> None:
     single: list[str] = []
 
