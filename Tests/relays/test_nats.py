@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,54 @@ def test_B4_nats_subject_that_is_not_permitted(broker: NatsServer) -> None:
     with broker.relay("denied", timeout=1) as relay:
         outcome = relay(delivery())
     assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+
+
+def test_B4_nats_refusal_in_one_batch_is_charged_to_its_message(broker: NatsServer) -> None:
+    """An unanswered message of another subject is not refused."""
+    target = new_target()
+    broker.run(lambda stream: stream.add_stream(name=target, subjects=[target], no_ack=True))
+    with broker.relay(lambda each: "denied" if each.text == "bad" else target, timeout=1.5) as relay:
+        bad, behind, good = relay.batch([delivery("bad", "x"), delivery("behind", "x"), delivery("good", "y")])
+    assert (bad.verdict, bad.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), bad
+    assert checks.is_skipped(behind)
+    assert (good.verdict, good.kind, good.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), good
+
+
+def test_B4_nats_refusal_in_one_of_two_batches_is_charged_to_its_message(broker: NatsServer) -> None:
+    """A second call that ends while the first one waits does not take the refusal away."""
+    target = new_target()
+    broker.prepare(target)
+    outcomes: list[Outcome] = []
+    with broker.relay(lambda each: "denied" if each.text == "bad" else target, timeout=3) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        first = threading.Thread(target=lambda: outcomes.append(relay(delivery("bad", "x"))))
+        first.start()
+        for number in range(10):
+            assert relay(delivery(f"good {number}", "y")) == Outcome.sent()
+            time.sleep(0.02)
+        first.join()
+    assert [(each.verdict, each.kind) for each in outcomes] == [(Verdict.REJECT, FailureKind.UNAUTHORIZED)], outcomes
+
+
+def test_B4_nats_refusal_of_a_subject_that_differs_only_in_case(broker: NatsServer) -> None:
+    """The client makes lower case of the subject in the refusal."""
+    broker.run(lambda stream: stream.add_stream(name="Denied", subjects=["Denied"], duplicate_window=3600))
+    with broker.relay(lambda each: each.text, timeout=3) as relay:
+        outcomes = relay.batch([delivery(text, f"{place}") for place, text in enumerate(("Denied", "denied") * 20)])
+    assert outcomes[::2] == [Outcome.sent()] * 20
+    assert {(each.verdict, each.kind) for each in outcomes[1::2]} == {(Verdict.REJECT, FailureKind.UNAUTHORIZED)}
+
+
+def test_B4_nats_refusal_without_a_subject_is_charged_to_no_message(broker: NatsServer) -> None:
+    with checks.Proxy(broker.port) as proxy, broker.relay("t", port=proxy.port, timeout=1) as relay:
+        relay._connected(time.monotonic() + 5)
+        proxy.is_silent = True
+        connection = relay._connection
+        text = "nats: permissions violation for publish"
+        threading.Timer(0.3, lambda: relay._start(connection.client._error_cb(RuntimeError(text)))).start()
+        outcome = relay(delivery())
+    assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), outcome
+    assert text in outcome.text
 
 
 def test_B4_nats_warns_of_a_duplicate_window_that_is_too_short(

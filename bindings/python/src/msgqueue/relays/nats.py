@@ -31,6 +31,8 @@ _DAY = 86400.0
 _SUBJECT = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*\Z")
 _NAME = re.compile(r"[!-9;-~]+\Z")
 _BREAK = re.compile("[\r\n\0]")
+# The client makes lower case of what the server says. The server quotes the subject.
+_VIOLATION = re.compile(r'permissions violation for publish to "((?:[^"\\]|\\["\\])*)"', re.IGNORECASE)
 # Codes of JetStream: the message is larger than the stream permits.
 _TOO_LARGE = 10054
 
@@ -94,7 +96,54 @@ class _Connection:
         self.waiting: dict[str, tuple[_Batch, int]] = {}
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.problem: BaseException | None = None
-        self.denied = ""
+        # By a subject of messages in lower case: the inboxes of those that were published and not answered, also when
+        # nobody waits for the answer any more; and what the server said when it refused some of them.
+        self.unanswered: dict[str, set[str]] = {}
+        self.refusals: dict[str, list[str]] = {}
+
+    def wait(self, batch: _Batch, place: int) -> str:
+        """Notes that a message is being published. Returns the subject to which its answer comes."""
+        inbox = f"{self.inbox}{self.published}"
+        self.published += 1
+        self.waiting[inbox] = (batch, place)
+        batch.waiting[place] = inbox
+        self.unanswered.setdefault(batch.messages[place].subject.lower(), set()).add(inbox)
+        return inbox
+
+    def answered(self, inbox: str) -> tuple[_Batch, int] | None:
+        """Notes that a message was answered. Returns its batch and its place, if its batch waits for it."""
+        found = self.waiting.pop(inbox, None)
+        if found is not None:
+            batch, place = found
+            subject = batch.messages[place].subject.lower()
+            inboxes = self.unanswered.get(subject, set())
+            inboxes.discard(inbox)
+            if not inboxes:
+                self.unanswered.pop(subject, None)
+                # What the server refused beside was none of these.
+                self.refusals.pop(subject, None)
+            elif subject in self.refusals:
+                self._settle(subject)
+        return found
+
+    def refused(self, text: str) -> None:
+        """Notes that the server refused a message. It says the subject, but not which message."""
+        found = _VIOLATION.search(text)
+        subject = "" if found is None else re.sub(r"\\(.)", r"\1", found.group(1)).lower()
+        self.refusals.setdefault(subject, []).append(text)
+        self._settle(subject)
+
+    def _settle(self, subject: str) -> None:
+        """Answers the messages of a subject when as many were refused as have no answer: it is these."""
+        inboxes = self.unanswered.get(subject)
+        if not inboxes or len(self.refusals[subject]) < len(inboxes):
+            return
+        text = self.refusals.pop(subject)[-1]
+        del self.unanswered[subject]
+        for inbox in inboxes:
+            batch, place = self.waiting.pop(inbox, (None, 0))
+            if batch is not None:
+                batch.answer(place, UnauthorizedError(text))
 
     def end(self, text: str) -> None:
         if not self.ended.done():
@@ -183,7 +232,7 @@ class Nats(LoopRelay[_Connection, _Message]):
         async def failed(problem: Exception) -> None:
             connection.problem = problem
             if "permissions violation for publish" in str(problem).lower():
-                connection.denied = str(problem)
+                connection.refused(str(problem))
 
         options = {
             "allow_reconnect": False,
@@ -216,8 +265,9 @@ class Nats(LoopRelay[_Connection, _Message]):
         connection.inbox = f"{client.new_inbox()}."
 
         async def replied(message: Any) -> None:  # noqa: ANN401 - a message of the client
-            batch, place = connection.waiting.pop(message.subject, (None, 0))
-            if batch is not None:
+            found = connection.answered(message.subject)
+            if found is not None:
+                batch, place = found
                 following = batch.answer(place, self._answer(connection, message))
                 if following is not None:
                     await _publish(connection, batch, following)
@@ -228,12 +278,7 @@ class Nats(LoopRelay[_Connection, _Message]):
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
-        answers = self._run(self._publish_all(connection, messages, timeout), timeout + 1)
-        if connection.denied:
-            # NATS does not say which message it refused.
-            denied, connection.denied = UnauthorizedError(connection.denied), ""
-            answers = [denied if self._is_late(answer) else answer for answer in answers]
-        return answers
+        return self._run(self._publish_all(connection, messages, timeout), timeout + 1)
 
     async def _publish_all(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
@@ -251,6 +296,8 @@ class Nats(LoopRelay[_Connection, _Message]):
         for place in list(batch.waiting):
             ended = connection.ended.done()
             text = f"no answer within {timeout:.1f} s"
+            if connection.refusals:
+                text += f"; the server refused a message: {next(iter(connection.refusals.values()))[-1]}"
             batch.answer(place, ConnectionResetError(connection.ended.result()) if ended else TimeoutError(text))
         return batch.answers
 
@@ -321,14 +368,11 @@ class Nats(LoopRelay[_Connection, _Message]):
 
 async def _publish(connection: _Connection, batch: _Batch, place: int) -> None:
     """Publishes a message of a batch."""
-    message, subject = batch.messages[place], f"{connection.inbox}{connection.published}"
-    connection.published += 1
-    connection.waiting[subject] = (batch, place)
-    batch.waiting[place] = subject
+    message, inbox = batch.messages[place], connection.wait(batch, place)
     try:
-        await connection.client.publish(message.subject, message.body, subject, message.headers)
+        await connection.client.publish(message.subject, message.body, inbox, message.headers)
     except Exception as problem:  # noqa: BLE001 - the client may raise anything; the others are sent
-        if connection.waiting.pop(subject, None):
+        if connection.answered(inbox):
             batch.answer(place, problem)
 
 
