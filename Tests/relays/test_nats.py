@@ -208,6 +208,19 @@ def test_B4_nats_refusal_without_a_subject_is_charged_to_no_message(broker: Nats
     assert text in outcome.text
 
 
+def test_B4_nats_ids_and_conversations_that_the_client_would_change_are_rejected(broker: NatsServer) -> None:
+    """Without their white space two ids are one, and JetStream keeps only one of the messages."""
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target) as relay:
+        assert relay(delivery(id="x y")) == Outcome.sent()
+        for changed in ("x y ", "\u00a0x y", "\tx y", "x y\u2028", " "):
+            for outcome in (relay(delivery(id=changed)), relay(delivery(conversation=changed))):
+                assert outcome.verdict is Verdict.REJECT, (changed, outcome)
+                assert "white space" in outcome.text
+    assert [each.id for each in broker.received(target, 1)] == ["x y"]
+
+
 def test_B4_nats_warns_of_a_duplicate_window_that_is_too_short(
     broker: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -154,7 +154,8 @@ class Nats(LoopRelay[_Connection, _Message]):
     """Publishes messages to JetStream, which acknowledges each when a stream has stored it.
 
     The headers are Nats-Msg-Id (the message's id), msgq-id, msgq-conversation (unless it is "") and the metadata. A
-    value must not contain a line break and has no space at its ends.
+    value must not contain a line break. An id or a conversation with white space at its ends is rejected; the client
+    removes it from the ends of a value of the metadata.
 
     JetStream removes a message whose id it received within the stream's duplicate window: 2 minutes unless it is
     configured. A message that is sent again later, because the connection was lost in the moment of its
@@ -210,6 +211,10 @@ class Nats(LoopRelay[_Connection, _Message]):
         for name in delivery.metadata:
             if not _NAME.match(name) or name.lower().startswith("nats-"):
                 raise RejectedError(f"{name!r} cannot be the name of a header of NATS")
+        for what, text in (("id", delivery.id), ("conversation", delivery.conversation)):
+            # The client would send it without that.
+            if text != text.strip():
+                raise RejectedError(f"the {what} must not have white space at its ends for NATS, got {text!r}")
         values = "".join(headers.values())
         if _BREAK.search(values):
             raise RejectedError("a header of NATS must not contain a line break")
