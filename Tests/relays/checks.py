@@ -205,6 +205,31 @@ def cut_after_sending(broker: Broker) -> None:
     _check_repeated(broker, target, message.id)
 
 
+def closed_by_another_call(broker: Broker) -> None:
+    """Another call closes the connection, and the client raises what it likes: it is the network, perhaps arrived."""
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target) as relay:
+        send = relay._send
+
+        def close_and_raise(connection: Client, _messages: Client, _timeout: float) -> Client:
+            relay._lost(connection)
+            raise ValueError("I/O operation on closed file")
+
+        def close_and_return(connection: Client, _messages: Client, _timeout: float) -> Client:
+            relay._lost(connection)
+            return [ValueError("I/O operation on closed file")]
+
+        for end in (close_and_raise, close_and_return):
+            relay._send = end
+            outcome = relay(delivery())
+            expected = (Verdict.RETRY, FailureKind.NETWORK, False)
+            assert (outcome.verdict, outcome.kind, outcome.not_sent) == expected, outcome
+            assert "closed file" in outcome.text
+        relay._send = send
+        assert relay(delivery()) == Outcome.sent()
+
+
 def _check_repeated(broker: Broker, target: str, id: str) -> None:
     received = broker.received(target, 3 if broker.deduplicates else 4)
     copies = Counter(each.id for each in received)[id]

@@ -85,6 +85,10 @@ def test_B3_mqtt_cut_after_sending(broker: Mosquitto) -> None:
     checks.cut_after_sending(broker)
 
 
+def test_B3_mqtt_connection_that_another_call_closes(broker: Mosquitto) -> None:
+    checks.closed_by_another_call(broker)
+
+
 def test_B3_mqtt_certificate_that_is_not_trusted(broker: Mosquitto, tmp_path: Path) -> None:
     checks.unverified_tls(broker, tmp_path)
 

@@ -74,6 +74,10 @@ def test_B4_nats_cut_after_sending(broker: NatsServer) -> None:
     checks.cut_after_sending(broker)
 
 
+def test_B4_nats_connection_that_another_call_closes(broker: NatsServer) -> None:
+    checks.closed_by_another_call(broker)
+
+
 def test_B4_nats_certificate_that_is_not_trusted(broker: NatsServer, tmp_path: Path) -> None:
     checks.unverified_tls(broker, tmp_path, tls_handshake_first=True)
 

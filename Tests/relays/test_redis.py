@@ -72,6 +72,10 @@ def test_B5_redis_cut_after_sending(broker: Redis) -> None:
     checks.cut_after_sending(broker)
 
 
+def test_B5_redis_connection_that_another_call_closes(broker: Redis) -> None:
+    checks.closed_by_another_call(broker)
+
+
 def test_B5_redis_certificate_that_is_not_trusted(broker: Redis, tmp_path: Path) -> None:
     checks.unverified_tls(broker, tmp_path)
 

@@ -242,9 +242,9 @@ class Relay(ABC, Generic[Connection, Form]):
             left = max(0.01, deadline - time.monotonic())
             answers = self._send(connection, [form for _, form in forms], left) if forms else ()
             for (index, _), answer in zip(forms, answers):
-                outcomes[index] = Outcome.sent() if answer is None else self._outcome(answer)
+                outcomes[index] = Outcome.sent() if answer is None else self._outcome(answer, connection)
         except Exception as problem:  # noqa: BLE001 - a client may raise anything; the outcome says what
-            outcome = self._outcome(problem, not_sent=connection is None)
+            outcome = self._outcome(problem, connection, not_sent=connection is None)
             outcomes = [each or outcome for each in outcomes]
             if connection is None and _is_offline(outcome):
                 self._is_refused = False
@@ -288,8 +288,10 @@ class Relay(ABC, Generic[Connection, Form]):
             if is_late or not self._is_alive(connection):
                 self._lost(connection)
 
-    def _outcome(self, problem: BaseException, *, not_sent: bool = False) -> Outcome:
-        """Returns the outcome of an attempt that failed with this exception."""
+    def _outcome(
+        self, problem: BaseException, connection: Connection | None = None, *, not_sent: bool = False
+    ) -> Outcome:
+        """Returns the outcome of an attempt that failed with this exception, on this connection."""
         text = _failures.described(problem)
         try:
             problem = self._translate(problem)
@@ -309,6 +311,9 @@ class Relay(ABC, Generic[Connection, Form]):
         if isinstance(problem, _NOBODY) or (not_sent and _is_away(problem)):
             return Outcome.offline(text=text)
         found = _failures.outcome_of(problem)
+        if found.kind is FailureKind.UNKNOWN and connection is not None and self._connection is not connection:
+            # Another thread closed the connection under the client, which may raise anything then.
+            return Outcome.retry(FailureKind.NETWORK, text=f"the connection was lost: {text}")
         return Outcome.retry(found.kind, text=text, not_sent=not_sent or found.not_sent)
 
     # ---------------------------------------------------------------- the connection
