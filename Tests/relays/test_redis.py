@@ -10,6 +10,7 @@ import pytest
 from brokers import Redis
 from checks import delivery, new_target
 from msgqueue import FailureKind, Outcome, Verdict
+from msgqueue.relays import redis_stream
 from proof import Size, proof
 from servers import started
 
@@ -127,6 +128,91 @@ def test_B5_redis_full_is_retried(broker: Redis) -> None:
             client.config_set("maxmemory", "0")
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.SERVER, True)
         assert relay(delivery("2")) == Outcome.sent()
+
+
+def user_without(broker: Redis, *commands: str, keys: str = "~*") -> str:
+    """Makes a user who may not use these commands. Returns the name and the password for a relay."""
+    name = new_target("user")
+    broker.client().execute_command("ACL", "SETUSER", name, "on", ">right", keys, "+@all", *(f"-{c}" for c in commands))
+    return f"{name}:right"
+
+
+def test_B5_redis_user_with_the_documented_permissions(broker: Redis) -> None:
+    target = new_target()
+    commands = ("ping", "script|load", "evalsha", "exists", "xadd", "set", "xdel")
+    rules = ["on", ">right", f"~{target}", f"~{target}:seen:*", "-@all", *(f"+{command}" for command in commands)]
+    broker.client().execute_command("ACL", "SETUSER", target, *rules)
+    broker.client().script_flush()
+    message = delivery()
+    with broker.relay(target, user=f"{target}:right") as relay:
+        assert [relay(message), relay(message)] == [Outcome.sent()] * 2
+    assert [each.id for each in broker.received(target, 1)] == [message.id]
+
+
+@pytest.mark.parametrize("command", ["exists", "xadd", "set", "evalsha"])
+def test_B5_redis_command_that_is_not_permitted(broker: Redis, command: str) -> None:
+    """The message is certainly not in the stream, however often it is tried."""
+    target = new_target()
+    with broker.relay(target, user=user_without(broker, command)) as relay:
+        for _ in range(3):
+            one, behind, other = relay.batch([delivery("1"), delivery("2"), delivery("1", "bob")])
+            assert (one.verdict, one.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), one
+            assert (other.verdict, other.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), other
+            # A whole script that is refused is refused for each message.
+            assert checks.is_skipped(behind) or (command == "evalsha" and behind.kind is FailureKind.UNAUTHORIZED)
+    assert broker.received(target, 0) == []
+    with broker.relay(target) as relay:
+        message = delivery("1")
+        assert [relay(message), relay(message)] == [Outcome.sent()] * 2
+    assert [each.body for each in broker.received(target, 1)] == [b"1"]
+
+
+def test_B5_redis_entry_that_can_neither_be_remembered_nor_deleted(broker: Redis) -> None:
+    """The message is in the stream: the outcome must not say that it is not."""
+    target = new_target()
+    with broker.relay(target, user=user_without(broker, "set", "xdel")) as relay:
+        outcome, behind = relay.batch([delivery("1"), delivery("2")])
+    assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.UNAUTHORIZED, False), (
+        outcome
+    )
+    assert checks.is_skipped(behind)
+    assert [each.body for each in broker.received(target, 1)] == [b"1"]
+
+
+def test_B5_redis_stream_that_is_not_permitted(broker: Redis) -> None:
+    """Other streams in the same batch are permitted."""
+    target = new_target()
+    user = user_without(broker, keys=f"~{target}*")
+    with broker.relay(lambda each: "other" if each.text == "bad" else target, user=user) as relay:
+        outcomes = relay.batch(
+            [delivery("1", "ana"), delivery("bad", "bob"), delivery("2", "bob"), delivery("3", "cem")]
+        )
+    assert [outcomes[0], outcomes[3]] == [Outcome.sent()] * 2
+    assert (outcomes[1].verdict, outcomes[1].kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcomes[1]
+    assert checks.is_skipped(outcomes[2])
+    assert [each.body for each in broker.received(target, 2)] == [b"1", b"3"]
+
+
+def test_B5_redis_keys_of_ids_that_are_not_permitted(broker: Redis) -> None:
+    target = new_target()
+    with broker.relay(target, user=user_without(broker, keys=f"~{target}")) as relay:
+        outcome = relay(delivery())
+    assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+    assert broker.received(target, 0) == []
+
+
+def test_B5_redis_error_that_ends_the_script(broker: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages before the error are in the stream: the outcome must not say that they are not."""
+    script = redis_stream._SCRIPT
+    end = "number = number + 1"
+    assert script.count(end) == 1
+    monkeypatch.setattr(redis_stream, "_SCRIPT", script.replace(end, f"{end} if number == 2 then nothing() end"))
+    target = new_target()
+    with broker.relay(target) as relay:
+        outcomes = relay.batch([delivery("1"), delivery("2", "bob"), delivery("3", "cem")])
+    expected = [(Verdict.RETRY, FailureKind.SERVER, False)] * 3
+    assert [(each.verdict, each.kind, each.not_sent) for each in outcomes] == expected, outcomes
+    assert broker.received(target, 0) != []
 
 
 def test_B5_redis_remembers_ids_for_a_time(broker: Redis) -> None:

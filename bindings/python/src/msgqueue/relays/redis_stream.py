@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,46 +23,65 @@ from .base import (
     text_of,
 )
 
-# Adds messages in one round trip; an id that was added before is not added again. After the first failure of a
-# conversation its later messages are not tried. Returns the number of each message that was not added, from 1, and why.
-# KEYS: the streams. ARGV: seconds to remember ids, length of the stream (0: no limit), then strings with the messages:
-# the number of the stream in KEYS, the number of fields and values, and these, each after its length. The client needs
-# several times as long for an argument as for a text in a string.
+# Adds messages in one round trip; an id that was added before is not added again. An entry whose id cannot be
+# remembered is deleted again, before anybody can read it. After the first failure of a conversation its later messages
+# are not tried. Returns three values for each message that was not added: its number, from 1, why, and 1 if its entry
+# may be in the stream nevertheless, else 0. Each command reports its error, so that the script goes on.
+# ARGV: seconds to remember ids, length of the stream (0: no limit), the number of streams, their names, then strings
+# with the messages: the number of the stream, the number of fields and values, and these, each after its length. The
+# client needs several times as long for an argument as for a text in a string. The streams are not in KEYS: Redis would
+# refuse the whole script because of one that the user may not use.
 _SCRIPT = """
-local problems, failed, formats, number = {}, {}, {}, 0
-for place = 3, #ARGV do
+local problems, failed, formats, number, streams = {}, {}, {}, 0, tonumber(ARGV[3])
+local function run(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and answer.err then
+    return nil, answer.err
+  end
+  return answer
+end
+for place = 4 + streams, #ARGV do
   local data, at = ARGV[place], 1
   while at <= #data do
-    local key, count, answer
+    local key, count, known, added, remembered, deleted, problem
+    local kept = 0
     key, count, at = struct.unpack('>I4I4', data, at)
     formats[count] = formats[count] or '>' .. string.rep('I4c0', count)
     local texts = {struct.unpack(formats[count], data, at)}
     at = table.remove(texts)
-    local stream, conversation = KEYS[key], texts[3] == 'msgq-conversation' and texts[4] or ''
+    local stream, conversation = ARGV[3 + key], texts[3] == 'msgq-conversation' and texts[4] or ''
     local seen = stream .. ':seen:' .. texts[2]
     if failed[conversation] then
-      answer = 'skipped'
-    elseif redis.call('EXISTS', seen) == 0 then
-      local added
-      if ARGV[2] == '0' then
-        added = redis.pcall('XADD', stream, '*', unpack(texts))
-      else
-        added = redis.pcall('XADD', stream, 'MAXLEN', '~', ARGV[2], '*', unpack(texts))
+      problem = 'skipped'
+    else
+      known, problem = run('EXISTS', seen)
+      if known == 0 then
+        if ARGV[2] == '0' then
+          added, problem = run('XADD', stream, '*', unpack(texts))
+        else
+          added, problem = run('XADD', stream, 'MAXLEN', '~', ARGV[2], '*', unpack(texts))
+        end
+        if added then
+          remembered, problem = run('SET', seen, added, 'EX', ARGV[1])
+          if not remembered then
+            deleted = run('XDEL', stream, added)
+            kept = deleted == 1 and 0 or 1
+          end
+        end
       end
-      if type(added) == 'table' and added.err then
-        answer, failed[conversation] = added.err, true
-      else
-        redis.call('SET', seen, added, 'EX', ARGV[1])
-      end
+      failed[conversation] = problem ~= nil
     end
     number = number + 1
-    if answer then
-      problems[#problems + 1], problems[#problems + 2] = number, answer
+    if problem then
+      problems[#problems + 1], problems[#problems + 2], problems[#problems + 3] = number, problem, kept
     end
   end
 end
 return problems
 """
+# What Redis says of an error that ended a script. Messages may have been added before.
+_INSIDE = re.compile(r"user_script|error running script|script killed", re.IGNORECASE)
+_REFUSED = re.compile(r"NOPERM|NOAUTH|WRONGPASS|[Tt]he user executing the script can't")
 BODY = b"msgq-body"
 _WEEK = 7 * 86400.0
 _LARGEST = 512 * 1024 * 1024
@@ -89,6 +109,10 @@ class RedisStream(Relay[_Connection, _Message]):
     An entry has the fields msgq-id, msgq-conversation (unless it is ""), the metadata, and msgq-body. A script adds an
     entry and remembers its id (the key STREAM:seen:ID, which expires) in one step, so a message that is sent again is
     not added again while its id is remembered. Redis Cluster is not supported.
+
+    With an ACL the user needs the commands PING, SCRIPT LOAD, EVALSHA, EXISTS, XADD, SET and XDEL (and SELECT for
+    another database than 0), for the keys STREAM and STREAM:seen:*. A message that is not permitted fails with kind
+    UNAUTHORIZED. An id that cannot be remembered is such a failure, too: the entry is deleted again in the same step.
 
     With `appendfsync always` in the configuration of Redis an acknowledged message survives a crash and power loss.
     With the default (`everysec`) up to about a second of acknowledged messages may be lost.
@@ -127,7 +151,7 @@ class RedisStream(Relay[_Connection, _Message]):
             ImportError: redis is not installed.
         """
         super().__init__(timeout=timeout)
-        self._stream = checked_target("stream", stream)
+        self._stream = checked_target("stream", stream, _check_stream)
         if not 1 <= _arguments.finite("remember", remember) <= 3650 * 86400:
             raise InvalidError(f"remember must be 1 second to 10 years, got {remember}")
         self._remember = int(remember)
@@ -143,9 +167,11 @@ class RedisStream(Relay[_Connection, _Message]):
             raise InvalidError(f"{problem}") from None
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
-        stream = text_of(self._stream, delivery)
-        if not stream:
-            raise RejectedError("the name of the stream is empty")
+        stream = self._stream
+        if not isinstance(stream, str):
+            # A stream that is the same for all messages was checked by the constructor.
+            stream = text_of(stream, delivery)
+            _check_stream(stream)
         texts = [each.encode() for pair in headers_of(delivery) for each in pair]
         texts += (BODY, delivery.body)
         if len(texts) > _MOST_TEXTS:
@@ -178,7 +204,7 @@ class RedisStream(Relay[_Connection, _Message]):
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
         streams = {stream: number for number, stream in enumerate(dict.fromkeys(each.stream for each in messages), 1)}
-        arguments: list[Any] = [self._remember, self._max_length]
+        arguments: list[Any] = [self._remember, self._max_length, len(streams), *streams]
         parts: list[bytes] = []
         size, limit = 0, min(_ARGUMENT, connection.largest)
         for stream, data in messages:
@@ -187,25 +213,27 @@ class RedisStream(Relay[_Connection, _Message]):
                 parts, size = [], 0
             parts += (_pack(streams[stream]), data)
             size += len(data) + 4
-        problems = connection.script(keys=list(streams), args=[*arguments, b"".join(parts)])
+        problems = connection.script(args=[*arguments, b"".join(parts)])
         answers: list[BaseException | None] = [None] * len(messages)
-        for number, problem in zip(problems[::2], problems[1::2]):
-            answers[number - 1] = self._answer(problem)
+        for number, problem, is_kept in zip(problems[::3], problems[1::3], problems[2::3]):
+            answers[number - 1] = self._answer(problem, is_kept=bool(is_kept))
         return answers
 
-    def _answer(self, problem: bytes | str) -> BaseException:
+    def _answer(self, problem: bytes | str, *, is_kept: bool) -> BaseException:
         text = problem.decode("utf-8", "replace") if isinstance(problem, bytes) else problem
         if text == "skipped":
             return SkippedError()
         # Redis puts the code of an error first.
         if "WRONGTYPE" in text:
             return RejectedError(text)
-        return self._failure(text)
+        return self._failure(text, not_sent=not is_kept)
 
-    def _failure(self, text: str) -> BaseException:
-        if any(code in text for code in ("NOPERM", "NOAUTH", "WRONGPASS")):
+    def _failure(self, text: str, *, not_sent: bool) -> BaseException:
+        is_refused = _REFUSED.search(text) is not None
+        if is_refused and not_sent:
             return UnauthorizedError(text)
-        return RetryableError(FailureKind.SERVER, text, not_sent=True)
+        # A final failure would say that the message was not sent.
+        return RetryableError(FailureKind.UNAUTHORIZED if is_refused else FailureKind.SERVER, text, not_sent=not_sent)
 
     def _translate(self, problem: BaseException) -> BaseException:
         errors = self._client.exceptions
@@ -221,7 +249,7 @@ class RedisStream(Relay[_Connection, _Message]):
         if isinstance(problem, errors.InvalidResponse):
             return RetryableError(FailureKind.SERVER, str(problem))
         if isinstance(problem, errors.ResponseError):
-            return self._failure(str(problem))
+            return self._failure(str(problem), not_sent=not _INSIDE.search(str(problem)))
         return problem
 
     def _shut(self, connection: _Connection) -> None:
@@ -233,3 +261,8 @@ class RedisStream(Relay[_Connection, _Message]):
         except Exception:  # noqa: BLE001 - whatever it is, the connection is opened again
             return False
         return True
+
+
+def _check_stream(stream: str) -> None:
+    if not stream:
+        raise InvalidError("the name of the stream must not be empty")
