@@ -215,6 +215,25 @@ def test_B5_redis_error_that_ends_the_script(broker: Redis, monkeypatch: pytest.
     assert broker.received(target, 0) != []
 
 
+def test_B5_redis_streams_whose_keys_of_ids_could_collide(broker: Redis) -> None:
+    """The id "seen:x" of the stream t and the id "x" of the stream t:seen would have the same key."""
+    target = new_target()
+    for name in (f"{target}:seen", f"{target}:seen:", f"{target}:seen:more"):
+        with pytest.raises(ValueError, match=":seen"):
+            broker.relay(name)
+    with broker.relay(lambda each: each.text) as relay:
+        assert relay(delivery(target, id="seen:x")) == Outcome.sent()
+        for name in (f"{target}:seen", f"{target}:seen:more", ""):
+            outcome = relay(delivery(name, id="x"))
+            assert outcome.verdict is Verdict.REJECT, outcome
+            assert ":seen" in outcome.text or not name
+        # None of these has a key of another one.
+        for name, id in ((target, ":x"), (f"{target}:", "x"), (f"{target}:seenx", "x"), (f"{target}:se", "en:x")):
+            before = broker.client().xlen(name)
+            assert relay(delivery(name, id=id)) == Outcome.sent()
+            assert broker.client().xlen(name) == before + 1
+
+
 def test_B5_redis_remembers_ids_for_a_time(broker: Redis) -> None:
     target = new_target()
     message = delivery()

@@ -108,7 +108,8 @@ class RedisStream(Relay[_Connection, _Message]):
 
     An entry has the fields msgq-id, msgq-conversation (unless it is ""), the metadata, and msgq-body. A script adds an
     entry and remembers its id (the key STREAM:seen:ID, which expires) in one step, so a message that is sent again is
-    not added again while its id is remembered. Redis Cluster is not supported.
+    not added again while its id is remembered. The name of a stream must not contain ":seen:" or end in ":seen", so
+    that each key belongs to one stream and one id. Redis Cluster is not supported.
 
     With an ACL the user needs the commands PING, SCRIPT LOAD, EVALSHA, EXISTS, XADD, SET and XDEL (and SELECT for
     another database than 0), for the keys STREAM and STREAM:seen:*. A message that is not permitted fails with kind
@@ -266,3 +267,5 @@ class RedisStream(Relay[_Connection, _Message]):
 def _check_stream(stream: str) -> None:
     if not stream:
         raise InvalidError("the name of the stream must not be empty")
+    if ":seen:" in stream or stream.endswith(":seen"):
+        raise InvalidError(f"the name of a stream must not contain ':seen:' or end in ':seen', got {stream!r}")
