@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +79,19 @@ def test_B7_kafka_silence_after_sending(broker: KafkaMock) -> None:
     bodies = [each.body for each in broker.received(target, 3)]
     assert list(dict.fromkeys(bodies)) == [b"before", b"perhaps", b"after"]
     assert len(bodies) in (3, 4)
+
+
+def test_B7_kafka_connection_that_another_call_closes(broker: KafkaMock) -> None:
+    checks.closed_by_another_call(broker)
+    with broker.relay(new_target()) as relay:
+        connection = relay._connected(time.monotonic() + 10)
+        broker.stop()
+        try:
+            threading.Timer(0.5, relay._lost, [connection]).start()
+            outcome = relay._outcome(relay._send(connection, [relay._form(connection, delivery())], 10)[0], connection)
+        finally:
+            broker.start()
+    assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, False), outcome
 
 
 def test_B7_kafka_error_that_the_client_repeats_is_one_message(broker: KafkaMock) -> None:

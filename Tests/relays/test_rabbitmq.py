@@ -88,6 +88,10 @@ def test_B6_rabbitmq_cut_after_sending(broker: Rabbit) -> None:
     checks.cut_after_sending(broker)
 
 
+def test_B6_rabbitmq_connection_that_another_call_closes(broker: Rabbit) -> None:
+    checks.closed_by_another_call(broker)
+
+
 def test_B6_rabbitmq_certificate_that_is_not_trusted(broker: Rabbit, tmp_path: Path) -> None:
     checks.unverified_tls(broker, tmp_path)
 

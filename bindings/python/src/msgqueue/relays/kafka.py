@@ -33,6 +33,8 @@ _UNAUTHORIZED = (
     "_AUTHENTICATION",
 )
 _NOT_FOUND = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+# The last two: another call closed the connection.
+_NETWORK = ("_TRANSPORT", "_RESOLVE", "_SSL", "_PURGE_QUEUE", "_PURGE_INFLIGHT")
 _LATE = ("_MSG_TIMED_OUT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT")
 
 
@@ -180,7 +182,7 @@ class Kafka(Relay[_Connection, _Message]):
             return TimeoutError(text)
         if name in ("_TRANSPORT", "_RESOLVE") and not_sent and _AWAY.search(text):
             return UnreachableError(text)
-        kind = FailureKind.NETWORK if name in ("_TRANSPORT", "_RESOLVE", "_SSL") else FailureKind.SERVER
+        kind = FailureKind.NETWORK if name in _NETWORK else FailureKind.SERVER
         return RetryableError(kind, text, not_sent=not_sent)
 
     def _shut(self, connection: _Connection) -> None:
