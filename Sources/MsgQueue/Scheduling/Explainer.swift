@@ -92,8 +92,8 @@ package struct Explainer<Queue: QueuedMessages> {
         let flights = scheduler.flights.values.filter { $0.conversation == conversation }
         // The attempt timed out or has an outcome, but its call has not returned.
         if flights.contains(where: { $0.sequence == head.sequence }) { return Cause(reason: .sending, isEnding: true) }
-        let holder: Int64?
-        if let first = flights.map(\.sequence).min() { holder = first } else { holder = try firstHolder(head, conversation, scheduler, now) }
+        var holder = flights.map(\.sequence).min()
+        if holder == nil { holder = try firstHolder(head, conversation, scheduler, now) }
         let (reason, until) = scheduler.explain(head, conversation, holder: holder, now)
         switch reason {
         case .behind: return Cause(reason: reason, until: until, holder: holder)
