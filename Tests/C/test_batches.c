@@ -455,6 +455,14 @@ TEST(B1_a_batch_begins_and_ends_with_one_commit) {
   scene_end(&scene);
 }
 
+/* m0 to m7, each in a conversation of its own, which the transport leaves pending. */
+static void put_eight(struct scene *scene) {
+  for (int number = 0; number < 8; number++) {
+    char id[8] = { 'm', (char)('0' + number), 0 }, conversation[8] = { 'c', (char)('0' + number), 0 };
+    put(scene, id, conversation, "p");
+  }
+}
+
 TEST(B1_max_in_flight_and_the_rate_count_messages) {
   struct scene scene;
   struct batcher batcher;
@@ -464,10 +472,7 @@ TEST(B1_max_in_flight_and_the_rate_count_messages) {
   scene.options.max_in_flight = 4;
   scene_open(&scene);
   options.max_messages = 3;
-  for (int number = 0; number < 8; number++) {
-    char id[8] = { 'm', (char)('0' + number), 0 }, conversation[8] = { 'c', (char)('0' + number), 0 };
-    put(&scene, id, conversation, "p");
-  }
+  put_eight(&scene);
   set_batches(&scene, &batcher, &options);
   AWAIT(state_of(&scene).in_flight == 4);
   pause_ms(20);
@@ -505,10 +510,7 @@ TEST(B1_with_max_batches_full_batches_are_sent_at_a_time) {
   begin(&scene, &batcher);
   scene.options.mode = MSGQ_MODE_AUTO;
   scene_open(&scene);
-  for (int number = 0; number < 8; number++) {
-    char id[8] = { 'm', (char)('0' + number), 0 }, conversation[8] = { 'c', (char)('0' + number), 0 };
-    put(&scene, id, conversation, "p");
-  }
+  put_eight(&scene);
   options.max_messages = 3;
   options.max_batches = 2;
   set_batches(&scene, &batcher, &options);
