@@ -376,7 +376,7 @@ typedef struct msgq_options {
 
   /* 10,000 messages and 30 days. Sent and recorded messages are kept: at most so many (0: none;
      UINT64_MAX: no limit), and at most so long after they were sent, or recorded and read (0: not
-     at all; negative: no limit). Of more than so many those with the lowest `sequence` are pruned,
+     at all; negative: no limit). If there are more, those with the lowest `sequence` are pruned,
      within about a second; meanwhile there may be a tenth more, or the messages of one batch. What
      is queued or failed is never pruned. What is recorded and not marked as read is not pruned
      either, and does not count against keep_sent. */
@@ -709,15 +709,15 @@ msgq_result msgq_set_transport(msgq_queue *queue, msgq_transport_fn transport, v
  * After a crash during a call every message of it without an outcome on disk was interrupted, which
  * uses up one retry of each (or holds it: hold_interrupted). Each of them is alone in its next
  * call, so that one that crashes the process again interrupts no other message, except those of
- * calls that run at the same time (max_in_flight, msgq_send_now, msgq_retry). It stays so, also
- * after further crashes, until an attempt of the message has another outcome than offline or
- * skipped.
+ * calls that run at the same time (max_in_flight, max_batches, msgq_send_now, msgq_retry). It
+ * stays so, also after further crashes, until an attempt of the message has another outcome than
+ * offline or skipped.
  */
 typedef void (*msgq_batch_transport_fn)(void *context, const msgq_delivery *deliveries,
                                         size_t count, msgq_outcome *outcomes);
 
-/* How messages are put together for a batch transport. Everything counts messages, not calls:
-   max_in_flight, rate_per_second, ramp_up_ms, drain_batch, reports and statistics. */
+/* How messages are put together for a batch transport. All but max_batches counts messages, not
+   calls: max_in_flight, rate_per_second, ramp_up_ms, drain_batch, reports and statistics. */
 typedef struct msgq_batch_options {
   uint32_t struct_size;
   /* 100 (0). The most messages in a batch: 1 to 1,000. Unless max_batches is set, a batch begins
