@@ -156,7 +156,7 @@ extension Store {
             }
             try changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
             try deleteRow(row, hasAttempts: hasAttempts)
-            try count(row, row.change(to: nil))
+            count(row, row.change(to: nil))
             if row.sequence > newest[row.conversation]?.sequence ?? 0 { newest[row.conversation] = row }
         }
         for row in newest.values { try updateNewest(afterRemoving: row) }

@@ -90,9 +90,8 @@ extension Store {
         if unfoldedRows >= Self.foldEvery { try foldNow() }
     }
 
-    /// Applies a change of the counts, in memory and in the table. The table gets the changes of a transaction before its commit, or before
-    /// it is read.
-    func count(_ row: Row, _ delta: Counts) throws(QueueError) {
+    /// Applies a change of the counts in memory. `writeCounts` adds it to the table, before the commit or before the table is read.
+    func count(_ row: Row, _ delta: Counts) {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
         guard isFolded else { return }

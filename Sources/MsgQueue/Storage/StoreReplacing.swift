@@ -62,7 +62,7 @@ extension Store {
         try addRecent(old.id, of: old.sequence, isReceived: false, now: now)
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)
-        try count(row, delta)
+        count(row, delta)
         hasRemovedText = true
         return row
     }

@@ -15,7 +15,7 @@ extension Store {
             try insertInBulk(row, draft.body, delta)
         } else {
             try insertRow(row, draft.body, isIndexed: false)
-            try count(row, delta)
+            count(row, delta)
         }
         return row
     }
@@ -93,7 +93,7 @@ extension Store {
         try statement.run()
         // A row that was removed meanwhile is no longer counted.
         guard database.changes == 1, progress.status != row.progress.status else { return }
-        try count(row, row.change(to: progress.status))
+        count(row, row.change(to: progress.status))
         if isSettledLater { return try noteSent(row) }
         try changeHistory(
             of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived),
@@ -119,7 +119,7 @@ extension Store {
         if isLarge { try insertLarge(row.sequence, body) } else { try deleteLarge(row.sequence) }
         var delta = Counts()
         delta.add(row.progress.status, amount: 0, bytes: row.bodySize &- old.bodySize)
-        try count(row, delta)
+        count(row, delta)
     }
 
     func deleteLarge(_ sequence: Int64) throws(QueueError) {
@@ -145,7 +145,7 @@ extension Store {
         }
         guard existed else { return }
         check?.removed(row)
-        try count(row, row.change(to: nil))
+        count(row, row.change(to: nil))
         try updateNewest(afterRemoving: row)
     }
 

@@ -171,7 +171,7 @@ import Testing
         var delta = Counts()
         (delta.queued, delta.sent, delta.delivered, delta.read) = (401, 402, 403, 404)
         (delta.failed, delta.received, delta.unread, delta.unsentBytes) = (405, 406, 407, 408)
-        try bench.transaction { try $0.count(row, delta) }
+        try bench.transaction { $0.count(row, delta) }
         let sql = #"SELECT queued, sent, delivered, "read", failed, received, unread, unsent_bytes, last_seq FROM conversation"#
         #expect(try bench.rows(sql) == [["402", "402", "403", "404", "405", "406", "407", "408", "1"]])
         var expected = delta
