@@ -68,11 +68,11 @@ TEST(M9_launch_connectivity_timer_and_drain_are_triggers) {
   CHECK_NUMBER(3, receiver_requests(post.receiver, NULL));
   scene_close(&post.scene);
   post.scene.options.trigger_interval_ms = 200;
-  post_open(&post);
-  AWAIT(counts_of(&post.scene, NULL).sent == 4);
   int64_t start = steady_ms();
+  post_open(&post);
+  AWAIT(counts_of(&post.scene, NULL).sent >= 4);
   AWAIT(counts_of(&post.scene, NULL).sent == 5); /* trigger: timer */
-  CHECK(steady_ms() - start >= 50);
+  CHECK(steady_ms() - start >= 199);
   CHECK_NUMBER(5, receiver_requests(post.receiver, NULL));
   post_end(&post);
 }
