@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import pytest
 from brokers import NatsServer
 from checks import delivery, new_target
 from msgqueue import FailureKind, Outcome, Verdict
+from msgqueue.relays import nats
 from proof import proof
-from servers import started, wait_until
+from servers import Client, started, wait_until
 
 pytest.importorskip("nats")
 
@@ -210,6 +213,48 @@ def test_B4_nats_refusal_without_a_subject_is_charged_to_no_message(broker: Nats
         outcome = relay(delivery())
     assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), outcome
     assert text in outcome.text
+
+
+def test_B4_nats_refusals_of_no_message_take_no_memory(broker: NatsServer) -> None:
+    """Neither those whose subject cannot be read, nor those of subjects that the relay does not publish on."""
+    target = new_target()
+    broker.prepare(target)
+    kilobyte = "x" * 1024
+
+    async def refuse(report: Client, texts: list[str]) -> None:
+        for text in texts:
+            await report(RuntimeError(f"nats: permissions violation for publish{text}"))
+
+    with broker.relay(target) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        report = relay._connection.client._error_cb
+        tracemalloc.start()
+        try:
+            for number in range(5000):
+                texts = [f" {number} {kilobyte}", f' to "{number}.{kilobyte}"']
+                relay._run(refuse(report, texts), 5)
+            left, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert left < 1 << 20, left
+        assert relay(delivery("after")) == Outcome.sent()
+
+
+def test_B4_nats_refusal_of_no_message_is_not_charged_to_a_later_one() -> None:
+    """The server refuses a message at once, and says so before it answers later ones of the same subject."""
+
+    async def answers() -> list[BaseException | None]:
+        connection = nats._Connection()
+        connection.refused('nats: permissions violation for publish to "t"')
+        batch = nats._Batch([nats._Message(f"{number}", "t", b"", {}) for number in range(3)])
+        inboxes = [connection.wait(batch, place) for place in batch.firsts]
+        for place, inbox in enumerate(inboxes):
+            assert connection.answered(inbox) == (batch, place)
+            batch.answer(place, None)
+        assert batch.done.done()
+        return batch.answers
+
+    assert asyncio.run(answers()) == [None] * 3
 
 
 def test_B4_nats_ids_and_conversations_that_the_client_would_change_are_rejected(broker: NatsServer) -> None:

@@ -97,9 +97,12 @@ class _Connection:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.problem: BaseException | None = None
         # By a subject of messages in lower case: the inboxes of those that were published and not answered, also when
-        # nobody waits for the answer any more; and what the server said when it refused some of them.
+        # nobody waits for the answer any more; and what the server said when it refused some of them, which it does
+        # at most once for each of these.
         self.unanswered: dict[str, set[str]] = {}
         self.refusals: dict[str, list[str]] = {}
+        # What the server said last when it refused something else. There may be any number of these.
+        self.unclear = ""
 
     def wait(self, batch: _Batch, place: int) -> str:
         """Notes that a message is being published. Returns the subject to which its answer comes."""
@@ -130,8 +133,17 @@ class _Connection:
         """Notes that the server refused a message. It says the subject, but not which message."""
         found = _VIOLATION.search(text)
         subject = "" if found is None else re.sub(r"\\(.)", r"\1", found.group(1)).lower()
+        if subject not in self.unanswered:
+            # It is none of the messages, also not of those that are published on this subject later.
+            self.unclear = text
+            return
         self.refusals.setdefault(subject, []).append(text)
         self._settle(subject)
+
+    def refusal(self, subject: str) -> str:
+        """Returns what the server refused and may be a message of this subject; "": nothing."""
+        texts = self.refusals.get(subject.lower())
+        return texts[-1] if texts else self.unclear
 
     def _settle(self, subject: str) -> None:
         """Answers the messages of a subject when as many were refused as have no answer: it is these."""
@@ -301,8 +313,9 @@ class Nats(LoopRelay[_Connection, _Message]):
         for place in list(batch.waiting):
             ended = connection.ended.done()
             text = f"no answer within {timeout:.1f} s"
-            if connection.refusals:
-                text += f"; the server refused a message: {next(iter(connection.refusals.values()))[-1]}"
+            refusal = connection.refusal(messages[place].subject)
+            if refusal:
+                text += f"; the server refused a message: {refusal}"
             batch.answer(place, ConnectionResetError(connection.ended.result()) if ended else TimeoutError(text))
         return batch.answers
 
