@@ -167,16 +167,44 @@ def test_B5_redis_command_that_is_not_permitted(broker: Redis, command: str) -> 
     assert [each.body for each in broker.received(target, 1)] == [b"1"]
 
 
-def test_B5_redis_entry_that_can_neither_be_remembered_nor_deleted(broker: Redis) -> None:
-    """The message is in the stream: the outcome must not say that it is not."""
+def test_B5_redis_entry_that_could_neither_be_remembered_nor_deleted_is_not_added(broker: Redis) -> None:
     target = new_target()
     with broker.relay(target, user=user_without(broker, "set", "xdel")) as relay:
-        outcome, behind = relay.batch([delivery("1"), delivery("2")])
-    assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.UNAUTHORIZED, False), (
-        outcome
-    )
-    assert checks.is_skipped(behind)
+        for _ in range(3):
+            outcome, behind = relay.batch([delivery("1"), delivery("2")])
+            assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+            assert checks.is_skipped(behind)
+    assert broker.received(target, 0) == []
+
+
+def test_B5_redis_user_who_may_only_set_is_told_so_for_each_attempt(broker: Redis) -> None:
+    """An id is not remembered before its message is added: it would never be added."""
+    target = new_target()
+    message = delivery("1")
+    with broker.relay(target, user=user_without(broker, "xadd", "xdel", "del")) as relay:
+        for _ in range(3):
+            outcome = relay(message)
+            assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
+    with broker.relay(target) as relay:
+        assert relay(message) == Outcome.sent()
     assert [each.body for each in broker.received(target, 1)] == [b"1"]
+
+
+@pytest.mark.parametrize("may_delete", [True, False])
+def test_B5_redis_id_that_cannot_be_remembered_after_all(
+    broker: Redis, monkeypatch: pytest.MonkeyPatch, may_delete: bool
+) -> None:
+    """The entry is deleted again. If it cannot be deleted, the outcome must not say that it is not in the stream."""
+    script, end = redis_stream._SCRIPT, "'EX', ARGV[1])"
+    assert script.count(end) == 1
+    monkeypatch.setattr(redis_stream, "_SCRIPT", script.replace(end, "'EX', 'never')"))
+    target = new_target()
+    with broker.relay(target, user=user_without(broker, *(() if may_delete else ("xdel",)))) as relay:
+        outcome, behind = relay.batch([delivery("1"), delivery("2")])
+    expected = (Verdict.RETRY, FailureKind.SERVER, may_delete)
+    assert (outcome.verdict, outcome.kind, outcome.not_sent) == expected, outcome
+    assert checks.is_skipped(behind)
+    assert [each.body for each in broker.received(target, 0 if may_delete else 1)] == ([] if may_delete else [b"1"])
 
 
 def test_B5_redis_stream_that_is_not_permitted(broker: Redis) -> None:

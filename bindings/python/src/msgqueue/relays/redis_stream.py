@@ -23,10 +23,13 @@ from .base import (
     text_of,
 )
 
-# Adds messages in one round trip; an id that was added before is not added again. An entry whose id cannot be
-# remembered is deleted again, before anybody can read it. After the first failure of a conversation its later messages
-# are not tried. Returns three values for each message that was not added: its number, from 1, why, and 1 if its entry
-# may be in the stream nevertheless, else 0. Each command reports its error, so that the script goes on.
+# Adds messages in one round trip; an id that was added before is not added again. SET with XX changes nothing, because
+# there is no such key, but Redis checks whether the user may set it: an entry whose id cannot be remembered is not
+# added. If the id cannot be remembered nevertheless, the entry is deleted again, before anybody can read it. The id
+# must not be remembered before: if neither the entry could be added nor the id be forgotten, the message would be lost.
+# After the first failure of a conversation its later messages are not tried. Returns three values for each message that
+# was not added: its number, from 1, why, and 1 if its entry may be in the stream nevertheless, else 0. Each command
+# reports its error, so that the script goes on.
 # ARGV: seconds to remember ids, length of the stream (0: no limit), the number of streams, their names, then strings
 # with the messages: the number of the stream, the number of fields and values, and these, each after its length. The
 # client needs several times as long for an argument as for a text in a string. The streams are not in KEYS: Redis would
@@ -56,6 +59,9 @@ for place = 4 + streams, #ARGV do
     else
       known, problem = run('EXISTS', seen)
       if known == 0 then
+        known, problem = run('SET', seen, '', 'XX')
+      end
+      if known == false then
         if ARGV[2] == '0' then
           added, problem = run('XADD', stream, '*', unpack(texts))
         else
@@ -112,8 +118,10 @@ class RedisStream(Relay[_Connection, _Message]):
     that each key belongs to one stream and one id. Redis Cluster is not supported.
 
     With an ACL the user needs the commands PING, SCRIPT LOAD, EVALSHA, EXISTS, XADD, SET and XDEL (and SELECT for
-    another database than 0), for the keys STREAM and STREAM:seen:*. A message that is not permitted fails with kind
-    UNAUTHORIZED. An id that cannot be remembered is such a failure, too: the entry is deleted again in the same step.
+    another database than 0), for the keys STREAM and STREAM:seen:*. A message that is not permitted, or whose id must
+    not be remembered, is not added and fails with kind UNAUTHORIZED. XDEL is needed only if Redis permits an id to be
+    set and fails to set it: the entry is deleted again in the same step, or else stays and is added again by the next
+    attempt.
 
     With `appendfsync always` in the configuration of Redis an acknowledged message survives a crash and power loss.
     With the default (`everysec`) up to about a second of acknowledged messages may be lost.
