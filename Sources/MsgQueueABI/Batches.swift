@@ -43,9 +43,9 @@ private struct BatchLayout: Sendable {
         outcomeSize = try Self.size(given.outcome_size, "outcome_size", least: MemoryLayout<msgq_outcome>.offset(of: \.retry_after_ms) ?? 0)
         var limits = BatchLimits()
         if given.max_messages != 0 { limits.maxMessages = Int(given.max_messages) }
-        if given.max_bytes != 0 { limits.maxBytes = Int(clamping: given.max_bytes) }
+        if given.max_bytes != 0 { limits.maxBytes = try BatchLimits.bytesRange.check(given.max_bytes) }
         (limits.linger, limits.singleConversation) = (given.linger_ms, given.single_conversation)
-        limits.maxBatches = Int(clamping: given.max_batches)
+        limits.maxBatches = try BatchLimits.batchesRange.check(given.max_batches)
         self.limits = limits
     }
 

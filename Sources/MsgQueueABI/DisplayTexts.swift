@@ -51,7 +51,10 @@ public func msgq_relative_time(_ then_ms: Int64, _ now_ms: Int64, _ out: UnsafeM
     status { () throws(QueueError) in
         let out = try require(out, "out")
         let text = Words.relativeTime(then_ms, now: now_ms)
-        guard size > text.utf8.count else { throw QueueError(.tooLarge, "size must be at least \(text.utf8.count + 1), got \(size)") }
+        // In C the size has no sign.
+        guard UInt(bitPattern: size) > text.utf8.count else {
+            throw QueueError(.tooLarge, "size must be at least \(text.utf8.count + 1), got \(size)")
+        }
         text.withCString { _ = memcpy(out, $0, text.utf8.count + 1) }
     }
 }

@@ -140,7 +140,7 @@ public func msgq_stats_text_all(
     _ queues: UnsafePointer<OpaquePointer?>!, _ count: Int, _ out: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>!
 ) -> msgq_result {
     give(out) { () throws(QueueError) in
-        guard (0...mostQueues).contains(count) else { throw QueueError(.invalid, "count must be 0 to \(mostQueues)") }
+        try check(count: count, most: mostQueues)
         var engines: [Engine] = []
         if count > 0 {
             let queues = try require(queues, "queues")

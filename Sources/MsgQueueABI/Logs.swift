@@ -22,6 +22,8 @@ public func msgq_set_log(
 
 @_cdecl("msgq_log_next") @implementation
 public func msgq_log_next(_ level: UnsafeMutablePointer<msgq_log_level>!, _ out: UnsafeMutablePointer<CChar>!, _ size: Int) -> Int {
+    // In C the size has no sign.
+    let size = Int(clamping: UInt(bitPattern: size))
     // Without room for a character the line stays in the buffer; the log still notes that the host reads it.
     guard let out, size > 0 else {
         _ = Log.next(bytes: 0)

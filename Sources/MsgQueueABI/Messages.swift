@@ -23,7 +23,7 @@ public func enqueueBatch(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "count must be 0 to 1000000, got \(count)") }
+        try check(count: count)
         guard count > 0 else { return }
         let first = UnsafeRawPointer(try require(drafts, "drafts"))
         let stride = try Structs.check(first, msgq_draft.self, "msgq_draft", minimum: draftMinimum)
@@ -51,7 +51,7 @@ public func enqueueBodies(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        guard (0...1_000_000).contains(count) else { throw QueueError(.invalid, "count must be 0 to 1000000, got \(count)") }
+        try check(count: count)
         let common = try read(try require(draft, "draft"))
         guard common.body.isEmpty else { throw QueueError(.invalid, "the draft of several bodies must have no body of its own") }
         guard bodies_size >= 0 else { throw QueueError(.invalid, "bodies_size is too large: \(UInt(bitPattern: bodies_size))") }
@@ -65,6 +65,13 @@ private func write(_ batch: StoredBatch, to ids_out: UnsafeMutableRawPointer?) t
     guard let ids_out else { return }
     try batch.forEachID { index, id in
         write(id, to: (ids_out + index * Int(MSGQ_ID_SIZE)).assumingMemoryBound(to: CChar.self))
+    }
+}
+
+/// Checks the number of elements of a caller's array, which in C has no sign.
+func check(count: Int, most: Int = 1_000_000) throws(QueueError) {
+    guard (0...most).contains(count) else {
+        throw QueueError(.invalid, "count must be 0 to \(most), got \(UInt(bitPattern: count))")
     }
 }
 

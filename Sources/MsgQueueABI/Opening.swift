@@ -40,7 +40,7 @@ public func msgq_close_async(
     }
 }
 
-/// Reads the caller's options; the engine checks their ranges. Where 0 has no meaning of its own it stands for the default.
+/// Reads the caller's options; the engine checks their ranges, except of those that may be larger than its own types. Where 0 has no meaning of its own it stands for the default.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
     let given = try Structs.read(
         pointer, "msgq_options", over: defaultOptions,
@@ -83,8 +83,8 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     options.drainBatch = Int(given.drain_batch)
     options.limitMessages = Int64(clamping: given.limit_messages)
     options.limitBytes = Int64(clamping: given.limit_bytes)
-    options.limitBody = Int64(clamping: given.limit_body.or(defaults.limit_body))
-    options.limitMetadata = Int64(clamping: given.limit_metadata)
+    options.limitBody = Int64(try Options.limitBodyRange.check(given.limit_body.or(defaults.limit_body)))
+    options.limitMetadata = Int64(try Options.limitMetadataRange.check(given.limit_metadata))
     options.onFull = try choice(given.on_full.rawValue, "on_full")
     options.limitFileBytes = given.limit_file_bytes
     options.ratePerSecond = given.rate_per_second

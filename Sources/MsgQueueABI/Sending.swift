@@ -95,9 +95,7 @@ public func msgq_complete_batch(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        guard (0...1_000_000).contains(count) else {
-            throw QueueError(.invalid, "count must be 0 to 1000000, got \(UInt(bitPattern: count))")
-        }
+        try check(count: count)
         guard count > 0 else { return }
         let tokens = try require(tokens, "tokens")
         let first = UnsafeRawPointer(try require(outcomes, "outcomes"))

@@ -215,5 +215,7 @@ TEST(bad_buffer_sizes_for_a_relative_time) {
     for (size_t index = size; index < sizeof text; index++) CHECK(text[index] == '#');
     CHECK(size == sizeof "Just now" || text[0] == '#');
   }
+  CHECK_RESULT(MSGQ_OK, msgq_relative_time(1000, 1000, text, SIZE_MAX));
+  CHECK_RESULT(MSGQ_OK, msgq_relative_time(1000, 1000, text, SIZE_MAX / 2 + 1));
 }
 

@@ -1,4 +1,5 @@
 /* Option values and strings out of range. */
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -295,5 +296,45 @@ TEST(bad_strings_in_other_calls) {
   CHECK_RESULT(MSGQ_INVALID, msgq_resume(scene.queue, bytes256));
   CHECK_NUMBER(0, counts_of(&scene, NULL).received);
   CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &draft, bytes256 + 1, NULL));
+  scene_end(&scene);
+}
+
+static void no_batch(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  (void)context, (void)deliveries, (void)count, (void)outcomes;
+}
+
+/* The largest numbers of C are larger than those that the library computes with. */
+TEST(bad_values_are_named_as_they_were_given) {
+  struct scene scene;
+  msgq_queue *none = NULL;
+  const uint64_t given[] = { UINT64_MAX, (uint64_t)INT64_MAX + 1, INT64_MAX, (UINT64_C(1) << 30) + 1 };
+  scene_begin_open(&scene);
+#define REFUSED_AS(text, call)                                   \
+  do {                                                           \
+    char expected[160];                                          \
+    snprintf(expected, sizeof expected, text "%" PRIu64, value); \
+    CHECK_RESULT(MSGQ_INVALID, call);                            \
+    CHECK_TEXT(expected, msgq_error_detail());                   \
+  } while (0)
+  for (size_t index = 0; index < sizeof given / sizeof *given; index++) {
+    const uint64_t value = given[index];
+    msgq_options body = MSGQ_OPTIONS_INIT, metadata = MSGQ_OPTIONS_INIT;
+    msgq_batch_options bytes = MSGQ_BATCH_OPTIONS_INIT, batches = MSGQ_BATCH_OPTIONS_INIT;
+    body.limit_body = metadata.limit_metadata = bytes.max_bytes = batches.max_batches = value;
+    REFUSED_AS("limit of one body must be 1 to 268435456 bytes, got ", msgq_open(scene.path, &body, &none));
+    REFUSED_AS("limit of metadata must be 0 to 16777216 bytes, got ", msgq_open(scene.path, &metadata, &none));
+    REFUSED_AS("max bytes of a batch must be 1 to 1073741824, got ", msgq_set_batch_transport(scene.queue, no_batch, NULL, NULL, &bytes));
+    REFUSED_AS("max batches in flight must be 0 to 64, got ", msgq_set_batch_transport(scene.queue, no_batch, NULL, NULL, &batches));
+
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    msgq_outcome outcome = MSGQ_OUTCOME_INIT;
+    char *text = NULL;
+    REFUSED_AS("count must be 0 to 1000000, got ", msgq_enqueue_batch(scene.queue, &draft, value, NULL));
+    REFUSED_AS("count must be 0 to 1000000, got ", msgq_enqueue_bodies(scene.queue, &draft, "a", 1, (size_t[]) { 1 }, value, NULL));
+    REFUSED_AS("count must be 0 to 1000000, got ", msgq_complete_batch(scene.queue, (uint64_t[]) { 1 }, &outcome, value, NULL));
+    REFUSED_AS("count must be 0 to 1000, got ", msgq_stats_text_all(&scene.queue, value, &text));
+  }
+#undef REFUSED_AS
+  CHECK(none == NULL);
   scene_end(&scene);
 }

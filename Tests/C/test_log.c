@@ -328,7 +328,7 @@ TEST(D13_lines_are_truncated_to_the_buffer_between_characters) {
   char text[MSGQ_LOG_SIZE], all[MSGQ_LOG_SIZE];
   begin(&scene);
   CHECK_NUMBER(0, msgq_log_next(NULL, NULL, 0)); /* from now on lines are kept */
-  warn(&scene, 3);
+  warn(&scene, 4);
   CHECK_NUMBER(0, msgq_log_next(NULL, NULL, sizeof text));
   CHECK_NUMBER(0, msgq_log_next(NULL, text, 0));
   text[0] = 'x';
@@ -342,6 +342,7 @@ TEST(D13_lines_are_truncated_to_the_buffer_between_characters) {
   CHECK(ends_with(text, " r\xc3\xa9""fus"));
   CHECK_NUMBER(4, msgq_log_next(NULL, text, 5));
   CHECK_NUMBER(4, strlen(text));
+  CHECK(msgq_log_next(NULL, text, SIZE_MAX) > 0); /* the last line */
   CHECK_NUMBER(0, msgq_log_next(NULL, text, sizeof text));
   CHECK_RESULT(MSGQ_OK, msgq_set_log(NULL, NULL, NULL));
   scene_end(&scene);

@@ -1,9 +1,9 @@
 /// The limits of the batches that a batch transport receives.
 package struct BatchLimits: Sendable, Equatable {
-    package static let mostMessages = 1_000
-    package static let mostBytes: Int64 = 1 << 30
-    package static let longestLinger: Int64 = 60_000
-    package static let mostBatches = 64
+    private static let messagesRange = NumberRange("max messages of a batch", 1...1_000)
+    package static let bytesRange = NumberRange("max bytes of a batch", 1...(1 << 30))
+    private static let lingerRange = NumberRange("linger of a batch, in ms,", 0...60_000)
+    package static let batchesRange = NumberRange("max batches in flight", 0...64)
 
     /// The most messages in a batch.
     package var maxMessages = 100
@@ -20,14 +20,9 @@ package struct BatchLimits: Sendable, Equatable {
 
     /// Throws `invalid`, with the name of the option, if a value is out of its range.
     package func validate() throws(QueueError) {
-        func check(_ value: Int64, _ most: Int64, _ least: Int64, _ name: String) throws(QueueError) {
-            guard value >= least, value <= most else {
-                throw QueueError(.invalid, "\(name) must be \(least) to \(most), got \(value)")
-            }
-        }
-        try check(Int64(clamping: maxMessages), Int64(Self.mostMessages), 1, "max messages of a batch")
-        try check(Int64(clamping: maxBytes), Self.mostBytes, 1, "max bytes of a batch")
-        try check(linger, Self.longestLinger, 0, "linger of a batch, in ms,")
-        try check(Int64(clamping: maxBatches), Int64(Self.mostBatches), 0, "max batches in flight")
+        try Self.messagesRange.check(maxMessages)
+        try Self.bytesRange.check(maxBytes)
+        try Self.lingerRange.check(linger)
+        try Self.batchesRange.check(maxBatches)
     }
 }

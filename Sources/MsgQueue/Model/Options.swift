@@ -109,6 +109,8 @@ package struct Options: Sendable, Equatable {
     package static let week: Int64 = 7 * day
     package static let metadataPairs = 1024
     package static let bodyCeiling: Int64 = 256 << 20
+    package static let limitBodyRange = NumberRange("limit of one body", 1...Int(bodyCeiling), unit: " bytes")
+    package static let limitMetadataRange = NumberRange("limit of metadata", 0...(16 << 20), unit: " bytes")
 
     /// Throws `invalid`, with the name of the option, if a value is out of its range.
     package func validate() throws(QueueError) {
@@ -127,8 +129,8 @@ package struct Options: Sendable, Equatable {
         try Self.checkNotNegative(limitMessages, "limit of messages")
         try Self.checkNotNegative(limitBytes, "limit of bytes")
         try Self.checkNotNegative(limitFileBytes, "limit of file bytes")
-        try Self.check(limitBody, in: 1...Self.bodyCeiling, "limit of one body", unit: " bytes")
-        try Self.check(limitMetadata, in: 0...(16 << 20), "limit of metadata", unit: " bytes")
+        try Self.limitBodyRange.check(limitBody)
+        try Self.limitMetadataRange.check(limitMetadata)
         try Self.check(jitter, in: 0...1, "jitter")
         try Self.check(ratePerSecond, in: 0...1_000_000, "rate per second")
         try Self.check(rateBurst, in: 1...Int(UInt32.max), "rate burst")
@@ -147,12 +149,10 @@ package struct Options: Sendable, Equatable {
         }
     }
 
-    private static func check<T: Comparable>(
-        _ value: T, in range: ClosedRange<T>, _ name: String, unit: String = ""
-    ) throws(QueueError) {
+    private static func check<T: Comparable>(_ value: T, in range: ClosedRange<T>, _ name: String) throws(QueueError) {
         // No range contains NaN.
         guard range.contains(value) else {
-            throw QueueError(.invalid, "\(name) must be \(range.lowerBound) to \(range.upperBound)\(unit), got \(value)")
+            throw QueueError(.invalid, "\(name) must be \(range.lowerBound) to \(range.upperBound), got \(value)")
         }
     }
 
