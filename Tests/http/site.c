@@ -62,6 +62,19 @@ void site_begin(struct site *site) {
   site_open(site);
 }
 
+void site_begin_wide(struct site *site, uint32_t max_in_flight) {
+  site_prepare(site);
+  site->scene.options.max_in_flight = max_in_flight;
+  site_open(site);
+}
+
+void site_reopen(struct site *site) {
+  site->scene.queue = NULL;
+  journal_end(&site->scene.journal);
+  journal_begin(&site->scene.journal);
+  site_open(site);
+}
+
 void site_end(struct site *site) {
   scene_end(&site->scene);
   server_end(&site->server);

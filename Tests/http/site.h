@@ -32,6 +32,10 @@ void site_begin(struct site *site);
 /* Makes the directory and starts the server; the options of the queue can be changed before site_open. */
 void site_prepare(struct site *site);
 void site_open(struct site *site);
+/* site_begin with so many attempts in flight. */
+void site_begin_wide(struct site *site, uint32_t max_in_flight);
+/* Opens the queue again after it was closed. */
+void site_reopen(struct site *site);
 /* Closes the queue and ends the server. */
 void site_end(struct site *site);
 

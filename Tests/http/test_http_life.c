@@ -46,14 +46,23 @@ static void put_many(struct site *site, int first, int count) {
   }
 }
 
+/* Begins to send `count` messages to a path that does not answer at once; returns when the server has all requests that may be in flight. */
+static void start_many(struct site *site, const char *path, int first, int count) {
+  char request[64];
+  int most = (int)site->scene.options.max_in_flight;
+  snprintf(request, sizeof request, "\tPOST %s", path);
+  site_use(site, path);
+  put_many(site, first, count);
+  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site->scene.queue, NULL, NULL, NULL));
+  AWAIT(site_count(site, request) == (count < most ? count : most));
+}
+
 /* Sends rounds of messages, and lets what nobody asked for arrive between them. */
 static void check_extra(const char *scheme, const char *kind, int in_flight) {
   enum { rounds = 4 };
   struct site site;
   char path[32];
-  site_prepare(&site);
-  site.scene.options.max_in_flight = (uint32_t)in_flight;
-  site_open(&site);
+  site_begin_wide(&site, (uint32_t)in_flight);
   snprintf(path, sizeof path, "/extra/%s?%d", kind, in_flight);
   bool is_secure = strcmp(scheme, "https") == 0;
   if (is_secure) site.http.ca_file = getenv("HTTP_CERTIFICATE");
@@ -124,9 +133,7 @@ TEST(B2_http_a_request_that_may_have_arrived_is_not_repeated_by_libcurl) {
 
 TEST(B2_http_connections_are_limited) {
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 32;
-  site_open(&site);
+  site_begin_wide(&site, 32);
   site.http.max_connections = 3;
   site_use(&site, "/slow/10");
   put_many(&site, 0, 64);
@@ -213,9 +220,7 @@ TEST(B2_http_a_token_that_expires_with_many_requests_in_flight_is_renewed_once) 
   static const char *const answers[] = { "old", "new" };
   struct tokens tokens;
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 32;
-  site_open(&site);
+  site_begin_wide(&site, 32);
   use_tokens(&site, &tokens, answers, 2, "/token/new");
   put_many(&site, 0, 200);
   CHECK_NUMBER(200, drain(&site.scene).sent);
@@ -233,9 +238,7 @@ TEST(B2_http_refused_tokens_pause_the_queue_and_use_up_no_retry) {
   } cases[] = { { bad, 3, 2 }, { same, 3, 1 }, { none, 2, 0 }, { gone, 3, 1 }, { broken, 2, 0 }, { empty, 2, 0 } };
   struct tokens tokens;
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 8;
-  site_open(&site);
+  site_begin_wide(&site, 8);
   for (int index = 0; index < (int)(sizeof cases / sizeof cases[0]); index++) {
     char id[32], path[64];
     snprintf(id, sizeof id, "m%d", index);
@@ -278,9 +281,7 @@ TEST(B2_http_many_refused_requests_ask_for_one_token_and_pause_once) {
   static const char *const answers[] = { "old", "worse", "good" };
   struct tokens tokens;
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 32;
-  site_open(&site);
+  site_begin_wide(&site, 32);
   use_tokens(&site, &tokens, answers, 3, "/token/good");
   tokens.in_flight = 32;
   put_many(&site, 0, 32);
@@ -327,22 +328,14 @@ TEST(B2_http_the_transport_can_be_replaced_on_its_own_thread) {
 
 TEST(B2_http_close_aborts_requests_in_flight_after_its_time_out) {
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 16;
-  site_open(&site);
-  site_use(&site, "/hang");
-  put_many(&site, 0, 40);
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
-  AWAIT(site_count(&site, "\tPOST ") == 16);
+  site_begin_wide(&site, 16);
+  start_many(&site, "/hang", 0, 40);
   int64_t start = steady_ms();
   CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(site.scene.queue, 100));
   CHECK(steady_ms() - start < check_timeout_ms() / 2);
   /* The thread has ended and released its context. */
   CHECK_NUMBER(1, atomic_load(&site.released));
-  site.scene.queue = NULL;
-  journal_end(&site.scene.journal);
-  journal_begin(&site.scene.journal);
-  site_open(&site);
+  site_reopen(&site);
   CHECK_NUMBER(40, counts_of(&site.scene, NULL).queued);
   CHECK_NUMBER(MSGQ_ATTEMPT_UNKNOWN, attempt_of(&site, "m0").outcome);
   site_use(&site, "/status/200");
@@ -353,18 +346,11 @@ TEST(B2_http_close_aborts_requests_in_flight_after_its_time_out) {
 
 TEST(B2_http_close_waits_for_requests_in_flight) {
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 16;
-  site_open(&site);
-  site_use(&site, "/slow/300");
-  put_many(&site, 0, 16);
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
-  AWAIT(site_count(&site, "\tPOST ") == 16);
+  site_begin_wide(&site, 16);
+  start_many(&site, "/slow/300", 0, 16);
   scene_close(&site.scene);
   CHECK_NUMBER(1, atomic_load(&site.released));
-  journal_end(&site.scene.journal);
-  journal_begin(&site.scene.journal);
-  scene_open(&site.scene);
+  site_reopen(&site);
   CHECK_NUMBER(16, counts_of(&site.scene, NULL).sent);
   site_end(&site);
 }
@@ -378,13 +364,8 @@ TEST(B2_http_an_asynchronous_close_ends_the_transport) {
   for (int turn = 0; turn < 2; turn++) {
     struct site site;
     atomic_int closed = 0;
-    site_prepare(&site);
-    site.scene.options.max_in_flight = 8;
-    site_open(&site);
-    site_use(&site, turn == 0 ? "/hang" : "/slow/100");
-    put_many(&site, 0, 8);
-    CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
-    AWAIT(site_count(&site, "\tPOST ") == 8);
+    site_begin_wide(&site, 8);
+    start_many(&site, turn == 0 ? "/hang" : "/slow/100", 0, 8);
     CHECK_RESULT(MSGQ_OK, msgq_close_async(site.scene.queue, turn == 0 ? 100 : 10000, on_closed, &closed));
     AWAIT(atomic_load(&closed) == 1);
     CHECK_NUMBER(1, atomic_load(&site.released));
@@ -395,13 +376,8 @@ TEST(B2_http_an_asynchronous_close_ends_the_transport) {
 
 TEST(B2_http_a_replaced_transport_completes_its_requests) {
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 8;
-  site_open(&site);
-  site_use(&site, "/slow/300");
-  put_many(&site, 0, 20);
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
-  AWAIT(site_count(&site, "\tPOST /slow") == 8);
+  site_begin_wide(&site, 8);
+  start_many(&site, "/slow/300", 0, 20);
   site_use(&site, "/status/200");
   CHECK_NUMBER(0, atomic_load(&site.released));
   drain(&site.scene);
@@ -410,10 +386,7 @@ TEST(B2_http_a_replaced_transport_completes_its_requests) {
   CHECK_NUMBER(8, site_count(&site, "\tPOST /slow"));
   CHECK_NUMBER(12, site_count(&site, "\tPOST /status"));
   /* Replaced with requests that never end; the close ends both. */
-  site_use(&site, "/hang");
-  put_many(&site, 100, 4);
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
-  AWAIT(site_count(&site, "\tPOST /hang") == 4);
+  start_many(&site, "/hang", 100, 4);
   CHECK_RESULT(MSGQ_OK, msgq_set_transport(site.scene.queue, NULL, NULL, NULL));
   CHECK_RESULT(MSGQ_TIMEOUT, msgq_close(site.scene.queue, 50));
   site.scene.queue = NULL;
@@ -431,9 +404,7 @@ TEST_ALONE(B2_http_leaves_no_thread_and_no_descriptor) {
   scene_close(&site.scene);
   size_t threads = process_threads(), descriptors = process_descriptors();
   for (int turn = 1; turn <= 20; turn++) {
-    journal_end(&site.scene.journal);
-    journal_begin(&site.scene.journal);
-    site_open(&site);
+    site_reopen(&site);
     site_use(&site, "/status/200");
     put_many(&site, turn, 1);
     CHECK_NUMBER(1, drain(&site.scene).sent);
@@ -449,13 +420,8 @@ TEST_ALONE(B2_http_leaves_no_thread_and_no_descriptor) {
 
 TEST_ALONE(B2_http_a_forked_child_does_not_disturb_its_parent) {
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 8;
-  site_open(&site);
-  site_use(&site, "/slow/300");
-  put_many(&site, 0, 8);
-  CHECK_RESULT(MSGQ_OK, msgq_drain_async(site.scene.queue, NULL, NULL, NULL));
-  AWAIT(site_count(&site, "\tPOST ") == 8);
+  site_begin_wide(&site, 8);
+  start_many(&site, "/slow/300", 0, 8);
   pid_t child = child_fork();
   if (child == 0) {
     CHECK_RESULT(MSGQ_FORKED, msgq_http_set_transport(site.scene.queue, &site.http));

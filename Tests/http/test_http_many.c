@@ -58,9 +58,7 @@ static void enqueue_many(struct site *site, int count) {
 TEST(B2_http_ten_thousand_messages_with_64_in_flight) {
   int count = check_times(10000, 500);
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 64;
-  site_open(&site);
+  site_begin_wide(&site, 64);
   enqueue_many(&site, count);
   site_use(&site, "/status/200");
   CHECK_NUMBER(count, drain(&site.scene).sent);
@@ -84,9 +82,7 @@ static void send_in_a_child(struct site *site) {
 TEST_ALONE(B2_http_a_killed_process_loses_nothing) {
   enum { count = 4000, kills = 5 };
   struct site site;
-  site_prepare(&site);
-  site.scene.options.max_in_flight = 64;
-  site_open(&site);
+  site_begin_wide(&site, 64);
   enqueue_many(&site, count);
   scene_close(&site.scene);
   journal_end(&site.scene.journal);
