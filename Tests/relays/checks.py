@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -171,38 +171,45 @@ def silence_is_offline(broker: Broker, folder: Path) -> None:
 
 def silence_after_sending(broker: Broker) -> None:
     """The answer to a message does not arrive: perhaps arrived; sent again under the same id."""
-    target = new_target()
-    broker.prepare(target)
-    message = delivery("perhaps")
-    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=2) as relay:
-        assert relay(delivery("before")) == Outcome.sent()
-        proxy.is_silent = True
-        outcome = relay(message)
+
+    def lose(_: Proxy, send: Callable[[], Outcome]) -> None:
+        outcome = send()
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), outcome
-        proxy.is_silent = False
-        assert relay(message) == Outcome.sent()
-        assert relay(delivery("after")) == Outcome.sent()
-    _check_repeated(broker, target, message.id)
+
+    _lose_an_answer(broker, 2, lose)
 
 
 def cut_after_sending(broker: Broker) -> None:
     """The connection ends before the answer: perhaps arrived; sent again under the same id."""
-    target = new_target()
-    broker.prepare(target)
-    message = delivery("perhaps")
-    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=10) as relay:
-        assert relay(delivery("before")) == Outcome.sent()
-        proxy.is_silent = True
+
+    def lose(proxy: Proxy, send: Callable[[], Outcome]) -> None:
         threading.Timer(0.5, proxy.cut).start()
         begin = time.monotonic()
-        outcome = relay(message)
+        outcome = send()
         assert time.monotonic() - begin < 9, "the end of the connection was not seen"
         assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, False), outcome
         assert outcome.kind in (FailureKind.NETWORK, FailureKind.SERVER), outcome
+
+    _lose_an_answer(broker, 10, lose)
+
+
+def _lose_an_answer(broker: Broker, timeout: float, lose: Callable[[Proxy, Callable[[], Outcome]], None]) -> None:
+    """Has `lose` send a message through a proxy that drops the answers; then sends it again, and another one."""
+    target = new_target()
+    broker.prepare(target)
+    message = delivery("perhaps")
+    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=timeout) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        proxy.is_silent = True
+        lose(proxy, lambda: relay(message))
         proxy.is_silent = False
         assert relay(message) == Outcome.sent()
         assert relay(delivery("after")) == Outcome.sent()
-    _check_repeated(broker, target, message.id)
+    received = broker.received(target, 3 if broker.deduplicates else 4)
+    copies = Counter(each.id for each in received)[message.id]
+    assert copies == 1 if broker.deduplicates else copies in (1, 2)
+    firsts = list(dict.fromkeys(each.body for each in received))
+    assert firsts == [b"before", b"perhaps", b"after"]
 
 
 def closed_by_another_call(broker: Broker) -> None:
@@ -228,14 +235,6 @@ def closed_by_another_call(broker: Broker) -> None:
             assert "closed file" in outcome.text
         relay._send = send
         assert relay(delivery()) == Outcome.sent()
-
-
-def _check_repeated(broker: Broker, target: str, id: str) -> None:
-    received = broker.received(target, 3 if broker.deduplicates else 4)
-    copies = Counter(each.id for each in received)[id]
-    assert copies == 1 if broker.deduplicates else copies in (1, 2)
-    firsts = list(dict.fromkeys(each.body for each in received))
-    assert firsts == [b"before", b"perhaps", b"after"]
 
 
 def unverified_tls(broker: Broker, folder: Path, **options: Client) -> None:
