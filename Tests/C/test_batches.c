@@ -101,17 +101,23 @@ static void begin(struct scene *scene, struct batcher *batcher) {
   batcher_begin(batcher);
 }
 
+static void begin_open(struct scene *scene, struct batcher *batcher, msgq_mode mode) {
+  begin(scene, batcher);
+  scene->options.mode = mode;
+  scene_open(scene);
+}
+
+/* Enqueues `count` messages of ana: a1, a2 and so on. */
+static void put_numbered(struct scene *scene, int count, const char *body) {
+  for (int number = 1; number <= count; number++) put(scene, (char[]) { 'a', (char)('0' + number), 0 }, "ana", body);
+}
+
 TEST(B1_a_batch_holds_several_conversations_each_in_order_and_contiguous) {
   struct scene scene;
   struct batcher batcher;
-  begin(&scene, &batcher);
-  scene_open(&scene);
-  put(&scene, "a1", "ana", "s");
-  put(&scene, "b1", "ben", "s");
-  put(&scene, "a2", "ana", "s");
-  put(&scene, "c1", "cid", "s");
-  put(&scene, "b2", "ben", "s");
-  put(&scene, "a3", "ana", "s");
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
+  put_each(&scene, { "a1", "ana", "s" }, { "b1", "ben", "s" }, { "a2", "ana", "s" });
+  put_each(&scene, { "c1", "cid", "s" }, { "b2", "ben", "s" }, { "a3", "ana", "s" });
   set_batches(&scene, &batcher, NULL);
   CHECK_NUMBER(6, drain(&scene).sent);
   check_calls(&batcher, "a1 a2 a3 b1 b2 c1, ");
@@ -124,21 +130,15 @@ TEST(B1_limits_of_a_batch) {
   struct scene scene;
   struct batcher batcher;
   msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
-  begin(&scene, &batcher);
-  scene_open(&scene);
-  for (int number = 1; number <= 5; number++) {
-    char id[8];
-    snprintf(id, sizeof id, "a%d", number);
-    put(&scene, id, "ana", number == 3 ? "ssssssssssssssss" : "ss");
-  }
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
+  put_numbered(&scene, 2, "ss");
+  put_each(&scene, { "a3", "ana", "ssssssssssssssss" }, { "a4", "ana", "ss" }, { "a5", "ana", "ss" });
   put(&scene, "b1", "ben", "ss");
   options.max_bytes = 5;
   set_batches(&scene, &batcher, &options);
   CHECK_NUMBER(6, drain(&scene).sent);
   check_calls(&batcher, "a1 a2, a3, a4 a5, b1, ");
-  put(&scene, "a6", "ana", "s");
-  put(&scene, "b2", "ben", "s");
-  put(&scene, "a7", "ana", "s");
+  put_each(&scene, { "a6", "ana", "s" }, { "b2", "ben", "s" }, { "a7", "ana", "s" });
   options.max_bytes = 0;
   options.single_conversation = true;
   set_batches(&scene, &batcher, &options);
@@ -159,8 +159,7 @@ TEST(B1_limits_of_a_batch) {
 TEST(B1_a_drain_and_its_batch_count_messages) {
   struct scene scene;
   struct batcher batcher;
-  begin(&scene, &batcher);
-  scene_open(&scene);
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
   for (int number = 0; number < 10; number++) put(&scene, NULL, "ana", "s");
   set_batches(&scene, &batcher, NULL);
   msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
@@ -183,10 +182,7 @@ TEST(B1_partial_success_keeps_the_order) {
   put(&scene, "a1", "ana", "s");
   put(&scene, "a2", "ana", "rs");
   put(&scene, "a3", "ana", "ks"); /* a skipped attempt does not count, so it is skipped again */
-  put(&scene, "b1", "ben", "s");
-  put(&scene, "b2", "ben", "x");
-  put(&scene, "b3", "ben", "us");
-  put(&scene, "b4", "ben", "rs");
+  put_each(&scene, { "b1", "ben", "s" }, { "b2", "ben", "x" }, { "b3", "ben", "us" }, { "b4", "ben", "rs" });
   set_batches(&scene, &batcher, NULL);
   AWAIT(status_of(&scene, "b4") == MSGQ_STATUS_SENT && status_of(&scene, "a2") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "b2"));
@@ -204,9 +200,7 @@ TEST(B1_partial_success_keeps_the_order) {
 TEST(B1_Q20_a_transport_that_skips_everything_is_not_called_in_a_loop) {
   struct scene scene;
   struct batcher batcher;
-  begin(&scene, &batcher);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
+  begin_open(&scene, &batcher, MSGQ_MODE_AUTO);
   set_batches(&scene, &batcher, NULL);
   int64_t start = steady_ms();
   put(&scene, "a1", "ana", "k");
@@ -236,18 +230,13 @@ TEST(B1_offline_and_pauses_within_a_batch) {
   scene.options.pause_on_unauthorized = true;
   scene_open(&scene);
   set_batches(&scene, &batcher, NULL);
-  put(&scene, "a1", "ana", "s");
-  put(&scene, "a2", "ana", "o");
-  put(&scene, "a3", "ana", "k");
-  put(&scene, "b1", "ben", "k");
+  put_each(&scene, { "a1", "ana", "s" }, { "a2", "ana", "o" }, { "a3", "ana", "k" }, { "b1", "ben", "k" });
   msgq_report report = drain(&scene);
   CHECK(report.stop == MSGQ_STOP_OFFLINE && report.sent == 1 && report.remaining == 3);
   check_calls(&batcher, "a1 a2 a3 b1, ");
   CHECK_NUMBER(0, attempts_of(&scene, "a2"));
   REQUIRE_OK(msgq_clear(scene.queue, NULL));
-  put(&scene, "c1", "cid", "s");
-  put(&scene, "c2", "cid", "a");
-  put(&scene, "c3", "cid", "k");
+  put_each(&scene, { "c1", "cid", "s" }, { "c2", "cid", "a" }, { "c3", "cid", "k" });
   report = drain(&scene);
   CHECK(report.stop == MSGQ_STOP_PAUSED && report.sent == 1 && report.remaining == 2);
   check_calls(&batcher, "c1 c2 c3, ");
@@ -265,14 +254,8 @@ TEST(B1_offline_and_pauses_within_a_batch) {
 TEST(B1_answers_by_token_and_busy_messages) {
   struct scene scene;
   struct batcher batcher;
-  begin(&scene, &batcher);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
-  for (int number = 1; number <= 3; number++) {
-    char id[8];
-    snprintf(id, sizeof id, "a%d", number);
-    put(&scene, id, "ana", "ps");
-  }
+  begin_open(&scene, &batcher, MSGQ_MODE_AUTO);
+  put_numbered(&scene, 3, "ps");
   set_batches(&scene, &batcher, NULL);
   AWAIT(calls_of(&batcher) == 1);
   AWAIT(state_of(&scene).in_flight == 3);
@@ -303,11 +286,8 @@ TEST(B1_answers_by_token_and_busy_messages) {
 TEST(B1_requests_by_hand_are_batches_of_one_message) {
   struct scene scene;
   struct batcher batcher;
-  begin(&scene, &batcher);
-  scene_open(&scene);
-  put(&scene, "a1", "ana", "s");
-  put(&scene, "a2", "ana", "s");
-  put(&scene, "a3", "ana", "xs");
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
+  put_each(&scene, { "a1", "ana", "s" }, { "a2", "ana", "s" }, { "a3", "ana", "xs" });
   set_batches(&scene, &batcher, NULL);
   REQUIRE_OK(msgq_send_now(scene.queue, "a2"));
   AWAIT(status_of(&scene, "a2") == MSGQ_STATUS_SENT);
@@ -331,8 +311,7 @@ TEST(B1_R3_a_skipped_request_by_hand_is_no_attempt) {
   struct batcher batcher;
   msgq_statistics stats = { .struct_size = sizeof stats };
   char path[128];
-  begin(&scene, &batcher);
-  scene_open(&scene);
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
   put(&scene, "a1", "ana", "xs");
   put(&scene, "b1", "ben", "s");
   set_batches(&scene, &batcher, NULL);
@@ -385,7 +364,8 @@ TEST(B1_X3_a_message_that_crashes_the_process_interrupts_its_batch_once) {
   char seen[128];
   const char *const calls[] = { "a1 a2 a3 a4 b1", "a1, a2, a3", "a3", "a3", "a3", "a3" };
   scene_begin_open(&scene);
-  for (int number = 1; number <= 4; number++) put(&scene, (char[]) { 'a', (char)('0' + number), 0 }, "ana", number == 3 ? "!" : "s");
+  put_numbered(&scene, 2, "s");
+  put_each(&scene, { "a3", "ana", "!" }, { "a4", "ana", "s" });
   put(&scene, "b1", "ben", "s");
   scene_close(&scene);
   for (size_t run = 0; run < sizeof calls / sizeof *calls; run++) {
@@ -410,10 +390,7 @@ TEST(B1_X3_several_messages_that_crash_the_process_interrupt_no_others_again) {
   struct scene scene;
   char calls[128];
   scene_begin_open(&scene);
-  put(&scene, "p1", "ana", "!");
-  put(&scene, "p2", "ben", "!");
-  put(&scene, "s1", "eva", "s");
-  put(&scene, "s2", "eva", "s");
+  put_each(&scene, { "p1", "ana", "!" }, { "p2", "ben", "!" }, { "s1", "eva", "s" }, { "s2", "eva", "s" });
   scene_close(&scene);
   CHECK_NUMBER(-1, send_or_die(&scene, calls));
   CHECK_TEXT("p1 p2 s1 s2", calls);
@@ -507,9 +484,7 @@ TEST(B1_with_max_batches_full_batches_are_sent_at_a_time) {
   struct scene scene;
   struct batcher batcher;
   msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
-  begin(&scene, &batcher);
-  scene.options.mode = MSGQ_MODE_AUTO;
-  scene_open(&scene);
+  begin_open(&scene, &batcher, MSGQ_MODE_AUTO);
   put_eight(&scene);
   options.max_messages = 3;
   options.max_batches = 2;
@@ -690,8 +665,7 @@ TEST(B1_D16_a_queue_opened_for_reading_takes_no_batch_transport) {
   struct scene scene;
   struct batcher batcher;
   const msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
-  begin(&scene, &batcher);
-  scene_open(&scene);
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
   put(&scene, "a", "ana", "s");
   scene_close(&scene);
   scene.options.read_only = true;
@@ -706,8 +680,7 @@ TEST(B1_D16_a_queue_opened_for_reading_takes_no_batch_transport) {
 TEST(B1_wrong_options_are_refused_and_released) {
   struct scene scene;
   struct batcher batcher;
-  begin(&scene, &batcher);
-  scene_open(&scene);
+  begin_open(&scene, &batcher, MSGQ_MODE_MANUAL);
   const msgq_batch_options usual = MSGQ_BATCH_OPTIONS_INIT;
   int refused = 0;
 #define REFUSED(field, value)                                                                                               \

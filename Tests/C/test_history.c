@@ -426,9 +426,7 @@ TEST(H4_a_cleared_conversation_of_unsent_messages_is_not_listed) {
   struct scene scene;
   char names[64];
   scene_begin_open(&scene);
-  put(&scene, "a", "ana", "1");
-  put(&scene, "b", "ben", "2");
-  put(&scene, "n", "", "the conversation without a name");
+  put_each(&scene, { "a", "ana", "1" }, { "b", "ben", "2" }, { "n", "", "the conversation without a name" });
   names_of(&scene, 0, 0, names, sizeof names);
   CHECK_TEXT("ben ana", names); /* after the conversation with the empty name */
   check_last(&scene, 0, "", "n", "the conversation without a name");

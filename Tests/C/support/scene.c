@@ -60,6 +60,10 @@ void put(struct scene *scene, const char *id, const char *conversation, const ch
   REQUIRE_OK(msgq_enqueue(scene->queue, &draft, NULL));
 }
 
+void put_rows(struct scene *scene, const struct row *rows, size_t count) {
+  for (size_t index = 0; index < count; index++) put(scene, rows[index].id, rows[index].conversation, rows[index].body);
+}
+
 void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms) {
   msgq_draft draft = MSGQ_DRAFT_INIT;
   draft.id = id;

@@ -28,7 +28,14 @@ const char *scene_file(const struct scene *scene, const char *name);
 
 /* Enqueues a message; the test ends when that fails. */
 void put(struct scene *scene, const char *id, const char *conversation, const char *body);
-/* The same with times in milliseconds since 1970; 0: none. */
+/* Enqueues messages in this order: put_each(&scene, { "a", "ana", "hello" }, { "b", "ben", "hello" }). */
+#define put_each(scene, ...) \
+  put_rows((scene), (const struct row[]) { __VA_ARGS__ }, sizeof((const struct row[]) { __VA_ARGS__ }) / sizeof(struct row))
+struct row {
+  const char *id, *conversation, *body;
+};
+void put_rows(struct scene *scene, const struct row *rows, size_t count);
+/* put with times in milliseconds since 1970; 0: none. */
 void put_timed(struct scene *scene, const char *id, const char *conversation, int64_t not_before_ms, int64_t expires_at_ms);
 /* Returns the result of enqueueing a body of `size` bytes. */
 msgq_result put_body_of(struct scene *scene, const char *id, size_t size);
