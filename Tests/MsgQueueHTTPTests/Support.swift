@@ -39,8 +39,10 @@ final class Shared<Value: Sendable>: @unchecked Sendable {
 }
 
 /// A manual queue without direct sending: only `drain` sends.
-func manual(_ directory: Directory, _ http: HTTPTransport, timeout: Duration = .seconds(20)) throws -> MessageQueue {
-    var options = MessageQueue.Options(mode: .manual)
+func manual(
+    _ directory: Directory, _ http: HTTPTransport, timeout: Duration = .seconds(20), maxInFlight: Int = 1
+) throws -> MessageQueue {
+    var options = MessageQueue.Options(mode: .manual, maxInFlight: maxInFlight)
     options.direct = false
     options.attemptTimeout = timeout
     return try MessageQueue(path: directory.store, options: options, http: http)

@@ -5,62 +5,68 @@ import Testing
 
 /// The bearer token: asked for once, and a pause of the queue when the server refuses it.
 @Suite struct TokenTests {
-    /// A server that accepts one token.
-    private static func server(accepting token: Shared<String>) throws -> HostileServer {
-        try HostileServer { $0.headers["authorization"] == "Bearer \(token.value)" ? .init(200) : .init(401, body: "expired") }
+    /// A server that accepts one token, and a transport that asks for tokens.
+    private struct SignIn {
+        /// The token that the server accepts.
+        let good: Shared<String>
+        /// For each time that the transport asked: the token that was refused.
+        let asked = Shared<[String?]>([])
+        let server: HostileServer
+        let http: HTTPTransport
+        let directory: Directory
+
+        /// `give` returns a token; it receives the one that the server accepts, and how often was asked.
+        init(accepting token: String, give: @escaping @Sendable (_ good: Shared<String>, _ times: Int) async throws -> String) throws {
+            let (good, asked) = (Shared(token), asked)
+            self.good = good
+            directory = try Directory()
+            server = try HostileServer {
+                $0.headers["authorization"] == "Bearer \(good.value)" ? .init(200) : .init(401, body: "expired")
+            }
+            http = try HTTPTransport(url: server.url) { refused in
+                asked.change { $0.append(refused) }
+                return try await give(good, asked.value.count)
+            }
+        }
     }
 
     @Test func B2_a_new_token_is_asked_for_once_after_401() async throws {
-        let good = Shared("t1")
-        let server = try Self.server(accepting: good)
-        defer { server.stop() }
-        let asked = Shared<[String?]>([])
-        let http = try HTTPTransport(url: server.url) { refused in
-            asked.change { $0.append(refused) }
-            return good.value
-        }
-        let directory = try Directory()
-        let queue = try manual(directory, http)
+        let signIn = try SignIn(accepting: "t1") { good, _ in good.value }
+        defer { signIn.server.stop() }
+        let queue = try manual(signIn.directory, signIn.http)
         try queue.enqueue(["a", "b"].map { MessageQueue.Draft(Array($0.utf8)) })
         #expect(try await queue.drain().sent == 2)
-        #expect(asked.value == [nil])
+        #expect(signIn.asked.value == [nil])
 
-        good.change { $0 = "t2" }
+        signIn.good.change { $0 = "t2" }
         let id = try queue.enqueue("c")
         #expect(try await queue.drain().sent == 1)
-        #expect(asked.value == [nil, "t1"])
+        #expect(signIn.asked.value == [nil, "t1"])
         // Both requests belong to one attempt, and have the same key.
         #expect(try queue.message(id: id).attempts == 1)
-        #expect(server.requests.suffix(2).map(\.key) == ["\"\(id)\"", "\"\(id)\""])
-        #expect(server.requests.map { $0.headers["authorization"] } == ["Bearer t1", "Bearer t1", "Bearer t1", "Bearer t2"])
+        #expect(signIn.server.requests.suffix(2).map(\.key) == ["\"\(id)\"", "\"\(id)\""])
+        #expect(signIn.server.requests.map { $0.headers["authorization"] } == ["Bearer t1", "Bearer t1", "Bearer t1", "Bearer t2"])
         try await queue.close()
     }
 
     @Test func B2_a_refused_token_pauses_the_queue_and_uses_up_no_retry() async throws {
-        let good = Shared("good")
-        let server = try Self.server(accepting: good)
-        defer { server.stop() }
-        let asked = Shared<[String?]>([])
-        let http = try HTTPTransport(url: server.url) { refused in
-            asked.change { $0.append(refused) }
-            return "bad\(asked.value.count)"
-        }
-        let directory = try Directory()
-        let queue = try manual(directory, http)
+        let signIn = try SignIn(accepting: "good") { _, times in "bad\(times)" }
+        defer { signIn.server.stop() }
+        let queue = try manual(signIn.directory, signIn.http)
         let ids = try queue.enqueue((0..<20).map { MessageQueue.Draft(Array("\($0)".utf8), conversation: "c\($0)") })
         let report = try await queue.drain()
         #expect((report.stop, report.sent, report.failed, report.remaining) == (.paused, 0, 0, 20))
-        #expect(asked.value == [nil, "bad1"])
-        #expect(server.requests.count == 2)
+        #expect(signIn.asked.value == [nil, "bad1"])
+        #expect(signIn.server.requests.count == 2)
         let first = try queue.message(id: try #require(ids.first))
         #expect((first.status, first.retriesUsed, first.failure?.kind, first.failure?.code) == (.queued, 0, .unauthorized, 401))
         #expect(try queue.state().isPaused)
 
         // The person signed in.
-        good.change { $0 = "bad3" }
+        signIn.good.change { $0 = "bad3" }
         try queue.resume()
         #expect(try await queue.drain().sent == 20)
-        #expect(asked.value == [nil, "bad1", "bad2"])
+        #expect(signIn.asked.value == [nil, "bad1", "bad2"])
         try await queue.close()
     }
 
@@ -98,28 +104,21 @@ import Testing
     }
 
     @Test func B2_attempts_at_the_same_time_ask_for_one_token_together() async throws {
-        let good = Shared("t1")
-        let server = try Self.server(accepting: good)
-        defer { server.stop() }
-        let asked = Shared<[String?]>([])
-        let http = try HTTPTransport(url: server.url) { refused in
-            asked.change { $0.append(refused) }
+        let signIn = try SignIn(accepting: "t1") { good, _ in
             try await Task.sleep(for: .milliseconds(100))
             return good.value
         }
-        let directory = try Directory()
-        var options = MessageQueue.Options(mode: .manual, maxInFlight: 16)
-        options.direct = false
-        let queue = try MessageQueue(path: directory.store, options: options, http: http)
+        defer { signIn.server.stop() }
+        let queue = try manual(signIn.directory, signIn.http, maxInFlight: 16)
         func send() async throws -> Int {
             try queue.enqueue((0..<64).map { MessageQueue.Draft(Array("x".utf8), conversation: "c\($0)") })
             return try await queue.drain().sent
         }
         #expect(try await send() == 64)
-        #expect(asked.value == [nil])
-        good.change { $0 = "t2" }
+        #expect(signIn.asked.value == [nil])
+        signIn.good.change { $0 = "t2" }
         #expect(try await send() == 64)
-        #expect(asked.value == [nil, "t1"])
+        #expect(signIn.asked.value == [nil, "t1"])
         try await queue.close()
     }
 
