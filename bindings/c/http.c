@@ -1,5 +1,28 @@
-/* A transport that posts messages with libcurl: a thread with an epoll loop, and one that gives the
-   outcomes to the engine, so that neither waits for the other. See http.h. */
+/*
+ * A transport that posts messages with libcurl. See http.h. It is one file, which gives the linker
+ * no names but those of http.h, so that a program can compile it as it is.
+ *
+ *    1. Limits and types          transfer, list, channel, client
+ *    2. Lists, time and errors
+ *    3. Texts                     UTF-8, the values of headers, the key of a message
+ *    4. W3C Trace Context         traceparent, tracestate
+ *    5. Messages                  begin: the engine's call
+ *    6. Answers                   take_header, take_body: libcurl's calls
+ *    7. Connections               before_request: may a kept connection be used?
+ *    8. Outcomes                  judge: what an ended request means
+ *    9. Bearer tokens             authorize
+ *   10. Requests                  start, stop, finish
+ *   11. The second thread         report: gives the outcomes to the engine
+ *   12. The end                   end, release
+ *   13. The first thread          run: an epoll loop
+ *   14. Options                   take_options
+ *   15. Setting the transport     msgq_http_set_transport
+ *
+ * A message is a transfer. `begin` appends it to `incoming` on a thread of the engine. The first
+ * thread starts its request (`active`), and when that has ended decides the outcome (`finished`)
+ * and hands it over (`done`). The second thread gives it to the engine and frees the transfer. So
+ * neither the network nor the store waits for the other.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* SOCK_CLOEXEC, epoll, eventfd */
 #endif
@@ -27,6 +50,8 @@
 #if LIBCURL_VERSION_NUM < 0x075100
 #error "libcurl 7.81 or later is needed"
 #endif
+
+/* ------------------------------------------------------------------------ 1. limits and types */
 
 enum {
   code_too_large = 100, /* CURLE_TOO_LARGE, since libcurl 8.6 */
@@ -136,6 +161,8 @@ struct client {
   uint64_t begun_before_pause;
 };
 
+/* ------------------------------------------------------------------ 2. lists, time and errors */
+
 static _Thread_local char detail[512];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode global = CURLE_FAILED_INIT;
@@ -182,7 +209,7 @@ static void free_transfer(struct transfer *transfer) {
 /* It cannot fail: the counter is far from its end. */
 static void wake(struct client *client) { (void)eventfd_write(client->wake, 1); }
 
-/* ------------------------------------------------------------------------------- texts */
+/* ----------------------------------------------------------------------------------- 3. texts */
 
 /* The length of the UTF-8 character at the beginning of `text`; 0: it is none. */
 static size_t character(const unsigned char *text, size_t size) {
@@ -284,7 +311,7 @@ static char *write_key(char *out, const char *id) {
   return out;
 }
 
-/* ----------------------------------------------------------------- W3C Trace Context */
+/* ----------------------------------------------------------------------- 4. W3C Trace Context */
 
 /* Whether `count` lower-case hexadecimal digits follow, not all of them 0 if `is_id`. */
 static bool has_digits(const char *text, size_t count, bool is_id) {
@@ -326,33 +353,53 @@ static size_t key_length(const char *text) {
   return tenant <= 241 && system <= 14 ? tenant + 1 + system : 0;
 }
 
-static bool is_tracestate(const char *text) {
-  const char *keys[32];
-  size_t lengths[32], members = 0;
-  for (const char *place = text;;) {
-    while (*place == ' ' || *place == '\t') place++;
-    if (*place != ',' && *place != '\0') {
-      size_t length = key_length(place);
-      if (length == 0 || place[length] != '=' || members == 32) return false;
-      for (size_t index = 0; index < members; index++) {
-        if (lengths[index] == length && strncmp(keys[index], place, length) == 0) return false;
-      }
-      keys[members] = place;
-      lengths[members++] = length;
-      place += length + 1;
-      const char *end = place, *last = place;
-      for (; *end != '\0' && *end != ','; end++) {
-        if (*end == '\t') break;
-        if (*end < 0x20 || *end > 0x7e || *end == '=') return false;
-        if (*end != ' ') last = end + 1;
-      }
-      if (last == place || last - place > 256) return false;
-      for (place = end; *place == ' ' || *place == '\t';) place++;
+/* A member of a list: `key=value`. */
+struct member {
+  const char *key;
+  size_t key_length;
+};
+
+/* Reads a member, and returns its end; NULL: it is invalid. */
+static const char *read_member(const char *text, struct member *member) {
+  member->key = text;
+  member->key_length = key_length(text);
+  if (member->key_length == 0 || text[member->key_length] != '=') return NULL;
+  const char *value = text + member->key_length + 1, *end = value, *last = value;
+  for (; *end != '\0' && *end != ',' && *end != '\t'; end++) {
+    if (*end < 0x20 || *end > 0x7e || *end == '=') return NULL;
+    if (*end != ' ') last = end + 1;
+  }
+  return last == value || last - value > 256 ? NULL : end;
+}
+
+static bool has_key(const struct member *members, size_t count, const struct member *wanted) {
+  for (size_t index = 0; index < count; index++) {
+    if (members[index].key_length == wanted->key_length &&
+        strncmp(members[index].key, wanted->key, wanted->key_length) == 0) {
+      return true;
     }
-    if (*place == '\0') return members > 0;
+  }
+  return false;
+}
+
+static bool is_tracestate(const char *text) {
+  struct member members[32];
+  size_t count = 0;
+  for (const char *place = text;;) {
+    place += strspn(place, " \t");
+    if (*place != ',' && *place != '\0') {
+      if (count == 32) return false;
+      place = read_member(place, &members[count]);
+      if (place == NULL || has_key(members, count, &members[count])) return false;
+      count++;
+      place += strspn(place, " \t");
+    }
+    if (*place == '\0') return count > 0;
     if (*place++ != ',') return false;
   }
 }
+
+/* -------------------------------------------------------------------------------- 5. messages */
 
 static const char *metadata(const msgq_delivery *delivery, const char *key) {
   for (size_t index = 0; index < delivery->metadata_count; index++) {
@@ -361,11 +408,37 @@ static const char *metadata(const msgq_delivery *delivery, const char *key) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------------- the transport */
+/* When a request is given up: its answer must come before the engine ends the attempt. */
+static int64_t deadline_of(const struct client *client, const msgq_delivery *delivery) {
+  int64_t margin = delivery->timeout_ms / 20;
+  int64_t limit = delivery->timeout_ms - (margin < 250 ? margin : 250);
+  if (client->timeout_ms > 0 && client->timeout_ms < limit) limit = client->timeout_ms;
+  return now_ms() + limit;
+}
 
-/* Takes a message over and wakes the thread. */
-static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
-  struct client *client = context;
+/* Writes the headers of one message to its bytes, and returns their end. */
+static char *write_lines(struct transfer *transfer, const char *id, const char *parent,
+                         const char *state) {
+  struct curl_slist *lines = transfer->lines;
+  size_t count = 0;
+  char *place = transfer->bytes;
+  lines[count++].data = place;
+  place = write_key(stpcpy(place, "Idempotency-Key: "), id) + 1;
+  if (parent != NULL) {
+    lines[count++].data = place;
+    place = stpcpy(stpcpy(place, "traceparent: "), parent) + 1;
+  }
+  if (state != NULL) {
+    lines[count++].data = place;
+    place = stpcpy(stpcpy(place, "tracestate: "), state) + 1;
+  }
+  for (size_t index = 1; index < count; index++) lines[index - 1].next = &lines[index];
+  lines[count - 1].next = transfer->client->headers;
+  return place;
+}
+
+/* Copies a message; NULL: there is no memory. */
+static struct transfer *new_transfer(struct client *client, const msgq_delivery *delivery) {
   const char *parent = metadata(delivery, "traceparent");
   if (parent != NULL && !is_traceparent(parent)) parent = NULL;
   /* The state belongs to a parent. */
@@ -376,42 +449,27 @@ static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_out
   if (parent != NULL) room += strlen(parent);
   if (state != NULL) room += strlen(state);
   struct transfer *transfer = malloc(sizeof *transfer + room);
+  if (transfer == NULL) return NULL;
+  memset(transfer, 0, sizeof *transfer);
+  transfer->client = client;
+  transfer->token = delivery->token;
+  transfer->deadline_ms = deadline_of(client, delivery);
+  transfer->body = write_lines(transfer, delivery->id, parent, state);
+  transfer->body_size = delivery->body_size;
+  memcpy(transfer->body, delivery->body, delivery->body_size);
+  return transfer;
+}
+
+/* Takes a message over and wakes the thread. */
+static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  struct client *client = context;
+  struct transfer *transfer = new_transfer(client, delivery);
   if (transfer == NULL) {
     out->kind = MSGQ_FAILURE_UNKNOWN;
     out->not_sent = true;
     snprintf(out->text, sizeof out->text, "out of memory");
     return MSGQ_VERDICT_RETRY;
   }
-  memset(transfer, 0, sizeof *transfer);
-  transfer->client = client;
-  transfer->token = delivery->token;
-
-  /* The answer must come before the engine ends the attempt. */
-  int64_t margin = delivery->timeout_ms / 20;
-  int64_t limit = delivery->timeout_ms - (margin < 250 ? margin : 250);
-  if (client->timeout_ms > 0 && client->timeout_ms < limit) limit = client->timeout_ms;
-  transfer->deadline_ms = now_ms() + limit;
-
-  size_t count = 0;
-  char *place = transfer->bytes;
-  transfer->lines[count++].data = place;
-  place = write_key(stpcpy(place, "Idempotency-Key: "), delivery->id) + 1;
-  if (parent != NULL) {
-    transfer->lines[count++].data = place;
-    place = stpcpy(stpcpy(place, "traceparent: "), parent) + 1;
-  }
-  if (state != NULL) {
-    transfer->lines[count++].data = place;
-    place = stpcpy(stpcpy(place, "tracestate: "), state) + 1;
-  }
-  for (size_t index = 1; index < count; index++) {
-    transfer->lines[index - 1].next = &transfer->lines[index];
-  }
-  transfer->lines[count - 1].next = client->headers;
-  transfer->body = place;
-  transfer->body_size = delivery->body_size;
-  memcpy(transfer->body, delivery->body, delivery->body_size);
-
   pthread_mutex_lock(&client->lock);
   bool is_first = client->incoming.first == NULL;
   append(&client->incoming, transfer);
@@ -422,7 +480,7 @@ static msgq_verdict begin(void *context, const msgq_delivery *delivery, msgq_out
   return MSGQ_VERDICT_PENDING;
 }
 
-/* ------------------------------------------------------------------------- the answer */
+/* --------------------------------------------------------------------------------- 6. answers */
 
 /* Reads a list of equal numbers: one, or what a proxy made of several headers. -1: it is none. */
 static int64_t read_length(const char *text, size_t size) {
@@ -456,32 +514,60 @@ static void clear_answer(struct transfer *transfer) {
   transfer->is_cut_off = transfer->is_stale = false;
 }
 
+/* Begins an answer with its first line, as "HTTP/1.1 200 OK". */
+static void take_status(struct transfer *transfer, const char *line, size_t size) {
+  const char *space = memchr(line, ' ', size);
+  size_t rest = space != NULL ? size - (size_t)(space + 1 - line) : 0;
+  transfer->status = 0;
+  transfer->length = -1;
+  transfer->reason[0] = transfer->outcome.retry_after[0] = '\0';
+  if (rest >= 3 && isdigit((unsigned char)space[1]) && isdigit((unsigned char)space[2]) &&
+      isdigit((unsigned char)space[3])) {
+    transfer->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + space[3] - '0';
+    append_line(transfer->reason, sizeof transfer->reason, space + 4, rest - 3);
+  }
+}
+
+/* Ends the header of an interim answer, or of the final one. Returns false if the answer is
+   malformed. */
+static bool end_head(struct transfer *transfer) {
+  if (transfer->status < 100 || transfer->status >= 200) transfer->has_head = true;
+  else if (++transfer->interim >= most_interim) transfer->is_malformed = true;
+  return !transfer->is_malformed;
+}
+
+/* Returns false if the answer is malformed. */
+static bool take_length(struct transfer *transfer, const char *value, size_t size) {
+  int64_t known = transfer->length;
+  transfer->length = read_length(value, size);
+  if (transfer->length < 0 || (known >= 0 && known != transfer->length)) {
+    transfer->is_malformed = true;
+  }
+  return !transfer->is_malformed;
+}
+
+/* What is longer than any date is a mistake of the server. The first of several counts. */
+static void take_retry_after(msgq_outcome *out, const char *value, size_t size) {
+  if (size >= sizeof out->retry_after || out->retry_after[0] != '\0') return;
+  for (size_t index = 0; index < size; index++) {
+    if (value[index] < 0x20 || value[index] > 0x7e) return;
+  }
+  memcpy(out->retry_after, value, size);
+  out->retry_after[size] = '\0';
+}
+
 /* Called by libcurl for each line of a header, the empty line at its end included. */
 static size_t take_header(char *line, size_t one, size_t size, void *context) {
   struct transfer *transfer = context;
-  msgq_outcome *out = &transfer->outcome;
   size_t whole = size * one;
   /* What follows are trailers. */
   if (transfer->has_head) return whole;
   while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) size--;
   if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
-    const char *space = memchr(line, ' ', size);
-    transfer->status = 0;
-    transfer->length = -1;
-    transfer->reason[0] = out->retry_after[0] = '\0';
-    size_t rest = space != NULL ? size - (size_t)(space + 1 - line) : 0;
-    if (rest >= 3 && isdigit((unsigned char)space[1]) && isdigit((unsigned char)space[2]) &&
-        isdigit((unsigned char)space[3])) {
-      transfer->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + space[3] - '0';
-      append_line(transfer->reason, sizeof transfer->reason, space + 4, rest - 3);
-    }
+    take_status(transfer, line, size);
     return whole;
   }
-  if (size == 0) {
-    if (transfer->status < 100 || transfer->status >= 200) transfer->has_head = true;
-    else if (++transfer->interim >= most_interim) return transfer->is_malformed = true, 0;
-    return whole;
-  }
+  if (size == 0) return end_head(transfer) ? whole : 0;
   const char *colon = memchr(line, ':', size);
   if (colon == NULL) return whole;
   size_t name = (size_t)(colon - line);
@@ -490,19 +576,10 @@ static size_t take_header(char *line, size_t one, size_t size, void *context) {
   while (length > 0 && (*value == ' ' || *value == '\t')) value++, length--;
   while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t')) length--;
   if (name == 14 && strncasecmp(line, "Content-Length", name) == 0 && transfer->status >= 200) {
-    int64_t known = transfer->length;
-    transfer->length = read_length(value, length);
-    if (transfer->length < 0 || (known >= 0 && known != transfer->length)) {
-      return transfer->is_malformed = true, 0;
-    }
-  } else if (name == 11 && strncasecmp(line, "Retry-After", name) == 0) {
-    /* What is longer than any date is a mistake of the server. The first of several counts. */
-    if (length >= sizeof out->retry_after || out->retry_after[0] != '\0') return whole;
-    for (size_t index = 0; index < length; index++) {
-      if (value[index] < 0x20 || value[index] > 0x7e) return whole;
-    }
-    memcpy(out->retry_after, value, length);
-    out->retry_after[length] = '\0';
+    return take_length(transfer, value, length) ? whole : 0;
+  }
+  if (name == 11 && strncasecmp(line, "Retry-After", name) == 0) {
+    take_retry_after(&transfer->outcome, value, length);
   }
   return whole;
 }
@@ -517,6 +594,34 @@ static size_t take_body(char *bytes, size_t one, size_t size, void *context) {
   if (transfer->received < most_answer) return whole;
   transfer->is_long = true;
   return 0;
+}
+
+/* ----------------------------------------------------------------------------- 7. connections */
+
+static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *peer) {
+  struct client *client = context;
+  (void)purpose;
+  if (client->channel_count == client->channel_room) {
+    size_t room = client->channel_room == 0 ? 16 : client->channel_room * 2;
+    struct channel *channels = realloc(client->channels, room * sizeof *channels);
+    if (channels == NULL) return CURL_SOCKET_BAD;
+    client->channels = channels;
+    client->channel_room = room;
+  }
+  int descriptor = socket(peer->family, peer->socktype | SOCK_CLOEXEC, peer->protocol);
+  if (descriptor < 0) return CURL_SOCKET_BAD;
+  client->channels[client->channel_count++] = (struct channel){ .descriptor = descriptor };
+  return descriptor;
+}
+
+static int close_socket(void *context, curl_socket_t descriptor) {
+  struct client *client = context;
+  for (size_t index = 0; index < client->channel_count; index++) {
+    if (client->channels[index].descriptor != descriptor) continue;
+    client->channels[index] = client->channels[--client->channel_count];
+    break;
+  }
+  return close(descriptor);
 }
 
 static struct endpoint end_of(const struct sockaddr_storage *address) {
@@ -546,16 +651,19 @@ static bool is_end(const struct endpoint *one, const struct endpoint *other) {
          memcmp(one->address, other->address, sizeof one->address) == 0;
 }
 
-/* Whether a new request may use a connection: it is new, or there is nothing to read, which libcurl
-   would take for the answer. On a new one the server may have sent something of TLS. */
-static bool is_clean(struct client *client, const struct endpoint *local,
-                     const struct endpoint *peer) {
+/* The connection with these ends; NULL: its ends are not known yet. */
+static struct channel *find_channel(struct client *client, const struct endpoint *local,
+                                    const struct endpoint *peer) {
   for (size_t index = 0; index < client->channel_count; index++) {
     struct channel *channel = &client->channels[index];
-    if (!is_end(&channel->local, local) || !is_end(&channel->peer, peer)) continue;
-    struct pollfd state = { .fd = channel->descriptor, .events = POLLIN | POLLRDHUP };
-    return poll(&state, 1, 0) == 0;
+    if (is_end(&channel->local, local) && is_end(&channel->peer, peer)) return channel;
   }
+  return NULL;
+}
+
+/* Finds the socket of a new connection, and notes its ends. */
+static bool note_ends(struct client *client, const struct endpoint *local,
+                      const struct endpoint *peer) {
   for (size_t index = 0; index < client->channel_count; index++) {
     struct channel *channel = &client->channels[index];
     struct sockaddr_storage address = { 0 };
@@ -575,6 +683,16 @@ static bool is_clean(struct client *client, const struct endpoint *local,
   return false;
 }
 
+/* Whether a new request may use a connection: it is new, or there is nothing to read, which libcurl
+   would take for the answer. On a new one the server may have sent something of TLS. */
+static bool is_clean(struct client *client, const struct endpoint *local,
+                     const struct endpoint *peer) {
+  struct channel *channel = find_channel(client, local, peer);
+  if (channel == NULL) return note_ends(client, local, peer);
+  struct pollfd state = { .fd = channel->descriptor, .events = POLLIN | POLLRDHUP };
+  return poll(&state, 1, 0) == 0;
+}
+
 /* Called by libcurl before it writes a request. libcurl repeats a request when a reused connection
    ends without an answer; the server may have received the first one, so that is for the engine. */
 static int before_request(void *context, char *peer, char *local, int peer_port, int local_port) {
@@ -592,6 +710,8 @@ static int before_request(void *context, char *peer, char *local, int peer_port,
   transfer->is_stale = true;
   return CURL_PREREQFUNC_ABORT;
 }
+
+/* -------------------------------------------------------------------------------- 8. outcomes */
 
 static void set_text(struct transfer *transfer, const char *text) {
   transfer->outcome.text[0] = '\0';
@@ -628,36 +748,19 @@ static void set_http(struct transfer *transfer) {
   if (strlen(out->text) < used + 2) out->text[used] = '\0';
 }
 
-/* Decides the outcome of a request that has ended. */
-static void judge(struct transfer *transfer, CURLcode code) {
+/* An answer with a complete header. Its status counts although its body is cut, except 3xx and
+   final 4xx. */
+static void judge_answer(struct transfer *transfer, CURLcode code, const char *text) {
   int status = transfer->status;
-  const char *text = transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
-  long sent = 0;
-  if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK) sent = 1;
+  bool is_retried = status == 408 || status == 425 || status == 429;
+  bool is_final = status >= 300 && status < 500 && !is_retried;
+  if (code == CURLE_OK || transfer->is_long || !is_final) set_http(transfer);
+  else set_retry(transfer, MSGQ_FAILURE_NETWORK, false, text);
+}
 
-  if (transfer->is_malformed) {
-    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
-              transfer->interim >= most_interim ? "too many answers with a status 1xx"
-                                                : "the answer has no valid Content-Length");
-    return;
-  }
-  if (transfer->has_head && status >= 100) {
-    bool is_retried = status == 408 || status == 425 || status == 429;
-    bool is_final = status >= 300 && status < 500 && !is_retried;
-    if (code == CURLE_OK || transfer->is_long || !is_final) set_http(transfer);
-    else set_retry(transfer, MSGQ_FAILURE_NETWORK, false, text);
-    return;
-  }
-  if (transfer->is_cut_off) {
-    set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the connection ended without an answer");
-    return;
-  }
-  /* libcurl has the same code for a line of a header over its limit. */
-  if (sent > 0 && (code == CURLE_OUT_OF_MEMORY || (int)code == code_too_large)) {
-    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
-              "a line of the answer's header is too long, or there is no memory");
-    return;
-  }
+/* A request without an answer. */
+static void judge_failure(struct transfer *transfer, CURLcode code, bool not_sent,
+                          const char *text) {
   switch (code) {
   case CURLE_OK:
     set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the answer ended within its header");
@@ -665,7 +768,7 @@ static void judge(struct transfer *transfer, CURLcode code) {
   case CURLE_COULDNT_RESOLVE_HOST:
   case CURLE_COULDNT_CONNECT: set_offline(transfer, text); break;
   case CURLE_OPERATION_TIMEDOUT:
-    set_retry(transfer, MSGQ_FAILURE_TIMEOUT, sent == 0, text);
+    set_retry(transfer, MSGQ_FAILURE_TIMEOUT, not_sent, text);
     break;
   case CURLE_SSL_CONNECT_ERROR:
   case CURLE_SSL_CERTPROBLEM:
@@ -677,16 +780,41 @@ static void judge(struct transfer *transfer, CURLcode code) {
   case CURLE_SEND_ERROR:
   case CURLE_RECV_ERROR:
   case CURLE_GOT_NOTHING:
-  case CURLE_PARTIAL_FILE: set_retry(transfer, MSGQ_FAILURE_NETWORK, sent == 0, text); break;
+  case CURLE_PARTIAL_FILE: set_retry(transfer, MSGQ_FAILURE_NETWORK, not_sent, text); break;
   case CURLE_UNSUPPORTED_PROTOCOL: /* the answer is not HTTP/1 or later */
   case CURLE_WEIRD_SERVER_REPLY:
   case CURLE_FILESIZE_EXCEEDED:
-  case CURLE_BAD_CONTENT_ENCODING: set_retry(transfer, MSGQ_FAILURE_SERVER, sent == 0, text); break;
-  default: set_retry(transfer, MSGQ_FAILURE_UNKNOWN, sent == 0, text);
+  case CURLE_BAD_CONTENT_ENCODING:
+    set_retry(transfer, MSGQ_FAILURE_SERVER, not_sent, text);
+    break;
+  default: set_retry(transfer, MSGQ_FAILURE_UNKNOWN, not_sent, text);
   }
 }
 
-/* -------------------------------------------------------------------------- the token */
+/* Decides the outcome of a request that has ended. */
+static void judge(struct transfer *transfer, CURLcode code) {
+  const char *text = transfer->error[0] != '\0' ? transfer->error : curl_easy_strerror(code);
+  long sent = 0;
+  if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK) sent = 1;
+
+  if (transfer->is_malformed) {
+    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
+              transfer->interim >= most_interim ? "too many answers with a status 1xx"
+                                                : "the answer has no valid Content-Length");
+  } else if (transfer->has_head && transfer->status >= 100) {
+    judge_answer(transfer, code, text);
+  } else if (transfer->is_cut_off) {
+    set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the connection ended without an answer");
+  } else if (sent > 0 && (code == CURLE_OUT_OF_MEMORY || (int)code == code_too_large)) {
+    /* libcurl has the same code for a line of a header over its limit. */
+    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
+              "a line of the answer's header is too long, or there is no memory");
+  } else {
+    judge_failure(transfer, code, sent == 0, text);
+  }
+}
+
+/* --------------------------------------------------------------------------- 9. bearer tokens */
 
 /* Asks for a token in place of one that was refused. */
 static bool renew(struct client *client) {
@@ -752,38 +880,14 @@ static bool authorize(struct transfer *transfer, struct curl_slist **list) {
   return true;
 }
 
-/* ------------------------------------------------------------------------- the thread */
+/* ------------------------------------------------------------------------------- 10. requests */
 
-static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *peer) {
-  struct client *client = context;
-  (void)purpose;
-  if (client->channel_count == client->channel_room) {
-    size_t room = client->channel_room == 0 ? 16 : client->channel_room * 2;
-    struct channel *channels = realloc(client->channels, room * sizeof *channels);
-    if (channels == NULL) return CURL_SOCKET_BAD;
-    client->channels = channels;
-    client->channel_room = room;
-  }
-  int descriptor = socket(peer->family, peer->socktype | SOCK_CLOEXEC, peer->protocol);
-  if (descriptor < 0) return CURL_SOCKET_BAD;
-  client->channels[client->channel_count++] = (struct channel){ .descriptor = descriptor };
-  return descriptor;
-}
-
-static int close_socket(void *context, curl_socket_t descriptor) {
-  struct client *client = context;
-  for (size_t index = 0; index < client->channel_count; index++) {
-    if (client->channels[index].descriptor != descriptor) continue;
-    client->channels[index] = client->channels[--client->channel_count];
-    break;
-  }
-  return close(descriptor);
-}
+/* For a variable `easy`. */
+#define SET(option, value) (curl_easy_setopt(easy, CURLOPT_##option, value) == CURLE_OK)
 
 static CURL *new_easy(struct client *client) {
   CURL *easy = curl_easy_init();
   if (easy == NULL) return NULL;
-#define SET(option, value) (curl_easy_setopt(easy, CURLOPT_##option, value) == CURLE_OK)
   bool is_set = SET(URL, client->url) && SET(PATH_AS_IS, 1L) && SET(POST, 1L) &&
                 SET(NOSIGNAL, 1L) && SET(PROXY, "") && SET(FOLLOWLOCATION, 0L) &&
                 SET(OPENSOCKETFUNCTION, open_socket) && SET(OPENSOCKETDATA, client) &&
@@ -835,8 +939,9 @@ static bool start(struct transfer *transfer) {
   if (easy != NULL) curl_easy_cleanup(easy);
   transfer->easy = NULL;
   return set_retry(transfer, MSGQ_FAILURE_UNKNOWN, true, "out of memory"), false;
-#undef SET
 }
+
+#undef SET
 
 static void launch(struct transfer *transfer) {
   if (!start(transfer)) append(&transfer->client->finished, transfer);
@@ -853,6 +958,23 @@ static void stop(struct transfer *transfer) {
   transfer->easy = NULL;
 }
 
+/* The server refused the token: the request is made again with another one, once. */
+static void finish_refused(struct transfer *transfer) {
+  struct client *client = transfer->client;
+  if (transfer->bearer_number == client->bearer_number) client->is_bearer_refused = true;
+  if (!transfer->is_renewed) {
+    transfer->is_renewed = true;
+    launch(transfer);
+    return;
+  }
+  char text[sizeof transfer->outcome.text + 32];
+  snprintf(text, sizeof text, "authentication failed: %s", transfer->outcome.text);
+  msgq_outcome_init(&transfer->outcome);
+  set_unauthorized(transfer, text);
+  append(&client->finished, transfer);
+}
+
+/* libcurl has ended the request. */
 static void finish(struct transfer *transfer, CURLcode code) {
   struct client *client = transfer->client;
   if (transfer->is_stale) {
@@ -867,34 +989,11 @@ static void finish(struct transfer *transfer, CURLcode code) {
   transfer->needs_fresh = false;
   bool is_refused = client->token != NULL && transfer->outcome.verdict == MSGQ_VERDICT_HTTP &&
                     transfer->outcome.code == 401;
-  if (!is_refused) {
-    append(&client->finished, transfer);
-    return;
-  }
-  if (transfer->bearer_number == client->bearer_number) client->is_bearer_refused = true;
-  if (!transfer->is_renewed) {
-    transfer->is_renewed = true;
-    launch(transfer);
-    return;
-  }
-  char text[sizeof transfer->outcome.text + 32];
-  snprintf(text, sizeof text, "authentication failed: %s", transfer->outcome.text);
-  msgq_outcome_init(&transfer->outcome);
-  set_unauthorized(transfer, text);
-  append(&client->finished, transfer);
+  if (is_refused) finish_refused(transfer);
+  else append(&client->finished, transfer);
 }
 
-static void collect(struct client *client) {
-  int left = 0;
-  for (CURLMsg *message; (message = curl_multi_info_read(client->multi, &left)) != NULL;) {
-    char *transfer = NULL;
-    if (message->msg != CURLMSG_DONE) continue;
-    CURLcode code = message->data.result;
-    if (curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer) == CURLE_OK) {
-      finish((struct transfer *)(void *)transfer, code);
-    }
-  }
-}
+/* ---------------------------------------------------------------------- 11. the second thread */
 
 /* Hands the transfers that have finished to the reporter. */
 static void hand_over(struct client *client) {
@@ -940,36 +1039,45 @@ static void wait_for_change(struct client *client, int64_t limit_ms) {
   pthread_cond_timedwait(&client->changed, &client->lock, &until);
 }
 
-/* The second thread. What finishes while it is in the engine is the next batch. */
+/* Copies the outcomes of the first transfers that are done, and returns their number. With the
+   lock. */
+static size_t copy_outcomes(struct client *client, uint64_t *tokens, msgq_outcome *outcomes) {
+  size_t count = 0;
+  for (struct transfer *each = client->done.first; each != NULL && count < most_results;
+       each = each->next) {
+    tokens[count] = each->token;
+    outcomes[count++] = each->outcome;
+  }
+  return count;
+}
+
+/* Frees the first transfers that are done: the engine has their outcomes. With the lock. */
+static void free_done(struct client *client, size_t count) {
+  for (size_t index = 0; index < count; index++) {
+    struct transfer *each = client->done.first;
+    take(&client->done, each);
+    free_transfer(each);
+  }
+  client->in_flight -= count;
+  if (client->is_released) wake(client);
+}
+
+/* The thread. What finishes while it is in the engine is the next batch. */
 static void *report(void *context) {
   struct client *client = context;
+  uint64_t tokens[most_results];
+  msgq_outcome outcomes[most_results];
   pthread_mutex_lock(&client->lock);
   for (;;) {
     while (client->done.first == NULL && !client->is_ending) wait_for_change(client, -1);
     if (client->done.first == NULL) break;
-    uint64_t tokens[most_results];
-    msgq_outcome outcomes[most_results];
-    size_t count = 0;
-    struct transfer *each = client->done.first;
-    for (; each != NULL && count < most_results; each = each->next) {
-      tokens[count] = each->token;
-      outcomes[count++] = each->outcome;
-    }
+    size_t count = copy_outcomes(client, tokens, outcomes);
     pthread_mutex_unlock(&client->lock);
     bool is_taken = complete(client, tokens, outcomes, count);
     pthread_mutex_lock(&client->lock);
-    if (!is_taken) {
-      if (client->is_ending) break;
-      wait_for_change(client, storage_delay_ms);
-      continue;
-    }
-    for (size_t index = 0; index < count; index++) {
-      each = client->done.first;
-      take(&client->done, each);
-      free_transfer(each);
-    }
-    client->in_flight -= count;
-    if (client->is_released) wake(client);
+    if (is_taken) free_done(client, count);
+    else if (client->is_ending) break;
+    else wait_for_change(client, storage_delay_ms);
   }
   pthread_mutex_unlock(&client->lock);
   return NULL;
@@ -982,6 +1090,76 @@ static void end_reporter(struct client *client) {
   pthread_mutex_unlock(&client->lock);
   pthread_join(client->reporter, NULL);
 }
+
+/* -------------------------------------------------------------------------------- 12. the end */
+
+static bool is_queue_closed(msgq_queue *queue) {
+  msgq_state state = MSGQ_STATE_INIT;
+  return msgq_get_state(queue, &state) == MSGQ_CLOSED;
+}
+
+static void free_client(struct client *client) {
+  if (client->wake >= 0) close(client->wake);
+  if (client->loop >= 0) close(client->loop);
+  if (client->multi != NULL) curl_multi_cleanup(client->multi);
+  curl_slist_free_all(client->headers);
+  free(client->url);
+  free(client->ca_file);
+  free(client->bearer);
+  free(client->channels);
+  pthread_cond_destroy(&client->changed);
+  pthread_mutex_destroy(&client->lock);
+  free(client);
+}
+
+/* Ends what is left: requests in flight only when the queue is closed. */
+static void end(struct client *client) {
+  while (client->active.first != NULL) {
+    struct transfer *transfer = client->active.first;
+    stop(transfer);
+    free_transfer(transfer);
+  }
+  hand_over(client);
+  end_reporter(client);
+  while (client->done.first != NULL) {
+    struct transfer *transfer = client->done.first;
+    take(&client->done, transfer);
+    free_transfer(transfer);
+  }
+  while (client->idle_count > 0) curl_easy_cleanup(client->idle[--client->idle_count]);
+  curl_multi_cleanup(client->multi);
+  client->multi = NULL;
+  void (*release)(void *) = client->release;
+  void *context = client->context;
+  pthread_mutex_lock(&client->lock);
+  bool is_detached = client->is_detached;
+  pthread_mutex_unlock(&client->lock);
+  if (is_detached) free_client(client);
+  if (release != NULL) release(context);
+}
+
+/* The engine calls this once: the transport was replaced, or the queue was closed. */
+static void release(void *context) {
+  struct client *client = context;
+  bool is_closed = is_queue_closed(client->queue);
+  pthread_t self = pthread_self();
+  bool is_own = pthread_equal(self, client->thread) || pthread_equal(self, client->reporter);
+  pthread_mutex_lock(&client->lock);
+  bool is_joined = !is_own && (is_closed || client->in_flight == 0);
+  pthread_t thread = client->thread;
+  client->is_released = true;
+  client->is_closed = is_closed;
+  client->is_detached = !is_joined;
+  if (!is_joined) pthread_detach(thread);
+  /* While the lock is held the thread does not free the client. */
+  wake(client);
+  pthread_mutex_unlock(&client->lock);
+  if (!is_joined) return;
+  pthread_join(thread, NULL);
+  free_client(client);
+}
+
+/* ----------------------------------------------------------------------- 13. the first thread */
 
 static int on_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *known) {
   struct client *client = context;
@@ -1042,69 +1220,41 @@ static void advance(struct client *client, const struct epoll_event *events, int
   }
 }
 
-static void free_client(struct client *client) {
-  if (client->wake >= 0) close(client->wake);
-  if (client->loop >= 0) close(client->loop);
-  if (client->multi != NULL) curl_multi_cleanup(client->multi);
-  curl_slist_free_all(client->headers);
-  free(client->url);
-  free(client->ca_file);
-  free(client->bearer);
-  free(client->channels);
-  pthread_cond_destroy(&client->changed);
-  pthread_mutex_destroy(&client->lock);
-  free(client);
+static void collect(struct client *client) {
+  int left = 0;
+  for (CURLMsg *message; (message = curl_multi_info_read(client->multi, &left)) != NULL;) {
+    char *transfer = NULL;
+    if (message->msg != CURLMSG_DONE) continue;
+    CURLcode code = message->data.result;
+    if (curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer) == CURLE_OK) {
+      finish((struct transfer *)(void *)transfer, code);
+    }
+  }
 }
 
-/* Ends what is left: requests in flight only when the queue is closed. */
-static void end(struct client *client) {
-  while (client->active.first != NULL) {
-    struct transfer *transfer = client->active.first;
-    stop(transfer);
-    free_transfer(transfer);
-  }
-  hand_over(client);
-  end_reporter(client);
-  while (client->done.first != NULL) {
-    struct transfer *transfer = client->done.first;
-    take(&client->done, transfer);
-    free_transfer(transfer);
-  }
-  while (client->idle_count > 0) curl_easy_cleanup(client->idle[--client->idle_count]);
-  curl_multi_cleanup(client->multi);
-  client->multi = NULL;
-  void (*release)(void *) = client->release;
-  void *context = client->context;
+/* Starts the requests of the messages that came since the last call. Returns false when the thread
+   ends: no more messages come, and none is in flight, or the queue is closed. */
+static bool take_incoming(struct client *client, bool *is_released) {
   pthread_mutex_lock(&client->lock);
-  bool is_detached = client->is_detached;
+  struct list incoming = client->incoming;
+  client->incoming.first = client->incoming.last = NULL;
+  bool is_closed = client->is_closed;
+  *is_released = client->is_released;
+  size_t in_flight = client->in_flight;
   pthread_mutex_unlock(&client->lock);
-  if (is_detached) free_client(client);
-  if (release != NULL) release(context);
-}
 
-static bool is_queue_closed(msgq_queue *queue) {
-  msgq_state state = MSGQ_STATE_INIT;
-  return msgq_get_state(queue, &state) == MSGQ_CLOSED;
+  while (incoming.first != NULL) {
+    struct transfer *transfer = incoming.first;
+    take(&incoming, transfer);
+    if (is_closed) free_transfer(transfer);
+    else launch(transfer);
+  }
+  return !*is_released || !(is_closed || in_flight == 0 || is_queue_closed(client->queue));
 }
 
 static void *run(void *context) {
   struct client *client = context;
-  for (;;) {
-    pthread_mutex_lock(&client->lock);
-    struct list incoming = client->incoming;
-    client->incoming.first = client->incoming.last = NULL;
-    bool is_released = client->is_released, is_closed = client->is_closed;
-    size_t in_flight = client->in_flight;
-    pthread_mutex_unlock(&client->lock);
-
-    while (incoming.first != NULL) {
-      struct transfer *transfer = incoming.first;
-      take(&incoming, transfer);
-      if (is_closed) free_transfer(transfer);
-      else launch(transfer);
-    }
-    if (is_released && (is_closed || in_flight == 0 || is_queue_closed(client->queue))) break;
-
+  for (bool is_released; take_incoming(client, &is_released);) {
     hand_over(client);
     struct epoll_event events[64];
     int count = epoll_wait(client->loop, events, 64, (int)wait_ms(client, is_released));
@@ -1116,28 +1266,7 @@ static void *run(void *context) {
   return NULL;
 }
 
-/* The engine calls this once: the transport was replaced, or the queue was closed. */
-static void release(void *context) {
-  struct client *client = context;
-  bool is_closed = is_queue_closed(client->queue);
-  pthread_t self = pthread_self();
-  bool is_own = pthread_equal(self, client->thread) || pthread_equal(self, client->reporter);
-  pthread_mutex_lock(&client->lock);
-  bool is_joined = !is_own && (is_closed || client->in_flight == 0);
-  pthread_t thread = client->thread;
-  client->is_released = true;
-  client->is_closed = is_closed;
-  client->is_detached = !is_joined;
-  if (!is_joined) pthread_detach(thread);
-  /* While the lock is held the thread does not free the client. */
-  wake(client);
-  pthread_mutex_unlock(&client->lock);
-  if (!is_joined) return;
-  pthread_join(thread, NULL);
-  free_client(client);
-}
-
-/* ------------------------------------------------------------------------- the options */
+/* -------------------------------------------------------------------------------- 14. options */
 
 /* Copies the caller's options over the defaults. */
 static msgq_result read_options(const msgq_http_options *given, msgq_http_options *options) {
@@ -1309,8 +1438,10 @@ static msgq_result take_options(struct client *client, const msgq_http_options *
   return take_headers(client, options);
 }
 
-/* Makes what the threads need, and starts them. */
-static msgq_result start_threads(struct client *client) {
+/* ------------------------------------------------------------------ 15. setting the transport */
+
+/* Makes the epoll instance, and the descriptor that wakes the first thread. */
+static msgq_result make_loop(struct client *client) {
   client->loop = epoll_create1(EPOLL_CLOEXEC);
   client->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct epoll_event interest = { .events = EPOLLIN, .data.fd = client->wake };
@@ -1318,17 +1449,22 @@ static msgq_result start_threads(struct client *client) {
       epoll_ctl(client->loop, EPOLL_CTL_ADD, client->wake, &interest) != 0) {
     return fail(MSGQ_STORAGE, "no descriptor for the event loop: %s", strerror(errno));
   }
-  client->multi = curl_multi_init();
-  if (client->multi == NULL ||
-      curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_socket) != CURLM_OK ||
-      curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client) != CURLM_OK ||
-      curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer) != CURLM_OK ||
-      curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client) != CURLM_OK ||
-      curl_multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, client->max_connections) !=
-          CURLM_OK ||
-      curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, client->max_connections) != CURLM_OK) {
-    return fail(MSGQ_STORAGE, "libcurl has no memory or no descriptor");
-  }
+  return MSGQ_OK;
+}
+
+static msgq_result make_multi(struct client *client) {
+  CURLM *multi = client->multi = curl_multi_init();
+#define SET(option, value) (curl_multi_setopt(multi, CURLMOPT_##option, value) == CURLM_OK)
+  bool is_set = multi != NULL && SET(SOCKETFUNCTION, on_socket) && SET(SOCKETDATA, client) &&
+                SET(TIMERFUNCTION, on_timer) && SET(TIMERDATA, client) &&
+                SET(MAX_TOTAL_CONNECTIONS, client->max_connections) &&
+                SET(MAXCONNECTS, client->max_connections);
+#undef SET
+  return is_set ? MSGQ_OK : fail(MSGQ_STORAGE, "libcurl has no memory or no descriptor");
+}
+
+/* Starts the threads, which block all signals: these are for the program's own threads. */
+static msgq_result start_threads(struct client *client) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -1340,28 +1476,35 @@ static msgq_result start_threads(struct client *client) {
   return problem == 0 ? MSGQ_OK : fail(MSGQ_STORAGE, "no thread: %s", strerror(problem));
 }
 
+/* Makes a client and starts its threads. */
+static msgq_result make_client(msgq_queue *queue, const msgq_http_options *options,
+                               struct client **out) {
+  struct client *client = calloc(1, sizeof *client);
+  if (client == NULL) return fail(MSGQ_STORAGE, "out of memory");
+  pthread_mutex_init(&client->lock, NULL);
+  pthread_cond_init(&client->changed, NULL);
+  client->queue = queue;
+  client->loop = client->wake = -1;
+  client->timer_ms = -1;
+  msgq_result result = take_options(client, options);
+  if (result == MSGQ_OK) result = make_loop(client);
+  if (result == MSGQ_OK) result = make_multi(client);
+  if (result == MSGQ_OK) result = start_threads(client);
+  if (result == MSGQ_OK) *out = client;
+  else free_client(client);
+  return result;
+}
+
 msgq_result msgq_http_set_transport(msgq_queue *queue, const msgq_http_options *options) {
   msgq_http_options read;
+  struct client *client = NULL;
   if (options == NULL) return fail(MSGQ_INVALID, "options is NULL");
   msgq_result result = read_options(options, &read);
-  struct client *client = NULL;
   pthread_once(&once, initialise);
   if (result == MSGQ_OK && global != CURLE_OK) {
     result = fail(MSGQ_STORAGE, "libcurl: %s", curl_easy_strerror(global));
   }
-  if (result == MSGQ_OK && (client = calloc(1, sizeof *client)) == NULL) {
-    result = fail(MSGQ_STORAGE, "out of memory");
-  }
-  if (client != NULL) {
-    pthread_mutex_init(&client->lock, NULL);
-    pthread_cond_init(&client->changed, NULL);
-    client->queue = queue;
-    client->loop = client->wake = -1;
-    client->timer_ms = -1;
-    result = take_options(client, &read);
-    if (result == MSGQ_OK) result = start_threads(client);
-    if (result != MSGQ_OK) free_client(client);
-  }
+  if (result == MSGQ_OK) result = make_client(queue, &read, &client);
   if (result != MSGQ_OK) {
     if (read.release != NULL) read.release(read.context);
     return result;
