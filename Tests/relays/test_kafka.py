@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from brokers import KafkaMock
 from checks import delivery, new_target
 from msgqueue import FailureKind, Outcome, Verdict
 from proof import proof
-from servers import started
+from servers import Client, started
 
 pytest.importorskip("confluent_kafka")
 
@@ -92,6 +93,39 @@ def test_B7_kafka_connection_that_another_call_closes(broker: KafkaMock) -> None
         finally:
             broker.start()
     assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, False), outcome
+
+
+def test_B7_kafka_errors_of_an_open_connection_take_no_memory(
+    broker: KafkaMock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Problem:
+        def __init__(self, number: int) -> None:
+            self.text = f"{number}" * 1024
+
+        def name(self) -> str:
+            return "_TRANSPORT"
+
+        def fatal(self) -> bool:
+            return False
+
+    with broker.relay(new_target()) as relay:
+        make, reports = relay._client.Producer, []
+
+        def noted(options: dict[str, Client]) -> Client:
+            reports.append(options["error_cb"])
+            return make(options)
+
+        monkeypatch.setattr(relay._client, "Producer", noted)
+        assert relay(delivery("before")) == Outcome.sent()
+        tracemalloc.start()
+        try:
+            for number in range(2000):
+                reports[0](Problem(number))
+            left, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert left < 1 << 20, left
+        assert relay(delivery("after")) == Outcome.sent()
 
 
 def test_B7_kafka_error_that_the_client_repeats_is_one_message(broker: KafkaMock) -> None:

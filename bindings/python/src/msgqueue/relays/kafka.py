@@ -50,7 +50,8 @@ class _Connection:
 
     def __init__(self) -> None:
         self.producer: Any = None
-        self.problems: list[Any] = []
+        # The first one, apart from "all brokers are down". There may be any number of them while the producer lives.
+        self.problem: Any = None
         self.is_down = False
 
 
@@ -119,9 +120,11 @@ class Kafka(Relay[_Connection, _Message]):
         connection = _Connection()
 
         def failed(problem: Any) -> None:  # noqa: ANN401 - of the client
-            connection.problems.append(problem)
-            if problem.name() == "_ALL_BROKERS_DOWN" or problem.fatal():
+            is_away = problem.name() == "_ALL_BROKERS_DOWN"
+            if is_away or problem.fatal():
                 connection.is_down = True
+            if not is_away and connection.problem is None:
+                connection.problem = problem
 
         producer = connection.producer = self._client.Producer({**self._options, "error_cb": failed})
         while True:
@@ -129,9 +132,8 @@ class Kafka(Relay[_Connection, _Message]):
                 producer.list_topics(timeout=max(0.01, min(0.2, end - time.monotonic())))
             except self._client.KafkaException as problem:
                 producer.poll(0)
-                for found in connection.problems:
-                    if found.name() != "_ALL_BROKERS_DOWN":
-                        raise self._failure(found, not_sent=True) from None
+                if connection.problem is not None:
+                    raise self._failure(connection.problem, not_sent=True) from None
                 if time.monotonic() >= end:
                     raise TimeoutError(f"no answer within {timeout:.1f} s: {problem}") from None
             else:
