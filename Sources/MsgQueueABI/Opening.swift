@@ -40,7 +40,8 @@ public func msgq_close_async(
     }
 }
 
-/// Reads the caller's options; the engine checks their ranges, except of those that may be larger than its own types. Where 0 has no meaning of its own it stands for the default.
+/// Reads the caller's options. The engine checks their ranges; those of values that may be larger than its own types are checked here.
+/// Where 0 has no meaning of its own it stands for the default.
 private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> Options {
     let given = try Structs.read(
         pointer, "msgq_options", over: defaultOptions,
