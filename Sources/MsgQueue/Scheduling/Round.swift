@@ -21,7 +21,9 @@ struct Round {
     private(set) var resumesAt: Int64 = 0
     /// Conversations blocked by a message before those of the round, which waits for its turn or its retry.
     private var held: Set<Name> = []
-    /// Those of `held` where that message is retried by timer; the round continues after it.
+    /// Those of `held` where that message is retried by timer.
+    private var retried: Set<Name> = []
+    /// Those of `retried` with messages of the round, which continues after the retry.
     private var returning: Set<Name> = []
     /// Messages of paused conversations were skipped.
     private var hasSkipped = false
@@ -41,7 +43,9 @@ struct Round {
         if sequence <= soughtThrough { restart() }
     }
 
-    mutating func restart() { (picks, soughtThrough, seeks, held, returning, hasSkipped) = ([], 0, 0, [], [], false) }
+    mutating func restart() {
+        (picks, soughtThrough, seeks, held, retried, returning, hasSkipped) = ([], 0, 0, [], [], [], false)
+    }
 
     mutating func sought(through sequence: Int64, complete: Bool, _ now: Moment) {
         soughtThrough = complete ? Int64.max : sequence
@@ -62,18 +66,23 @@ struct Round {
     /// Holds the conversation until the message that is retried by timer is sent or has failed.
     mutating func holdForRetry(_ conversation: Name) {
         hold(conversation)
-        returning.insert(conversation)
+        retried.insert(conversation)
     }
 
-    /// Ends the hold for a retry, if the conversation has one.
+    /// Notes a message of the round in a conversation that is held.
+    mutating func noteHeld(_ conversation: Name) { if retried.contains(conversation) { returning.insert(conversation) } }
+
+    /// Ends the hold for a retry, if messages of the round wait for it.
     mutating func retryEnded(_ conversation: Name) {
         if returning.contains(conversation) { restart() }
     }
 
-    /// Holds the messages of the conversation after `sequence`.
-    mutating func hold(_ conversation: Name, behind sequence: Int64) {
-        if sequence <= soughtThrough { hold(conversation) }
+    /// Holds the messages of the conversation after `sequence`. `isRetried`: that message is retried by timer.
+    mutating func hold(_ conversation: Name, behind sequence: Int64, isRetried: Bool = false) {
+        if isRetried { holdForRetry(conversation) } else if sequence <= soughtThrough { hold(conversation) }
+        let before = picks.count
         picks.removeAll { $0.conversation == conversation && $0.sequence > sequence }
+        if picks.count < before { noteHeld(conversation) }
     }
 
     /// Skips the conversation while it is paused; others continue.
@@ -86,7 +95,8 @@ struct Round {
 
     mutating func cleared(_ conversation: Name?) {
         picks.removeAll { conversation == nil || $0.conversation == conversation }
-        returning = conversation.map { returning.subtracting([$0]) } ?? []
+        retried = conversation.map { retried.subtracting([$0]) } ?? []
+        returning.formIntersection(retried)
     }
 }
 
@@ -151,8 +161,12 @@ extension Scheduler {
     /// Takes the queued messages after the last ones read, in order. `complete`: there are no more.
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         guard var round else { return }
-        for (conversation, stored) in rows where stored.sequence <= round.through && !round.isHeld(conversation) {
+        for (conversation, stored) in rows where stored.sequence <= round.through {
             if flight(of: stored.sequence, in: conversation) != nil { continue }
+            if round.isHeld(conversation) {
+                if stored.round == round.number { round.noteHeld(conversation) }
+                continue
+            }
             let head = withMonotonicDue(stored)
             if isDeferred(head, now) { continue }
             if head.round != round.number {

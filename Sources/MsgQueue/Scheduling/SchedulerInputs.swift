@@ -485,12 +485,10 @@ extension Scheduler {
         if !flight.isRunning { lane.end(token) }
         lane.approved.remove(flight.sequence)
         if let back {
-            if isStrict { round?.hold(flight.conversation, behind: flight.sequence) }
+            let isRetried = mode == .ask && !offline
+            if isStrict { round?.hold(flight.conversation, behind: flight.sequence, isRetried: isRetried) }
             requeue(back, isBatched: flight.batch != token || !lane.otherFlights.isEmpty, into: &lane)
-            if mode == .ask, !offline {
-                lane.approved.insert(back.sequence)
-                if isStrict { round?.holdForRetry(flight.conversation) }
-            }
+            if isRetried { lane.approved.insert(back.sequence) }
         } else {
             round?.retryEnded(flight.conversation)
         }

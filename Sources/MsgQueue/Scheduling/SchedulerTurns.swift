@@ -236,10 +236,16 @@ extension Scheduler {
     /// The step for the first message of a conversation, if it is the expected one.
     private func step(of conversation: Name, _ now: Moment, isExpected: (Head) -> Bool) -> Step? {
         guard let lane = lanes[conversation], isFree(lane), let head = lane.upcoming.first, isExpected(head),
-            !pausedConversations.contains(conversation)
+            !pausedConversations.contains(conversation), !isOvertaken(head, lane)
         else { return nil }
         if head.hasExpired(now) { return .expire(conversation: conversation, sequence: head.sequence) }
         guard head.wait(now) <= 0, canStart(head, lane, conversation, now) else { return nil }
         return .start(conversation: conversation, sequence: head.sequence, hand: .none)
+    }
+
+    /// Whether the batch that is being chosen has a later message of the conversation, which `retryAll` sends before those that were queued.
+    private func isOvertaken(_ head: Head, _ lane: Lane) -> Bool {
+        guard isStrict, gathering != nil, let last = lane.flight.flatMap({ flights[$0] }) else { return false }
+        return last.sequence > head.sequence
     }
 }

@@ -228,6 +228,8 @@ extension PromiseChecker {
     private func waitsForMore(_ until: Int64?, _ simulation: Simulation) throws -> Bool {
         let end = simulation.scheduler.lingerUntil
         guard let limits = simulation.scheduler.limits, session == nil, end > simulation.now.mono else { return false }
+        // The rate may permit an attempt only later.
+        guard !simulation.scheduler.startWaitsForRate else { return false }
         guard let until, until <= end, end <= simulation.now.mono + limits.linger else {
             throw Violation("a batch waits longer than \(limits.linger) ms for messages")
         }
