@@ -39,6 +39,35 @@ import Testing
         #expect(simulation.store.queued == [1, 3])
     }
 
+    /// A drain and the retried messages of one conversation are not mixed in one batch, whose order would be wrong.
+    @Test(arguments: [Mode.ask, .manual])
+    func A2_R14_no_batch_has_a_retried_message_before_an_earlier_one(mode: Mode) throws {
+        var options = Options()
+        (options.mode, options.direct) = (mode, false)
+        let simulation = Simulation(options, batches: BatchLimits())
+        simulation.preload(["a", "a", "a"])
+        simulation.sendNow(2)
+        try simulation.run { _ in .reject() }
+        simulation.retryAll()
+        simulation.drain()
+        try simulation.settle()
+        #expect(simulation.inFlight == [2])
+        try simulation.run()
+        #expect(simulation.starts == [2, 2, 1, 3])
+    }
+
+    @Test func Q4_R14_a_retry_by_timer_behind_which_nothing_was_put_back_delays_no_prompt() throws {
+        let simulation = try failing(.ask, ["a"], backoff: .ladder([60_000]))
+        simulation.enqueue("b")
+        simulation.retryAll()
+        try simulation.settle()
+        try simulation.answer(1, .retry(.server))
+        simulation.setBackground(true)
+        simulation.setBackground(false)
+        try simulation.settle()
+        #expect(simulation.count(.prompt) == 1)
+    }
+
     @Test func R14_in_mode_auto_retried_messages_go_after_earlier_queued_ones() throws {
         let simulation = Simulation(.auto, direct: false)
         simulation.preload(["a", "a"])
