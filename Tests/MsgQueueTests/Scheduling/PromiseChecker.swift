@@ -301,7 +301,15 @@ struct PromiseChecker {
     func heads(_ simulation: Simulation) -> [SimulatedMessage] {
         let closed = closed(simulation)
         let heads = simulation.store.lanes.keys.compactMap { closed.contains($0) ? nil : head(of: $0, simulation) }
-        return heads.filter { !isBlocked($0, simulation) }.sorted { $0.sequence < $1.sequence }
+        return heads.filter { !isBlocked($0, simulation) && !isOvertaken($0, simulation) }.sorted { $0.sequence < $1.sequence }
+    }
+
+    /// Whether the batch that is being chosen has a later message of the conversation, so that this one cannot be in it.
+    private func isOvertaken(_ head: SimulatedMessage, _ simulation: Simulation) -> Bool {
+        guard options.strictOrder, let batch = simulation.scheduler.gathering?.batch else { return false }
+        return simulation.scheduler.flights.values.contains {
+            $0.batch == batch && $0.conversation == head.conversation && $0.sequence > head.sequence
+        }
     }
 
     // MARK: Slots
