@@ -1,13 +1,17 @@
 /// The beginning and the end of attempts.
 extension Core {
-    /// An attempt that may begin once `changes` are committed.
-    package struct Start {
+    /// An attempt that may begin once `changes` are committed. It is large and passed on often, so it is a class.
+    package final class Start {
         package let flight: Flight
         /// The message as stored after `changes`, without its body.
         package let row: Row
         /// The message's status before the attempt.
         package let from: MessageStatus
         package let changes: [Change]
+
+        init(flight: Flight, row: Row, from: MessageStatus, changes: [Change]) {
+            (self.flight, self.row, self.from, self.changes) = (flight, row, from, changes)
+        }
     }
 
     package enum Admission {
@@ -242,7 +246,11 @@ extension Core {
         _ resolution: Resolution, _ failure: Failure?, of row: Row, _ number: UInt32, _ at: Int64
     ) -> [Notice] {
         let conversation = row.conversation
-        var notices: [Notice] = [.countsChanged, .failuresChanged(conversation), .progress(conversation)]
+        var notices: [Notice] = []
+        notices.reserveCapacity(5)
+        notices.append(.countsChanged)
+        notices.append(.failuresChanged(conversation))
+        notices.append(.progress(conversation))
         func change(_ to: MessageStatus) -> Notice {
             .event(
                 .status(
@@ -251,7 +259,9 @@ extension Core {
                         at: at)))
         }
         switch resolution.fate {
-        case .sent: notices += [.historyGrew, change(.sent)]
+        case .sent:
+            notices.append(.historyGrew)
+            notices.append(change(.sent))
         case .queued: notices.append(change(.queued))
         case .failed: notices.append(change(.failed))
         case .deleted: notices.append(.event(.deleted(id: row.id, conversation: conversation.text)))

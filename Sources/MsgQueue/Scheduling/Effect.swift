@@ -19,12 +19,12 @@ package struct Fact {
     package let notices: [Notice]
 }
 
-/// One change of the store.
+/// One change of the store. Cases with whole rows are indirect, because every case has the size of the largest one.
 package enum Change {
     /// A failed message that is retried by hand becomes queued, in the transaction in which its attempt begins.
-    case requeue(Row, Progress)
+    indirect case requeue(Row, Progress)
     case beginAttempt(sequence: Int64, number: UInt32, at: Int64)
-    case endAttempt(Row, Resolution)
+    indirect case endAttempt(Row, Resolution)
     /// An attempt whose call was not made: as if it had not begun.
     case revokeAttempt(sequence: Int64)
     /// An attempt without an outcome, from a process that ended during it.
@@ -32,9 +32,9 @@ package enum Change {
     /// A receiver's request that the whole queue wait.
     case hold(Due)
     /// Applied only if the message is still queued: the write may happen later than the expiry.
-    case expire(sequence: Int64, Progress, Attempt)
+    indirect case expire(sequence: Int64, Progress, Attempt)
     /// The end of a manual request without an attempt. Applied only if the message has not changed.
-    case endUnreachable(Row, Resolution)
+    indirect case endUnreachable(Row, Resolution)
     case markDamaged(sequence: Int64)
 }
 
@@ -52,6 +52,6 @@ package enum Notice {
     case expires(at: Int64)
     case damaged(sequence: Int64, QueueError, Moment)
     /// The end of a manual request without an attempt was committed.
-    case endedUnreachable(Row, Resolution, Moment)
+    indirect case endedUnreachable(Row, Resolution, Moment)
     case log(LogLevel, String)
 }
