@@ -24,10 +24,11 @@ package struct Heap<Element: Comparable> {
         var child = elements.count - 1
         while child > 0 {
             let parent = (child - 1) / 2
-            guard elements[child] < elements[parent] else { break }
-            elements.swapAt(child, parent)
+            guard element < elements[parent] else { break }
+            elements[child] = elements[parent]
             child = parent
         }
+        elements[child] = element
     }
 
     @discardableResult
@@ -35,16 +36,16 @@ package struct Heap<Element: Comparable> {
         guard let smallest = elements.first else { return nil }
         let last = elements.removeLast()
         guard !elements.isEmpty else { return smallest }
-        elements[0] = last
         var parent = 0
         while true {
-            var least = parent
-            for child in [2 * parent + 1, 2 * parent + 2] where child < elements.count && elements[child] < elements[least] {
-                least = child
-            }
-            guard least != parent else { return smallest }
-            elements.swapAt(parent, least)
-            parent = least
+            var child = 2 * parent + 1
+            guard child < elements.count else { break }
+            if child + 1 < elements.count, elements[child + 1] < elements[child] { child += 1 }
+            guard elements[child] < last else { break }
+            elements[parent] = elements[child]
+            parent = child
         }
+        elements[parent] = last
+        return smallest
     }
 }

@@ -106,8 +106,8 @@ struct Lane {
     }
 
     private mutating func forget(_ sequence: Int64) {
-        upcoming.removeAll { $0.sequence == sequence }
-        deferred.removeAll { $0.sequence == sequence }
+        if upcoming.first?.sequence == sequence { upcoming.removeFirst() } else { upcoming.removeAll { $0.sequence == sequence } }
+        if !deferred.isEmpty { deferred.removeAll { $0.sequence == sequence } }
     }
 
     /// Approves those of `heads` up to `approvedThrough`. `heads` are not deferred.
@@ -117,9 +117,11 @@ struct Lane {
 
     /// Moves messages between `upcoming` and `deferred`, according to their present conditions.
     mutating func sort(_ isDeferred: (Head) -> Bool) {
-        let free = deferred.filter { !isDeferred($0) }
-        deferred.removeAll { !isDeferred($0) }
-        for head in free { insert(head) }
+        if !deferred.isEmpty {
+            let free = deferred.filter { !isDeferred($0) }
+            deferred.removeAll { !isDeferred($0) }
+            for head in free { insert(head) }
+        }
         while let head = upcoming.first, isDeferred(head), deferred.count < Self.deferredCeiling {
             upcoming.removeFirst()
             deferred.append(head)

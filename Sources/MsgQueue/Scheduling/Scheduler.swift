@@ -239,7 +239,13 @@ package struct Scheduler {
 
     /// Makes the lane's next message ready or puts a ticket of it into `waiting`, or drops the lane if it has nothing to send.
     mutating func schedule(_ conversation: Name, _ now: Moment) {
-        guard var lane = lanes[conversation] else { return }
+        guard let place = lanes.index(forKey: conversation) else { return }
+        schedule(conversation, at: place, now)
+    }
+
+    /// The same for the lane at this place of `lanes`.
+    mutating func schedule(_ conversation: Name, at place: Dictionary<Name, Lane>.Index, _ now: Moment) {
+        var lane = lanes.values[place]
         let isDrained = session?.serves(conversation) ?? false
         let isDroppable = mode != .auto && !isDrained && lane.flight == nil && !lane.hasSelfStarting
         if lane.isIdle || isDroppable {
@@ -268,7 +274,7 @@ package struct Scheduler {
                 waiting.insert(Ticket(key: key, conversation: conversation))
             }
         }
-        lanes[conversation] = lane
+        lanes.values[place] = lane
     }
 
     /// The lane's message that starts first when its time has come, without those behind a failed message that blocks.
@@ -346,9 +352,13 @@ package struct Scheduler {
 
     /// Changes one lane and schedules it again.
     mutating func withLane(_ conversation: Name, _ now: Moment, _ change: (inout Lane) -> Void) {
-        var lane = lanes[conversation] ?? Lane()
-        change(&lane)
-        lanes[conversation] = lane
-        schedule(conversation, now)
+        guard let place = lanes.index(forKey: conversation) else {
+            var lane = Lane()
+            change(&lane)
+            lanes[conversation] = lane
+            return schedule(conversation, now)
+        }
+        change(&lanes.values[place])
+        schedule(conversation, at: place, now)
     }
 }

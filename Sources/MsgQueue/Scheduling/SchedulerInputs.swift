@@ -343,12 +343,17 @@ extension Scheduler {
         guard !isRanked else { return }
         for (conversation, head) in rows {
             scannedThrough = max(scannedThrough, head.sequence)
-            var lane = lanes[conversation] ?? Lane()
-            if lane.flight != nil, flight(of: head.sequence, in: conversation) != nil { continue }
-            guard head.sequence > lane.last else { continue }
-            lane.append(withMonotonicDue(head))
-            lanes[conversation] = lane
-            touched.insert(conversation)
+            let known = withMonotonicDue(head)
+            guard let place = lanes.index(forKey: conversation) else {
+                var lane = Lane()
+                lane.append(known)
+                lanes[conversation] = lane
+                touched.insert(conversation)
+                continue
+            }
+            if lanes.values[place].flight != nil, flight(of: head.sequence, in: conversation) != nil { continue }
+            if lanes.values[place].upcoming.isEmpty { touched.insert(conversation) }
+            lanes.values[place].append(known)
         }
         if complete { scanComplete = true }
         for conversation in touched { schedule(conversation, now) }
@@ -390,18 +395,20 @@ extension Scheduler {
         round?.remove(flight.sequence)
         var begun = flight
         (begun.batch, begun.outcomesBefore) = (gathering?.batch ?? flight.token, outcomes)
-        begun.wasApproved = lanes[flight.conversation]?.approved.contains(flight.sequence) ?? false
-        if flight.hand == .none, !isRetry(flight) {
+        let lane = lanes[flight.conversation] ?? Lane()
+        begun.wasApproved = lane.approved.contains(flight.sequence)
+        // Retries of the backoff ladder do not count against a batch.
+        if flight.hand == .none, lane.upcoming.first(where: { $0.sequence == flight.sequence })?.isRetry != true {
             if let session, session.serves(flight.conversation) {
                 begun.charge = .drain(session.number)
                 self.session?.started += 1
-            } else if lanes[flight.conversation]?.isDirect(flight.sequence) != true, budget != Int.max {
+            } else if !lane.isDirect(flight.sequence), budget != Int.max {
                 begun.charge = .budget
                 budget -= 1
             }
         }
         flights[flight.token] = begun
-        let isKnown = canInsert(flight.sequence, lanes[flight.conversation] ?? Lane())
+        let isKnown = canInsert(flight.sequence, lane)
         withLane(flight.conversation, now) { lane in
             lane.remove(flight.sequence)
             lane.begin(begun)
@@ -462,11 +469,6 @@ extension Scheduler {
         return flight.deadline
     }
 
-    /// Whether the attempt is a retry of the backoff ladder; retries do not count against a batch.
-    private func isRetry(_ flight: Flight) -> Bool {
-        lanes[flight.conversation]?.upcoming.first { $0.sequence == flight.sequence }?.isRetry ?? false
-    }
-
     /// Ends an attempt. `back`: its message is queued again and waits in its place.
     package mutating func ended(_ token: UInt64, back: Head?, sent: Bool, offline: Bool, timedOut: Bool, _ now: Moment) {
         guard var flight = flights[token] else { return }
@@ -481,7 +483,8 @@ extension Scheduler {
         if !flight.isRunning { flights[token] = nil }
         outcomes &+= 1
         noteOutcome(sent: sent, isQueuedAgain: back != nil)
-        guard var lane = lanes[flight.conversation] else { return }
+        guard let place = lanes.index(forKey: flight.conversation) else { return }
+        var lane = lanes.values[place]
         if !flight.isRunning { lane.end(token) }
         lane.approved.remove(flight.sequence)
         if let back {
@@ -494,8 +497,8 @@ extension Scheduler {
         }
         let isLast = lane.otherFlights.isEmpty && (lane.flight == nil || lane.flight == token)
         if lane.upcoming.isEmpty, lane.deferred.isEmpty, !lane.more, isLast { lane.closeDirectRange() }
-        lanes[flight.conversation] = lane
-        if offline { scheduleAll(now) } else { schedule(flight.conversation, now) }
+        lanes.values[place] = lane
+        if offline { scheduleAll(now) } else { schedule(flight.conversation, at: place, now) }
     }
 
     /// Puts an attempted message back. It is no longer sent directly, and the direct messages behind it wait for it.
