@@ -92,7 +92,8 @@ final class Driver: @unchecked Sendable {
             extendDeadlinesAfterSuspend()
             let now = ports.moment
             if writes.hasUnsaved, now.mono >= context.core.scheduler.storageRetryAt { writes.saveUnsaved() }
-            let step = context.core.scheduler.next(now, queued: store.totals.queued, inSession: queuedInSession)
+            let step = context.core.scheduler.next(
+                now, queued: store.totals.queued, inSession: queuedInSession, queuedIn: { drains.left(of: $0).queued })
             switch step {
             case .start, .wait: return step
             case .scan, .survey, .load, .expire, .seek: writes.attempt { () throws(QueueError) in try look(step, now) }

@@ -1,8 +1,10 @@
 /// The choice of the next step.
 extension Scheduler {
     /// Returns the next step. `queued` is the number of messages in the store that are queued or being sent; `inSession` is that number for
-    /// the conversation that is drained alone.
-    package mutating func next(_ now: Moment, queued: Int64, inSession: Int64? = nil) -> Step {
+    /// the conversation that is drained alone, and `queuedIn` returns it for any conversation.
+    package mutating func next(
+        _ now: Moment, queued: Int64, inSession: Int64? = nil, queuedIn: (Name) -> Int64 = { _ in 0 }
+    ) -> Step {
         if let token = overdue(now) { return .timeOut(token: token) }
         if let step = nextOfPrompt(now, queued: queued) { return step }
         guard now.mono >= storageRetryAt else {
@@ -20,7 +22,7 @@ extension Scheduler {
         if let session, isDone(session), !hasDelayedStart(session, now) {
             return .finish((inSession ?? queued) == 0 ? .empty : isHeldByPauses(session) ? .paused : .waiting)
         }
-        if shouldPrompt(now, queued: queued) { return .raisePrompt }
+        if shouldPrompt(now, queued: queued, queuedIn) { return .raisePrompt }
         let linger = lingerUntil > now.mono ? lingerUntil : nil
         return .wait(until: soonest(now, startWaitsForRate ? pace?.opening(at: now.mono) : linger))
     }
@@ -173,16 +175,19 @@ extension Scheduler {
     }
 
     /// Whether to raise the prompt: there is a backlog that is not sent automatically.
-    private func shouldPrompt(_ now: Moment, queued: Int64) -> Bool {
+    private func shouldPrompt(_ now: Moment, queued: Int64, _ queuedIn: (Name) -> Int64) -> Bool {
         guard mode == .ask, prompt == .armed, mayStart, session == nil, round?.isBusy != true, now.mono >= stableAt, underWay == 0
         else { return false }
-        return queued > selfStartingMessages
+        return queued > selfStartingMessages(queuedIn)
     }
 
-    /// The number of indexed messages that start without a drain or an answer.
-    var selfStartingMessages: Int64 {
-        lanes.values.reduce(0) { sum, lane in
-            sum + Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.approved.contains($0.sequence) })
+    /// The number of messages that start without a drain or an answer. The index has only some of each conversation: one with further ones
+    /// in the store counts as a whole.
+    func selfStartingMessages(_ queuedIn: (Name) -> Int64) -> Int64 {
+        lanes.reduce(0) { sum, entry in
+            let (name, lane) = entry
+            let known = Int64((lane.upcoming + lane.deferred).count { lane.isDirect($0.sequence) || lane.approved.contains($0.sequence) })
+            return sum + (lane.hasUnreadSelfStarting ? max(known, queuedIn(name)) : known)
         }
     }
 

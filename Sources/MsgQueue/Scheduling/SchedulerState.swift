@@ -79,9 +79,11 @@ extension Scheduler {
 
     // MARK: The queue as a whole
 
-    /// Why nothing is sent now, in O(1). `queued` messages are in the store; `hasStart`: an attempt is about to start. Reasons that stop
-    /// the whole queue are returned even if nothing is queued.
-    package func wait(queued: Int64, hasStart: Bool, _ now: Moment) -> Wait {
+    /// Why nothing is sent now, in O(1). `queued` messages are in the store, and `queuedIn` returns the number of a conversation;
+    /// `hasStart`: an attempt is about to start. Reasons that stop the whole queue are returned even if nothing is queued.
+    package func wait(
+        queued: Int64, hasStart: Bool, queuedIn: (Name) -> Int64 = { _ in 0 }, _ now: Moment
+    ) -> Wait {
         if inFlight > 0 { return Wait(reason: .sending) }
         let afterwards: Explanation.Reason = mode != .auto ? .person : timersRun ? .next : .trigger
         if now.mono < storageRetryAt { return Wait(reason: .storage, until: wall(storageRetryAt, now), after: afterwards) }
@@ -99,7 +101,7 @@ extension Scheduler {
         if unmeteredOnly, network.metered { return Wait(reason: .metered) }
         if mode == .auto {
             if let wait = automaticSendingHold(now) { return wait }
-        } else if !areAllSelfStarting(queued) {
+        } else if !areAllSelfStarting(queued, queuedIn) {
             return Wait(reason: .person)
         }
         return soonestMessage(now) ?? held
@@ -122,9 +124,9 @@ extension Scheduler {
     }
 
     /// In modes ask and manual: whether every queued message starts without a drain or an answer.
-    private func areAllSelfStarting(_ queued: Int64) -> Bool {
+    private func areAllSelfStarting(_ queued: Int64, _ queuedIn: (Name) -> Int64) -> Bool {
         guard lanes.count <= Self.examined else { return false }
-        return queued <= selfStartingMessages
+        return queued <= selfStartingMessages(queuedIn)
     }
 
     /// The wait for the message that is due first.

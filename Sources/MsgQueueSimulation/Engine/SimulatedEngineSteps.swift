@@ -10,7 +10,8 @@ extension SimulatedEngine {
             saveUnsaved()
             observer?.willStep()
             let inSession = scheduler.session?.conversation.map { Int64(store.count(of: $0)) }
-            let step = scheduler.next(now, queued: Int64(store.queued.count), inSession: inSession)
+            let step = scheduler.next(
+                now, queued: Int64(store.queued.count), inSession: inSession, queuedIn: { [store] in Int64(store.count(of: $0)) })
             switch step {
             case .start(let conversation, let sequence, let hand):
                 hasStart = true

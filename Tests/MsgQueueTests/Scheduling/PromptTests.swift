@@ -145,4 +145,34 @@ import Testing
         #expect(simulation.inFlight == [1])
         #expect(simulation.count(.prompt) == 1)
     }
+
+    /// More messages than the scheduler holds of a conversation.
+    @Test(arguments: [Int32(0), 1])
+    func Q4_M2_direct_messages_that_wait_for_the_rate_are_no_backlog(priority: Int32) throws {
+        let simulation = Simulation(.ask) { ($0.ratePerSecond, $0.rateBurst) = (10, 1) }
+        try simulation.settle()
+        simulation.enqueue("a", count: 2)
+        simulation.enqueue("a", count: 38) { $0.priority = priority }
+        try simulation.run()
+        while simulation.starts.count < 40 {
+            simulation.advance(10)
+            try simulation.run()
+        }
+        #expect(simulation.count(.prompt) == 0)
+    }
+
+    @Test func Q4_a_backlog_beside_direct_messages_is_asked_about() throws {
+        let simulation = Simulation(.ask) { ($0.ratePerSecond, $0.rateBurst) = (10, 1) }
+        simulation.goOffline()
+        simulation.enqueue("b")
+        simulation.goOnline()
+        simulation.enqueue("a", count: 40)
+        try simulation.run()
+        for _ in 0..<60 {
+            simulation.advance(10)
+            try simulation.run()
+        }
+        #expect(simulation.count(.prompt) == 1)
+        #expect(simulation.starts.count < 40)
+    }
 }
