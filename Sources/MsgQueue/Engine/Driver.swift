@@ -15,6 +15,10 @@ final class Driver: @unchecked Sendable {
     private let host: HostCalls
     private let attempts: AttemptRunner
     private let timer: EngineTimer
+    /// How long a search for messages that may start occupies the engine's lock, in milliseconds; it continues in the next millisecond.
+    private static let longestSearch: Int64 = 3
+    /// When the search ends (monotonic). Each call makes at least one read.
+    private var searchEnd: Int64 = 0
     /// How long the machine had been suspended at the last check.
     private var suspendTime: Int64
 
@@ -36,6 +40,7 @@ final class Driver: @unchecked Sendable {
     func runDueSteps() {
         guard context.phase != .closed else { return }
         attempts.revokeForbiddenCalls()
+        searchEnd = ports.mono().addingClamped(Self.longestSearch)
         let step = advance()
         writes.commit()
         maintenance.pruneExcess(writes, transactions)
@@ -88,6 +93,7 @@ final class Driver: @unchecked Sendable {
     /// Performs steps until one needs the transport or nothing is due; returns that step. May leave a transaction open, for
     /// `PendingWrites.commit`.
     private func advance() -> Step {
+        var reads = 0
         while true {
             extendDeadlinesAfterSuspend()
             let now = ports.moment
@@ -96,7 +102,10 @@ final class Driver: @unchecked Sendable {
                 now, queued: store.totals.queued, inSession: queuedInSession, queuedIn: { drains.left(of: $0).queued })
             switch step {
             case .start, .wait: return step
-            case .scan, .survey, .load, .expire, .seek: writes.attempt { () throws(QueueError) in try look(step, now) }
+            case .scan, .survey, .load, .expire, .seek:
+                guard reads == 0 || now.mono < searchEnd else { return .wait(until: now.mono) }
+                reads += 1
+                writes.attempt { () throws(QueueError) in try look(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
@@ -137,11 +146,15 @@ final class Driver: @unchecked Sendable {
         }
     }
 
-    /// Performs steps up to one that starts another attempt of the batch that is being chosen; nil: it is complete.
+    /// Performs steps up to one that starts another attempt of the batch that is being chosen; nil: it is complete, or the search for
+    /// another message takes long.
     private func advanceInBatch() -> Step? {
+        var reads = 0
         while let step = context.core.scheduler.nextInBatch(ports.moment, queued: store.totals.queued) {
             if step.isStart { return step }
             let now = ports.moment
+            guard reads == 0 || now.mono < searchEnd else { return nil }
+            reads += 1
             writes.attempt { () throws(QueueError) in try look(step, now) }
         }
         return nil
@@ -193,6 +206,7 @@ final class Driver: @unchecked Sendable {
     private func begin() -> Bool {
         // A person decides about interrupted attempts: there should be none whose call was not made.
         let isAlone = poll != nil || context.options.holdInterrupted
+        searchEnd = ports.mono().addingClamped(Self.longestSearch)
         return attempts.begin(limit: isAlone ? 1 : calls.attemptsPerCommit, after: advance, inBatch: advanceInBatch)
     }
 

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import MsgQueue
+
+/// The search for messages that may start, in a large backlog.
+@Suite struct SearchTests {
+    private let directory = TemporaryDirectory()
+
+    private func enqueue(_ engine: Engine, _ conversation: Name, count: Int = 1) throws {
+        try [UInt8]("hello".utf8).withUnsafeBytes { body in
+            let draft = BorrowedDraft(
+                id: nil, conversation: conversation, body: body, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
+            _ = try engine.enqueue(DraftBatch(count: count) { places in places.map { _ in draft } })
+        }
+    }
+
+    /// All messages belong to a conversation whose first one is being sent, so that the whole backlog is read.
+    @Test(arguments: [false, true])
+    func A11_F8_callers_need_not_wait_until_a_large_backlog_is_read(isBatch: Bool) async throws {
+        var options = Options()
+        (options.mode, options.maxInFlight) = (.auto, 4)
+        let engine = try Engine.open(path: directory.store, options: options)
+        for _ in 0..<60 { try enqueue(engine, "busy", count: 1_000) }
+        let isHeld = Semaphore()
+        var limits = BatchLimits()
+        (limits.maxMessages, limits.maxBatches) = (10, 4)
+        try engine.setTransport(
+            isBatch
+                ? Registration(
+                    .batch(
+                        { deliveries in
+                            isHeld.wait()
+                            return deliveries.map { _ in Outcome(verdict: .sent) }
+                        }, limits))
+                : Registration({ _ in
+                    isHeld.wait()
+                    return .sent
+                }))
+        var enqueued = 0
+        while !engine.context.lock.withLock({ engine.context.core.scheduler.scanComplete }) {
+            try enqueue(engine, "busy")
+            enqueued += 1
+        }
+        #expect(enqueued >= 5)
+        try engine.setTransport(nil)
+        for _ in 0..<8 { isHeld.post() }
+        _ = try engine.close(timeout: 5_000)
+    }
+}
