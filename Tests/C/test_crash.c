@@ -1,10 +1,15 @@
 /* SIGKILL during sending, and the state after the next open. */
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "child.h"
+#include "faults.h"
 #include "post.h"
 
 /* Starts a child that sends one message, and kills it after the receiver got the request and before it answers. */
@@ -63,6 +68,66 @@ TEST(X3_hold_interrupted_fails_an_interrupted_attempt) {
   AWAIT(status_of(&post.scene, "a") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(2, receiver_requests(post.receiver, "a"));
   post_end(&post);
+}
+
+static atomic_bool was_called;
+
+/* Tells the test that it was called. */
+static msgq_verdict telling_send(void *context, const msgq_delivery *delivery, msgq_outcome *out) {
+  (void)delivery, (void)out;
+  (void)!write(*(int *)context, "x", 1);
+  atomic_store(&was_called, true);
+  return MSGQ_VERDICT_SENT;
+}
+
+/* Enqueues "a", which is sent at once, in a process that is killed before its n-th change of the store's files. Returns whether it was
+   killed. */
+static bool enqueue_until_killed(const struct scene *scene, int change, int *told) {
+  pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    struct scene own = *scene;
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.id = "a";
+    scene_open(&own);
+    if (msgq_set_transport(own.queue, telling_send, told, NULL) != MSGQ_OK) _exit(1);
+    fault_change(own.path, change);
+    if (msgq_enqueue(own.queue, &draft, NULL) != MSGQ_OK) _exit(1);
+    while (!atomic_load(&was_called)) pause_ms(1);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+  return WIFSIGNALED(status);
+}
+
+/* An attempt that was counted although the transport was not called would use a retry, and a conflict would count as sent. */
+TEST(X3_a_process_that_ends_before_the_call_of_the_transport_has_made_no_attempt) {
+  bool was_killed = true;
+  for (int change = 1; was_killed && change < 100; change++) {
+    struct scene scene;
+    int pipes[2];
+    char byte;
+    REQUIRE(pipe(pipes) == 0 && fcntl(pipes[0], F_SETFL, O_NONBLOCK) == 0);
+    scene_begin(&scene);
+    scene.options.mode = MSGQ_MODE_AUTO;
+    scene_open(&scene);
+    scene_close(&scene);
+    was_killed = enqueue_until_killed(&scene, change, &pipes[1]);
+    bool is_told = read(pipes[0], &byte, 1) == 1;
+    scene.options.mode = MSGQ_MODE_MANUAL;
+    scene_open(&scene);
+    msgq_message *message = NULL;
+    msgq_result found = msgq_get(scene.queue, "a", &message);
+    CHECK(found == MSGQ_OK || (found == MSGQ_NOT_FOUND && was_killed));
+    if (message != NULL && !is_told) CHECK_NUMBER(0, message->attempts);
+    msgq_message_free(message);
+    scene_end(&scene);
+    close(pipes[0]);
+    close(pipes[1]);
+  }
+  CHECK(!was_killed);
 }
 
 TEST(Q12_accepted_messages_survive_kill_9) {
