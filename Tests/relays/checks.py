@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import operator
 import socket
 import ssl
 import subprocess
@@ -14,7 +16,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
+import pytest
 from msgqueue import Connectivity, Delivery, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict
+from msgqueue.relays.loop import LoopRelay
 from servers import Broker, Client, free_port, wait_until
 
 HERE = Path(__file__).resolve().parent
@@ -154,6 +158,48 @@ def silence(broker: Broker) -> None:
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, True), outcome
 
 
+def nothing_is_left(broker: Broker) -> None:
+    """A connection that failed or was closed leaves no threads and no descriptors, without the garbage collector."""
+
+    def held() -> tuple[int, int]:
+        return len(list(Path("/proc/self/task").iterdir())), len(list(Path("/proc/self/fd").iterdir()))
+
+    def wait_for(before: tuple[int, int], what: str) -> None:
+        try:
+            wait_until(lambda: all(map(operator.le, held(), before)), what, 10)
+        except AssertionError:
+            pytest.fail(f"{what}: {held()} threads and descriptors instead of {before}")
+
+    gc.collect()
+    gc.disable()
+    try:
+        for answer in (None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"):
+            with listener(answer) as port:
+                start = held()
+                with broker.relay("t", port=port, timeout=1) as relay:
+                    assert relay(delivery()).verdict is not Verdict.SENT
+                    # The thread of the relay stays.
+                    kept = (start[0] + 1, start[1] + 3) if isinstance(relay, LoopRelay) else start
+                    wait_for(kept, f"a failed attempt to connect, with the answer {answer!r}")
+                    for _ in range(3):
+                        assert relay(delivery()).verdict is not Verdict.SENT
+                    wait_for(kept, f"four failed attempts to connect, with the answer {answer!r}")
+                wait_for(start, f"a relay that never connected, with the answer {answer!r}")
+        target = new_target()
+        broker.prepare(target)
+        start = held()
+        with broker.relay(target) as relay:
+            assert relay(delivery()) == Outcome.sent()
+            open = held()
+            for _ in range(3):
+                relay._lost(relay._connection)
+                assert relay(delivery()) == Outcome.sent()
+            wait_for(open, "three connections that were lost")
+        wait_for(start, "a relay that was connected")
+    finally:
+        gc.enable()
+
+
 def silence_is_offline(broker: Broker, folder: Path) -> None:
     """A broker that does not answer while the relay connects is away: further messages are not tried."""
     target = new_target()
@@ -287,8 +333,8 @@ def away_and_back(broker: Broker, folder: Path) -> None:
 
 
 @contextmanager
-def listener(answer: bytes) -> Iterator[int]:
-    """Accepts connections, reads, answers each first piece with `answer`, and never closes."""
+def listener(answer: bytes | None) -> Iterator[int]:
+    """Accepts connections, answers each with `answer`, and reads until the peer closes. None: closes it at once."""
     peers: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -296,10 +342,12 @@ def listener(answer: bytes) -> Iterator[int]:
             try:
                 if answer:
                     peer.sendall(answer)
-                while peer.recv(65536):
+                while answer is not None and peer.recv(65536):
                     pass
             except OSError:
                 pass
+            finally:
+                peer.close()
 
         def accept() -> None:
             while True:

@@ -63,6 +63,10 @@ def test_B7_kafka_silence(broker: KafkaMock) -> None:
     checks.silence(broker)
 
 
+def test_B7_kafka_connection_that_ends_leaves_nothing(broker: KafkaMock) -> None:
+    checks.nothing_is_left(broker)
+
+
 def test_B7_kafka_silence_after_sending(broker: KafkaMock) -> None:
     """The answer comes too late: perhaps arrived; sent again under the same id."""
     target, message = new_target(), delivery("perhaps")

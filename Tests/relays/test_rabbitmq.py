@@ -76,6 +76,10 @@ def test_B6_rabbitmq_silence(broker: Rabbit) -> None:
     checks.silence(broker)
 
 
+def test_B6_rabbitmq_connection_that_ends_leaves_nothing(broker: Rabbit) -> None:
+    checks.nothing_is_left(broker)
+
+
 def test_B6_rabbitmq_silence_while_connecting_is_offline(broker: Rabbit, tmp_path: Path) -> None:
     checks.silence_is_offline(broker, tmp_path)
 

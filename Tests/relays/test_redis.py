@@ -61,6 +61,10 @@ def test_B5_redis_silence(broker: Redis) -> None:
     checks.silence(broker)
 
 
+def test_B5_redis_connection_that_ends_leaves_nothing(broker: Redis) -> None:
+    checks.nothing_is_left(broker)
+
+
 def test_B5_redis_silence_while_connecting_is_offline(broker: Redis, tmp_path: Path) -> None:
     checks.silence_is_offline(broker, tmp_path)
 

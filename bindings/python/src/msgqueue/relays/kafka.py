@@ -45,14 +45,30 @@ class _Message(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-class _Connection:
-    """A producer, and what its callbacks reported."""
+class _Health:
+    """What a producer reported about its connections.
+
+    The producer holds this by its callback, and this does not hold the producer: a producer ends, with its threads and
+    its connections, when the last call lets go of it, and does not wait for the garbage collector.
+    """
 
     def __init__(self) -> None:
-        self.producer: Any = None
         # The first one, apart from "all brokers are down". There may be any number of them while the producer lives.
         self.problem: Any = None
         self.is_down = False
+
+    def failed(self, problem: Any) -> None:  # noqa: ANN401 - of the client
+        """Notes an error that concerns no message."""
+        is_away = problem.name() == "_ALL_BROKERS_DOWN"
+        if is_away or problem.fatal():
+            self.is_down = True
+        if not is_away and self.problem is None:
+            self.problem = problem
+
+
+class _Connection(NamedTuple):
+    producer: Any
+    health: _Health
 
 
 class Kafka(Relay[_Connection, _Message]):
@@ -117,29 +133,21 @@ class Kafka(Relay[_Connection, _Message]):
 
     def _open(self, timeout: float) -> _Connection:
         end = time.monotonic() + timeout
-        connection = _Connection()
-
-        def failed(problem: Any) -> None:  # noqa: ANN401 - of the client
-            is_away = problem.name() == "_ALL_BROKERS_DOWN"
-            if is_away or problem.fatal():
-                connection.is_down = True
-            if not is_away and connection.problem is None:
-                connection.problem = problem
-
-        producer = connection.producer = self._client.Producer({**self._options, "error_cb": failed})
+        health = _Health()
+        producer = self._client.Producer({**self._options, "error_cb": health.failed})
         while True:
             try:
                 producer.list_topics(timeout=max(0.01, min(0.2, end - time.monotonic())))
             except self._client.KafkaException as problem:
                 producer.poll(0)
-                if connection.problem is not None:
-                    raise self._failure(connection.problem, not_sent=True) from None
+                if health.problem is not None:
+                    raise self._failure(health.problem, not_sent=True) from None
                 if time.monotonic() >= end:
                     raise TimeoutError(f"no answer within {timeout:.1f} s: {problem}") from None
             else:
                 producer.poll(0)
-                connection.is_down = False
-                return connection
+                health.is_down = False
+                return _Connection(producer, health)
 
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
@@ -188,16 +196,16 @@ class Kafka(Relay[_Connection, _Message]):
         return RetryableError(kind, text, not_sent=not_sent)
 
     def _shut(self, connection: _Connection) -> None:
-        connection.is_down = True
+        connection.health.is_down = True
         # What is left is not sent later; the outcome of a message in flight is unknown.
         connection.producer.purge(blocking=False)
 
     def _has_ended(self, connection: _Connection) -> bool:
-        return connection.is_down
+        return connection.health.is_down
 
     def _is_alive(self, connection: _Connection) -> bool:
         connection.producer.poll(0)
-        return not connection.is_down
+        return not connection.health.is_down
 
 
 def _check_topic(topic: str) -> None:
