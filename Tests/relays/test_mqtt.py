@@ -61,6 +61,10 @@ def test_B3_mqtt_silence(broker: Mosquitto) -> None:
     checks.silence(broker)
 
 
+def test_B3_mqtt_connection_that_ends_leaves_nothing(broker: Mosquitto) -> None:
+    checks.nothing_is_left(broker)
+
+
 def test_B3_mqtt_silence_while_connecting_is_offline(broker: Mosquitto, tmp_path: Path) -> None:
     checks.silence_is_offline(broker, tmp_path)
 

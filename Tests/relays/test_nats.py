@@ -65,6 +65,10 @@ def test_B4_nats_silence(broker: NatsServer) -> None:
     checks.silence(broker)
 
 
+def test_B4_nats_connection_that_ends_leaves_nothing(broker: NatsServer) -> None:
+    checks.nothing_is_left(broker)
+
+
 def test_B4_nats_silence_while_connecting_is_offline(broker: NatsServer, tmp_path: Path) -> None:
     checks.silence_is_offline(broker, tmp_path)
 

@@ -200,9 +200,10 @@ class Mqtt(Relay[_Connection, _Message]):
         if connection.code is None or connection.code.is_failure or connection.ended:
             # The client ends a silent connection at about the same time; that is silence, too.
             is_late = time.monotonic() >= end
-            refusal = self._refusal(connection, timeout, is_late=is_late)
-            self._shut(connection)
-            raise refusal
+            try:
+                raise self._refusal(connection, timeout, is_late=is_late)
+            finally:
+                self._shut(connection)
         return connection
 
     def _refusal(self, connection: _Connection, timeout: float, *, is_late: bool) -> BaseException:
@@ -260,6 +261,10 @@ class Mqtt(Relay[_Connection, _Message]):
         # The thread of the client ends when it reads the end of the connection.
         with suppress(OSError, AttributeError):
             connection.client.socket().shutdown(socket.SHUT_RD)
+        # They hold the connection, which holds the client. Without them the client ends with its thread, and closes its
+        # sockets, without the garbage collector.
+        client = connection.client
+        client.on_connect = client.on_disconnect = client.on_publish = None
 
     def _has_ended(self, connection: _Connection) -> bool:
         return bool(connection.ended)

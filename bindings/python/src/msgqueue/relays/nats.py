@@ -244,7 +244,9 @@ class Nats(LoopRelay[_Connection, _Message]):
 
         async def disconnected() -> None:
             connection.end("the connection to NATS was lost")
-            self._look.set()
+            # One that was never open does not hasten the next attempt.
+            if self._connection is connection:
+                self._look.set()
 
         async def failed(problem: Exception) -> None:
             connection.problem = problem
@@ -267,19 +269,6 @@ class Nats(LoopRelay[_Connection, _Message]):
         if self._is_secure:
             options.setdefault("tls", ssl.create_default_context())
         client = connection.client = self._client.NATS()
-        try:
-            await client.connect(servers=self._servers, **options)
-        except self._client.errors.NoServersError:
-            raise connection.problem or ConnectionRefusedError("no server") from None
-        except asyncio.CancelledError:
-            # Time is up; what was opened is closed.
-            self._start(client.close())
-            raise
-        # The client uses TLS only when the server asks for it.
-        if self._is_secure and not (client._server_info.get("tls_required") or options.get("tls_handshake_first")):
-            self._start(client.close())
-            raise ssl.SSLError("the server does not use TLS")
-        connection.inbox = f"{client.new_inbox()}."
 
         async def replied(message: Any) -> None:  # noqa: ANN401 - a message of the client
             found = connection.answered(message.subject)
@@ -289,7 +278,19 @@ class Nats(LoopRelay[_Connection, _Message]):
                 if following is not None:
                     await _publish(connection, batch, following)
 
-        await client.subscribe(f"{connection.inbox}*", cb=replied)
+        try:
+            await client.connect(servers=self._servers, **options)
+            # The client uses TLS only when the server asks for it.
+            if self._is_secure and not (client._server_info.get("tls_required") or options.get("tls_handshake_first")):
+                raise ssl.SSLError("the server does not use TLS")
+            connection.inbox = f"{client.new_inbox()}."
+            await client.subscribe(f"{connection.inbox}*", cb=replied)
+        except BaseException as problem:
+            # The client leaves open what it opened. CancelledError: time is up.
+            self._start(client.close())
+            if isinstance(problem, self._client.errors.NoServersError):
+                raise connection.problem or ConnectionRefusedError("no server") from None
+            raise
         return connection
 
     def _send(
