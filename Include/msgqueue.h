@@ -357,7 +357,8 @@ typedef struct msgq_options {
   const int64_t *ladder_ms;
   size_t ladder_count;
   /* 5 s, 2 and 1 hour (0). For MSGQ_BACKOFF_EXPONENTIAL: base 1 ms to 7 days, factor 1 to 100, cap
-     base to 7 days. The default cap is the base when that is longer than 1 hour. */
+     base to 7 days. The default cap is the base when that is longer than 1 hour: MSGQ_OPTIONS_INIT
+     sets the cap to 0. */
   int64_t backoff_base_ms;
   double backoff_factor;
   int64_t backoff_cap_ms;
@@ -487,7 +488,7 @@ typedef struct msgq_options {
 #define MSGQ_OPTIONS_INIT                                                                        \
   { sizeof(msgq_options), MSGQ_MODE_AUTO, true, false, false, false, 0, 500, 0, 10000,           \
     MSGQ_FINAL_STEP_ASIDE, true, 1, false, false, false, 30000, 3000, MSGQ_BACKOFF_AUTOMATIC, 5, \
-    NULL, 0, 5000, 2.0, 3600000, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
+    NULL, 0, 5000, 2.0, 0, 0.0, MSGQ_EXHAUSTED_KEEP, MSGQ_REFUSED_KEEP, 10000, 2592000000, \
     604800000, 0, 0, 0, 1048576, 65536, MSGQ_CALLBACKS_THREAD, false, false,                     \
     MSGQ_ON_FULL_REFUSE, 0, 0.0, 0, 0, 0.5, false, false }
 /* clang-format on */

@@ -1,6 +1,9 @@
 import CMsgQueue
 import MsgQueue
 
+/// The default of backoff_cap_ms. A longer base raises it.
+let defaultCap: Int64 = 3_600_000
+
 /// The structs that callers fill, with every field at its default.
 var defaultOptions: msgq_options {
     let defaults = Options()
@@ -11,7 +14,8 @@ var defaultOptions: msgq_options {
     options.max_retries = UInt32(defaults.maxRetries)
     options.backoff_base_ms = 5_000
     options.backoff_factor = 2
-    options.backoff_cap_ms = 3_600_000
+    // Not set: it is `defaultCap`, or the base.
+    options.backoff_cap_ms = 0
     options.attempt_timeout_ms = defaults.attemptTimeout
     options.on_demand_timeout_ms = defaults.onDemandTimeout
     options.prompt_timeout_ms = defaults.promptTimeout

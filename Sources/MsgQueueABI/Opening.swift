@@ -117,7 +117,7 @@ private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
         let base = given.backoff_base_ms.or(defaults.backoff_base_ms)
         return .exponential(
             base: base, factor: given.backoff_factor.or(defaults.backoff_factor),
-            cap: given.backoff_cap_ms.or(max(defaults.backoff_cap_ms, base)))
+            cap: given.backoff_cap_ms.or(max(defaultCap, base)))
     default: throw QueueError(.invalid, "invalid backoff: \(given.backoff.rawValue)")
     }
 }

@@ -103,8 +103,10 @@ TEST(contract_a_base_above_the_default_cap_raises_the_cap) {
   scene_begin(&scene);
   scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
   scene.options.backoff_base_ms = 2 * 3600000;
+  scene.options.backoff_cap_ms = 3600000;
   refuse_options(&scene, &scene.options, "a base above an explicit cap");
-  scene.options.backoff_cap_ms = 0;
+  msgq_options options = MSGQ_OPTIONS_INIT;
+  scene.options.backoff_cap_ms = options.backoff_cap_ms;
   scene_open(&scene);
   scene_end(&scene);
 }

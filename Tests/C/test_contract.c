@@ -103,7 +103,7 @@ TEST(contract_defaults_are_as_documented) {
   CHECK(options.mode == MSGQ_MODE_AUTO && options.callbacks == MSGQ_CALLBACKS_THREAD && options.backoff == MSGQ_BACKOFF_AUTOMATIC);
   CHECK(options.exhausted == MSGQ_EXHAUSTED_KEEP && options.direct && !options.hold_interrupted && !options.durable_outcomes);
   CHECK(options.max_in_flight == 1 && options.max_retries == 5 && options.ladder_ms == NULL && options.ladder_count == 0);
-  CHECK(options.backoff_base_ms == 5000 && options.backoff_factor == 2.0 && options.backoff_cap_ms == 3600000 && options.jitter == 0.0);
+  CHECK(options.backoff_base_ms == 5000 && options.backoff_factor == 2.0 && options.backoff_cap_ms == 0 && options.jitter == 0.0);
   CHECK(options.attempt_timeout_ms == 30000 && options.on_demand_timeout_ms == 3000 && options.prompt_timeout_ms == 10000);
   CHECK(options.online_debounce_ms == 500 && options.drain_batch == 0 && options.limit_messages == 0 && options.limit_bytes == 0);
   CHECK(options.final_failure == MSGQ_FINAL_STEP_ASIDE && options.strict_order && !options.pause_on_unauthorized);

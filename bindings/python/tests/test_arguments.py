@@ -253,6 +253,12 @@ def test_a_wrong_option_opens_nothing(tmp_path: Path, error: type[Exception], op
     assert not store.exists()
 
 
+def test_A12_a_base_above_the_default_cap_raises_the_cap(tmp_path: Path) -> None:
+    MessageQueue(tmp_path / "outbox.db", retry=RetryPolicy(base=7200)).close()
+    with pytest.raises(InvalidError, match=r"cap must be 2 h to 7 d, got 1 h"):
+        MessageQueue(tmp_path / "other.db", retry=RetryPolicy(base=7200, cap=3600))
+
+
 @pytest.mark.parametrize("path", ["", "a\0b", "a\ud800b"])
 def test_a_wrong_path_is_an_invalid_error(path: str) -> None:
     with pytest.raises(InvalidError):

@@ -28,7 +28,6 @@ _NOT_ZERO = (
     "limit_body",
     "backoff_base_ms",
     "backoff_factor",
-    "backoff_cap_ms",
 )
 
 # The largest limits that the library accepts. A tool that opens the store of another program sets none of its own.
@@ -179,10 +178,13 @@ def _write_retry(options: _abi.Options, retry: object) -> None:
     options.exhausted = _arguments.member("exhausted", retry.exhausted, Exhausted)
     options.max_retries = _arguments.unsigned("max_retries", retry.retries)
     options.jitter = _arguments.finite("jitter", retry.jitter)
-    base, factor, cap = retry.exponential
+    base, factor, _ = retry.exponential
     options.backoff_base_ms = _arguments.milliseconds("base", base)
     options.backoff_factor = _arguments.finite("factor", factor)
-    options.backoff_cap_ms = _arguments.milliseconds("cap", cap)
+    if retry.cap is not None:
+        options.backoff_cap_ms = _arguments.milliseconds("cap", retry.cap)
+        if not options.backoff_cap_ms:
+            raise InvalidError("backoff_cap must be more than 0")
     if retry.backoff is Backoff.LADDER:
         delays = [_arguments.milliseconds("a delay of the ladder", delay) for delay in retry.ladder or ()]
         options.ladder_ms = (ctypes.c_int64 * len(delays))(*delays)

@@ -28,7 +28,7 @@ class RetryPolicy:
         ladder: One delay per retry, in seconds: at most 64, each 0 s to 7 days.
         base: Seconds before the first retry, 0.001 s to 7 days; default 5 s.
         factor: The factor by which the delay grows with each retry, 1 to 100; default 2.
-        cap: The longest delay in seconds, from `base` to 7 days; default 1 hour.
+        cap: The longest delay in seconds, from `base` to 7 days; default 1 hour, or `base` if that is longer.
         max_retries: 0 to 1000; None: the length of the ladder, or 5. A shorter ladder ends earlier.
         jitter: Each delay is varied at random by plus or minus this share, 0 to 1, except one that a receiver asked
             for. Where many clients share a receiver, 0.2 or more keeps them from coming back together after an outage.
