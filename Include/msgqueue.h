@@ -300,8 +300,8 @@ typedef struct msgq_options {
      failing message after message; the message stays queued and uses up no retry. */
   bool pause_on_unauthorized;
   /* 0: all. Attempts started by one drain, and by the engine itself between two triggers (launch,
-     foreground, online again, trigger interval, resume). Retries that are due do not count, and
-     in mode auto need no trigger. */
+     foreground, online again, trigger interval, resume): at most 2147483647. Retries that are due
+     do not count, and in mode auto need no trigger. */
   uint32_t drain_batch;
   /* 500 ms. After a change from offline to online, automatic sending and the prompt are delayed
      until the link has lasted this long; then the retry delays of messages that failed with kind
@@ -781,7 +781,8 @@ msgq_result msgq_complete_batch(msgq_queue *queue, const uint64_t *tokens,
 
 typedef struct msgq_drain_options {
   uint32_t struct_size;
-  uint32_t batch;     /* 0: as the option drain_batch. Attempts at most, without due retries */
+  uint32_t batch;     /* 0: as the option drain_batch. Attempts at most, without due retries: up to
+                         2147483647 */
   int64_t timeout_ms; /* -1: without end, as every negative number. How long the caller waits at
                          most; 0: not at all. The drain that it begins starts no attempt later */
   const char *conversation; /* NULL: all. Only messages of this conversation are sent and counted */

@@ -93,7 +93,7 @@ public final class MessageQueue: Sendable {
     ///
     /// - Parameters:
     ///   - conversation: Only the messages of this conversation; nil: of all.
-    ///   - batch: Attempts at most, without the retries that are due; nil: as ``Options/drainBatch`` says.
+    ///   - batch: Attempts at most, without the retries that are due: 1 to 2147483647; nil: as ``Options/drainBatch`` says.
     ///   - timeout: After this time it returns what was done until then (stop `.timeout`), also when another call began the drain. The
     ///     drain starts no attempt after the latest timeout of the calls that joined it. nil: no limit.
     /// - Throws: `.noTransport`, `.invalid`, `.closed`.

@@ -28,7 +28,7 @@ public func msgq_set_lifecycle(_ queue: OpaquePointer!, _ lifecycle: msgq_lifecy
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         guard lifecycle == MSGQ_LIFECYCLE_FOREGROUND || lifecycle == MSGQ_LIFECYCLE_BACKGROUND else {
-            throw QueueError(.invalid, "invalid lifecycle: \(lifecycle.rawValue)")
+            throw QueueError(.invalid, "invalid lifecycle: \(shown(lifecycle.rawValue))")
         }
         try engine.setLifecycle(isInBackground: lifecycle == MSGQ_LIFECYCLE_BACKGROUND)
     }

@@ -118,19 +118,22 @@ private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
         return .exponential(
             base: base, factor: given.backoff_factor.or(defaults.backoff_factor),
             cap: given.backoff_cap_ms.or(max(defaultCap, base)))
-    default: throw QueueError(.invalid, "invalid backoff: \(given.backoff.rawValue)")
+    default: throw QueueError(.invalid, "invalid backoff: \(shown(given.backoff.rawValue))")
     }
 }
+
+/// Returns the number of an enumerator as a caller gives it. The enumerations of C have no negative numbers, which makes -1 a large one.
+func shown(_ number: UInt32) -> Int32 { Int32(bitPattern: number) }
 
 /// Converts an enumerator of C.
 func choice<T: RawRepresentable>(_ number: UInt32, _ name: StaticString) throws(QueueError) -> T where T.RawValue == Int32 {
     guard let small = Int32(exactly: number), let value = T(rawValue: small) else {
-        throw QueueError(.invalid, "invalid \(name): \(number)")
+        throw QueueError(.invalid, "invalid \(name): \(shown(number))")
     }
     return value
 }
 
 private func one(of numbers: [UInt32], _ number: UInt32, _ name: StaticString) throws(QueueError) -> Int {
-    guard let index = numbers.firstIndex(of: number) else { throw QueueError(.invalid, "invalid \(name): \(number)") }
+    guard let index = numbers.firstIndex(of: number) else { throw QueueError(.invalid, "invalid \(name): \(shown(number))") }
     return index
 }

@@ -68,7 +68,7 @@ private func call(_ transport: msgq_transport_fn, _ host: HostContext, _ deliver
 func outcome(_ verdict: msgq_verdict, _ answer: msgq_outcome) -> Outcome {
     let number = Int32(exactly: verdict.rawValue)
     guard let known = number.flatMap(Outcome.Verdict.init(rawValue:)) else {
-        return .retry(.unknown, text: "the transport returned an invalid verdict: \(verdict.rawValue)")
+        return .retry(.unknown, text: "the transport returned an invalid verdict: \(shown(verdict.rawValue))")
     }
     return answered(known, Int32(exactly: answer.kind.rawValue).flatMap(FailureKind.init(rawValue:)) ?? .unknown, answer)
 }

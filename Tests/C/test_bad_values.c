@@ -1,5 +1,6 @@
 /* Option values and strings out of range. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -338,5 +339,79 @@ TEST(bad_values_are_named_as_they_were_given) {
   }
 #undef REFUSED_AS
   CHECK(none == NULL);
+  scene_end(&scene);
+}
+
+TEST(bad_enumerators_times_and_bits_are_named_as_they_were_given) {
+  struct scene scene;
+  msgq_queue *none = NULL;
+  const int given[] = { -1, INT_MIN, INT_MAX };
+  scene_begin_open(&scene);
+  put(&scene, "m", "", "x");
+#define REFUSED_AS(format, number, call)                 \
+  do {                                                   \
+    char expected[160];                                  \
+    snprintf(expected, sizeof expected, format, number); \
+    CHECK_RESULT(MSGQ_INVALID, call);                    \
+    CHECK_TEXT(expected, msgq_error_detail());           \
+  } while (0)
+#define OPTION(field, type)                                                              \
+  do {                                                                                   \
+    msgq_options options = MSGQ_OPTIONS_INIT;                                            \
+    options.field = (type)value;                                                         \
+    REFUSED_AS("invalid " #field ": %d", value, msgq_open(scene.path, &options, &none)); \
+  } while (0)
+  for (size_t index = 0; index < sizeof given / sizeof *given; index++) {
+    const int value = given[index];
+    OPTION(mode, msgq_mode);
+    OPTION(callbacks, msgq_callbacks);
+    OPTION(final_failure, msgq_final_failure);
+    OPTION(backoff, msgq_backoff);
+    OPTION(exhausted, msgq_exhausted);
+    OPTION(refused, msgq_refused);
+    OPTION(on_full, msgq_on_full);
+    REFUSED_AS("invalid status: %d", value, msgq_mark(scene.queue, "m", (msgq_status)value));
+    REFUSED_AS("invalid connectivity: %d", value, msgq_set_connectivity(scene.queue, (msgq_connectivity)value, MSGQ_LINK_OTHER, false));
+    REFUSED_AS("invalid link: %d", value, msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, (msgq_link)value, false));
+    REFUSED_AS("invalid lifecycle: %d", value, msgq_set_lifecycle(scene.queue, (msgq_lifecycle)value));
+    msgq_outcome verdict = MSGQ_OUTCOME_INIT, kind = MSGQ_OUTCOME_INIT;
+    verdict.verdict = (msgq_verdict)value;
+    kind.kind = (msgq_failure_kind)value;
+    REFUSED_AS("invalid verdict: %d", value, msgq_complete(scene.queue, 1, &verdict));
+    REFUSED_AS("invalid failure kind: %d", value, msgq_complete(scene.queue, 1, &kind));
+  }
+#undef OPTION
+  const int64_t times[] = { -1, INT64_MIN };
+  for (size_t index = 0; index < sizeof times / sizeof *times; index++) {
+    msgq_draft early = MSGQ_DRAFT_INIT, late = MSGQ_DRAFT_INIT;
+    early.not_before_ms = late.expires_at_ms = times[index];
+    REFUSED_AS("not_before_ms must not be negative, got %" PRId64, times[index], msgq_enqueue(scene.queue, &early, NULL));
+    REFUSED_AS("expires_at_ms must not be negative, got %" PRId64, times[index], msgq_enqueue(scene.queue, &late, NULL));
+  }
+  const uint32_t bits[] = { 64, UINT32_MAX };
+  for (size_t index = 0; index < sizeof bits / sizeof *bits; index++) {
+    msgq_filter filter = MSGQ_FILTER_INIT;
+    msgq_page *page = NULL;
+    filter.statuses = bits[index];
+    REFUSED_AS("statuses must contain at least one status and no unknown one, got %" PRIu32, bits[index], msgq_list(scene.queue, &filter, &page));
+  }
+#undef REFUSED_AS
+  CHECK(none == NULL);
+  scene_end(&scene);
+}
+
+TEST(bad_batches_of_a_drain_are_over_the_documented_limit) {
+  struct scene scene;
+  struct stub stub;
+  msgq_drain_options drained = MSGQ_DRAIN_OPTIONS_INIT;
+  scene_begin(&scene);
+  scene.options.drain_batch = (uint32_t)INT32_MAX + 1;
+  refuse_options(&scene, &scene.options, "drain_batch 2^31");
+  scene.options.drain_batch = INT32_MAX;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
+  drained.batch = (uint32_t)INT32_MAX + 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, &drained, NULL));
+  drained.batch = INT32_MAX;
+  CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &drained, NULL));
   scene_end(&scene);
 }

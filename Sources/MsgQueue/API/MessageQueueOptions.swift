@@ -45,8 +45,8 @@ extension MessageQueue {
         /// How long a connection must last before automatic sending starts, the prompt is raised, and messages that failed because of the
         /// network are retried: 0 to 1 hour. Default: 500 ms.
         public var onlineDebounce = Duration.milliseconds(defaults.onlineDebounce)
-        /// The maximum number of attempts by one drain, and of automatic ones between two triggers; nil: no limit. Due retries do not
-        /// count. Default: nil.
+        /// The maximum number of attempts by one drain, and of automatic ones between two triggers: 1 to 2147483647; nil: no limit. Due
+        /// retries do not count. Default: nil.
         public var drainBatch: Int?
         /// A message that waits for its retry blocks its conversation. Otherwise others may overtake it. Default: true.
         public var strictOrder = defaults.strictOrder

@@ -34,9 +34,8 @@ package enum DraftRule {
         if !draft.conversation.text.isEmpty { try check(conversation: draft.conversation.text) }
         if let key = draft.replaceKey { try check(name: key, "replace key") }
         try check(bodySize: draft.body.count, options)
-        guard draft.notBefore >= 0, draft.expiresAt >= 0 else {
-            throw QueueError(.invalid, "the times of a message must not be negative")
-        }
+        try checkNotNegative(draft.notBefore, "not_before_ms")
+        try checkNotNegative(draft.expiresAt, "expires_at_ms")
         guard draft.expiresAt == 0 || draft.expiresAt > draft.notBefore else {
             throw QueueError(.invalid, "the message must expire after its not-before time")
         }
@@ -45,6 +44,12 @@ package enum DraftRule {
                 .invalid, "the priority must be \(priorities.lowerBound) to \(priorities.upperBound), got \(draft.priority)")
         }
         if !draft.metadata.isEmpty { try check(metadata: draft.metadata, options) }
+    }
+
+    private static func checkNotNegative(_ time: Int64, _ name: String) throws(QueueError) {
+        guard time >= 0 else {
+            throw QueueError(.invalid, "\(name) must not be negative, got \(time)")
+        }
     }
 
     package static func check(bodySize: Int, _ options: Options) throws(QueueError) {

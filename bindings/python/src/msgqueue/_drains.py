@@ -56,7 +56,7 @@ class Drains:
         queue it continues in the next `poll`.
 
         Args:
-            batch: Attempts at most, without due retries; 0: as the option `drain_batch`.
+            batch: Attempts at most, without due retries, up to 2147483647; 0: as the option `drain_batch`.
             timeout: Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
                 drain or an event handler does not return. The drain starts no attempt after the latest timeout of the
                 calls that joined it. None: without end.

@@ -130,8 +130,8 @@ class MessageQueue:
             prompt_timeout: Seconds until a prompt of mode ASK expires: 0.001 s to 1 day.
             online_debounce: Seconds that a connection must last before sending starts by itself, and before the delays
                 of messages that failed with kind OFFLINE or NETWORK end: 0 s to 1 hour.
-            drain_batch: Attempts started by one drain, and by the engine itself between two triggers. Retries that are
-                due do not count. 0: all.
+            drain_batch: Attempts started by one drain, and by the engine itself between two triggers, at most
+                2147483647. Retries that are due do not count. 0: all.
             trigger_interval: Seconds between periodic triggers: 0.001 s to 1 day. None: no periodic trigger.
             expiry: Seconds after which messages without an `expires_at` of their own expire: 0.001 s to 10 years.
                 None: never.

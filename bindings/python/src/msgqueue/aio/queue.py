@@ -282,7 +282,7 @@ class MessageQueue:
         only starts one (Stop.STARTED).
 
         Args:
-            batch: Attempts at most, without due retries; 0: as the option `drain_batch`.
+            batch: Attempts at most, without due retries, up to 2147483647; 0: as the option `drain_batch`.
             timeout: Seconds after which it returns what was done until then (Stop.TIMEOUT), also when it joined another
                 drain. The drain that it began starts no attempt after that. None: without end.
             conversation: Only its messages are sent and counted; None: all.
