@@ -19,6 +19,7 @@ refuses, TLS or 0), writes a line to LOG for each request that it has read, and 
     /hang                   no answer
     /drip                   a header that does not end, one byte every 20 ms
     /long                   a line of the header with 1 MB
+    /lines/COUNT            200 with so many lines of 1,000 bytes in its header
     /endless                200 with a body that does not end
 """
 
@@ -169,6 +170,9 @@ class Peer:
                 time.sleep(0.02)
         elif kind == "long":
             self.connection.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000 + b"\r\n\r\n")
+            return False
+        elif kind == "lines":
+            self.connection.sendall(b"HTTP/1.1 200 OK\r\n" + int(rest) * (b"X: " + b"x" * 995 + b"\r\n") + b"\r\n")
             return False
         elif kind == "endless":
             self.connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")

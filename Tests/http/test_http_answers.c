@@ -231,6 +231,9 @@ TEST(B2_http_an_answer_that_is_cut_or_not_http_is_retried_unless_it_accepts) {
     { "HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\nab", 0, MSGQ_FAILURE_SERVER },
     { "HTTP/1.1 200 OK\r\nContent-Length: 2,\r\n\r\nab", 0, MSGQ_FAILURE_SERVER },
     { "nonsense\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1   200 OK\r\nContent-Length: 0\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1  422 No\r\nContent-Length: 9\r\n\r\npart", 0, MSGQ_FAILURE_SERVER },
+    { "HTTP/1.1  103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, MSGQ_FAILURE_SERVER },
     { "220 mail ESMTP\r\n", 0, MSGQ_FAILURE_SERVER },
     { "\x15\x03\x01\x02\x02\x46 an alert of TLS and more", 0, MSGQ_FAILURE_SERVER },
     { "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n", 0, MSGQ_FAILURE_NETWORK },
@@ -267,6 +270,19 @@ TEST(B2_http_a_header_line_without_an_end_is_a_mistake_of_the_server) {
   struct attempt found = site_try(&site, "/long", NULL);
   if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print("long", &found);
   CHECK(strstr(found.text, "header") != NULL);
+  site_end(&site);
+}
+
+TEST(B2_http_a_header_that_is_too_large_is_a_mistake_of_the_server) {
+  static const char *paths[] = { "/lines/263", "/lines/290", "/lines/600" };
+  struct site site;
+  site_begin(&site);
+  CHECK_NUMBER(200, site_try(&site, "/lines/262", NULL).code);
+  for (size_t index = 0; index < sizeof paths / sizeof paths[0]; index++) {
+    struct attempt found = site_try(&site, paths[index], NULL);
+    if (!CHECK(is(&found, MSGQ_FAILURE_SERVER, MSGQ_ARRIVAL_PERHAPS))) print(paths[index], &found);
+    CHECK_TEXT("the header of the answer is too large", found.text);
+  }
   site_end(&site);
 }
 

@@ -57,6 +57,7 @@ enum {
   code_too_large = 100, /* CURLE_TOO_LARGE, since libcurl 8.6 */
   most_headers = 64,
   most_interim = 100,            /* answers with a status 1xx before the final one */
+  most_head = 256 << 10,         /* bytes of its header, with those of interim answers */
   most_answer = 1 << 20,         /* bytes of an answer that are read */
   most_excerpt = 200,            /* bytes of an answer in the text of an outcome */
   most_idle = 68,                /* easy handles that are kept: max_in_flight and those on demand */
@@ -86,8 +87,9 @@ struct transfer {
   /* The answer. */
   int status;
   unsigned interim;
+  size_t head_size;
   bool has_head;     /* the header of the final answer is complete */
-  bool is_malformed; /* an invalid Content-Length, or too many interim answers */
+  const char *fault; /* why the header is malformed; NULL: it is not */
   int64_t length;    /* Content-Length; -1: none yet */
   bool is_long;      /* it has more than most_answer bytes */
   size_t received;
@@ -506,7 +508,9 @@ static int64_t read_length(const char *text, size_t size) {
 static void clear_answer(struct transfer *transfer) {
   transfer->status = 0;
   transfer->interim = 0;
-  transfer->has_head = transfer->is_malformed = transfer->is_long = false;
+  transfer->head_size = 0;
+  transfer->has_head = transfer->is_long = false;
+  transfer->fault = NULL;
   transfer->length = -1;
   transfer->received = transfer->excerpt_size = 0;
   transfer->reason[0] = transfer->error[0] = '\0';
@@ -531,9 +535,12 @@ static void take_status(struct transfer *transfer, const char *line, size_t size
 /* Ends the header of an interim answer, or of the final one. Returns false if the answer is
    malformed. */
 static bool end_head(struct transfer *transfer) {
-  if (transfer->status < 100 || transfer->status >= 200) transfer->has_head = true;
-  else if (++transfer->interim >= most_interim) transfer->is_malformed = true;
-  return !transfer->is_malformed;
+  if (transfer->status >= 200) transfer->has_head = true;
+  else if (transfer->status < 100) transfer->fault = "the answer has no status line of HTTP";
+  else if (++transfer->interim >= most_interim) {
+    transfer->fault = "too many answers with a status 1xx";
+  }
+  return transfer->fault == NULL;
 }
 
 /* Returns false if the answer is malformed. */
@@ -541,9 +548,9 @@ static bool take_length(struct transfer *transfer, const char *value, size_t siz
   int64_t known = transfer->length;
   transfer->length = read_length(value, size);
   if (transfer->length < 0 || (known >= 0 && known != transfer->length)) {
-    transfer->is_malformed = true;
+    transfer->fault = "the answer has no valid Content-Length";
   }
-  return !transfer->is_malformed;
+  return transfer->fault == NULL;
 }
 
 /* What is longer than any date is a mistake of the server. The first of several counts. */
@@ -562,6 +569,11 @@ static size_t take_header(char *line, size_t one, size_t size, void *context) {
   size_t whole = size * one;
   /* What follows are trailers. */
   if (transfer->has_head) return whole;
+  transfer->head_size += whole;
+  if (transfer->head_size > most_head) {
+    transfer->fault = "the header of the answer is too large";
+    return 0;
+  }
   while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '\r')) size--;
   if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
     take_status(transfer, line, size);
@@ -797,11 +809,9 @@ static void judge(struct transfer *transfer, CURLcode code) {
   long sent = 0;
   if (curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent) != CURLE_OK) sent = 1;
 
-  if (transfer->is_malformed) {
-    set_retry(transfer, MSGQ_FAILURE_SERVER, false,
-              transfer->interim >= most_interim ? "too many answers with a status 1xx"
-                                                : "the answer has no valid Content-Length");
-  } else if (transfer->has_head && transfer->status >= 100) {
+  if (transfer->fault != NULL) {
+    set_retry(transfer, MSGQ_FAILURE_SERVER, false, transfer->fault);
+  } else if (transfer->has_head) {
     judge_answer(transfer, code, text);
   } else if (transfer->is_cut_off) {
     set_retry(transfer, MSGQ_FAILURE_NETWORK, false, "the connection ended without an answer");

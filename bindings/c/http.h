@@ -87,9 +87,10 @@ typedef struct msgq_http_options {
  *            byte of the request was written (timeout).
  *            retry, perhaps arrived: a connection that breaks later (network); no answer in time
  *            (timeout); an answer that is not HTTP, that has an invalid Content-Length or two
- *            different ones, more than 99 answers with a status 1xx before it, or a header line
- *            that is too long for libcurl (100 KiB) (server); one that is cut in its header, or in
- *            its body when its status would be final and is not 2xx (network).
+ *            different ones, more than 99 answers with a status 1xx before it, a header line that
+ *            is too long for libcurl (100 KiB), or more than 256 KiB of header lines, those of
+ *            answers with a status 1xx included (server); one that is cut in its header, or in its
+ *            body when its status would be final and is not 2xx (network).
  * Token      With options->token every request has a token. It is asked for once and used until
  *            the server answers 401; then a new one is asked for, and the request is sent again in
  *            the same attempt. When that is refused too, or there is no token, the queue is paused
