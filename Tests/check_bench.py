@@ -26,7 +26,7 @@ def check_series(series: dict[str, list[dict[str, Any]]]) -> list[str]:
         "threads": {(name, count) for name in STORING - {"raw file", "raw file, group commit"} for count in THREADS},
         "depth": {(name, depth) for name in ("queue", "SQLite") for depth in (0, 1000)},
         "in_flight": {("W4", 1), ("W4b", 16)},
-        "latency": {("F8", "queue"), ("W8", "queue"), ("W8", "SQLite")},
+        "latency": {("F8", "queue")} | {(work, name) for work in ("W8", "W8 spaced") for name in ("queue", "SQLite")},
     }
     found = {
         "threads": {(row["contender"], row["threads"]) for row in series["threads"]},

@@ -16,7 +16,7 @@ struct Benchmark {
 
         series: one JSON object with the throughput by threads, the cost of an enqueue by the number of queued messages (up to --deepest,
         default 1000000), a drain with 16 attempts in flight (W4b), and the latencies of an enqueue while a drain runs (F8) and from
-        enqueue to the transport (W8).
+        enqueue to the transport, of messages that follow one another at once (W8) and after 2 ms (W8 spaced).
 
         recovery: the table of the simulation kit's documentation. 10,000 clients of one receiver reconnect at the same moment, with
         several retry policies, in virtual time.

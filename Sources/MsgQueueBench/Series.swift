@@ -130,12 +130,14 @@ struct Series {
 
     private func latencies() throws -> String {
         var rows: [(work: String, contender: String, samples: [Double])] = [
-            ("F8", "queue", []), ("W8", "queue", []), ("W8", "SQLite", []),
+            ("F8", "queue", []), ("W8", "queue", []), ("W8", "SQLite", []), ("W8 spaced", "queue", []), ("W8 spaced", "SQLite", []),
         ]
         for _ in 0..<rounds {
             rows[0].samples += try inFolder { try enqueueWhileDraining($0) }
-            rows[1].samples += try inFolder { try enqueueToTransport($0) }
-            rows[2].samples += try inFolder { try enqueueToConsumer($0) }
+            rows[1].samples += try inFolder { try enqueueToTransport($0, pause: 0) }
+            rows[2].samples += try inFolder { try enqueueToConsumer($0, pause: 0) }
+            rows[3].samples += try inFolder { try enqueueToTransport($0, pause: Self.pause) }
+            rows[4].samples += try inFolder { try enqueueToConsumer($0, pause: Self.pause) }
         }
         return rows.map { work, contender, samples in
             let sorted = samples.sorted()
@@ -169,8 +171,11 @@ struct Series {
         return samples
     }
 
+    /// Between two messages of W8 spaced, in microseconds.
+    private static let pause: UInt32 = 2_000
+
     /// W8: from the call of enqueue to the call of the transport, of a queue that is online and has nothing else to send.
-    private func enqueueToTransport(_ folder: String) throws -> [Double] {
+    private func enqueueToTransport(_ folder: String, pause: UInt32) throws -> [Double] {
         let host = try EngineHost(directory: folder, mode: .auto, maxInFlight: 1)
         let handover = Handover()
         try host.engine.setTransport(
@@ -178,13 +183,13 @@ struct Series {
                 handover.arrived()
                 return Outcome(verdict: .sent)
             }))
-        let samples = try handover.measure(seconds) { try host.enqueue(body, "bench") }
+        let samples = try handover.measure(seconds, pause: pause) { try host.enqueue(body, "bench") }
         try host.close()
         return samples
     }
 
     /// The same of a bare table whose consumer waits for the producer's signal and reads the row.
-    private func enqueueToConsumer(_ folder: String) throws -> [Double] {
+    private func enqueueToConsumer(_ folder: String, pause: UInt32) throws -> [Double] {
         let store = try SQLiteContender(directory: folder)
         let (handover, inserted) = (Handover(), Semaphore())
         nonisolated(unsafe) let shared = store
@@ -212,7 +217,7 @@ struct Series {
                 lock.whileHeld { isEnded = true }
                 inserted.post()
             }
-            samples = try handover.measure(seconds) {
+            samples = try handover.measure(seconds, pause: pause) {
                 try shared.put(body)
                 inserted.post()
             }
@@ -241,8 +246,8 @@ private final class Handover: @unchecked Sendable {
         semaphore.post()
     }
 
-    /// Repeats the call, and waits after each for its arrival. Returns microseconds.
-    func measure(_ seconds: Double, _ call: () throws -> Void) throws -> [Double] {
+    /// Repeats the call, and waits after each for its arrival, then `pause` microseconds. Returns microseconds.
+    func measure(_ seconds: Double, pause: UInt32, _ call: () throws -> Void) throws -> [Double] {
         var samples: [Double] = []
         let end = Clock.seconds() + seconds
         repeat {
@@ -250,6 +255,7 @@ private final class Handover: @unchecked Sendable {
             try call()
             semaphore.wait()
             samples.append((arrivedAt - began) * 1e6)
+            if pause > 0 { usleep(pause) }
         } while Clock.seconds() < end
         return samples
     }
