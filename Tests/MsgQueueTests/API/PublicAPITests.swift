@@ -74,7 +74,7 @@ import Testing
         }
         try queue.enqueue("good")
         try queue.enqueue("bad", conversation: "ben")
-        #expect(try await eventually { try queue.counts().queued + queue.counts().sending == 0 })
+        #expect(try await eventually { try queue.counts().sent + queue.counts().failed == 2 })
         let statistics = try queue.statistics()
         #expect(statistics.sent == 1 && statistics.failed == 1 && statistics.failures == [.notFound: 1])
         #expect(statistics.latencies.count == MessageQueue.Statistics.latencyBounds.count + 1)
