@@ -7,11 +7,12 @@ final class QueueReader {
     let writes: PendingWrites
     let events: EventDelivery
     let health: StoreHealth
+    let drains: Drains
 
     init(_ parts: EngineParts) {
         (context, options, ports, store) = (parts.context, parts.context.options, parts.context.ports, parts.context.store)
         writes = parts.writes
-        (events, health) = (parts.events, parts.health)
+        (events, health, drains) = (parts.events, parts.health, parts.drains)
     }
 
     func message(id: String) throws(QueueError) -> Message {

@@ -6,7 +6,7 @@ extension QueueReader {
         // The prompt may have expired while the timer has not withdrawn it yet.
         let isAsking = context.core.prompt != nil && context.core.scheduler.isAsking(now)
         var wait = context.core.scheduler.wait(
-            queued: store.totals.queued, hasStart: context.hasStart, queuedIn: queued(in:), now)
+            queued: store.totals.queued, hasStart: context.hasStart, queuedIn: { drains.left(of: $0).queued }, now)
         if store.totals.queued > 0, context.core.scheduler.needsSample(wait) { wait = context.core.scheduler.wait(wait, sample(nil), now) }
         return QueueState(
             network: context.core.scheduler.network, isInBackground: context.core.scheduler.isInBackground, mode: options.mode,
@@ -16,14 +16,6 @@ extension QueueReader {
             prompt: isAsking ? context.core.prompt : nil,
             promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
             hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now))
-    }
-
-    /// The number of messages of a conversation that are queued or being sent.
-    private func queued(in conversation: Name) -> Int64 {
-        do throws(QueueError) { return try store.counts(of: conversation).queued } catch {
-            health.report(error)
-            return 0
-        }
     }
 
     private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {
