@@ -49,7 +49,9 @@ struct Lane {
     var hasSelfStarting: Bool { directThrough != 0 || !approved.isEmpty || (more && approvedThrough > last) }
 
     /// Whether the store has further messages that start without a drain and outside mode auto.
-    var hasUnreadSelfStarting: Bool { more && (directThrough > last || approvedThrough > last) }
+    var hasUnreadSelfStarting: Bool {
+        more && (directThrough > last || approvedThrough > last || approved.contains { $0 > last })
+    }
 
     /// Whether an attempt may begin, of the batch that is being chosen if there is one.
     func isFree(for batch: UInt64?) -> Bool { flight == nil || batch == self.batch }

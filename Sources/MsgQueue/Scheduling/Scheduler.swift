@@ -330,9 +330,7 @@ package struct Scheduler {
     /// Whether more messages of the lane should be read from the store.
     func canLoad(_ lane: Lane, _ conversation: Name, _ now: Moment) -> Bool {
         // Messages that are retried by timer are read again, too.
-        lane.more
-            && (maySend(now, in: conversation) || lane.directThrough > lane.last || lane.approvedThrough > lane.last
-                || lane.approved.contains { $0 > lane.last })
+        lane.more && (maySend(now, in: conversation) || lane.hasUnreadSelfStarting)
     }
 
     /// Schedules every lane again.
