@@ -330,6 +330,7 @@ class KafkaMock(Broker):
     # The mock does not recognise what librdkafka repeats.
     deduplicates = False
     client_repeats = True
+    servers = 3
     interruptions = 0
 
     def command(self) -> list[str]:

@@ -57,6 +57,8 @@ class Broker(ABC):
     deduplicates = True
     #: Whether its client may send a message again by itself.
     client_repeats = False
+    #: To how many servers its client connects at most.
+    servers = 1
     #: How the proof ends the server, and how often in its short form.
     ending = signal.SIGKILL
     short_kills = 5
