@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -82,6 +83,21 @@ static size_t listed(struct scene *scene) {
 static void check_full(struct scene *scene) {
   CHECK_RESULT(MSGQ_STORAGE, enqueue(scene, "too much", 2000));
   CHECK_NUMBER(-1, status_of(scene, "too much"));
+}
+
+/* A truncation of the database would release the blocks reserved after its end, and another program could take them. */
+TEST(D9_a_checkpoint_does_not_release_the_reserved_space) {
+  struct scene scene;
+  struct stat before, after;
+  scene_begin_open(&scene);
+  REQUIRE_OK(enqueue(&scene, "first", 2000)); /* the first change of a session is checkpointed at once */
+  CHECK(stat(scene.path, &before) == 0);
+  atomic_store(&fault_truncations, 0);
+  for (int i = 0; i < 4000; i++) REQUIRE_OK(enqueue(&scene, NULL, 2000));
+  CHECK(stat(scene.path, &after) == 0);
+  CHECK(after.st_size > before.st_size + (2 << 20)); /* the log was copied to the database */
+  CHECK_NUMBER(0, atomic_load(&fault_truncations));
+  scene_end(&scene);
 }
 
 TEST_ALONE(D9_a_full_disk_refuses_enqueue_and_everything_else_works) {

@@ -445,14 +445,24 @@ final class Database {
         }
     }
 
-    /// Reserves the space again that a checkpoint released, or as much of it as is free.
-    func restoreReserve(keeping kept: Int64) {
-        reserve.invalidate()
-        do throws(QueueError) { try reserveSpace(for: 0, keeping: kept) } catch {
-            // The next enqueue tries again and reports the error.
-            guard let lock, let size = try? Posix.status(lock.descriptor, path).st_size else { return }
-            reserve.allocateAvailable(lock.descriptor, size: Int64(size), bytes: kept)
-            watch.recordTimes()
+    /// Adapts the reserve after a checkpoint to what is needed, or to as much of it as is free. `exactly`: also where the disk has plenty of
+    /// space.
+    func adaptReserve(keeping kept: Int64, exactly: Bool) {
+        guard let lock else { return }
+        do throws(QueueError) {
+            let status = try Posix.status(lock.descriptor, path)
+            let (size, allocated) = (Int64(status.st_size), Int64(status.st_blocks) * 512)
+            let loosely = space.isKept && !exactly
+            if !reserve.trim(lock.descriptor, size: size, allocated: allocated, bytes: kept, loosely: loosely) {
+                Log.warning("\(path): reserved space could not be released: \(Posix.lastError())")
+            }
+            do throws(QueueError) { try reserveSpace(for: 0, keeping: kept) } catch {
+                // The next enqueue tries again and reports the error.
+                reserve.allocateAvailable(lock.descriptor, size: size, bytes: kept)
+                watch.recordTimes()
+            }
+        } catch {
+            Log.warning("\(path): the reserved space could not be adapted: \(error.detail)")
         }
     }
 

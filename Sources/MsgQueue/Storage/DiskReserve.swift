@@ -7,6 +7,8 @@ struct DiskReserve {
     /// Bytes reserved for new messages at a time. `longStep` only where more than `plenty` bytes are free, because the log needs some, too.
     private static let (step, longStep): (Int64, Int64) = (64 << 10, 512 << 10)
     static let plenty: UInt64 = 256 << 20
+    /// A reserve that is adapted loosely may be greater than needed by a half and this.
+    private static let slack: Int64 = 1 << 20
     private static let page: Int64 = 4096
 
     /// Whether the file system can allocate blocks beyond the end of a file.
@@ -24,8 +26,13 @@ struct DiskReserve {
         return isPossible && (left < 0 || !isWhole)
     }
 
-    /// Marks the reserve as lost: SQLite truncates the file to its size after a checkpoint.
-    mutating func invalidate() { left = -1 }
+    /// Releases all blocks if more than `bytes` are reserved: the caller allocates them again. `loosely`: a little more is kept, because
+    /// truncating a file is slow. Returns false, with `errno` set, when that failed: the blocks stay reserved.
+    mutating func trim(_ descriptor: Int32, size: Int64, allocated: Int64, bytes: Int64, loosely: Bool) -> Bool {
+        left = -1
+        guard !loosely || allocated - size > bytes.addingClamped(bytes / 2 + Self.slack) else { return true }
+        return ftruncate(descriptor, off_t(size)) == 0
+    }
 
     /// Allocates `bytes` beyond the end of the file, and one step more. Returns false when the disk is full.
     mutating func allocate(_ descriptor: Int32, size: Int64, bytes: Int64) -> Bool {

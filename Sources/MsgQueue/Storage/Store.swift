@@ -488,14 +488,14 @@ package final class Store {
             // After a large batch most of the log's space is released.
             Log.warning("\(path): the log could not be shortened")
         }
-        database.restoreReserve(keeping: neededReserve)
+        database.adaptReserve(keeping: neededReserve, exactly: false)
         return true
     }
 
     /// Runs a checkpoint and removes everything from the log with `remove`. Returns false when either failed.
     private func emptyLog(_ remove: (Database) -> Bool) -> Bool {
         guard database.isLogFresh || copyLog(), remove(database) else { return false }
-        database.restoreReserve(keeping: neededReserve)
+        database.adaptReserve(keeping: neededReserve, exactly: true)
         return true
     }
 

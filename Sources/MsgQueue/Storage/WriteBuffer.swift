@@ -38,7 +38,7 @@ struct WriteBuffer {
         methods.xRead = { file, target, amount, offset in WriteBuffer.with(file) { $0.read($1, target, amount, offset) } }
         methods.xWrite = { file, source, amount, offset in WriteBuffer.with(file) { $0.write($1, source, amount, offset) } }
         methods.xTruncate = { file, size in
-            WriteBuffer.flushed(file) { system, file in system.xTruncate?(file, size) }
+            WriteBuffer.flushed(file) { system, file in WriteBuffer.truncate(system, file, size) }
         }
         methods.xSync = { file, flags in WriteBuffer.flushed(file) { system, file in system.xSync?(file, flags) } }
         methods.xFileSize = { file, size in WriteBuffer.flushed(file) { system, file in system.xFileSize?(file, size) } }
@@ -72,6 +72,14 @@ struct WriteBuffer {
             let code = buffer.flush(file)
             return code == SQLITE_OK ? body(buffer.system.pointee, file) ?? SQLITE_IOERR : code
         }
+    }
+
+    /// Truncates the file. SQLite truncates the database after each checkpoint, mostly to the size that it has. That would only release the
+    /// blocks that are reserved after its end.
+    private static func truncate(_ system: sqlite3_io_methods, _ file: File, _ size: Int64) -> Int32? {
+        var present: sqlite3_int64 = 0
+        if system.xFileSize?(file, &present) == SQLITE_OK, present == size { return SQLITE_OK }
+        return system.xTruncate?(file, size)
     }
 
     private static func close(_ file: File?) -> Int32 {

@@ -101,8 +101,11 @@ static ssize_t write_file(int descriptor, const void *bytes, size_t size, off_t 
 ssize_t pwrite(int descriptor, const void *bytes, size_t size, off_t offset) { return write_file(descriptor, bytes, size, offset); }
 ssize_t pwrite64(int descriptor, const void *bytes, size_t size, off_t offset) { return write_file(descriptor, bytes, size, offset); }
 
+atomic_int fault_truncations;
+
 static int cut_file(int descriptor, off_t size) {
   before_change(descriptor);
+  atomic_fetch_add(&fault_truncations, 1);
   return (int)syscall(SYS_ftruncate, descriptor, size);
 }
 

@@ -20,6 +20,9 @@ bool fault_sync_at(int number);
 /* While true, every sync of this process, including those of the library, fails with an I/O error. */
 extern atomic_bool fault_sync;
 
+/* The number of calls of ftruncate in this process, including those of the library. */
+extern atomic_int fault_truncations;
+
 /* The next calls of send in this process, including those of the library, that fail with ENOBUFS. */
 extern atomic_int fault_sends;
 
