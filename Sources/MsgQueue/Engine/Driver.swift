@@ -78,6 +78,8 @@ final class Driver: @unchecked Sendable {
     /// The body of the timer thread.
     func runTimer() {
         timer.run(network) {
+            // A checkpoint takes some milliseconds. Calls that wait meanwhile have the next turn, and what else is due follows.
+            guard !transactions.checkpointIfDue() else { return timer.arm(ports.mono()) }
             transactions.flushWhatIsDue()
             maintenance.run(writes, transactions)
             maintenance.compareIndexes(writes)

@@ -13,11 +13,15 @@ final class Transactions {
     /// The delay in milliseconds after which text of replaced and dropped messages is overwritten, so that many of them share one
     /// checkpoint.
     private static let scrubDelay: Int64 = 1_000
+    /// The delay in milliseconds after a checkpoint or an overwriting that failed.
+    private static let failureDelay: Int64 = 60_000
 
     private let context: EngineContext
     private let store: Store
     private let health: StoreHealth
     private let maintenance: Maintenance
+    /// A checkpoint failed: the next one waits until then (monotonic).
+    private var checkpointAt: Int64 = 0
     /// When the next such flush is due (monotonic).
     private var flushAt = Int64.max
     /// When the next overwriting is due (monotonic).
@@ -68,17 +72,24 @@ final class Transactions {
         unflushed = (before + outcomes, since)
     }
 
-    /// Returns when the timer thread must flush, or overwrite text of removed messages (monotonic).
+    /// Returns when the timer thread must run a checkpoint, flush, or overwrite text of removed messages (monotonic).
     func flushDeadline() -> Int64 {
         if store.needsFlush, flushAt == Int64.max { flushAt = context.ports.mono() + Self.flushDelay }
         if store.hasRemovedText, scrubAt == Int64.max { scrubAt = context.ports.mono() + Self.scrubDelay }
-        return min(flushAt, scrubAt)
+        return min(flushAt, scrubAt, store.isLogLong ? checkpointAt : Int64.max)
+    }
+
+    /// Runs a checkpoint if the log is long. Returns false if it is not.
+    func checkpointIfDue() -> Bool {
+        guard store.isLogLong, !store.isInTransaction, checkpointAt <= context.ports.mono() else { return false }
+        checkpointAt = store.checkpoint() ? 0 : context.ports.mono().addingClamped(Self.failureDelay)
+        return true
     }
 
     func flushWhatIsDue() {
         if scrubAt <= context.ports.mono() {
             if store.hasRemovedText { store.scrub() }
-            scrubAt = store.hasRemovedText ? context.ports.mono().addingClamped(60 * Self.scrubDelay) : Int64.max
+            scrubAt = store.hasRemovedText ? context.ports.mono().addingClamped(Self.failureDelay) : Int64.max
         }
         guard flushAt <= context.ports.mono() else { return }
         flushAt = Int64.max

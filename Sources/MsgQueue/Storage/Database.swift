@@ -329,6 +329,8 @@ final class Database {
     }
     /// Whether the log is long enough for a checkpoint.
     var isLogLong: Bool { logEnd >= space.target }
+    /// Whether a checkpoint cannot wait for the timer thread.
+    var isLogOverdue: Bool { logEnd >= space.overdue }
     /// Whether the log file is so long that it is shortened after its checkpoint.
     var isLogTooLong: Bool { space.isTooLong }
 

@@ -21,6 +21,8 @@ struct LogSpace {
     var target = Self.target
     /// A longer log is shortened to `target` after its checkpoint.
     var limit: Int64 { target + target / 2 }
+    /// The number of bytes at which a commit no longer leaves the checkpoint to the timer thread.
+    var overdue: Int64 { target + Self.slack / 2 }
     /// The size up to which the file grows ahead of the commits.
     var goal: Int64 { target + Self.slack }
 

@@ -389,8 +389,11 @@ package final class Store {
         } else if durable {
             noteFlushed()
         }
-        if database.isLogLong { checkpoint() }
+        if database.isLogOverdue { checkpoint() }
     }
+
+    /// Whether the log is long enough for a checkpoint. One that becomes much longer is checkpointed by the next commit.
+    package var isLogLong: Bool { database.isLogLong }
 
     /// Writes the row of `state`. The first change of a session marks the store as open; the first commit of a log sets its generation.
     private func writeState(_ isFirst: Bool) throws(QueueError) {
@@ -479,7 +482,7 @@ package final class Store {
 
     /// Runs a checkpoint. Returns true when the log is no longer needed. After a failure the log is kept; nothing is lost.
     @discardableResult
-    func checkpoint() -> Bool {
+    package func checkpoint() -> Bool {
         guard !database.isLogFresh else { return true }
         guard copyLog() else { return false }
         if hasRemovedText {

@@ -40,6 +40,40 @@ import Testing
         #expect(bench.directory.names == ["outbox.db"])
     }
 
+    @Test func F8_a_commit_leaves_the_checkpoint_of_a_long_log_to_the_timer_for_a_while() throws {
+        let bench = try StoreBench()
+        while !bench.store.isLogLong { try bench.add("others", [UInt8](repeating: 1, count: 900)) }
+        let frames = bench.store.database.logFrames
+        try bench.add("others", [1])
+        #expect(bench.store.database.logFrames > frames)
+        try fill(bench, checkpoints: 1)
+        #expect(!bench.store.isLogLong, "nobody did it, so a commit did")
+        #expect(try log(bench).count <= Int(LogSpace.limit))
+        bench.close()
+    }
+
+    @Test func F8_the_timer_thread_runs_the_checkpoint_of_a_long_log() async throws {
+        let directory = TemporaryDirectory()
+        var options = Options()
+        options.mode = .manual
+        let engine = try Engine.open(path: directory.store, options: options)
+        let (lock, store) = (engine.context.lock, engine.context.store)
+        var (checkpoints, last) = (0, Int32(0))
+        // The thread may have run it before this test looks.
+        while checkpoints < 3, !lock.withLock({ store.isLogLong }) {
+            try [UInt8](repeating: 1, count: 900).withUnsafeBytes { body in
+                let draft = BorrowedDraft(
+                    id: nil, conversation: "others", body: body, metadata: [], notBefore: 0, expiresAt: 0, unmeteredOnly: false)
+                _ = try engine.enqueue(DraftBatch(count: 1) { places in places.map { _ in draft } })
+            }
+            let frames = lock.withLock { store.database.logFrames }
+            if frames < last { checkpoints += 1 }
+            last = frames
+        }
+        #expect(await eventually { lock.withLock { !store.isLogLong } })
+        _ = try engine.close(timeout: 5_000)
+    }
+
     @Test func R4_deleted_text_is_overwritten_in_the_whole_log() throws {
         let bench = try StoreBench()
         try bench.add("others", [0])
