@@ -35,7 +35,9 @@ public func enqueueBatch(
                 guard place.loadUnaligned(as: UInt32.self) == UInt32(stride) else {
                     throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
                 }
-                drafts.append(try read(place.assumingMemoryBound(to: msgq_draft.self)))
+                do throws(QueueError) { drafts.append(try read(place.assumingMemoryBound(to: msgq_draft.self))) } catch {
+                    throw QueueError(error.code, DraftBatch.prefix(index, of: count) + error.detail)
+                }
             }
             return drafts
         }

@@ -33,6 +33,27 @@ TEST(X11_a_batch_over_the_limit_changes_nothing) {
   scene_end(&scene);
 }
 
+TEST(X11_the_detail_about_a_draft_of_a_batch_begins_with_its_index) {
+  struct scene scene;
+  msgq_draft drafts[3] = { MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT, MSGQ_DRAFT_INIT };
+  scene_begin_open(&scene);
+  drafts[2].priority = 101;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, drafts, 3, NULL));
+  CHECK_TEXT("draft 2: the priority must be -100 to 100, got 101", msgq_error_detail());
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &drafts[2], NULL));
+  CHECK_TEXT("the priority must be -100 to 100, got 101", msgq_error_detail());
+  drafts[2].priority = 0;
+  drafts[1].conversation = "\xff";
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue_batch(scene.queue, drafts, 3, NULL));
+  CHECK_TEXT("draft 1: conversation is not UTF-8", msgq_error_detail());
+  drafts[1].conversation = NULL;
+  drafts[0].id = drafts[2].id = "twice";
+  CHECK_RESULT(MSGQ_DUPLICATE, msgq_enqueue_batch(scene.queue, drafts, 3, NULL));
+  CHECK_TEXT("draft 2: id twice occurs twice in the batch", msgq_error_detail());
+  CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+  scene_end(&scene);
+}
+
 TEST(X11_bodies_over_a_limit_change_nothing) {
   struct scene scene;
   msgq_draft draft = MSGQ_DRAFT_INIT;

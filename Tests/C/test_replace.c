@@ -70,6 +70,22 @@ TEST(F5_a_message_takes_the_place_of_the_queued_one_of_its_key) {
   scene_end(&scene);
 }
 
+/* `remember_ids_ms` is for replaced messages, too: 0 keeps no id. */
+TEST(F5_the_id_of_a_replaced_message_is_refused_as_long_as_ids_are_remembered) {
+  for (int is_remembered = 0; is_remembered < 2; is_remembered++) {
+    struct scene scene;
+    scene_begin(&scene);
+    if (!is_remembered) scene.options.remember_ids_ms = 0;
+    scene_open(&scene);
+    put_keyed(&scene, "old", "ana", "position");
+    put_keyed(&scene, "new", "ana", "position");
+    msgq_draft again = keyed("old", "ana", NULL, "again");
+    CHECK_RESULT(is_remembered ? MSGQ_DUPLICATE : MSGQ_OK, msgq_enqueue(scene.queue, &again, NULL));
+    if (is_remembered) CHECK_TEXT("id old was sent or replaced recently and is still remembered", msgq_error_detail());
+    scene_end(&scene);
+  }
+}
+
 TEST(F5_a_key_is_compared_in_its_conversation_only) {
   struct scene scene;
   scene_begin_open(&scene);

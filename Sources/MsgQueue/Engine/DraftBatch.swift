@@ -70,6 +70,9 @@ package final class DraftBatch {
         (part, partStart) = (drafts, start)
     }
 
+    /// Returns what the detail of an error about the draft at this position begins with: its index, if there are several drafts.
+    package static func prefix(_ index: Int, of count: Int) -> String { count > 1 ? "draft \(index): " : "" }
+
     /// Calls `body` with each draft and its position.
     func forEach(from first: Int = 0, _ body: (Int, BorrowedDraft) throws(QueueError) -> Void) throws(QueueError) {
         for index in first..<max(first, count) { try body(index, try draft(at: index)) }

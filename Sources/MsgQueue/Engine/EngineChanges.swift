@@ -7,7 +7,11 @@ extension Engine {
     /// Stores the drafts in this order, all or none.
     package func enqueue(_ drafts: DraftBatch) throws(QueueError) -> StoredBatch {
         try context.checkProcess()
-        try drafts.prepare { _, draft throws(QueueError) in try DraftRule.check(draft, context.options) }
+        try drafts.prepare { index, draft throws(QueueError) in
+            do throws(QueueError) { try DraftRule.check(draft, context.options) } catch {
+                throw QueueError(error.code, DraftBatch.prefix(index, of: drafts.count) + error.detail)
+            }
+        }
         return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
     }
 

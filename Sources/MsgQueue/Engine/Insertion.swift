@@ -152,16 +152,19 @@ final class Insertion {
 
     private func checkDuplicates(_ drafts: DraftBatch) throws(QueueError) {
         guard drafts.needs.hasIDs else { return }
+        func duplicate(_ index: Int, _ detail: String) -> QueueError {
+            QueueError(.duplicate, DraftBatch.prefix(index, of: drafts.count) + detail)
+        }
         // Hash values need less memory than a set of the ids.
         var hashes: [Int] = []
         if drafts.count > 1 { hashes.reserveCapacity(drafts.count) }
-        try drafts.forEach { _, draft throws(QueueError) in
+        try drafts.forEach { index, draft throws(QueueError) in
             guard let id = draft.id else { return }
             if try store.contains(id) {
-                throw QueueError(.duplicate, "id \(id) is already in the store")
+                throw duplicate(index, "id \(id) is already in the store")
             }
             if try store.recentIsReceived(id, since: context.rememberedSince) != nil {
-                throw QueueError(.duplicate, "id \(id) was sent recently and is still remembered")
+                throw duplicate(index, "id \(id) was sent or replaced recently and is still remembered")
             }
             if drafts.count > 1 { hashes.append(Name(id).hashValue) }
         }
@@ -169,9 +172,9 @@ final class Insertion {
         let repeated = Set(zip(hashes, hashes.dropFirst()).lazy.filter { $0 == $1 }.map(\.0))
         guard !repeated.isEmpty else { return }
         var seen = Set<Name>()
-        try drafts.forEach { _, draft throws(QueueError) in
+        try drafts.forEach { index, draft throws(QueueError) in
             guard let id = draft.id, repeated.contains(Name(id).hashValue) else { return }
-            guard seen.insert(Name(id)).inserted else { throw QueueError(.duplicate, "id \(id) occurs twice in the batch") }
+            guard seen.insert(Name(id)).inserted else { throw duplicate(index, "id \(id) occurs twice in the batch") }
         }
     }
 
