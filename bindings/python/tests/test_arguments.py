@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from msgqueue import Draft, Exhausted, InvalidError, MessageQueue, Outcome, RetryPolicy, Status, TooLargeError
+from msgqueue import (
+    Draft,
+    DuplicateError,
+    Exhausted,
+    InvalidError,
+    MessageQueue,
+    Outcome,
+    RetryPolicy,
+    Status,
+    TooLargeError,
+)
 
 SURROGATE = "lone \ud800 surrogate"
 NUL = "cut\0off"
@@ -195,6 +205,67 @@ def test_an_error_in_a_batch_names_the_draft(queue: Any) -> None:
         queue.enqueue_bodies([b"x", bytes(1024 * 1024 + 1)])
 
 
+REFUSED_DRAFTS: list[tuple[type[Exception], dict[str, Any], str]] = [
+    (InvalidError, {"priority": 101}, "the priority must be -100 to 100"),
+    (InvalidError, {"priority": 2**31}, "priority must be -100 to 100"),
+    (InvalidError, {"conversation": "c" * 256}, "conversation has more than 255 bytes"),
+    (InvalidError, {"replace_key": "\n"}, "the replace key contains the control character"),
+    (InvalidError, {"metadata": {"": "v"}}, "a metadata key must not be empty"),
+    (TooLargeError, {"metadata": {str(number): "" for number in range(1025)}}, "metadata_count must be at most 1024"),
+    (TooLargeError, {"body": bytes(1024 * 1024 + 1)}, "the body has 1048577 bytes"),
+    (DuplicateError, {"id": "1"}, "id 1 occurs twice in the batch"),
+    (DuplicateError, {"id": "0"}, "id 0 is already in the store"),
+]
+
+
+@pytest.mark.parametrize(("error", "fields", "detail"), REFUSED_DRAFTS, ids=[detail for _, _, detail in REFUSED_DRAFTS])
+def test_the_library_names_the_draft_of_a_batch_too(
+    tmp_path: Path, error: type[Exception], fields: dict[str, Any], detail: str
+) -> None:
+    # More than the library decodes at a time.
+    drafts = [{"body": "x", "id": "1"}, *({"body": "x"} for _ in range(1999)), {"body": "y", **fields}]
+    with MessageQueue(tmp_path / "outbox.db") as queue:
+        queue.enqueue("first", id="0")
+        with pytest.raises(error, match=f"^draft 2000: {detail}"):
+            queue.enqueue_batch(drafts)
+        if fields.get("id") != "1":
+            with pytest.raises(error, match=f"^{detail}"):
+                queue.enqueue(**{"body": "y", **fields})
+        assert queue.counts().queued == 1
+
+
+WRONG_RANGES: list[tuple[str, dict[str, Any]]] = [
+    ("max_in_flight must be 1 to 64, got -1", {"max_in_flight": -1}),
+    ("limit_body must be 1 byte to 256 MiB, got -1", {"limit_body": -1}),
+    ("limit_metadata must be 0 to 16 MiB, got -1", {"limit_metadata": -1}),
+    ("drain_batch must be 0 to 2147483647, got 2147483648", {"drain_batch": 2**31}),
+    ("attempt_timeout must be 0.001 s to 1 day, got -1", {"attempt_timeout": -1}),
+    ("trigger_interval must be 0.001 s to 1 day, or None, got 0", {"trigger_interval": 0}),
+    ("expiry must be 0.001 s to 10 years, or None, got 0", {"expiry": 0}),
+    ("ramp_up must be 0 s to 1 day, got -1", {"ramp_up": -1}),
+    ("max_retries must be 0 to 1000, got -1", {"retry": RetryPolicy(max_retries=-1)}),
+    ("base must be 0.001 s to 7 days, got -1", {"retry": RetryPolicy(base=-1)}),
+    ("a delay of the ladder must be 0 s to 7 days, got -1", {"retry": RetryPolicy(ladder=[5, -1])}),
+    ("base must be more than 0", {"retry": RetryPolicy(base=0)}),
+    ("cap must be more than 0", {"retry": RetryPolicy(cap=0)}),
+]
+
+
+@pytest.mark.parametrize(("detail", "options"), WRONG_RANGES, ids=[detail for detail, _ in WRONG_RANGES])
+def test_an_error_names_the_range_of_the_option(tmp_path: Path, detail: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError, match=f"^{detail}"):
+        MessageQueue(tmp_path / "outbox.db", **options)
+
+
+@pytest.mark.parametrize("limit", [0, 1001, 2**32])
+def test_an_error_names_the_range_of_an_argument(queue: Any, limit: int) -> None:
+    for call in (queue.list, queue.conversations):
+        with pytest.raises(InvalidError, match=f"limit must be 1 to 1000, got {limit}"):
+            call(limit=limit)
+    with pytest.raises(InvalidError, match="batch must be 0 to 2147483647, got 4294967296"):
+        queue.drain(batch=2**32)
+
+
 WRONG_OPTIONS: list[tuple[type[Exception], dict[str, Any]]] = [
     (TypeError, {"mode": 0}),
     (TypeError, {"retry": [5, 30]}),
@@ -212,6 +283,8 @@ WRONG_OPTIONS: list[tuple[type[Exception], dict[str, Any]]] = [
     (InvalidError, {"keep_sent_for": -1}),
     (InvalidError, {"trigger_interval": math.nan}),
     (InvalidError, {"trigger_interval": 2 * 86400}),
+    (InvalidError, {"trigger_interval": 0}),
+    (InvalidError, {"expiry": 0}),
     (InvalidError, {"expiry": -1}),
     (InvalidError, {"expiry": 11 * 366 * 86400}),
     (TypeError, {"max_in_flight": "4"}),

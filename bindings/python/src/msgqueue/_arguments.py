@@ -63,20 +63,23 @@ def member(name: str, value: object, kind: type[_Member]) -> _Member:
     return value
 
 
-def unsigned(name: str, value: object, *, bits: int = 32, least: int = 0) -> int:
-    """Returns a whole number from `least` to the largest of `bits` bits."""
+def unsigned(name: str, value: object, *, bits: int = 32, least: int = 0, values: str = "") -> int:
+    """Returns a whole number from `least` to the largest of `bits` bits.
+
+    `values` is the range for the error when C, which checks it, permits fewer numbers.
+    """
     most = 2**bits - 1
     number = whole(name, value)
     if not least <= number <= most:
-        raise InvalidError(f"{name} must be {least} to {most}, got {number}")
+        raise InvalidError(f"{name} must be {values or f'{least} to {most}'}, got {number}")
     return number
 
 
-def signed(name: str, value: object) -> int:
-    """Returns a whole number of 32 bits with a sign."""
+def signed(name: str, value: object, *, values: str) -> int:
+    """Returns a whole number of 32 bits with a sign; `values` as for `unsigned`."""
     number = whole(name, value)
     if not -(2**31) <= number < 2**31:
-        raise InvalidError(f"{name} must be {-(2**31)} to {2**31 - 1}, got {number}")
+        raise InvalidError(f"{name} must be {values}, got {number}")
     return number
 
 
@@ -100,11 +103,14 @@ def finite(name: str, value: object) -> float:
     return number
 
 
-def milliseconds(name: str, seconds: object) -> int:
-    """Converts seconds to milliseconds. A short duration never becomes 0, which may have a meaning of its own."""
+def milliseconds(name: str, seconds: object, *, values: str = "") -> int:
+    """Converts seconds to milliseconds. A short duration never becomes 0, which may have a meaning of its own.
+
+    `values` is as for `unsigned`.
+    """
     number = finite(name, seconds)
     if not 0 <= number <= _MAX_SECONDS:
-        raise InvalidError(f"{name} must be 0 to {_MAX_SECONDS} seconds, got {number}")
+        raise InvalidError(f"{name} must be {values or f'0 to {_MAX_SECONDS} seconds'}, got {number}")
     return max(round(number * 1000), 1) if number else 0
 
 

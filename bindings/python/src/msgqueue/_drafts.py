@@ -51,7 +51,7 @@ def fill(
     if replace_key is not None:
         target.replace_key = _arguments.text("replace_key", replace_key)
     if priority != 0:
-        target.priority = _arguments.signed("priority", priority)
+        target.priority = _arguments.signed("priority", priority, values="-100 to 100")
 
 
 def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draft]:

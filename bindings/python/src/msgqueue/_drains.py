@@ -26,7 +26,7 @@ def drain_options(batch: object, timeout: object, conversation: object) -> _abi.
     """Converts the arguments of `MessageQueue.drain` for C."""
     options: _abi.DrainOptions = _abi.sized(
         _abi.DrainOptions,
-        _arguments.unsigned("batch", batch),
+        _arguments.unsigned("batch", batch, bits=31),
         _arguments.timeout("timeout", timeout),
         _arguments.optional_text("conversation", conversation),
     )

@@ -20,15 +20,15 @@ from .retry import RetryPolicy
 
 _NO_LIMIT = 2**64 - 1
 # In C a zero in these fields means the default. In Python a missing argument does, and 0 is an error.
-_NOT_ZERO = (
-    "max_in_flight",
-    "attempt_timeout_ms",
-    "on_demand_timeout_ms",
-    "prompt_timeout_ms",
-    "limit_body",
-    "backoff_base_ms",
-    "backoff_factor",
-)
+_NOT_ZERO = {
+    "max_in_flight": "max_in_flight",
+    "attempt_timeout_ms": "attempt_timeout",
+    "on_demand_timeout_ms": "on_demand_timeout",
+    "prompt_timeout_ms": "prompt_timeout",
+    "limit_body": "limit_body",
+    "backoff_base_ms": "base",
+    "backoff_factor": "factor",
+}
 
 # The largest limits that the library accepts. A tool that opens the store of another program sets none of its own.
 LARGEST_BODY = 256 << 20
@@ -52,8 +52,14 @@ class Option:
 
     def write(self, options: _abi.Options, name: str, value: object) -> None:
         """Sets the field."""
-        is_none = value is None and self.none is not None
-        setattr(options, self.field, self.none if is_none else self.check(name, value))
+        if value is None and self.none is not None:
+            setattr(options, self.field, self.none)
+            return
+        number = self.check(name, value)
+        if number == self.none == 0:
+            # In C 0 means "none" here, which is None in Python.
+            raise InvalidError(f"{name} must be {self.values}, or None, got {value}")
+        setattr(options, self.field, number)
 
     def default(self, options: _abi.Options) -> object:
         """Returns the value of this field in the library's defaults."""
@@ -70,15 +76,22 @@ def _flag(field: str) -> Option:
 
 
 def _seconds(field: str, values: str, none: Optional[int] = None) -> Option:
-    return Option(field, _arguments.milliseconds, lambda number: number / 1000, values, none)
+    return Option(
+        field, partial(_arguments.milliseconds, values=_range(values)), lambda number: number / 1000, values, none
+    )
 
 
 def _number(field: str, values: str, bits: int = 64, none: Optional[int] = None) -> Option:
-    return Option(field, partial(_arguments.unsigned, bits=bits), int, values, none)
+    return Option(field, partial(_arguments.unsigned, bits=bits, values=_range(values)), int, values, none)
 
 
 def _real(field: str, values: str) -> Option:
     return Option(field, _arguments.finite, float, values)
+
+
+def _range(values: str) -> str:
+    """Returns the range for an error, or "" where the documentation names only a special value."""
+    return values if " to " in values else ""
 
 
 class Options(TypedDict, total=False):
@@ -103,7 +116,7 @@ class Options(TypedDict, total=False):
     on_demand_timeout: Annotated[float, _seconds("on_demand_timeout_ms", "0.001 s to 1 day")]
     prompt_timeout: Annotated[float, _seconds("prompt_timeout_ms", "0.001 s to 1 day")]
     online_debounce: Annotated[float, _seconds("online_debounce_ms", "0 s to 1 hour")]
-    drain_batch: Annotated[int, _number("drain_batch", "0: all", bits=32)]
+    drain_batch: Annotated[int, _number("drain_batch", "0: all", bits=31)]
     trigger_interval: Annotated[Optional[float], _seconds("trigger_interval_ms", "0.001 s to 1 day", none=0)]
     expiry: Annotated[Optional[float], _seconds("expiry_ms", "0.001 s to 10 years", none=0)]
     keep_sent: Annotated[Optional[int], _number("keep_sent", "None: no limit", none=_NO_LIMIT)]
@@ -159,9 +172,9 @@ def build(given: Mapping[str, object]) -> _abi.Options:
     retry = given.get("retry")
     if retry is not None:
         _write_retry(options, retry)
-    for field in _NOT_ZERO:
+    for field, name in _NOT_ZERO.items():
         if not getattr(options, field):
-            raise InvalidError(f"{field.removesuffix('_ms')} must be more than 0")
+            raise InvalidError(f"{name} must be more than 0")
     return options
 
 
@@ -176,16 +189,19 @@ def _write_retry(options: _abi.Options, retry: object) -> None:
         raise TypeError(f"retry must be RetryPolicy or None, not {type(retry).__name__}")
     options.backoff = retry.backoff
     options.exhausted = _arguments.member("exhausted", retry.exhausted, Exhausted)
-    options.max_retries = _arguments.unsigned("max_retries", retry.retries)
+    options.max_retries = _arguments.unsigned("max_retries", retry.retries, values="0 to 1000")
     options.jitter = _arguments.finite("jitter", retry.jitter)
     base, factor, _ = retry.exponential
-    options.backoff_base_ms = _arguments.milliseconds("base", base)
+    options.backoff_base_ms = _arguments.milliseconds("base", base, values="0.001 s to 7 days")
     options.backoff_factor = _arguments.finite("factor", factor)
     if retry.cap is not None:
-        options.backoff_cap_ms = _arguments.milliseconds("cap", retry.cap)
+        options.backoff_cap_ms = _arguments.milliseconds("cap", retry.cap, values="base to 7 days")
         if not options.backoff_cap_ms:
-            raise InvalidError("backoff_cap must be more than 0")
+            raise InvalidError("cap must be more than 0")
     if retry.backoff is Backoff.LADDER:
-        delays = [_arguments.milliseconds("a delay of the ladder", delay) for delay in retry.ladder or ()]
+        delays = [
+            _arguments.milliseconds("a delay of the ladder", delay, values="0 s to 7 days")
+            for delay in retry.ladder or ()
+        ]
         options.ladder_ms = (ctypes.c_int64 * len(delays))(*delays)
         options.ladder_count = len(delays)

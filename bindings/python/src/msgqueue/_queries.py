@@ -98,8 +98,8 @@ class Queries:
         wanted: _abi.Filter = _abi.sized(_abi.Filter)
         wanted.conversation = _arguments.optional_text("conversation", conversation)
         wanted.statuses = _arguments.status_bits(status)
-        wanted.limit = _arguments.unsigned("limit", limit, least=1)
-        wanted.after = 0 if after is None else _arguments.unsigned("after", after, bits=64)
+        wanted.limit = _arguments.unsigned("limit", limit, least=1, values="1 to 1000")
+        wanted.after = 0 if after is None else _arguments.unsigned("after", after, bits=63)
         wanted.newest_first = _arguments.flag("newest_first", newest_first)
         wanted.without_bodies = not _arguments.flag("bodies", bodies)
         handle, lib = self._handle, self._handle.lib
@@ -129,8 +129,8 @@ class Queries:
             before: The `last.sequence` of the last conversation of the page before; 0: the first page.
             limit: 1 to 1000.
         """
-        sequence = _arguments.unsigned("before", before, bits=64)
-        most = _arguments.unsigned("limit", limit, least=1)
+        sequence = _arguments.unsigned("before", before, bits=63)
+        most = _arguments.unsigned("limit", limit, least=1, values="1 to 1000")
         handle, lib = self._handle, self._handle.lib
         page = ctypes.c_void_p()
         handle.check(lib.msgq_conversations(handle.pointer, sequence, most, page))
