@@ -117,7 +117,7 @@ typedef enum msgq_result {
   MSGQ_OK = 0,
   MSGQ_INVALID,      /* an argument is wrong: NULL, out of range, not UTF-8, impossible size */
   MSGQ_NOT_FOUND,    /* no message with this id, no attempt with this token */
-  MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent recently */
+  MSGQ_DUPLICATE,    /* the id is in the queue already, or was sent or replaced recently */
   MSGQ_CONFLICT,     /* not possible in this status, or at this moment */
   MSGQ_BUSY,         /* the message is being sent right now */
   MSGQ_FULL,         /* a limit of the queue is reached; nothing changed */
@@ -263,7 +263,7 @@ typedef enum msgq_final_failure {
   MSGQ_FINAL_BLOCK           /* it blocks them until a person retries or deletes it */
 } msgq_final_failure;
 
-/* What msgq_enqueue and msgq_enqueue_batch do when a limit would be exceeded. */
+/* What msgq_enqueue, _enqueue_batch and _enqueue_bodies do when a limit would be exceeded. */
 typedef enum msgq_on_full {
   MSGQ_ON_FULL_REFUSE = 0, /* FULL, and nothing changes */
   MSGQ_ON_FULL_DROP_OLDEST /* in the same transaction the oldest queued messages, of all
@@ -383,8 +383,8 @@ typedef struct msgq_options {
      either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
-  /* 7 days; 0: not at all. Ids of messages that were sent and pruned or deleted are refused as
-     duplicates for this long. */
+  /* 7 days; 0: not at all. Ids of messages that were sent and pruned or deleted, and of replaced
+     ones (replace_key), are refused as duplicates for this long. */
   int64_t remember_ids_ms;
 
   /* -- Limits */
@@ -570,10 +570,10 @@ typedef struct msgq_draft {
   bool unmetered_only;   /* only while the link is not metered */
   /* NULL or "": none. At most 255 bytes without control characters. The message replaces a queued
      one of the same key in its conversation: it takes its place in the order and its `sequence`,
-     and has an id, times, metadata and retries of its own. The id of the old one is then known
-     (DUPLICATE), and MSGQ_EVENT_REPLACED reports it. A message that is being sent is left, and the
-     new one stands behind it; one that failed, also one that is held, is left as well. Of several
-     drafts of one key the last one wins. */
+     and has an id, times, metadata and retries of its own. The id of the old one is refused
+     (DUPLICATE) for remember_ids_ms, and MSGQ_EVENT_REPLACED reports it. A message that is being
+     sent is left, and the new one stands behind it; one that failed, also one that is held, is left
+     as well. Of several drafts of one key the last one wins. */
   const char *replace_key;
   /* -100 to 100. Compared with the first messages of other conversations, the highest is sent first
      (see "Order" above). msgq_edit keeps it. */
@@ -587,12 +587,13 @@ void msgq_draft_init(msgq_draft *draft);
 /*
  * Stores one message as `queued`; on OK it survives a power cut. `id_out` receives its id; it may
  * be NULL. Calls of several threads share one disk flush. Changes the store.
- * Errors: DUPLICATE (still in the queue, or sent), FULL, TOO_LARGE.
+ * Errors: DUPLICATE (still in the queue, or sent or replaced recently), FULL, TOO_LARGE.
  */
 msgq_result msgq_enqueue(msgq_queue *queue, const msgq_draft *draft, char id_out[MSGQ_ID_SIZE]);
 
 /* Stores `count` messages (0 to 1,000,000) in this order, all or none. `ids_out` has room for
-   `count` ids, or is NULL. Every draft has the same struct_size. Otherwise as msgq_enqueue. */
+   `count` ids, or is NULL. Every draft has the same struct_size. The detail about one of several
+   drafts begins with its index, from 0. Otherwise as msgq_enqueue. */
 msgq_result msgq_enqueue_batch(msgq_queue *queue, const msgq_draft *drafts, size_t count,
                                char (*ids_out)[MSGQ_ID_SIZE]);
 
@@ -614,7 +615,7 @@ msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, cons
  * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
  * bytes; not_before_ms, expires_at_ms, unmetered_only, replace_key and priority of the draft have
  * no meaning here. `id_out` may be NULL. Changes the store.
- * Errors: DUPLICATE (the id is that of a message to send), TOO_LARGE.
+ * Errors: DUPLICATE (the id is that of a message to send), FULL (limit_file_bytes), TOO_LARGE.
  */
 msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender,
                         char id_out[MSGQ_ID_SIZE]);
@@ -650,11 +651,12 @@ typedef enum msgq_verdict {
                                arrived is retried (see conflict_is_sent), otherwise final. */
   MSGQ_VERDICT_SKIPPED = 7  /* not tried: the message goes back to its place and uses up no retry.
                                It is tried again at once if another attempt has ended since its own
-                               began, otherwise after one second. It is no attempt: it counts in no
-                               `attempts` and is not in msgq_attempts. A request by hand ends with
-                               it: after msgq_retry the message is `failed` as before, with its
-                               earlier failure; after msgq_send_now it is in its place, and in the
-                               modes ask and manual a drain sends it. */
+                               began, otherwise after one second; in the modes ask and manual one
+                               that a drain left waits for the next drain. It is no attempt: it
+                               counts in no `attempts` and is not in msgq_attempts. A request by
+                               hand ends with it: after msgq_retry the message is `failed` as
+                               before, with its earlier failure; after msgq_send_now it is in its
+                               place, and in the modes ask and manual a drain sends it. */
 } msgq_verdict;
 
 typedef struct msgq_outcome {

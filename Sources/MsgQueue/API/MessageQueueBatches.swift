@@ -36,8 +36,9 @@ extension MessageQueue {
     /// The beginning of a batch costs one commit of the store, and its outcomes another.
     ///
     /// A message for which it returns `.skipped` goes back to its place and uses up no retry. It is tried again at once if another attempt
-    /// has ended since its own began, otherwise after one second. A skip is no attempt: the message's attempts neither count nor list it.
-    /// A message that ``MessageQueue/retry(_:)`` tried is failed as before; one of ``MessageQueue/sendNow(_:)`` is in its place.
+    /// has ended since its own began, otherwise after one second; in the modes `ask` and `manual` one that a drain left waits for the next
+    /// drain. A skip is no attempt: the message's attempts neither count nor list it. A message that ``MessageQueue/retry(_:)`` tried is
+    /// failed as before; one of ``MessageQueue/sendNow(_:)`` is in its place.
     ///
     /// After a crash during a call each message of it has used up a retry, and is alone in its next call, also after further crashes. So one
     /// that crashes the process again interrupts no other message, except those of calls that run at the same time.

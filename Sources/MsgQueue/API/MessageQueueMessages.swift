@@ -3,7 +3,8 @@ extension MessageQueue {
 
     /// Stores one message as `queued` and returns its id. The message then survives power loss.
     ///
-    /// - Throws: `.invalid`, `.duplicate` (the id is in the store), `.full`, `.tooLarge`, `.storage`, `.unknown`, `.closed`.
+    /// - Throws: `.invalid`, `.duplicate` (the id is in the store, or was sent or replaced recently), `.full`, `.tooLarge`, `.storage`,
+    ///   `.unknown`, `.closed`.
     @discardableResult
     public func enqueue(_ draft: Draft) throws(Error) -> String {
         let ids = try draft.withBorrowed { borrowed throws(Error) in try engine.enqueue(DraftBatch(borrowed)).ids() }
@@ -18,7 +19,8 @@ extension MessageQueue {
         try enqueue(Draft(text, conversation: conversation, metadata: metadata, id: id))
     }
 
-    /// Stores messages in this order, all or none, and returns their ids.
+    /// Stores messages in this order, all or none, and returns their ids. The detail of an error about one of several drafts begins with its
+    /// index, from 0.
     @discardableResult
     public func enqueue(_ drafts: [Draft]) throws(Error) -> [String] {
         try Draft.withBorrowed(drafts) { borrowed throws(Error) in try engine.enqueue(borrowed).ids() }
@@ -40,7 +42,7 @@ extension MessageQueue {
 
     /// Adds a message from another sender to the history. A second call with the same id changes nothing.
     ///
-    /// - Throws: `.duplicate` if the id belongs to an enqueued message.
+    /// - Throws: `.duplicate` (the id belongs to an enqueued message), `.full` (``Options/limitFileBytes``), `.tooLarge`.
     @discardableResult
     public func record(_ draft: Draft, sender: String) throws(Error) -> String {
         try draft.withBorrowed { borrowed throws(Error) in try engine.record(borrowed, sender: sender) }
@@ -53,7 +55,7 @@ extension MessageQueue {
 
     /// Replaces the body of a queued or failed message; id and place stay.
     ///
-    /// - Throws: `.notFound`, `.busy` (being sent), `.conflict` (sent).
+    /// - Throws: `.notFound`, `.busy` (being sent), `.conflict` (sent), `.tooLarge`, `.full`.
     public func edit(_ id: String, body: [UInt8]) throws(Error) {
         try body.withBytes { bytes throws(Error) in try engine.edit(id, body: bytes) }
     }

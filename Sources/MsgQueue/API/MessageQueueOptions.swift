@@ -68,7 +68,8 @@ extension MessageQueue {
         public var keepSent: Int? = defaults.keepSent.map { Int($0) }
         /// How long messages stay in the history: 0 or more; nil: no limit. Default: 30 days.
         public var keepSentFor: Duration? = defaults.keepSentFor.map { .milliseconds($0) }
-        /// How long the ids of sent and pruned messages are still refused as duplicates: 0 or more. Default: 7 days.
+        /// How long the ids of messages that were sent and are gone, and of replaced ones (``Draft/replaceKey``), are refused as
+        /// duplicates: 0 or more. Default: 7 days.
         public var rememberIDs = Duration.milliseconds(defaults.rememberIDs)
         /// The maximum number of unsent messages: 1 or more; nil: no limit. Default: nil.
         public var limitMessages: Int?
@@ -102,8 +103,8 @@ extension MessageQueue {
         /// waits forever.
         ///
         /// A backlog is what was queued when sending began: at the launch, when a transport was set, when the connection returned, after
-        /// a resume, in the foreground, with a drain, at the end of a wait that a receiver asked for, with a trigger after the batch was
-        /// used up, and with the first success after three or more retryable failures in a row.
+        /// a resume, in the foreground, with a drain, at the end of a wait (an outcome `offline`, a receiver's delay for the queue), with a
+        /// trigger after the batch was used up, and with the first success after three or more retryable failures in a row.
         public var liveShare = defaults.liveShare
         /// Of messages with equal priority, those that expire are sent first, the soonest expiry first. Default: false.
         public var soonestExpiryFirst = defaults.soonestExpiryFirst

@@ -48,9 +48,9 @@ class Commands:
             unmetered_only: Sent only while the link is not metered.
             replace_key: Replaces a queued message of the same key in its conversation: the new message takes its place
                 and its `sequence`, and has an id, times, metadata and retries of its own. The id of the old one is
-                then known, and an event of kind REPLACED reports it. One that is being sent is left, and the new one
-                stands behind it; one that failed is left as well. At most 255 bytes without control characters; None
-                or "": none.
+                refused for `remember_ids`, and an event of kind REPLACED reports it. One that is being sent is left,
+                and the new one stands behind it; one that failed is left as well. At most 255 bytes without control
+                characters; None or "": none.
             priority: -100 to 100. Of conversations whose first messages may be sent, the one whose message has the
                 highest priority is next; see the option `live_share`. The order within a conversation does not change.
 
@@ -59,8 +59,8 @@ class Commands:
 
         Raises:
             InvalidError: An argument is out of range.
-            DuplicateError: The id is in the queue already, or was sent recently.
-            FullError: A limit on messages or bytes is reached; see `on_full`.
+            DuplicateError: The id is in the queue already, or was sent or replaced recently.
+            FullError: A limit on messages, bytes or file bytes is reached; see `on_full`.
             TooLargeError: The body or the metadata is over its limit.
             StorageError: The store refuses to write.
             UnknownError: Whether it is stored is not known; the same id may safely be enqueued again. After any other
@@ -84,7 +84,7 @@ class Commands:
             The ids.
 
         Raises:
-            Error: As `enqueue`; the detail names the draft by its index, from 0.
+            Error: As `enqueue`; the detail about one of several drafts begins with its index, from 0.
         """
         array = _drafts.array(drafts)
         ids = (_abi.IdBuffer * len(array))()
@@ -162,6 +162,7 @@ class Commands:
         Raises:
             InvalidError: An argument is out of range.
             DuplicateError: The id is that of a message to send.
+            FullError: The limit on file bytes is reached.
             TooLargeError: The body or the metadata is over its limit.
             StorageError: The store refuses to write.
             UnknownError: Whether it is stored is not known.
@@ -187,7 +188,7 @@ class Commands:
             BusyError: It is being sent.
             ConflictError: It was sent already.
             TooLargeError: The body is over its limit.
-            FullError: The limit on bytes is reached.
+            FullError: The limit on bytes or on file bytes is reached.
         """
         data = _arguments.body(body)
         self._handle.check(self._handle.lib.msgq_edit(self._handle.pointer, _arguments.text("id", id), data, len(data)))

@@ -47,7 +47,7 @@ class NotFoundError(Error, LookupError):
 
 
 class DuplicateError(Error):
-    """The id is in the queue already, or was sent recently; nothing changed."""
+    """The id is in the queue already, or was sent or replaced recently; nothing changed."""
 
     code = Result.DUPLICATE
 
@@ -65,7 +65,7 @@ class BusyError(Error):
 
 
 class FullError(Error):
-    """A limit on messages or bytes is reached; nothing changed."""
+    """A limit on messages, bytes or file bytes is reached; nothing changed."""
 
     code = Result.FULL
 

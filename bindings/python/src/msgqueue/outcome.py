@@ -130,9 +130,9 @@ class Outcome:
     def skipped(cls) -> Outcome:
         """Not tried: the message goes back to its place and uses up no retry.
 
-        It is tried again at once if another attempt has ended since its own began, otherwise after one second. A skip
-        is no attempt: `attempts` neither counts nor lists it. After `retry` the message is failed as before, after
-        `send_now` it is in its place.
+        It is tried again at once if another attempt has ended since its own began, otherwise after one second; in the
+        modes ASK and MANUAL one that a drain left waits for the next drain. A skip is no attempt: `attempts` neither
+        counts nor lists it. After `retry` the message is failed as before, after `send_now` it is in its place.
         """
         return cls(Verdict.SKIPPED)
 

@@ -140,8 +140,8 @@ class MessageQueue:
                 of one batch.
             keep_sent_for: Seconds for which they are kept, at most. None: no limit. Queued and failed messages are
                 always kept. Recorded messages that are not marked as read are also kept and do not count.
-            remember_ids: Seconds for which the ids of messages that were sent and are gone are refused as duplicates.
-                0: not at all.
+            remember_ids: Seconds for which the ids of messages that were sent and are gone, and of replaced ones
+                (`replace_key`), are refused as duplicates. 0: not at all.
             limit_messages: Unsent messages; over it: FullError, or as `on_full` says. 0: no limit.
             limit_bytes: Bytes of unsent bodies; over it: FullError, or as `on_full` says. 0: no limit.
             limit_body: Bytes of one body: 1 byte to 256 MiB. Over it: TooLargeError.
@@ -163,8 +163,9 @@ class MessageQueue:
                 attempt goes to the first message of one conversation: of the part that live_share gives it, the one
                 with the highest priority, then (with soonest_expiry_first) the soonest expiry, then the oldest; one
                 of 8 attempts of each part goes to its oldest message instead. A backlog is what was queued when
-                sending began: at the launch, online, after `resume`, in the foreground, with a `drain`, at the end of
-                a wait, and with the first success after three or more retryable failures in a row.
+                sending began: at the launch, when a transport was set, online, after `resume`, in the foreground, with
+                a `drain`, at the end of a wait (`Outcome.offline`, `retry_after_queue`), with a trigger after
+                `drain_batch` was used up, and with the first success after three or more retryable failures in a row.
             soonest_expiry_first: Of messages with equal priority, those that expire are sent first, the soonest
                 expiry first.
             maintenance: For a tool that changes a store while the program that owns it does not run. The file must

@@ -189,7 +189,7 @@ class MessageQueue:
             The ids.
 
         Raises:
-            Error: As `enqueue`; the detail names the draft by its index, from 0.
+            Error: As `enqueue`; the detail about one of several drafts begins with its index, from 0.
         """
         # The iterable is read here, because it may belong to the loop's thread.
         given = drafts if isinstance(drafts, (Draft, Mapping)) else builtins.list(drafts)
