@@ -70,6 +70,36 @@ TEST(X3_hold_interrupted_fails_an_interrupted_attempt) {
   post_end(&post);
 }
 
+/* A crash uses up a retry, so that a message which ends the process is not sent without end. It is never discarded. */
+TEST(X3_a_message_of_crashed_attempts_fails_when_its_retries_are_used_up) {
+  for (uint32_t retries = 0; retries <= 2; retries++) {
+    struct post post;
+    char port[8];
+    uint64_t crashes = 1;
+    kill_in_mid_attempt(&post);
+    post.scene.options.max_retries = retries;
+    post.scene.options.exhausted = MSGQ_EXHAUSTED_DISCARD;
+    snprintf(port, sizeof port, "%u", (unsigned)receiver_port(post.receiver));
+    for (;; crashes++) {
+      scene_open(&post.scene);
+      msgq_status status = status_of(&post.scene, "a");
+      scene_close(&post.scene);
+      if (status != MSGQ_STATUS_QUEUED) break;
+      REQUIRE(crashes < 5);
+      receiver_hold(post.receiver, true);
+      struct child child = child_start("drain", post.scene.path, port);
+      AWAIT(receiver_requests(post.receiver, "a") == crashes + 1);
+      child_kill(&child);
+      receiver_hold(post.receiver, false);
+    }
+    CHECK_NUMBER(retries < 2 ? 2 : 3, crashes);
+    scene_open(&post.scene);
+    CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&post.scene, "a"));
+    CHECK_NUMBER(MSGQ_FAILURE_UNKNOWN, failure_of(&post.scene, "a"));
+    post_end(&post);
+  }
+}
+
 static atomic_bool was_called;
 
 /* Tells the test that it was called. */
