@@ -330,11 +330,13 @@ typedef struct msgq_options {
      transport see msgq_batch_options.max_messages. */
   uint32_t max_in_flight;
   /* False. After a crash during an attempt: false sends the message again under its id, true
-     makes it `failed` with kind unknown for a person to decide. */
+     makes it `failed` with kind unknown for a person to decide. A crash uses up one retry. With
+     false a message is `failed`, too, when a crash has used up more retries than max_retries, at
+     least 2; it is not discarded then (exhausted). */
   bool hold_interrupted;
-  /* False. Outcomes of attempts survive a crash of the process at once, and a power cut within a
-     second (a message may then be sent twice, under the same id). True: they survive a power cut
-     at once, at one disk flush each. */
+  /* False. Beginnings and outcomes of attempts survive a crash of the process at once, and a power
+     cut after about a second (a message may then be sent twice, under the same id). True: they
+     survive a power cut at once, at one disk flush each: two for an attempt, or for a batch. */
   bool durable_outcomes;
   /* False. MSGQ_VERDICT_HTTP with code 409 after an attempt that may have arrived: false retries
      it as a failure of kind server, because 409 may mean "a request with this key is still being
@@ -502,7 +504,7 @@ void msgq_options_init(msgq_options *options);
  * made). `options` may be NULL: the defaults. `out` receives the handle; close it with msgq_close.
  *
  * Attempts that a crash interrupted are recorded as "outcome unknown"; their messages go back to
- * their places. In mode auto sending starts as soon as there is a transport.
+ * their places (see hold_interrupted). In mode auto sending starts as soon as there is a transport.
  *
  * A refused open changes no file. A store that lost the end of its log, and one of which an index
  * or a count had to be made anew, is opened, and MSGQ_EVENT_STORAGE reports it once a handler is

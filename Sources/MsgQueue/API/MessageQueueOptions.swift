@@ -10,9 +10,10 @@ extension MessageQueue {
         /// A message that is enqueued while online, with no other message of its conversation waiting before it, is attempted at once.
         /// Default: true.
         public var direct = defaults.direct
-        /// After a crash during an attempt: true makes the message `failed`, false sends it again. Default: false.
+        /// After a crash during an attempt: true makes the message `failed`, false sends it again. A crash uses up one retry; with false
+        /// a message is `failed`, too, when a crash has used up more retries than ``maxRetries``, at least 2. Default: false.
         public var holdInterrupted = defaults.holdInterrupted
-        /// Flushes every outcome to the disk, so that it survives power loss at once. Default: false.
+        /// Flushes every beginning and every outcome of an attempt to the disk, so that it survives power loss at once. Default: false.
         public var durableOutcomes = defaults.durableOutcomes
         /// HTTP 409 after an attempt that may have arrived counts as sent. Otherwise it is retried: it may mean that the first request is
         /// still being processed. Default: false.

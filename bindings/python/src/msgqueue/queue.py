@@ -115,9 +115,11 @@ class MessageQueue:
             send_in_background: The engine also sends by itself in the background (`set_lifecycle`).
             direct: A message enqueued while online, with nothing of its conversation before it, is sent at once.
             hold_interrupted: After a crash during an attempt: False sends the message again under its id, True makes it
-                failed with kind UNKNOWN for a person to decide.
-            durable_outcomes: Outcomes also survive power loss, at one disk flush each. False: a message that was sent
-                in the last second before power loss may be sent twice, under the same id.
+                failed with kind UNKNOWN for a person to decide. A crash uses up one retry; with False a message is
+                failed, too, when a crash has used up more retries than `max_retries`, at least 2.
+            durable_outcomes: Beginnings and outcomes of attempts survive power loss at once, at one disk flush each.
+                False: a message that was sent in the last second before power loss may be sent twice, under the same
+                id.
             conflict_is_sent: HTTP 409 after an attempt that may have arrived counts as sent. False: it is retried,
                 because it may mean "a request with this key is still being processed".
             read_only: Opens a closed store, a backup, or a store on a full or read-only disk for reading only. Nothing
