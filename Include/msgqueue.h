@@ -426,6 +426,7 @@ typedef struct msgq_options {
      file when it is closed, for a moment by the size of the file. The log takes 1/16 of the limit,
      but 0.5 MiB at least: with less than 1 MiB nearly every message is refused. */
   int64_t limit_file_bytes;
+
   /* -- The rate */
 
   /* 0: no limit. Attempts of every kind that begin in a second (automatic and direct ones, retries,
@@ -438,7 +439,9 @@ typedef struct msgq_options {
      the first attempt begins 1 / rate_per_second seconds later. Expiries and time-outs do not
      wait. */
   double rate_per_second;
-  /* 1 (0). Attempts that may begin at once, after a time with fewer. */
+  /* 1 (0). Attempts that may begin at once, after a time with fewer. A batch has at most so many
+     messages: with 1 a batch transport gets one message in each call. Set it to the size of a batch
+     that the receiver permits. */
   uint32_t rate_burst;
   /* 0: off; up to 1 day. Needs a rate_per_second. When sending begins again after an outage, the
      attempts in flight, the burst and the rate begin at 1, 1 and 1 per second (or rate_per_second

@@ -88,7 +88,8 @@ extension MessageQueue {
         /// The most attempts that begin in a second, of every kind: more than 0, at most 1,000,000; nil: no limit. In any T seconds at most
         /// `ratePerSecond` · T + `rateBurst` begin. After opening, the first waits for 1 / `ratePerSecond` seconds. Default: nil.
         public var ratePerSecond: Double?
-        /// Attempts that may begin together, after a time with fewer: 1 to 4,294,967,295. Default: 1.
+        /// Attempts that may begin together, after a time with fewer: 1 to 4,294,967,295. Default: 1. A batch has at most so many messages:
+        /// for a batch transport set it to the size of a batch.
         public var rateBurst = defaults.rateBurst
         /// After an outage, attempts in flight and the rate begin at 1 and 1 per second, grow with each success, and reach the full values
         /// after this time at the earliest; HTTP 429, 503 and timeouts halve them. More than 0, at most 1 day; nil: no ramp. Needs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -322,3 +323,19 @@ def test_X4_expired_and_deleted_messages_are_in_no_batch(store: Path) -> None:
         queue.drain()
         assert batcher.calls == [["a1", "a3"]]
         assert queue.get("a3").status is Status.SENT
+
+
+@pytest.mark.parametrize("burst", [0, 3])
+def test_B1_F3_a_batch_has_at_most_as_many_messages_as_the_burst(store: Path, burst: int) -> None:
+    batcher = Batcher()
+
+    def send(deliveries: list[Delivery]) -> list[Outcome | None]:
+        time.sleep(0.02)  # in which the rate would permit 20 messages
+        return batcher(deliveries)
+
+    with opened(store, send, rate_per_second=1000, rate_burst=burst) as queue:
+        fill(queue, *(f"a{number}" for number in range(12)))
+        assert queue.drain().sent == 12
+    sizes = [len(ids) for ids in batcher.calls]
+    assert max(sizes) == max(burst, 1)
+    assert sizes[1:-1] == [max(burst, 1)] * (len(sizes) - 2)

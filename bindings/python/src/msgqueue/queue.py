@@ -156,7 +156,8 @@ class MessageQueue:
             rate_per_second: Attempts of every kind that begin in a second, at most 1,000,000, also a fraction. In any T
                 seconds at most rate_per_second * T + rate_burst begin; the first one 1 / rate_per_second seconds after
                 opening. 0: no limit.
-            rate_burst: Attempts that may begin at once, after a time with fewer. 0: 1.
+            rate_burst: Attempts that may begin at once, after a time with fewer. 0: 1. A batch has at most so many
+                messages: for a batch transport set it to the size of a batch.
             ramp_up: Needs a rate. After an outage attempts in flight and rate begin at 1 and 1 per second, grow with
                 each success, and reach their full values when sending has gone on for this many seconds at the
                 earliest: 0 s to 1 day. Time-outs, HTTP 429 and 503 halve them. 0: off.
