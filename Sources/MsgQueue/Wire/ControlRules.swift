@@ -59,7 +59,7 @@ package struct ControlRule: Sendable {
                 Field(name: "metadata", kind: .texts)
             ]),
         ControlRule(
-            call: "mark", fields: [message, Field(name: "status", kind: .word(["sent", "delivered", "read"]), isRequired: true)]),
+            call: "mark", fields: [message, Field(name: "status", kind: .word(["delivered", "read"]), isRequired: true)]),
         ControlRule(
             call: "set_lifecycle", fields: [Field(name: "lifecycle", kind: .word(["foreground", "background"]), isRequired: true)]),
         ControlRule(call: "withdraw_prompt", fields: []),

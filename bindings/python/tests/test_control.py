@@ -119,6 +119,9 @@ def test_I3_every_call_is_answered(
     assert peer.call("edit", message=raw, body="text") == {}
     assert peer.call("drain", conversation="ana", batch=5, timeout_ms=20000)["sent"] == 1
     assert peer.call("attempts", message=id)["attempts"][0]["outcome"] == "sent"
+    for status in ("sent", "queued"):
+        text = peer.answer("mark", message=id, status=status)["error"]["text"]
+        assert text == "mark: status must be one of delivered, read"
     assert peer.call("mark", message=id, status="read") == {}
     assert queue.get(id).status is Status.READ
     assert peer.call("send_now", message=raw) == {}
