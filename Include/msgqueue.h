@@ -424,7 +424,8 @@ typedef struct msgq_options {
      is in the queue can always be sent and deleted: outcomes and deletions may exceed the limit, by
      up to 1 MiB and 1 KiB for each unsent message; the log of one msgq_clear, and a rewrite of the
      file when it is closed, for a moment by the size of the file. The log takes 1/16 of the limit,
-     but 0.5 MiB at least: with less than 1 MiB nearly every message is refused. */
+     but 0.5 MiB at least, and each unsent message some room for its outcome. An empty queue takes
+     nearly 0.6 MiB: with a smaller limit every message is refused. */
   int64_t limit_file_bytes;
 
   /* -- The rate */
@@ -432,9 +433,9 @@ typedef struct msgq_options {
   /* 0: no limit. Attempts of every kind that begin in a second (automatic and direct ones, retries,
      drains, msgq_retry, msgq_send_now; pending ones too): more than 0, at most 1,000,000, also a
      fraction. In any T seconds of the monotonic clock at most rate_per_second * T + rate_burst
-     begin; an attempt begins with the call of the transport. Waits are whole milliseconds and never
-     too short, and what one exceeds is made up for only within rate_burst: with a burst of 1 the
-     rate that is reached is a little lower. At most rate_burst begin in one millisecond.
+     begin; an attempt begins with the call of the transport. Waits are rounded up to milliseconds.
+     Later attempts make up for that only within rate_burst: with a burst of 1 the rate that is
+     reached is a little lower. At most rate_burst begin in one millisecond.
      The attempts of an earlier process are not known: the allowance is empty after msgq_open, and
      the first attempt begins 1 / rate_per_second seconds later. Expiries and time-outs do not
      wait. */
@@ -448,7 +449,7 @@ typedef struct msgq_options {
      if that is less). A success adds 1 / (present rate * ramp_up) of the way to the full values, so
      that these are reached when sending has gone on for ramp_up_ms at the earliest. A time-out, 429
      and 503 (HTTP or code) halve them, not below the first values; one whose attempt began before
-     the latest halving does not. As with max_in_flight, up to 4 attempts on demand go beside.
+     the latest halving does not. As with max_in_flight, up to 4 attempts on demand are made beside.
      Sending begins again: at msgq_open with queued messages; online after offline; after
      msgq_resume of the whole queue; after an attempt that ended as offline; after a receiver's
      delay for the whole queue; and with the first success after failures, when for a second or

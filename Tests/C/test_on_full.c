@@ -277,6 +277,11 @@ TEST(F6_a_limit_that_is_smaller_than_an_empty_store_refuses_everything) {
     scene_open(&scene);
     CHECK_RESULT(MSGQ_FULL, put_body_of(&scene, "a", 1));
     CHECK_NUMBER(0, counts_of(&scene, NULL).queued);
+    /* The header says how small that is. */
+    scene_close(&scene);
+    scene.options.limit_file_bytes = 600 << 10;
+    scene_open(&scene);
+    CHECK_RESULT(MSGQ_OK, put_body_of(&scene, "a", 1));
     scene_end(&scene);
   }
 }

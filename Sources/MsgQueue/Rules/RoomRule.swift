@@ -59,7 +59,8 @@ package enum RoomRule {
         do throws(QueueError) { try DraftRule.checkRoom(for: need.messages, bytes: need.bytes, in: counts, options) } catch { return error }
         return QueueError(
             .full,
-            "the queue is full: its files have \(file) bytes; about \(need.file) more exceed the limit of \(options.limitFileBytes)")
+            "the queue is full: its files, with what its messages will still need, have \(file) bytes; about \(need.file) more exceed the limit "
+                + "of \(options.limitFileBytes)")
     }
 
     /// Returns the failure of a dropped message.

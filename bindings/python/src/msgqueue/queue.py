@@ -152,7 +152,8 @@ class MessageQueue:
                 DROP_OLDEST deletes the oldest queued messages, each with an event and in the log.
             limit_file_bytes: Bytes of the database file and its log; over it: FullError, or as `on_full` says. Free
                 pages inside the file are used again and do not count. Outcomes and deletions are always written. The
-                log takes a part of it: 0.5 MiB at least. 0: no limit.
+                log takes a part of it, 0.5 MiB at least. With less than about 0.6 MiB every message is refused. 0: no
+                limit.
             rate_per_second: Attempts of every kind that begin in a second, at most 1,000,000, also a fraction. In any T
                 seconds at most rate_per_second * T + rate_burst begin; the first one 1 / rate_per_second seconds after
                 opening. 0: no limit.
