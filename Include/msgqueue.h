@@ -1099,7 +1099,8 @@ msgq_result msgq_clear(msgq_queue *queue, const char *conversation);
  *
  * Each message is put back as a whole, but not all of them together: other calls run meanwhile, and
  * after an error or a crash those put back until then are queued, the others `failed`; call it
- * again. A message that is damaged stays `failed` and is not counted.
+ * again. A message whose state is damaged stays `failed` and is not counted; one whose body or
+ * metadata are damaged is counted, and is `failed` again in its turn.
  *
  * Errors: NO_TRANSPORT.
  */

@@ -300,3 +300,31 @@ TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
     scene_end(&scene);
   }
 }
+
+TEST(D10_retry_all_counts_a_damaged_message_only_if_its_state_is_whole) {
+  static const struct {
+    const char *change;
+    int64_t count;
+  } cases[] = {
+    { "UPDATE message SET attempts = 3 WHERE id = 'm1'", 1 },
+    { "UPDATE message SET body = x'00' WHERE id = 'm1'", 2 },
+  };
+  for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+    struct scene scene;
+    struct stub stub;
+    uint64_t count = 0;
+    stub_begin_open(&stub, &scene, MSGQ_VERDICT_REJECT);
+    put_numbered(&scene, 1, 2);
+    CHECK_NUMBER(2, drain(&scene).failed);
+    scene_close(&scene);
+    sql_run(scene.path, cases[index].change);
+    stub_begin(&stub, MSGQ_VERDICT_SENT);
+    stub_open(&stub, &scene);
+    CHECK_RESULT(MSGQ_OK, msgq_retry_all(scene.queue, NULL, &count));
+    CHECK_NUMBER(cases[index].count, count);
+    AWAIT(status_of(&scene, "m2") == MSGQ_STATUS_SENT);
+    AWAIT(counts_of(&scene, NULL).failed == 1);
+    CHECK_NUMBER(1, atomic_load(&stub.calls));
+    scene_end(&scene);
+  }
+}
