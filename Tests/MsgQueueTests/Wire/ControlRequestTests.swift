@@ -76,7 +76,7 @@ import Testing
                 #""list","statuses":["Queued"]"#,
                 "list: statuses must be a non-empty array of queued, sending, sent, delivered, read, failed"
             ),
-            (#""mark","message":"m","status":"queued""#, "mark: status must be one of sent, delivered, read"),
+            (#""mark","message":"m","status":"queued""#, "mark: status must be one of delivered, read"),
             (#""enqueue","body":"a","metadata":{"k":1}"#, "enqueue: metadata must be an object whose values are strings"),
             (#""enqueue""#, "body or body_base64 is missing"),
             (#""enqueue","body":"","body_base64":"""#, "body and body_base64 must not both be given"),
