@@ -14,6 +14,21 @@ struct BackgroundCheck {
         let from: SQL
         let keys: [Key]
         var isIndex = true
+
+        /// Returns the statement that reads all entries, or those after the one whose columns are its parameters.
+        ///
+        /// The latter has a part for each column: for `(a, seq) > (?1, ?2)` SQLite would read all entries with this `a`, because `seq` is the
+        /// rowid.
+        func sql(isFirst: Bool) -> String {
+            let columns = keys.map(\.column)
+            let entries = "SELECT \(columns.joined(separator: ", ")) FROM \(from.text)"
+            let parts = columns.indices.reversed().map { place in
+                let equal = columns[..<place].enumerated().map { " AND \($1) = ?\($0 + 1)" }.joined()
+                return entries + equal + " AND \(columns[place]) > ?\(place + 1)"
+            }
+            let order = (1...max(columns.count, 1)).map { "\($0)" }.joined(separator: ", ")
+            return (isFirst ? entries : parts.joined(separator: " UNION ALL ")) + " ORDER BY \(order)"
+        }
     }
 
     private struct Key {
@@ -186,9 +201,7 @@ struct BackgroundCheck {
 
     private mutating func readEntries(_ index: Int, _ database: Database, _ isTimeLeft: () -> Bool) throws(QueueError) {
         let entries = Self.entries[index]
-        let columns = entries.keys.map(\.column).joined(separator: ", ")
-        let after = last.isEmpty ? "" : " AND (\(columns)) > (\(entries.keys.indices.map { "?\($0 + 1)" }.joined(separator: ", ")))"
-        let statement = try Statement("SELECT \(columns) FROM \(entries.from.text)\(after) ORDER BY \(columns)", database)
+        let statement = try Statement(entries.sql(isFirst: last.isEmpty), database)
         defer { statement.finalize() }
         for (position, value) in last.enumerated() {
             if entries.keys[position].isText {

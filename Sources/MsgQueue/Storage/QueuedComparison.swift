@@ -68,10 +68,13 @@ struct QueuedComparison {
     }
 
     private mutating func readWaiting(_ database: Database, _ limit: Int64) throws(QueueError) -> Int64 {
+        // In two parts: for `(conversation, seq) > (?1, ?2)` SQLite would read the conversation from its start, because `seq` is the rowid.
         let statement = try database.statement(
             """
             SELECT conversation, seq FROM message INDEXED BY message_waiting
-            WHERE indexed = 1 AND status = \(.queued) AND (conversation, seq) > (?1, ?2) ORDER BY conversation, seq LIMIT ?3
+            WHERE indexed = 1 AND status = \(.queued) AND conversation = ?1 AND seq > ?2
+            UNION ALL SELECT conversation, seq FROM message INDEXED BY message_waiting
+            WHERE indexed = 1 AND status = \(.queued) AND conversation > ?1 ORDER BY 1, 2 LIMIT ?3
             """)
         try statement.bind(1, waitingCursor.conversation)
         statement.bind(2, waitingCursor.sequence)

@@ -70,6 +70,30 @@ import Testing
         #expect(!bench.store.isCheckDue)
     }
 
+    /// Entries with the same conversation, expiry and priority need no more work than others.
+    @Test func F8_D10_no_step_reads_equal_entries_from_their_start() throws {
+        var work: [Int] = []
+        for isEqual in [false, true] {
+            let bench = try StoreBench()
+            try bench.transaction { store in
+                for number in 1...15_000 {
+                    let row = try bench.insert(isEqual ? "ana" : Name("c\(number)"), expiresAt: isEqual ? 1 : Int64(number))
+                    guard number % 2 == 0 else { continue }
+                    var progress = row.progress
+                    progress.status = .failed
+                    try store.update(row, to: progress)
+                }
+            }
+            bench.close()
+            try markUnchecked(bench.directory.store)
+            try bench.reopen()
+            var end = Store.CheckStep.unfinished
+            work.append(try DatabaseWork.count(bench.store) { while bench.store.isCheckDue { end = try bench.store.checkStep() } })
+            #expect(end == .sound)
+        }
+        #expect(work[1] < 2 * work[0], "\(work)")
+    }
+
     @Test func D10_a_check_that_was_interrupted_is_repeated_by_the_next_opening() throws {
         for clean in [false, true] {
             let bench = try filled()

@@ -33,6 +33,21 @@ import Testing
         #expect(bench.store.compareQueuedIndexes(), "nothing is left to compare")
     }
 
+    @Test func F8_D10_a_step_does_not_read_a_long_conversation_from_its_start() throws {
+        let bench = try StoreBench()
+        try bench.transaction { _ in for _ in 0..<30_000 { _ = try bench.insert("ana") } }
+        bench.close()
+        try bench.reopen()
+        var steps: [Int] = []
+        while !bench.store.isQueuedCompared {
+            var fits = false
+            steps.append(DatabaseWork.count(bench.store) { fits = bench.store.compareQueuedIndexes() })
+            #expect(fits)
+        }
+        #expect(steps.count > 20)
+        #expect(try #require(steps.max()) < 2 * steps[0], "\(steps)")
+    }
+
     @Test(arguments: 1...8)
     func D10_changes_between_the_steps_are_not_reported_as_damage(seed: UInt64) throws {
         let bench = try filled(9_000)

@@ -1,0 +1,24 @@
+import CSQLite
+
+@testable import MsgQueue
+
+/// Measures the work of SQLite in instructions of its virtual machine, which do not depend on the speed of the machine.
+enum DatabaseWork {
+    private static let instructions: Int32 = 50
+
+    /// Runs `body` and returns about how many instructions it took.
+    static func count(_ store: Store, _ body: () throws -> Void) rethrows -> Int {
+        let calls = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+        calls.initialize(to: 0)
+        defer { calls.deallocate() }
+        sqlite3_progress_handler(
+            store.database.handle, instructions,
+            { context in
+                context?.assumingMemoryBound(to: Int.self).pointee += 1
+                return 0
+            }, calls)
+        defer { sqlite3_progress_handler(store.database.handle, 0, nil, nil) }
+        try body()
+        return calls.pointee * Int(instructions)
+    }
+}
