@@ -311,6 +311,7 @@ final class Insertion {
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
         }
+        do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
         events.countsChanged()
         return row.id
     }
