@@ -525,6 +525,8 @@ package final class Store {
     package func scrub() {
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
         guard emptyLog({ isMarked ? $0.cleanLog() : $0.truncateLog() }) else {
+            // The next checkpoint tries again.
+            hasRemovedText = true
             return Log.warning("\(path): deleted text is still in the log")
         }
         hasRemovedText = false

@@ -44,6 +44,21 @@ import Testing
         #expect(!isOnDisk(files))
     }
 
+    /// In a transaction the log cannot be checkpointed, as on a full disk.
+    @Test func R4_text_that_could_not_be_erased_is_erased_by_the_next_checkpoint() throws {
+        let bench = try StoreBench()
+        let rows = try (0..<50).map { _ in try bench.add("ana", Array(secret.utf8)) }
+        let files = [OpenFile(bench.directory.store), OpenFile(bench.directory.store + "-wal")]
+        try bench.transaction { store in for row in rows { try store.delete(row) } }
+        try bench.store.begin()
+        bench.store.scrub()
+        bench.store.rollback()
+        #expect(isOnDisk(files), "the log still contains it")
+        #expect(bench.store.hasRemovedText, "the engine tries again")
+        bench.store.checkpoint()
+        #expect(!isOnDisk(files))
+    }
+
     @Test(arguments: [1, 200])
     func R4_no_file_contains_a_deleted_message(copies: Int) async throws {
         for way in Way.allCases {
