@@ -25,6 +25,7 @@ final class Maintenance {
     private var retryAt: Int64 = 0
     /// When the next message expires (wall time).
     private var nextExpiry = Int64.max
+    private var expirySearch = ExpirySearch()
     /// When the next step of the comparison is due (monotonic).
     private var comparisonAt: Int64 = 0
     private var vacuum = VacuumSchedule()
@@ -38,10 +39,13 @@ final class Maintenance {
     }
 
     /// Reads the first expiry when the queue is opened.
-    func findExpiry() throws(QueueError) { nextExpiry = try store.nextExpiry(after: 0) ?? Int64.max }
+    func findExpiry() throws(QueueError) { nextExpiry = try store.firstExpiry() ?? Int64.max }
 
     /// Notes that a queued message expires at this wall time.
-    func expires(at time: Int64) { nextExpiry = min(nextExpiry, time) }
+    func expires(at time: Int64) {
+        nextExpiry = min(nextExpiry, time)
+        expirySearch.include(time)
+    }
 
     /// Requests a pruning for a message that was added to the history.
     func historyGrew() {
@@ -175,13 +179,19 @@ final class Maintenance {
     /// Fails messages whose expiry time has passed, wherever they stand in the queue.
     private func expireAll(_ writes: PendingWrites, _ now: Moment) throws(QueueError) {
         // A message in flight is checked when its attempt ends.
-        for (conversation, sequence) in try store.expired(at: now.wall, limit: 64) {
+        let first = expirySearch.time
+        var isDone = false
+        defer { if !isDone { expires(at: first) } }
+        let (expired, isComplete) = try store.expired(at: now.wall, &expirySearch, limit: 64)
+        for (conversation, sequence) in expired {
             try writes.withRow(sequence, conversation, now) { context.core.expired($0, sequence, conversation, now) }
         }
+        // The commit may put back messages that have expired meanwhile.
+        nextExpiry = Int64.max
         guard writes.commit() else { return }
         // More messages have expired than one step processes: run again at once.
-        let hasMore = try !store.expired(at: now.wall, limit: 1).isEmpty
-        nextExpiry = hasMore ? now.wall : try store.nextExpiry(after: now.wall) ?? Int64.max
+        nextExpiry = min(nextExpiry, isComplete ? try store.nextExpiry(after: now.wall) ?? Int64.max : now.wall)
+        isDone = true
     }
 
     // MARK: Free space
@@ -256,6 +266,8 @@ final class Maintenance {
         events.emit(.storage(QueueError(.corrupt, "rebuilt a damaged index from the messages\(loss)")))
         events.countsChanged()
         historyGrew()
+        // The index may have lacked messages that have expired.
+        expires(at: 1)
         return true
     }
 }

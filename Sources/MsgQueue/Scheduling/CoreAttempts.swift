@@ -188,7 +188,7 @@ extension Core {
             back = row.head
             back?.due = resolution.progress.due
             back?.waitsForNetwork = resolution.progress.waitsForNetwork
-            if row.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
+            if row.expiresAt != 0, !resolution.progress.ignoresExpiry { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
         if resolution.fate == .failed { scheduler.failed(flight.sequence, row.conversation, now) }
         scheduler.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)

@@ -102,7 +102,7 @@ extension Core {
             var queued = row
             queued.progress = resolution.progress
             scheduler.returned(queued.head, row.conversation, now)
-            if row.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
+            if queued.head.expiresAt != 0 { effects.append(.notice(.expires(at: row.expiresAt))) }
         }
         let change = StatusChange(
             id: row.id, conversation: row.conversation.text, from: row.progress.status, to: resolution.progress.status,

@@ -127,7 +127,7 @@ package final class Store {
         let store = Store(over: view, lock, boot)
         do throws(QueueError) {
             try store.start(survey)
-            _ = try store.nextExpiry(after: 0)
+            _ = try store.firstExpiry()
             _ = try store.conversationsWithFailures()
             _ = try store.hasPriorities()
             _ = try store.queued(after: 0, limit: 1)

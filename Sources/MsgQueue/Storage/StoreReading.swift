@@ -1,3 +1,31 @@
+/// The search for queued messages that have expired, by the time of the expiry. Messages that were retried by hand after it stay in the
+/// index of expiries, so that each search continues where the last one ended.
+package struct ExpirySearch {
+    /// The last entry of the index that was read.
+    fileprivate(set) var time: Int64 = 0
+    fileprivate(set) var sequence: Int64 = 0
+    /// The entry before the first one whose message was being sent: the next search reads from there.
+    private var kept: (time: Int64, sequence: Int64)?
+
+    package init() {}
+
+    /// Reads messages of this expiry and later ones again.
+    package mutating func include(_ expiry: Int64) {
+        guard expiry <= time else { return }
+        (time, sequence) = (expiry, 0)
+        if let kept, (expiry, 0) <= kept { self.kept = nil }
+    }
+
+    /// Reads the next entry again in the next search.
+    fileprivate mutating func keep() { if kept == nil { kept = (time, sequence) } }
+
+    /// Ends the search.
+    fileprivate mutating func end() {
+        if let kept { (time, sequence) = kept }
+        kept = nil
+    }
+}
+
 /// Reading messages.
 extension Store {
     /// The part of a message to read.
@@ -201,22 +229,48 @@ extension Store {
         return try row(at: first.head.sequence, .none)?.createdAt ?? 0
     }
 
-    /// Returns queued messages that have expired, without those being sent.
-    package func expired(at now: Int64, limit: Int) throws(QueueError) -> [(conversation: Name, sequence: Int64)] {
+    /// Runs one step of the search for queued messages that have expired: reads at most `rows` entries of their index and returns at most
+    /// `limit` messages, without those being sent. Returns true when there are no more.
+    package func expired(
+        at now: Int64, _ search: inout ExpirySearch, rows: Int64 = 2_000, limit: Int
+    ) throws(QueueError) -> (found: [(conversation: Name, sequence: Int64)], isComplete: Bool) {
         let statement = try database.statement(
             """
-            SELECT seq, conversation FROM message INDEXED BY message_expiring
-            WHERE expires_at != 0 AND status = \(.queued) AND expires_at <= ?1 AND flags & \(flag: .ignoresExpiry) = 0 AND seq NOT IN (SELECT seq FROM in_flight)
-            ORDER BY expires_at LIMIT ?2
+            SELECT expires_at, seq, conversation, flags & \(flag: .ignoresExpiry), seq IN (SELECT seq FROM in_flight)
+            FROM message INDEXED BY message_expiring
+            WHERE expires_at != 0 AND status = \(.queued) AND expires_at = ?1 AND expires_at <= ?3 AND seq > ?2
+            UNION ALL SELECT expires_at, seq, conversation, flags & \(flag: .ignoresExpiry), seq IN (SELECT seq FROM in_flight)
+            FROM message INDEXED BY message_expiring
+            WHERE expires_at != 0 AND status = \(.queued) AND expires_at > ?1 AND expires_at <= ?3
+            ORDER BY 1, 2 LIMIT ?4
             """)
-        statement.bind(1, now)
-        statement.bind(2, Int64(limit))
+        statement.bind(1, search.time)
+        statement.bind(2, search.sequence)
+        statement.bind(3, now)
+        statement.bind(4, rows)
         var found: [(conversation: Name, sequence: Int64)] = []
+        var read: Int64 = 0
         try statement.forEach { () throws(QueueError) in
-            found.append((Name(statement.text(1)), statement.int(0)))
-            return true
+            read += 1
+            if statement.int(3) == 0 {
+                if statement.bool(4) { search.keep() } else { found.append((Name(statement.text(2)), statement.int(1))) }
+            }
+            (search.time, search.sequence) = (statement.int(0), statement.int(1))
+            return found.count < limit
         }
-        return found
+        guard read < rows, found.count < limit else { return (found, false) }
+        search.end()
+        return (found, true)
+    }
+
+    /// Returns the earliest expiry of the queued messages, even if it no longer applies; nil: none has one.
+    package func firstExpiry() throws(QueueError) -> Int64? {
+        let statement = try database.statement(
+            """
+            SELECT expires_at FROM message INDEXED BY message_expiring
+            WHERE expires_at != 0 AND status = \(.queued) ORDER BY expires_at LIMIT 1
+            """)
+        return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
     /// Returns when the next queued message expires; nil: none does.

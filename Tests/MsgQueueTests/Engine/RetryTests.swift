@@ -254,6 +254,50 @@ import Testing
         #expect(try bench.status(id) == .sent)
     }
 
+    /// They stay in the index of expiries, and each expiry of another message would read them all.
+    @Test func X4_F8_an_expiry_does_not_read_the_expired_messages_that_were_put_back() throws {
+        var work: [Int] = []
+        for count in [100, 5_000] {
+            let bench = try EngineBench()
+            try bench.engine.pause(nil)
+            let expiry = bench.clock.wall + 1_000
+            let drafts = DraftBatch(count: count) { places in
+                places.map { _ in
+                    BorrowedDraft(
+                        id: nil, conversation: "ana", body: UnsafeRawBufferPointer(start: nil, count: 0), metadata: [], notBefore: 0,
+                        expiresAt: expiry, unmeteredOnly: false)
+                }
+            }
+            _ = try bench.engine.enqueue(drafts)
+            func expire(_ milliseconds: Int64) throws {
+                bench.clock.advance(milliseconds)
+                for _ in 0..<count / 64 + 4 { try bench.reportClock() }
+            }
+            try expire(1_001)
+            #expect(try bench.engine.counts(nil).failed == count)
+            #expect(try bench.engine.retryAll(nil) == count)
+            for _ in 0..<2 {
+                let id = try bench.enqueue(expiresAt: bench.clock.wall + 1_000)
+                var steps: [Int] = []
+                bench.clock.advance(1_001)
+                while try bench.status(id) == .queued, steps.count < 100 {
+                    steps.append(try DatabaseWork.count(bench.engine.context.store) { try bench.reportClock() })
+                }
+                #expect(try bench.engine.message(id: id).failure?.kind == .expired)
+                work.append(try #require(steps.max()))
+            }
+            #expect(try bench.engine.counts(nil).queued == count, "those that were put back do not expire again")
+            // After another opening they are passed over, too.
+            try bench.reopen()
+            try bench.engine.pause(nil)
+            let id = try bench.enqueue(expiresAt: bench.clock.wall + 1_000)
+            try expire(1_001)
+            #expect(try bench.engine.message(id: id).failure?.kind == .expired)
+            #expect(try bench.engine.counts(nil).queued == count)
+        }
+        #expect(work[3] < 3 * work[1], "\(work)")
+    }
+
     @Test func R6_A9_only_allowed_changes_happen_and_receipts_only_move_forward() throws {
         let bench = try EngineBench { $0.backoff = .ladder([10, 10]) }
         bench.answer(.http(500), .offline, .http(404), .http(200))
