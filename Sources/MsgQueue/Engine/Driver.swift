@@ -15,7 +15,8 @@ final class Driver: @unchecked Sendable {
     private let host: HostCalls
     private let attempts: AttemptRunner
     private let timer: EngineTimer
-    /// How long a search for messages that may start occupies the engine's lock, in milliseconds; it continues in the next millisecond.
+    /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
+    /// continues in the next millisecond.
     private static let longestSearch: Int64 = 3
     /// When the search ends (monotonic). Each call makes at least one read.
     private var searchEnd: Int64 = 0
@@ -109,6 +110,8 @@ final class Driver: @unchecked Sendable {
                 reads += 1
                 writes.attempt { () throws(QueueError) in try look(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
+                guard reads == 0 || now.mono < searchEnd else { return .wait(until: now.mono) }
+                reads += 1
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }

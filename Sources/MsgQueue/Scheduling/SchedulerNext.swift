@@ -13,7 +13,10 @@ extension Scheduler {
             let deadlines = flights.values.filter { !$0.isEnded }.map(\.deadline) + (prompt == .raised ? [promptUntil] : [])
             return .wait(until: min(storageRetryAt, deadlines.min() ?? storageRetryAt))
         }
-        if let entry = forced.first(where: { !network.isOnline || isPaused($0.conversation) }) {
+        // There may be many requests, and most of the time none has to end.
+        if !network.isOnline || isPaused || !pausedConversations.isEmpty,
+            let entry = forced.first(where: { !network.isOnline || isPaused($0.conversation) })
+        {
             return .endUnreachable(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
         }
         if let stop = endOfSession(now) { return .finish(stop) }
@@ -95,8 +98,12 @@ extension Scheduler {
 
     /// The next manual request whose conversation is free.
     private func nextManual() -> Step? {
-        for entry in forced where lanes[entry.conversation]?.flight == nil {
-            return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
+        var busy: Name?
+        for entry in forced where entry.conversation != busy {
+            guard lanes[entry.conversation]?.flight != nil else {
+                return .start(conversation: entry.conversation, sequence: entry.sequence, hand: entry.hand)
+            }
+            busy = entry.conversation
         }
         return nil
     }

@@ -14,6 +14,30 @@ import Testing
         }
     }
 
+    /// Each request that ends reads its message.
+    @Test func Q6_F8_many_manual_requests_do_not_end_in_one_step() async throws {
+        var options = Options()
+        options.mode = .manual
+        let engine = try Engine.open(path: directory.store, options: options)
+        for _ in 0..<5 { try enqueue(engine, "ana", count: 1_000) }
+        let isHeld = Semaphore()
+        try engine.setTransport(
+            Registration({ _ in
+                isHeld.wait()
+                return .sent
+            }))
+        func requests() -> Int { engine.context.lock.withLock { engine.context.core.scheduler.forced.count } }
+        for message in try engine.list(Filter(limit: 1_000)).dropFirst() { try engine.sendNow(message.id) }
+        let before = requests()
+        try engine.pause(nil)
+        let after = requests()
+        #expect(before >= 990 && after > 0 && after < before, "\(before), \(after)")
+        #expect(await eventually { requests() == 0 })
+        try engine.setTransport(nil)
+        for _ in 0..<8 { isHeld.post() }
+        _ = try engine.close(timeout: 5_000)
+    }
+
     /// All messages belong to a conversation whose first one is being sent, so that the whole backlog is read.
     @Test(arguments: [false, true])
     func A11_F8_callers_need_not_wait_until_a_large_backlog_is_read(isBatch: Bool) async throws {
