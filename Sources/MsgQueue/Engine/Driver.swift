@@ -124,7 +124,12 @@ final class Driver: @unchecked Sendable {
             case .finish(let stop):
                 writes.commit()
                 if drains.finish(stop, now) { drainStarted() }
-            case .raisePrompt: writes.attempt { () throws(QueueError) in try raisePrompt(now) }
+            case .raisePrompt:
+                guard reads == 0 || now.mono < searchEnd else { return .wait(until: now.mono) }
+                reads += 1
+                writes.attempt { () throws(QueueError) in
+                    if let failedBytes = try store.failedBytes() { try raisePrompt(now, failedBytes) }
+                }
             case .withdrawPrompt: writes.perform(context.core.promptWithdrawn())
             }
         }
@@ -179,12 +184,11 @@ final class Driver: @unchecked Sendable {
         suspendTime = asleep
     }
 
-    private func raisePrompt(_ now: Moment) throws(QueueError) {
+    private func raisePrompt(_ now: Moment, _ failedBytes: Int64) throws(QueueError) {
         let totals = store.totals
-        let bytes = totals.failed == 0 ? totals.unsentBytes : totals.unsentBytes - (try store.failedBytes())
         let asked = Prompt(
-            messages: totals.queued, bytes: bytes, oldestAt: try store.oldestQueued(), conversations: try store.queuedConversations(),
-            timeout: context.options.promptTimeout)
+            messages: totals.queued, bytes: max(totals.unsentBytes.subtractingClamped(failedBytes), 0), oldestAt: try store.oldestQueued(),
+            conversations: try store.queuedConversations(), timeout: context.options.promptTimeout)
         writes.perform(context.core.promptRaised(asked, now))
     }
 

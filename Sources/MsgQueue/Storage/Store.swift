@@ -28,12 +28,17 @@ package final class Store {
     /// Messages of the history in excess of its limit, which the next steps of pruning remove, the last one first.
     var excess: [Int64] = []
     var unsettled = Unsettled()
+    var failedSum = FailedSum()
     /// Rows up to this one are not in the index of the history. 0 except in an older store.
     var historyAfter: Int64 = 0
     /// The bulk insertion in the current transaction.
     var bulk: BulkInsertion?
     /// Values in memory when the transaction began, for a rollback.
-    private var atBegin: (next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, historyAfter: Int64)?
+    private var atBegin:
+        (
+            next: Int64, state: StoreState, comparison: QueuedComparison?, check: BackgroundCheck?, historyAfter: Int64,
+            failedSum: FailedSum
+        )?
     /// nil: not started in this session.
     var comparison: QueuedComparison?
     /// nil: not needed, or complete.
@@ -353,7 +358,7 @@ package final class Store {
     package func begin() throws(QueueError) {
         guard !database.isInTransaction else { return }
         try database.begin()
-        atBegin = (nextSequence, state, comparison, check, historyAfter)
+        atBegin = (nextSequence, state, comparison, check, historyAfter, failedSum)
         unsettled.begin()
     }
 
@@ -421,6 +426,7 @@ package final class Store {
     private func undo() {
         if let old = atBegin {
             (nextSequence, state, comparison, check, historyAfter) = (old.next, old.state, old.comparison, old.check, old.historyAfter)
+            failedSum = old.failedSum
         }
         ageSearch = AgeSearch()
         excess = []

@@ -94,6 +94,7 @@ extension Store {
     func count(_ row: Row, _ delta: Counts) {
         let isFolded = row.sequence <= foldedThrough
         counters.add(delta, row.conversation, unfolded: !isFolded)
+        failedSum.count(row, delta)
         guard isFolded else { return }
         comparison?.changed(row.sequence, row.conversation, by: delta.queued)
         changedCounts[row.conversation, default: Counts()] += delta
@@ -202,6 +203,7 @@ extension Store {
         counters.clearUnfolded()
         comparison?.finish()
         check?.rebuilt()
+        failedSum = FailedSum()
         try rebuildConversations()
         try rebuildHistory()
     }

@@ -260,20 +260,7 @@ import Testing
         for count in [100, 5_000] {
             let bench = try EngineBench()
             try bench.engine.pause(nil)
-            let expiry = bench.clock.wall + 1_000
-            let drafts = DraftBatch(count: count) { places in
-                places.map { _ in
-                    BorrowedDraft(
-                        id: nil, conversation: "ana", body: UnsafeRawBufferPointer(start: nil, count: 0), metadata: [], notBefore: 0,
-                        expiresAt: expiry, unmeteredOnly: false)
-                }
-            }
-            _ = try bench.engine.enqueue(drafts)
-            func expire(_ milliseconds: Int64) throws {
-                bench.clock.advance(milliseconds)
-                for _ in 0..<count / 64 + 4 { try bench.reportClock() }
-            }
-            try expire(1_001)
+            try bench.enqueueExpired(count)
             #expect(try bench.engine.counts(nil).failed == count)
             #expect(try bench.engine.retryAll(nil) == count)
             for _ in 0..<2 {
@@ -291,7 +278,8 @@ import Testing
             try bench.reopen()
             try bench.engine.pause(nil)
             let id = try bench.enqueue(expiresAt: bench.clock.wall + 1_000)
-            try expire(1_001)
+            bench.clock.advance(1_001)
+            for _ in 0..<count / 64 + 4 { try bench.reportClock() }
             #expect(try bench.engine.message(id: id).failure?.kind == .expired)
             #expect(try bench.engine.counts(nil).queued == count)
         }

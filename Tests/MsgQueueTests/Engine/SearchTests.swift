@@ -38,6 +38,28 @@ import Testing
         _ = try engine.close(timeout: 5_000)
     }
 
+    /// The first prompt of a session reads the sizes of the failed messages, further ones do not.
+    @Test func Q4_F8_a_prompt_does_not_read_the_failed_messages_again() throws {
+        var work: [Int] = []
+        for count in [100, 5_000] {
+            let bench = try EngineBench { ($0.mode, $0.direct) = (.ask, false) }
+            try bench.enqueueExpired(count)
+            try bench.enqueue("seven b")
+            func prompts() -> [Prompt] { bench.events.compactMap { if case .prompt(let prompt) = $0 { prompt } else { nil } } }
+            for _ in 0..<2 {
+                let before = prompts().count
+                try bench.engine.setNetwork(Network(connectivity: .offline))
+                try bench.pass(1_000)
+                try bench.engine.setNetwork(Network(connectivity: .online))
+                bench.clock.advance(1_000)
+                work.append(try DatabaseWork.count(bench.engine.context.store) { for _ in 0..<20 { try bench.reportClock() } })
+                #expect(prompts().count == before + 1)
+                #expect(prompts().last?.messages == 1 && prompts().last?.bytes == 7)
+            }
+        }
+        #expect(work[3] < 2 * work[1], "\(work)")
+    }
+
     /// All messages belong to a conversation whose first one is being sent, so that the whole backlog is read.
     @Test(arguments: [false, true])
     func A11_F8_callers_need_not_wait_until_a_large_backlog_is_read(isBatch: Bool) async throws {

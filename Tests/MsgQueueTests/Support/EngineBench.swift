@@ -79,6 +79,18 @@ final class EngineBench: @unchecked Sendable {
         }
     }
 
+    /// Enqueues messages of three bytes, and lets them expire.
+    func enqueueExpired(_ count: Int) throws {
+        let expiry = clock.wall + 1_000
+        try Array("old".utf8).withUnsafeBytes { body in
+            let draft = BorrowedDraft(
+                id: nil, conversation: "ana", body: body, metadata: [], notBefore: 0, expiresAt: expiry, unmeteredOnly: false)
+            _ = try engine.enqueue(DraftBatch(count: count) { places in places.map { _ in draft } })
+        }
+        clock.advance(1_001)
+        for _ in 0..<count / 64 + 4 { try reportClock() }
+    }
+
     /// Runs all callbacks that are due.
     func poll() throws { while try engine.runCallbacks(timeout: 0) > 0 {} }
 
