@@ -333,6 +333,8 @@ def test_B2_wrong_urls_and_headers_are_refused() -> None:
     }.items():
         with pytest.raises(InvalidError):
             Http("http://a/", headers={name: value})
+    with pytest.raises(InvalidError, match="header A must be a string, not int"):
+        Http("http://a/", headers={"A": 1})  # type: ignore[dict-item]
     with pytest.raises(InvalidError):
         Http("http://a/", timeout=0)
     with pytest.raises(TypeError):

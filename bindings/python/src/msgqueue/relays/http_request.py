@@ -152,7 +152,9 @@ class Form:
                 raise InvalidError(f"{name!r} is not the name of a header")
             if name.lower() in self._own:
                 raise InvalidError(f"the header {name} is set by the transport")
-            if not isinstance(value, str) or not self._value.match(value):
+            if not isinstance(value, str):
+                raise InvalidError(f"the value of the header {name} must be a string, not {type(value).__name__}")
+            if not self._value.match(value):
                 raise InvalidError(
                     f"the value of the header {name} contains a control character, or one outside {self._values}"
                 )
