@@ -18,6 +18,8 @@ final class Driver: @unchecked Sendable {
     /// How long a search for messages that may start, or the end of many manual requests, occupies the engine's lock, in milliseconds; it
     /// continues in the next millisecond.
     private static let longestSearch: Int64 = 3
+    /// So many requests by hand end, and so many parts of the failed messages are summed up, in one turn, however long it takes.
+    private static let fewSteps = 16
     /// When the search ends (monotonic). Each call makes at least one read.
     private var searchEnd: Int64 = 0
     /// How long the machine had been suspended at the last check.
@@ -96,7 +98,7 @@ final class Driver: @unchecked Sendable {
     /// Performs steps until one needs the transport or nothing is due; returns that step. May leave a transaction open, for
     /// `PendingWrites.commit`.
     private func advance() -> Step {
-        var reads = 0
+        var (reads, others) = (0, 0)
         while true {
             extendDeadlinesAfterSuspend()
             let now = ports.moment
@@ -110,8 +112,8 @@ final class Driver: @unchecked Sendable {
                 reads += 1
                 writes.attempt { () throws(QueueError) in try look(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
-                guard reads == 0 || now.mono < searchEnd else { return .wait(until: now.mono) }
-                reads += 1
+                guard others < Self.fewSteps || now.mono < searchEnd else { return .wait(until: now.mono) }
+                others += 1
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }
@@ -125,8 +127,8 @@ final class Driver: @unchecked Sendable {
                 writes.commit()
                 if drains.finish(stop, now) { drainStarted() }
             case .raisePrompt:
-                guard reads == 0 || now.mono < searchEnd else { return .wait(until: now.mono) }
-                reads += 1
+                guard others < Self.fewSteps || now.mono < searchEnd else { return .wait(until: now.mono) }
+                others += 1
                 writes.attempt { () throws(QueueError) in
                     if let failedBytes = try store.failedBytes() { try raisePrompt(now, failedBytes) }
                 }
