@@ -39,7 +39,7 @@ TEST_NETWORK(H8_an_empty_network_is_offline) {
   AWAIT_ONLINE(&scene, MSGQ_LINK_ETHERNET);
   AWAIT(status_of(&scene, "a") == MSGQ_STATUS_SENT);
   CHECK_NUMBER(1, atomic_load(&stub.calls));
-  CHECK_NUMBER(2, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY));
+  AWAIT(journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY) == 2);
   scene_end(&scene);
 }
 
