@@ -447,8 +447,8 @@ final class Database {
         }
     }
 
-    /// Adapts the reserve after a checkpoint to what is needed, or to as much of it as is free. `exactly`: also where the disk has plenty of
-    /// space.
+    /// Adapts the reserve after a checkpoint to what is needed, or to as much of it as is free. With plenty of free
+    /// space a little more may stay reserved, unless `exactly`.
     func adaptReserve(keeping kept: Int64, exactly: Bool) {
         guard let lock else { return }
         do throws(QueueError) {

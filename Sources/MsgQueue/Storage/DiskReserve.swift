@@ -26,7 +26,7 @@ struct DiskReserve {
         return isPossible && (left < 0 || !isWhole)
     }
 
-    /// Releases all blocks if more than `bytes` are reserved: the caller allocates them again. `loosely`: a little more is kept, because
+    /// Releases all reserved blocks; the caller allocates `bytes` again. `loosely`: only if many more than `bytes` are reserved, because
     /// truncating a file is slow. Returns false, with `errno` set, when that failed: the blocks stay reserved.
     mutating func trim(_ descriptor: Int32, size: Int64, allocated: Int64, bytes: Int64, loosely: Bool) -> Bool {
         left = -1
