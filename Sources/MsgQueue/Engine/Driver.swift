@@ -95,6 +95,13 @@ final class Driver: @unchecked Sendable {
     /// The body of the event thread of a queue that is not polled.
     func runEvents() { events.run { deliverOne() } }
 
+    /// Counts a step if it may run in this turn: the first `least` steps of its kind, and more until `searchEnd`.
+    private func isInTurn(_ steps: inout Int, least: Int, _ now: Moment) -> Bool {
+        guard steps < least || now.mono < searchEnd else { return false }
+        steps += 1
+        return true
+    }
+
     /// Performs steps until one needs the transport or nothing is due; returns that step. May leave a transaction open, for
     /// `PendingWrites.commit`.
     private func advance() -> Step {
@@ -108,12 +115,10 @@ final class Driver: @unchecked Sendable {
             switch step {
             case .start, .wait: return step
             case .scan, .survey, .load, .expire, .seek:
-                guard reads == 0 || now.mono < searchEnd else { return .wait(until: now.mono) }
-                reads += 1
+                guard isInTurn(&reads, least: 1, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in try look(step, now) }
             case .endUnreachable(let conversation, let sequence, let hand):
-                guard others < Self.fewSteps || now.mono < searchEnd else { return .wait(until: now.mono) }
-                others += 1
+                guard isInTurn(&others, least: Self.fewSteps, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in
                     try writes.withRow(sequence, conversation, now) { context.core.requestAborted($0, sequence, conversation, hand, now) }
                 }
@@ -127,8 +132,7 @@ final class Driver: @unchecked Sendable {
                 writes.commit()
                 if drains.finish(stop, now) { drainStarted() }
             case .raisePrompt:
-                guard others < Self.fewSteps || now.mono < searchEnd else { return .wait(until: now.mono) }
-                others += 1
+                guard isInTurn(&others, least: Self.fewSteps, now) else { return .wait(until: now.mono) }
                 writes.attempt { () throws(QueueError) in
                     if let failedBytes = try store.failedBytes() { try raisePrompt(now, failedBytes) }
                 }
