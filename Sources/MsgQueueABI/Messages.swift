@@ -36,7 +36,7 @@ public func enqueueBatch(
                     throw QueueError(.invalid, "struct_size of draft \(index) differs from that of the first draft")
                 }
                 do throws(QueueError) { drafts.append(try read(place.assumingMemoryBound(to: msgq_draft.self))) } catch {
-                    throw QueueError(error.code, DraftBatch.prefix(index, of: count) + error.detail)
+                    throw error.ofDraft(index, of: count)
                 }
             }
             return drafts

@@ -70,9 +70,6 @@ package final class DraftBatch {
         (part, partStart) = (drafts, start)
     }
 
-    /// Returns what the detail of an error about the draft at this position begins with: its index, if there are several drafts.
-    package static func prefix(_ index: Int, of count: Int) -> String { count > 1 ? "draft \(index): " : "" }
-
     /// Calls `body` with each draft and its position.
     func forEach(from first: Int = 0, _ body: (Int, BorrowedDraft) throws(QueueError) -> Void) throws(QueueError) {
         for index in first..<max(first, count) { try body(index, try draft(at: index)) }
@@ -88,4 +85,9 @@ package final class DraftBatch {
             if draft.replaceKey != nil { needs.hasKeys = true }
         }
     }
+}
+
+extension QueueError {
+    /// The error of the draft at this position: its detail begins with the index, if there are several drafts.
+    package func ofDraft(_ index: Int, of count: Int) -> QueueError { count > 1 ? QueueError(code, "draft \(index): \(detail)") : self }
 }

@@ -9,7 +9,7 @@ extension Engine {
         try context.checkProcess()
         try drafts.prepare { index, draft throws(QueueError) in
             do throws(QueueError) { try DraftRule.check(draft, context.options) } catch {
-                throw QueueError(error.code, DraftBatch.prefix(index, of: drafts.count) + error.detail)
+                throw error.ofDraft(index, of: drafts.count)
             }
         }
         return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)

@@ -153,7 +153,7 @@ final class Insertion {
     private func checkDuplicates(_ drafts: DraftBatch) throws(QueueError) {
         guard drafts.needs.hasIDs else { return }
         func duplicate(_ index: Int, _ detail: String) -> QueueError {
-            QueueError(.duplicate, DraftBatch.prefix(index, of: drafts.count) + detail)
+            QueueError(.duplicate, detail).ofDraft(index, of: drafts.count)
         }
         // Hash values need less memory than a set of the ids.
         var hashes: [Int] = []
