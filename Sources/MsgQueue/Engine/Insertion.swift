@@ -129,7 +129,7 @@ final class Insertion {
             return
         }
         announce(changed, commands, now)
-        do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
+        foldIfDue()
     }
 
     /// Stores one draft, or puts it into the place of a queued message of its key.
@@ -148,6 +148,11 @@ final class Insertion {
             return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
         }
         return (try store.replace(old, by: draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), true)
+    }
+
+    /// Writes the index entries of new messages if there are many. After an error the messages are stored all the same.
+    private func foldIfDue() {
+        do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
     }
 
     private func checkDuplicates(_ drafts: DraftBatch) throws(QueueError) {
@@ -311,7 +316,7 @@ final class Insertion {
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
         }
-        do throws(QueueError) { try store.foldIfDue() } catch { health.report(error) }
+        foldIfDue()
         events.countsChanged()
         return row.id
     }
