@@ -82,6 +82,8 @@ TEST(F5_the_id_of_a_replaced_message_is_refused_as_long_as_ids_are_remembered) {
     msgq_draft again = keyed("old", "ana", NULL, "again");
     CHECK_RESULT(is_remembered ? MSGQ_DUPLICATE : MSGQ_OK, msgq_enqueue(scene.queue, &again, NULL));
     if (is_remembered) CHECK_TEXT("id old was sent or replaced recently and is still remembered", msgq_error_detail());
+    CHECK_RESULT(MSGQ_DUPLICATE, msgq_record(scene.queue, &again, "ben", NULL));
+    if (is_remembered) CHECK_TEXT("id old belonged to a message that this queue sent or replaced", msgq_error_detail());
     scene_end(&scene);
   }
 }

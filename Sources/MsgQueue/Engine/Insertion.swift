@@ -305,7 +305,7 @@ final class Insertion {
             return id
         }
         if let id = draft.id, let isReceived = try store.recentIsReceived(id, since: context.rememberedSince) {
-            guard isReceived else { throw QueueError(.duplicate, "id \(id) belonged to a message that this queue sent") }
+            guard isReceived else { throw QueueError(.duplicate, "id \(id) belonged to a message that this queue sent or replaced") }
             return id
         }
         let now = context.ports.moment
