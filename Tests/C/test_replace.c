@@ -88,6 +88,27 @@ TEST(F5_the_id_of_a_replaced_message_is_refused_as_long_as_ids_are_remembered) {
   }
 }
 
+/* Also in the millisecond in which the message is replaced or deleted. */
+TEST(F5_H1_without_a_memory_of_ids_an_id_is_free_at_once) {
+  struct scene scene;
+  char id[16];
+  scene_begin(&scene);
+  scene.options.remember_ids_ms = 0;
+  scene_open(&scene);
+  for (int round = 0; round < 100; round++) {
+    snprintf(id, sizeof id, "m%d", round % 2);
+    put_keyed(&scene, id, "ana", "position"); /* replaces the other one, which takes this one's id next */
+  }
+  unsent_is(&scene, "m1");
+  msgq_draft hers = keyed("hers", "ana", NULL, "hello");
+  for (int round = 0; round < 100; round++) {
+    REQUIRE_OK(msgq_record(scene.queue, &hers, "Ana", NULL));
+    CHECK_NUMBER(MSGQ_STATUS_DELIVERED, status_of(&scene, "hers"));
+    CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "hers"));
+  }
+  scene_end(&scene);
+}
+
 TEST(F5_a_key_is_compared_in_its_conversation_only) {
   struct scene scene;
   scene_begin_open(&scene);

@@ -57,6 +57,7 @@ final class EngineContext: @unchecked Sendable {
         isForkedChild = true
     }
 
-    /// The ids of messages sent after this wall time are still rejected as duplicates.
-    var rememberedSince: Int64 { ports.wall().subtractingClamped(options.rememberIDs) }
+    /// The ids of messages removed at this wall time or later are still rejected as duplicates. Without a memory of ids this is never: not
+    /// for a message removed in this millisecond, and not for one removed before the clock was set back.
+    var rememberedSince: Int64 { options.rememberIDs == 0 ? .max : ports.wall().subtractingClamped(options.rememberIDs) }
 }
