@@ -146,6 +146,38 @@ TEST_NETWORK(H8_irrelevant_routes_use_little_processor_time) {
   scene_end(&scene);
 }
 
+static atomic_int moves;
+
+/* Gives `to` a carrier and a default route, and takes both from `from`. At each moment one of them has both. */
+static void move(const char *from, const char *to, int number) {
+  net_run("ip link set %s-peer up && until ip link show %s | grep -q 'state UP'; do sleep 0.005; done", to, to);
+  net_run("ip route add default via 10.0.%d.2 dev %s metric %d && ip route del default dev %s", number, to, number, from);
+  net_run("ip link set %s-peer down && while ip link show %s | grep -q 'state UP'; do sleep 0.005; done", from, from);
+  atomic_fetch_add(&moves, 1);
+}
+
+static void move_to_va(void) { move("vb", "va", 1); }
+static void move_to_vb(void) { move("va", "vb", 2); }
+
+/* The monitor reads links, addresses and routes by one request each. Here another link takes over between two of the requests. */
+TEST_NETWORK(H8_a_change_while_the_state_is_read_is_not_taken_for_offline) {
+  struct scene scene;
+  net_begin_online(&scene);
+  net_pair("vb", 2);
+  net_run("ip link set vb-peer down");
+  for (int expected = 1; expected <= 12; expected++) {
+    fault_before_send((expected + 1) / 2, expected % 2 == 1 ? move_to_vb : move_to_va);
+    while (atomic_load(&moves) < expected) {
+      /* Each of these changes makes the monitor read the state. */
+      net_run("ip address add 10.0.3.1/24 dev lo && ip address del 10.0.3.1/24 dev lo");
+      pause_ms(10);
+    }
+    CHECK(net_stays(&scene, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_ETHERNET));
+  }
+  CHECK_NUMBER(1, journal_count(&scene.journal, MSGQ_EVENT_CONNECTIVITY));
+  scene_end(&scene);
+}
+
 TEST_NETWORK(H8_a_failed_netlink_request_is_repeated) {
   struct scene scene;
   net_begin_online(&scene);

@@ -8,6 +8,8 @@ final class NetworkMonitor {
     let descriptor: Int32
     private let requestSocket: Int32
     private var sequence: UInt32 = 0
+    /// How often the state is read at most, while it changes.
+    private static let readings = 10
     private var buffer = [UInt8](repeating: 0, count: 1 << 16)
     /// The last request failed, so the state is unknown.
     private(set) var isStale = false
@@ -76,16 +78,18 @@ final class NetworkMonitor {
         return true
     }
 
-    /// Requests links, addresses and routes, and returns the state of the network.
+    /// Requests links, addresses and routes, and returns the state of the network. Links from before a change and routes from after it can
+    /// look like no network. Therefore the state is read again after a change in the meantime.
     func query() throws(QueueError) -> Network {
         isStale = true
-        for _ in 0..<10 {
+        for left in (0..<Self.readings).reversed() {
             var table = NetworkTable()
             var isConsistent = true
             for type in [RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE] {
                 isConsistent = try dump(type, into: &table) && isConsistent
             }
-            guard isConsistent else { continue }
+            // The last notifications stay unread, so that the thread continues with them: a network that always changes has a state, too.
+            guard isConsistent, left == 0 || !receiveNotifications() else { continue }
             isStale = false
             return table.network { LinkKind.of($0, deviceType: DeviceType.of($0)) }
         }

@@ -124,7 +124,16 @@ int unlink(const char *path) {
 
 atomic_int fault_sends;
 
+static atomic_int sends_before;
+static void (*_Atomic before_send)(void);
+
+void fault_before_send(int number, void (*run)(void)) {
+  atomic_store(&before_send, run);
+  atomic_store(&sends_before, number);
+}
+
 ssize_t send(int socket, const void *bytes, size_t size, int flags) {
+  if (atomic_load(&sends_before) > 0 && atomic_fetch_sub(&sends_before, 1) == 1) atomic_load(&before_send)();
   if (atomic_load(&fault_sends) <= 0) return sendto(socket, bytes, size, flags, NULL, 0);
   atomic_fetch_sub(&fault_sends, 1);
   errno = ENOBUFS;

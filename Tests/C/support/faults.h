@@ -26,6 +26,9 @@ extern atomic_int fault_truncations;
 /* The next calls of send in this process, including those of the library, that fail with ENOBUFS. */
 extern atomic_int fault_sends;
 
+/* Calls `run` before the n-th next call of send in this process, once, on the thread that sends. */
+void fault_before_send(int number, void (*run)(void));
+
 /* Makes the n-th next read of a file whose path contains `path` fail with an I/O error, once. 0: none. */
 void fault_read(const char *path, int number);
 /* Returns the number of reads of such files since then. */
