@@ -61,8 +61,8 @@ START = """
 
         def __call__(self, event):
             if event.connectivity is not None and event.link is not None:
-                self.last = [event.connectivity, event.link]
                 self.changes += 1
+                self.last = [event.connectivity, event.link]
 
         def becomes(self, connectivity, link=Link.ETHERNET):
             if connectivity is OFFLINE:
