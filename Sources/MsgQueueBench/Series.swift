@@ -161,12 +161,12 @@ struct Series {
         try host.engine.drain(batch: 0, timeout: nil) { _ in lock.whileHeld { isDraining = false } }
         var samples: [Double] = []
         let end = Clock.seconds() + seconds
-        while lock.whileHeld({ isDraining }), Clock.seconds() < end {
+        repeat {
             let began = Clock.seconds()
             try host.enqueue(body, "live")
             samples.append((Clock.seconds() - began) * 1e6)
             usleep(1_000)
-        }
+        } while lock.whileHeld({ isDraining }) && Clock.seconds() < end
         try host.close()
         return samples
     }

@@ -54,7 +54,7 @@ def sample(contender: Contender, work: str, seconds: float) -> float | None:
         return None if elapsed is None else count / elapsed
     count = 0
     began = time.perf_counter()
-    while time.perf_counter() < began + seconds:
+    while True:
         if work == "W1":
             contender.put()
             count += 1
@@ -62,6 +62,8 @@ def sample(contender: Contender, work: str, seconds: float) -> float | None:
             count += BATCH
         else:
             return None
+        if time.perf_counter() >= began + seconds:
+            break
     return count / (time.perf_counter() - began)
 
 
