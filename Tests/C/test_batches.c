@@ -677,6 +677,30 @@ TEST(B1_D16_a_queue_opened_for_reading_takes_no_batch_transport) {
   scene_end(&scene);
 }
 
+/* Each of these attempts ends without an outcome, so that the next one is made a second later. */
+TEST(R14_B1_a_skipped_message_of_retry_all_is_tried_once_a_second) {
+  struct scene scene;
+  struct batcher batcher;
+  for (int mode = MSGQ_MODE_AUTO; mode <= MSGQ_MODE_MANUAL; mode++) {
+    begin_open(&scene, &batcher, (msgq_mode)mode);
+    set_batches(&scene, &batcher, NULL);
+    put(&scene, "a1", "ana", "x");
+    if (mode != MSGQ_MODE_AUTO) drain(&scene);
+    AWAIT(status_of(&scene, "a1") == MSGQ_STATUS_FAILED);
+    atomic_store(&batcher.skips, true);
+    size_t before = batcher.count;
+    int64_t start = steady_ms();
+    REQUIRE_OK(msgq_retry_all(scene.queue, NULL, NULL));
+    pause_ms(1500);
+    pthread_mutex_lock(&batcher.lock);
+    size_t calls = batcher.count - before;
+    pthread_mutex_unlock(&batcher.lock);
+    size_t most = 2 + (size_t)((steady_ms() - start) / 1000);
+    if (!CHECK(calls > 0 && calls <= most)) fprintf(stderr, "  %zu calls in mode %d\n", calls, mode);
+    scene_end(&scene);
+  }
+}
+
 TEST(B1_wrong_options_are_refused_and_released) {
   struct scene scene;
   struct batcher batcher;

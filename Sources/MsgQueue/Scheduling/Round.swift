@@ -27,14 +27,16 @@ struct Round {
     private var returning: Set<Name> = []
     /// Messages of paused conversations were skipped.
     private var hasSkipped = false
+    /// Conversations with a message that the transport skipped, which they wait for: its sequence, and until when (monotonic).
+    private var delays: [Name: (sequence: Int64, until: Int64)] = [:]
 
     init(_ number: UInt32, through: Int64) { (self.number, self.through) = (number, through) }
 
     var isComplete: Bool { soughtThrough >= through }
     /// No message of the round is left to send.
-    var isOver: Bool { isComplete && picks.isEmpty && !hasSkipped && returning.isEmpty }
+    var isOver: Bool { isComplete && picks.isEmpty && !hasSkipped && returning.isEmpty && delays.isEmpty }
     /// It has messages to send without a resume of a conversation.
-    var isBusy: Bool { !isComplete || !picks.isEmpty || !returning.isEmpty }
+    var isBusy: Bool { !isComplete || !picks.isEmpty || !returning.isEmpty || !delays.isEmpty }
     var needsMore: Bool { !isComplete && picks.count < Self.window / 2 }
 
     /// Adds messages that another `retryAll` put back, from `sequence` on.
@@ -45,6 +47,24 @@ struct Round {
 
     mutating func restart() {
         (picks, soughtThrough, seeks, held, retried, returning, hasSkipped) = ([], 0, 0, [], [], [], false)
+    }
+
+    /// Lets the conversation wait for its first message that the transport skipped; others continue.
+    mutating func delay(_ conversation: Name, at sequence: Int64, until: Int64) {
+        delays[conversation] = (min(delays[conversation]?.sequence ?? sequence, sequence), until)
+    }
+
+    /// The skipped message for which the conversation waits, and until when.
+    func delay(of conversation: Name) -> (sequence: Int64, until: Int64)? { delays[conversation] }
+
+    /// When the next of these waits ends.
+    var delayEnd: Int64? { delays.values.lazy.map(\.until).min() }
+
+    /// Ends the waits that are over, so that these conversations are read again.
+    mutating func endDelays(_ now: Moment) {
+        let before = delays.count
+        delays = delays.filter { $0.value.until > now.mono }
+        if delays.count < before { restart() }
     }
 
     mutating func sought(through sequence: Int64, complete: Bool, _ now: Moment) {
@@ -126,6 +146,7 @@ extension Scheduler {
 
     /// The start of the round's first message that may be sent, or a read of more of them.
     mutating func nextOfRound(_ now: Moment) -> Step? {
+        if let end = round?.delayEnd, end <= now.mono { round?.endDelays(now) }
         // A drain that is about to end must end first.
         guard let round, session?.isOpen ?? true else { return nil }
         if round.isOver {
@@ -149,6 +170,7 @@ extension Scheduler {
     /// Whether the round sends this queued message.
     func isInRound(_ head: Head, _ conversation: Name, _ now: Moment) -> Bool {
         guard let round, head.round == round.number else { return false }
+        if let delay = round.delay(of: conversation) { return head.sequence >= delay.sequence && !isDeferred(head, now) }
         if round.picks.contains(where: { $0.sequence == head.sequence }) { return true }
         return head.sequence > round.soughtThrough && !round.isHeld(conversation) && !isDeferred(head, now)
     }
@@ -162,7 +184,7 @@ extension Scheduler {
     package mutating func sought(_ rows: [(conversation: Name, head: Head)], complete: Bool, _ now: Moment) {
         guard var round else { return }
         for (conversation, stored) in rows where stored.sequence <= round.through {
-            if flight(of: stored.sequence, in: conversation) != nil { continue }
+            if flight(of: stored.sequence, in: conversation) != nil || round.delay(of: conversation) != nil { continue }
             if round.isHeld(conversation) {
                 if stored.round == round.number { round.noteHeld(conversation) }
                 continue

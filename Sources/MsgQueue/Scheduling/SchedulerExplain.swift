@@ -20,6 +20,9 @@ extension Scheduler {
         if isForced(head.sequence) { return (lanes[conversation]?.flight == nil ? .next : .behind, 0) }
         if lanes[conversation]?.flight != nil { return (.behind, 0) }
         if isInRound(head, conversation, now), now.mono >= receiverHoldUntil {
+            if let delay = round?.delay(of: conversation), delay.until > now.mono {
+                return delay.sequence == head.sequence ? (.retrying, wall(delay.until, now)) : (.behind, 0)
+            }
             return (isBehindInRound(head, conversation) ? .behind : .next, 0)
         }
         // The failed message is reported first, because the user can act on it.
@@ -70,8 +73,9 @@ extension Scheduler {
         return head
     }
 
-    /// The end of the delay of a message that the transport skipped (monotonic), which only the index contains; nil: none.
+    /// The end of the delay of a message that the transport skipped (monotonic), which only the index and the round contain; nil: none.
     private func skipEnd(_ sequence: Int64, _ conversation: Name) -> Int64? {
+        if let delay = round?.delay(of: conversation), delay.sequence == sequence { return delay.until }
         guard let lane = lanes[conversation] else { return nil }
         return (lane.upcoming.first { $0.sequence == sequence } ?? lane.deferred.first { $0.sequence == sequence })?.skippedUntil
     }

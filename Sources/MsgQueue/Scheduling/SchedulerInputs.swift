@@ -373,7 +373,10 @@ extension Scheduler {
         for head in heads { noteRank(head, now) }
         guard lanes[conversation] != nil else { return }
         let sending = sending(in: conversation)
-        let known = heads.filter { !sending.contains($0.sequence) }.map(withMonotonicDue)
+        var known = heads.filter { !sending.contains($0.sequence) }.map(withMonotonicDue)
+        if let delay = round?.delay(of: conversation), let place = known.firstIndex(where: { $0.sequence == delay.sequence }) {
+            known[place].skippedUntil = delay.until
+        }
         let free = known.filter { !isDeferred($0, now) }
         withLane(conversation, now) { lane in
             lane.upcoming = known
@@ -438,6 +441,9 @@ extension Scheduler {
         }
         // Its message may be one of the round, or precede one.
         round?.restart()
+        if let heldUntil, head.round != 0, head.round == round?.number {
+            round?.delay(flight.conversation, at: flight.sequence, until: heldUntil)
+        }
         var known = withMonotonicDue(head)
         known.skippedUntil = heldUntil
         var lane = lanes[flight.conversation] ?? Lane()

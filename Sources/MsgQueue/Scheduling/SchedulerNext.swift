@@ -162,6 +162,7 @@ extension Scheduler {
         }
         if receiverHoldUntil > now.mono { times.append(receiverHoldUntil) }
         if let rest = round?.resumesAt, rest > now.mono { times.append(rest) }
+        if let end = round?.delayEnd, end > now.mono { times.append(end) }
         if let deadline = session?.deadline { times.append(deadline) }
         if prompt == .raised { times.append(promptUntil) }
         return times.min()

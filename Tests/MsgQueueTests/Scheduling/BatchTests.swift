@@ -165,6 +165,34 @@ import Testing
         #expect(simulation.store.queued.isEmpty)
     }
 
+    @Test(arguments: [Mode.manual, .ask, .auto])
+    func R14_B1_skipped_messages_of_retry_all_wait_while_nothing_else_ends(mode: Mode) throws {
+        let simulation = simulation(mode, backoff: .ladder([])) { $0.direct = false }
+        simulation.preload(["ana", "ana", "ben"])
+        if mode != .auto { simulation.drain() }
+        try simulation.run { _ in .reject() }
+        simulation.retryAll()
+        for _ in 0..<3 {
+            try simulation.settle()
+            #expect(simulation.inFlight == [1, 2, 3])
+            for sequence in 1...3 { try simulation.answer(Int64(sequence), .skipped) }
+            try simulation.settle()
+            #expect(simulation.inFlight.isEmpty && simulation.deadline == simulation.now.mono + 1_000)
+            #expect(simulation.text(of: 1) == "The transport skipped it, so that it was not tried. It is tried in 1 s.")
+            #expect(simulation.wait(of: 2)?.reason == .behind)
+            simulation.advance(1_000)
+        }
+        try simulation.settle()
+        try simulation.answer(1, .skipped)
+        try simulation.answer(2, .skipped)
+        try simulation.answer(3, .sent)
+        try simulation.settle()
+        #expect(simulation.inFlight.isEmpty, "they ended before the other one")
+        simulation.advance(1_000)
+        try simulation.run()
+        #expect(simulation.store.queued.isEmpty && simulation.scheduler.round == nil)
+    }
+
     @Test func X1_a_skip_after_a_failure_is_the_reason_while_it_lasts_longer() throws {
         let simulation = simulation(backoff: .ladder([2_000]))
         simulation.preload(["ana"])
