@@ -31,7 +31,7 @@ package final class Engine: @unchecked Sendable {
 
     package init(path: String, options given: Options, ports: Ports = .system) throws(QueueError) {
         try given.validate()
-        let options = MaintenanceRule.effective(given)
+        let options = RetentionRule.effective(MaintenanceRule.effective(given))
         Log.prepare()
         ThreadContext.prepare()
         let idBits = RandomBits(seed: ports.random())

@@ -1,8 +1,16 @@
-/// How many messages of the history are kept, by the option `keepSent`.
+/// How many messages of the history are kept, by the options `keepSent` and `keepSentFor`.
 enum RetentionRule {
     /// Messages are removed when so many are in excess of the limit, or earlier if few are kept, so that many of each conversation are removed
     /// together.
     private static let batch: Int64 = 512
+
+    /// Returns the options that take effect. Messages that are kept for no time are not kept, whatever the clock shows.
+    static func effective(_ given: Options) -> Options {
+        guard given.keepSentFor == 0 else { return given }
+        var options = given
+        (options.keepSent, options.keepSentFor) = (0, nil)
+        return options
+    }
 
     /// Whether a message enters the history when it is sent. With the limit 0 it is removed at once.
     static func keepsSent(_ limit: Int64?) -> Bool { limit != 0 }

@@ -71,6 +71,23 @@ import Testing
         #expect(try ids(byAge) == ["new"])
     }
 
+    /// The clock may have been set back since a message was sent.
+    @Test func H1_messages_that_are_kept_for_no_time_are_removed_at_any_time() throws {
+        let bench = try EngineBench { $0.keepSentFor = 0 }
+        try bench.enqueue(id: "m")
+        try bench.poll()
+        bench.clock.shiftWall(-3_600_000)
+        try prune(bench)
+        #expect(try ids(bench) == [])
+        let before = try EngineBench()
+        try before.enqueue(id: "m")
+        try before.poll()
+        before.clock.shiftWall(-3_600_000)
+        try before.reopen { $0.keepSentFor = 0 }
+        try prune(before)
+        #expect(try ids(before) == [])
+    }
+
     /// Messages in excess of the limit are removed by the commits of outcomes, not by further ones.
     @Test(arguments: [0, 1, 32, 100])
     func H9_excess_messages_are_removed_by_the_commits_of_outcomes(limit: Int64) throws {
