@@ -95,8 +95,9 @@ final class Insertion {
                     }
                     let victims: RoomMaker.Victims?
                     do throws(QueueError) {
-                        victims = try room.victims(for: command.drafts)
+                        // A message that is stored is reported also by a full queue.
                         try checkDuplicates(command.drafts)
+                        victims = try room.victims(for: command.drafts)
                     } catch {
                         // Rejected before anything of it was written; the other commands continue.
                         guard [.duplicate, .full].contains(error.code) else { throw error }
@@ -168,8 +169,9 @@ final class Insertion {
             if try store.contains(id) {
                 throw duplicate(index, "id \(id) is already in the store")
             }
-            if try store.recentIsReceived(id, since: context.rememberedSince) != nil {
-                throw duplicate(index, "id \(id) was sent or replaced recently and is still remembered")
+            if let isReceived = try store.recentIsReceived(id, since: context.rememberedSince) {
+                let end = isReceived ? "belonged to a recorded message" : "was sent or replaced recently"
+                throw duplicate(index, "id \(id) \(end) and is still remembered")
             }
             if drafts.count > 1 { hashes.append(Name(id).hashValue) }
         }
