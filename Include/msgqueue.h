@@ -385,8 +385,8 @@ typedef struct msgq_options {
      either, and does not count against keep_sent. */
   uint64_t keep_sent;
   int64_t keep_sent_ms;
-  /* 7 days; 0: not at all. Ids of messages that were sent and pruned or deleted, and of replaced
-     ones (replace_key), are refused as duplicates for this long. */
+  /* 7 days; 0: not at all. Ids of messages that were sent or recorded and then pruned or deleted,
+     and of replaced ones (replace_key), are refused as duplicates for this long. */
   int64_t remember_ids_ms;
 
   /* -- Limits */
@@ -434,11 +434,11 @@ typedef struct msgq_options {
      drains, msgq_retry, msgq_send_now; pending ones too): more than 0, at most 1,000,000, also a
      fraction. In any T seconds of the monotonic clock at most rate_per_second * T + rate_burst
      begin; an attempt begins with the call of the transport. Waits are rounded up to milliseconds.
-     Later attempts make up for that only within rate_burst: with a burst of 1 the rate that is
-     reached is a little lower. At most rate_burst begin in one millisecond.
-     The attempts of an earlier process are not known: the allowance is empty after msgq_open, and
-     the first attempt begins 1 / rate_per_second seconds later. Expiries and time-outs do not
-     wait. */
+     Later attempts make up for that only within rate_burst: with a burst of 1 each wait is up to a
+     millisecond longer, which matters from about 100 per second. At most rate_burst begin in one
+     millisecond. The attempts of an earlier process are not known: the allowance is empty after
+     msgq_open, and the first attempt begins 1 / rate_per_second seconds later. Expiries and
+     time-outs do not wait. */
   double rate_per_second;
   /* 1 (0). Attempts that may begin at once, after a time with fewer. A batch has at most so many
      messages: with 1 a batch transport gets one message in each call. Set it to the size of a batch
@@ -572,7 +572,8 @@ typedef struct msgq_draft {
   const msgq_pair *metadata;
   size_t metadata_count;
   int64_t not_before_ms; /* 0: at once */
-  int64_t expires_at_ms; /* 0: never. After it the message is `failed` with kind expired */
+  int64_t expires_at_ms; /* 0: never. From then on the message is `failed` with kind expired; later
+                            than not_before_ms (INVALID) */
   bool unmetered_only;   /* only while the link is not metered */
   /* NULL or "": none. At most 255 bytes without control characters. The message replaces a queued
      one of the same key in its conversation: it takes its place in the order and its `sequence`,
@@ -618,9 +619,10 @@ msgq_result msgq_enqueue_bodies(msgq_queue *queue, const msgq_draft *draft, cons
 /*
  * Puts a message that was received from someone else into the history, so that a conversation is
  * complete: its status is `delivered` until msgq_mark says `read`, it has a place in the order, and
- * it is never sent. A second time with the same id changes nothing and is OK. `sender` has 1 to 255
- * bytes; not_before_ms, expires_at_ms, unmetered_only, replace_key and priority of the draft have
- * no meaning here. `id_out` may be NULL. Changes the store.
+ * it is never sent. A second time with the same id changes nothing and is OK, for remember_ids_ms
+ * also when the message was pruned or deleted. `sender` has 1 to 255 bytes; not_before_ms,
+ * expires_at_ms, unmetered_only, replace_key and priority of the draft have no meaning here.
+ * `id_out` may be NULL. Changes the store.
  * Errors: DUPLICATE (the id is that of a message to send), FULL (limit_file_bytes), TOO_LARGE.
  */
 msgq_result msgq_record(msgq_queue *queue, const msgq_draft *draft, const char *sender,
@@ -771,8 +773,8 @@ msgq_result msgq_set_batch_transport(msgq_queue *queue, msgq_batch_transport_fn 
 
 /*
  * Answers an attempt whose transport returned MSGQ_VERDICT_PENDING; also before the transport has
- * returned. A late success of the latest attempt counts; any other answer after the time-out is
- * CONFLICT, as is a second one.
+ * returned. A late success of the latest attempt counts, unless the message was edited since; any
+ * other answer after the time-out is CONFLICT, as is a second one.
  * Errors: NOT_FOUND (no such token), CONFLICT.
  */
 msgq_result msgq_complete(msgq_queue *queue, uint64_t token, const msgq_outcome *outcome);

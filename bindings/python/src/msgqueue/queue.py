@@ -142,8 +142,8 @@ class MessageQueue:
                 of one batch.
             keep_sent_for: Seconds for which they are kept, at most. None: no limit. Queued and failed messages are
                 always kept. Recorded messages that are not marked as read are also kept and do not count.
-            remember_ids: Seconds for which the ids of messages that were sent and are gone, and of replaced ones
-                (`replace_key`), are refused as duplicates. 0: not at all.
+            remember_ids: Seconds for which the ids of messages that were sent or recorded and are gone, and of replaced
+                ones (`replace_key`), are refused as duplicates. 0: not at all.
             limit_messages: Unsent messages; over it: FullError, or as `on_full` says. 0: no limit.
             limit_bytes: Bytes of unsent bodies; over it: FullError, or as `on_full` says. 0: no limit.
             limit_body: Bytes of one body: 1 byte to 256 MiB. Over it: TooLargeError.
