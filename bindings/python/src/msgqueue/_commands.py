@@ -44,7 +44,8 @@ class Commands:
             metadata: str to str, without NUL: at most 1024 pairs.
             id: The idempotency key: 1 to 255 bytes without control characters. None: a new UUIDv7.
             not_before: Not sent before this time: seconds since 1970 UTC, or a datetime with a time zone.
-            expires_at: After this time it is not sent but failed with kind EXPIRED. None: as the option `expiry`.
+            expires_at: From this time on it is not sent but failed with kind EXPIRED; later than `not_before`.
+                None: as the option `expiry`.
             unmetered_only: Sent only while the link is not metered.
             replace_key: Replaces a queued message of the same key in its conversation: the new message takes its place
                 and its `sequence`, and has an id, times, metadata and retries of its own. The id of the old one is

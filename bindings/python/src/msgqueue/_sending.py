@@ -30,7 +30,8 @@ class Sending:
 
         Raises:
             NotFoundError: There is no such token.
-            ConflictError: Answered already, or timed out: then only a late success of the latest attempt counts.
+            ConflictError: Answered already, or timed out: then only a late success of the latest attempt counts, unless
+                the message was edited since.
             InvalidError: `outcome` is pending.
         """
         number, answer = _token(token), _final(outcome)
