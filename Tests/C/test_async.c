@@ -107,6 +107,24 @@ TEST(X8_a_late_success_of_the_latest_attempt_counts) {
   scene_end(&scene);
 }
 
+/* What arrived late is not what the message says now. */
+TEST(X8_a_late_success_after_an_edit_is_refused) {
+  struct scene scene;
+  struct stub stub;
+  begin_pending(&scene, &stub);
+  scene.options.attempt_timeout_ms = 50;
+  stub_open(&stub, &scene);
+  put(&scene, "a", "ana", "hello");
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_RESULT(MSGQ_OK, msgq_edit(scene.queue, "a", "other", 5));
+  int before = status_of(&scene, "a");
+  msgq_outcome outcome = outcome_of(MSGQ_VERDICT_SENT);
+  CHECK_RESULT(MSGQ_CONFLICT, msgq_complete(scene.queue, atomic_load(&stub.token), &outcome));
+  CHECK_NUMBER(before, status_of(&scene, "a"));
+  CHECK_NUMBER(0, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
 TEST(X8_any_other_late_answer_changes_nothing) {
   static const msgq_verdict late[] = { MSGQ_VERDICT_REJECT, MSGQ_VERDICT_RETRY, MSGQ_VERDICT_OFFLINE, MSGQ_VERDICT_UNKNOWN };
   struct scene scene;

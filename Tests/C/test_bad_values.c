@@ -388,6 +388,12 @@ TEST(bad_enumerators_times_and_bits_are_named_as_they_were_given) {
     REFUSED_AS("not_before_ms must not be negative, got %" PRId64, times[index], msgq_enqueue(scene.queue, &early, NULL));
     REFUSED_AS("expires_at_ms must not be negative, got %" PRId64, times[index], msgq_enqueue(scene.queue, &late, NULL));
   }
+  msgq_draft brief = MSGQ_DRAFT_INIT;
+  brief.not_before_ms = brief.expires_at_ms = wall_ms() + 60000;
+  CHECK_RESULT(MSGQ_INVALID, msgq_enqueue(scene.queue, &brief, NULL));
+  CHECK_TEXT("the message must expire after its not-before time", msgq_error_detail());
+  brief.expires_at_ms++;
+  CHECK_RESULT(MSGQ_OK, msgq_enqueue(scene.queue, &brief, NULL));
   const uint32_t bits[] = { 64, UINT32_MAX };
   for (size_t index = 0; index < sizeof bits / sizeof *bits; index++) {
     msgq_filter filter = MSGQ_FILTER_INIT;

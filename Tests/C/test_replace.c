@@ -109,6 +109,19 @@ TEST(F5_H1_without_a_memory_of_ids_an_id_is_free_at_once) {
   scene_end(&scene);
 }
 
+TEST(H2_the_id_of_a_recorded_message_that_was_deleted_is_remembered) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  msgq_draft hers = keyed("hers", "ana", NULL, "hello");
+  REQUIRE_OK(msgq_record(scene.queue, &hers, "Ana", NULL));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "hers"));
+  CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &hers, "Ana", NULL));
+  CHECK_NUMBER(-1, status_of(&scene, "hers")); /* not stored again */
+  CHECK_RESULT(MSGQ_DUPLICATE, msgq_enqueue(scene.queue, &hers, NULL));
+  CHECK_TEXT("id hers belonged to a recorded message and is still remembered", msgq_error_detail());
+  scene_end(&scene);
+}
+
 TEST(F5_a_key_is_compared_in_its_conversation_only) {
   struct scene scene;
   scene_begin_open(&scene);
