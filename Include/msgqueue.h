@@ -17,7 +17,7 @@
  *    7. Sending                  msgq_set_transport, _batch_transport, _complete, _drain, _pause
  *    8. One message              msgq_get, _edit, _delete, _retry, _send_now, _mark, _attempts
  *    9. Many messages            msgq_list, _count, _conversations, _clear, _retry_all
- *   10. Connectivity             msgq_set_connectivity, msgq_monitor_start, msgq_set_lifecycle
+ *   10. Connectivity             msgq_set_connectivity, _connectivity_reason, msgq_monitor_start
  *   11. Events                   msgq_set_event_handler, msgq_poll, msgq_fd
  *   12. State and explanations   msgq_get_state, msgq_explain
  *   13. Texts for people         labels, icons, msgq_banner, msgq_relative_time
@@ -651,7 +651,8 @@ typedef enum msgq_verdict {
   MSGQ_VERDICT_SENT = 1,    /* the receiver has it, or had it already */
   MSGQ_VERDICT_RETRY = 2,   /* a retryable failure: kind, code, text, retry_after */
   MSGQ_VERDICT_REJECT = 3,  /* a final failure: kind, code, text */
-  MSGQ_VERDICT_OFFLINE = 4, /* it was not sent; uses up no retry */
+  MSGQ_VERDICT_OFFLINE = 4, /* it was not sent; uses up no retry. `text` says why, for a person:
+                               see msgq_set_connectivity_reason */
   MSGQ_VERDICT_PENDING = 5, /* msgq_complete will answer; not for msgq_complete itself */
   MSGQ_VERDICT_HTTP = 6,    /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
                                decides. 2xx is sent; 408, 425, 429, 5xx and unknown ones are
@@ -1129,6 +1130,26 @@ typedef enum msgq_link {
 msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link,
                                   bool metered);
 
+/* Bytes that hold any reason for being offline and its NUL. A longer one is cut, never inside a
+   character, and ends with "…". */
+#define MSGQ_OFFLINE_REASON_SIZE 256
+
+/*
+ * As msgq_set_connectivity, and says why there is no connection: "connection refused by
+ * 127.0.0.1:4222". msgq_get_state, msgq_explain and MSGQ_EVENT_CONNECTIVITY repeat it, and each
+ * change of it, except of its digits, is one line of the log (MSGQ_LOG_WARNING). `reason` may be
+ * NULL, and is ignored unless `connectivity` is offline.
+ *
+ * The text of a MSGQ_VERDICT_OFFLINE is used in the same way, unless the host has reported offline
+ * with a reason: until an attempt ends otherwise, or connectivity is reported.
+ *
+ * It becomes one line: white space becomes one space, other control characters are escaped as in
+ * the log. User names and passwords of URLs and values of parameters such as `token=` are left out.
+ * Errors: CONFLICT (a monitor reports connectivity).
+ */
+msgq_result msgq_set_connectivity_reason(msgq_queue *queue, msgq_connectivity connectivity,
+                                         msgq_link link, bool metered, const char *reason);
+
 /*
  * Lets the kernel report connectivity instead (Linux: rtnetlink), beginning with the present state:
  * when this returns, the engine knows it. Online is a default route, of IPv4 or IPv6, in any table,
@@ -1161,7 +1182,7 @@ typedef enum msgq_event_kind {
   MSGQ_EVENT_STATUS = 0,       /* id, conversation, from, to; failure when there is one */
   MSGQ_EVENT_SUMMARY,          /* counts, connectivity: after every change of them; several changes
                                   may share one */
-  MSGQ_EVENT_CONNECTIVITY,     /* connectivity, link, metered */
+  MSGQ_EVENT_CONNECTIVITY,     /* connectivity, link, metered; text: the reason for being offline */
   MSGQ_EVENT_PROMPT,           /* prompt: send these now? msgq_drain is the yes */
   MSGQ_EVENT_PROMPT_WITHDRAWN, /* it was answered, expired, or there is nothing to ask any more */
   MSGQ_EVENT_DRAIN_STARTED,    /* counts */
@@ -1324,13 +1345,17 @@ typedef struct msgq_state {
   msgq_reason reason;
   int64_t until_ms; /* 0: not known */
   char text[256];   /* the reason in a sentence, for a person */
+  /* Why there is no connection (msgq_set_connectivity_reason): "connection refused by
+     127.0.0.1:4222". "": not known, or the last attempt was not offline. `text`, and that of
+     msgq_explain, quote its first 128 bytes. */
+  char offline_reason[MSGQ_OFFLINE_REASON_SIZE];
 } msgq_state;
 
 /* clang-format off */
 #define MSGQ_STATE_INIT                                                                        \
   { sizeof(msgq_state), MSGQ_CONNECTIVITY_UNKNOWN, MSGQ_LINK_NONE, MSGQ_LIFECYCLE_FOREGROUND,  \
     MSGQ_MODE_AUTO, false, false, false, false, false, false, MSGQ_OK, 0, 0,                   \
-    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "" }
+    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "", "" }
 /* clang-format on */
 
 /* The state of the queue, as the events before reported it: after MSGQ_EVENT_RESYNC, or for a
@@ -1469,7 +1494,7 @@ msgq_result msgq_salvage(const char *from, const char *to, msgq_check_report *ou
 typedef enum msgq_log_level {
   MSGQ_LOG_ERROR = 0, /* something is wrong with a store, or with this library */
   MSGQ_LOG_WARNING,   /* something that may need action: a message was discarded, an outcome was
-                         ignored */
+                         ignored, there is no connection and the reason is known */
   MSGQ_LOG_INFO,      /* an error is over */
   MSGQ_LOG_DEBUG      /* not used yet */
 } msgq_log_level;

@@ -37,7 +37,7 @@ def layout() -> Layout:
     for body in re.findall(r"typedef enum \w+ \{([^}]*)\} \w+;", text):
         for name in re.findall(r"\b(MSGQ_\w+)(?=[\s=,]|$)", body):
             lines.append(f'printf("{name} %d\\n", (int){name});')
-    for name in ("MSGQ_ID_SIZE", "MSGQ_LOG_SIZE", "MSGQ_STATUS_NONE"):
+    for name in ("MSGQ_ID_SIZE", "MSGQ_LOG_SIZE", "MSGQ_OFFLINE_REASON_SIZE", "MSGQ_STATUS_NONE"):
         lines.append(f'printf("{name} %d\\n", (int){name});')
     return read(printed(lines))
 

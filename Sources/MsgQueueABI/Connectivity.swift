@@ -5,11 +5,20 @@ import MsgQueue
 public func msgq_set_connectivity(
     _ queue: OpaquePointer!, _ connectivity: msgq_connectivity, _ link: msgq_link, _ metered: Bool
 ) -> msgq_result {
+    msgq_set_connectivity_reason(queue, connectivity, link, metered, nil)
+}
+
+@_cdecl("msgq_set_connectivity_reason") @implementation
+public func msgq_set_connectivity_reason(
+    _ queue: OpaquePointer!, _ connectivity: msgq_connectivity, _ link: msgq_link, _ metered: Bool, _ reason: UnsafePointer<CChar>!
+) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
+        let reason = try reason.map { pointer throws(QueueError) in try text(pointer, "reason") }
         try engine.setNetwork(
             Network(
-                connectivity: try choice(connectivity.rawValue, "connectivity"), link: try choice(link.rawValue, "link"), metered: metered))
+                connectivity: try choice(connectivity.rawValue, "connectivity"), link: try choice(link.rawValue, "link"), metered: metered,
+                offlineReason: reason ?? ""))
     }
 }
 

@@ -60,6 +60,7 @@ extension Block {
         case .connectivity(let network):
             result.kind = MSGQ_EVENT_CONNECTIVITY
             result.set(network)
+            if !network.offlineReason.isEmpty { result.text = string(network.offlineReason) }
         case .prompt(let prompt):
             result.kind = MSGQ_EVENT_PROMPT
             result.prompt = self.prompt(prompt)

@@ -29,6 +29,7 @@ extension msgq_state {
         reason = msgq_reason(UInt32(bitPattern: state.reason.rawValue))
         until_ms = state.until
         copy(state.text, to: &text)
+        copy(state.offlineReason, to: &offline_reason)
         prompt.struct_size = UInt32(MemoryLayout<msgq_standing_prompt>.stride)
         guard let asked = state.prompt else { return }
         has_prompt = true

@@ -45,7 +45,7 @@ struct HTTPResult: Sendable {
         case .enough: return .retry(.server, text: described("the answer has no end"))
         case .nonsense(let text): return .retry(.server, text: described(text), isNotSent: !isSent)
         case .cancelled: return .retry(.unknown, text: described("the request was cancelled"), isNotSent: !isSent)
-        case .failed(.unreachable) where !isSent: return .offline(text: described(text))
+        case .failed(.unreachable) where !isSent: return .offline(reason: described(text))
         case .failed(.timeout): return .retry(.timeout, text: described(text), isNotSent: !isSent)
         case .failed(.notHTTP): return .retry(.server, text: described(text), isNotSent: !isSent)
         case .failed: return .retry(.network, text: described(text), isNotSent: !isSent)
@@ -79,12 +79,5 @@ extension HTTPResult.Failure {
         case CURLE_UNSUPPORTED_PROTOCOL, CURLE_WEIRD_SERVER_REPLY: self = .notHTTP
         default: self = .other
         }
-    }
-}
-
-extension MessageQueue.Outcome {
-    /// The message was not transmitted, with a text for developers.
-    fileprivate static func offline(text: String) -> MessageQueue.Outcome {
-        MessageQueue.Outcome(engine: MsgQueue.Outcome(verdict: .offline, kind: .offline, text: text))
     }
 }

@@ -210,6 +210,7 @@ def silence_is_offline(broker: Broker, folder: Path) -> None:
         with MessageQueue(folder / "silent.db", relay, retry=RetryPolicy(ladder=[0])) as queue:
             relay.attach(queue)
             wait_until(lambda: queue.state().connectivity is Connectivity.OFFLINE, "offline")
+            assert queue.state().offline_reason
             ids = [queue.enqueue(str(number)) for number in range(3)]
             proxy.is_silent = False
             wait_until(lambda: all(queue.get(each).status is Status.SENT for each in ids), "the messages")

@@ -55,9 +55,15 @@ extension MessageQueue {
 
     /// Reports connectivity.
     ///
+    /// - Parameter reason: Why there is no connection, for example "connection refused by 127.0.0.1:4222". ``state()``, ``explain(_:)`` and
+    ///   the event repeat it, and each change of it is a line of the log. It becomes one line of at most 255 bytes, without user names
+    ///   and passwords of URLs. The text of an outcome ``Outcome/offline(reason:)`` is used in the same way. Ignored unless `connectivity`
+    ///   is `.offline`.
     /// - Throws: `.conflict` while the monitor reports it.
-    public func setConnectivity(_ connectivity: Connectivity, link: Link = .other, isMetered: Bool = false) throws(Error) {
-        try engine.setNetwork(MsgQueue.Network(connectivity: connectivity, link: link, metered: isMetered))
+    public func setConnectivity(
+        _ connectivity: Connectivity, link: Link = .other, isMetered: Bool = false, reason: String? = nil
+    ) throws(Error) {
+        try engine.setNetwork(MsgQueue.Network(connectivity: connectivity, link: link, metered: isMetered, offlineReason: reason ?? ""))
     }
 
     /// Takes connectivity from the kernel, beginning with the present one. Online means: a default route by a link that is up and has an

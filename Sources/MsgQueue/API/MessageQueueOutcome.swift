@@ -11,6 +11,12 @@ extension MessageQueue {
         /// The message was not transmitted. Uses up no retry; the drain stops.
         public static let offline = Outcome(engine: .offline)
 
+        /// As ``offline``, with the reason for people: "connection refused by 127.0.0.1:4222". See
+        /// ``MessageQueue/setConnectivity(_:link:isMetered:reason:)``.
+        public static func offline(reason: String) -> Outcome {
+            Outcome(engine: MsgQueue.Outcome(verdict: .offline, kind: .offline, text: reason))
+        }
+
         /// The attempt continues after the transport has returned: ``MessageQueue/complete(_:with:)`` gives its outcome later, from any
         /// thread or task. An attempt that is not completed within ``Options/attemptTimeout`` fails as a time-out.
         public static let pending = Outcome(engine: .pending)

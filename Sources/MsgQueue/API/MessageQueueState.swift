@@ -25,6 +25,9 @@ extension MessageQueue {
         public let until: Timestamp?
         /// One or two sentences for users.
         public let text: String
+        /// Why there is no connection: what ``MessageQueue/setConnectivity(_:link:isMetered:reason:)`` was told, otherwise the text of the
+        /// last attempt if it ended as offline. nil: unknown.
+        public let offlineReason: String?
 
         public var connectivity: Connectivity { network.connectivity }
         public var link: Link { network.link }
@@ -39,6 +42,7 @@ extension MessageQueue.State {
             pausedConversations: state.pausedConversations, isDraining: state.isDraining, inFlight: state.inFlight,
             hasTransport: state.hasTransport, prompt: state.prompt.map(MessageQueue.Prompt.init),
             promptExpiresAt: state.promptExpiresAt.map { .init($0) }, storage: state.storage, hasStorageTrouble: state.hasStorageTrouble,
-            reason: state.reason, until: .init(orNil: state.until), text: state.text)
+            reason: state.reason, until: .init(orNil: state.until), text: state.text,
+            offlineReason: state.offlineReason.isEmpty ? nil : state.offlineReason)
     }
 }

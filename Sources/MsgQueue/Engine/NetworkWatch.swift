@@ -22,6 +22,8 @@ final class NetworkWatch {
     /// Sets the state that the host reports.
     func set(_ network: Network) throws(QueueError) {
         guard monitor == nil else { throw QueueError(.conflict, "the network monitor is running; stop it before setting connectivity") }
+        var network = network
+        network.offlineReason = network.isOnline ? "" : OfflineReason.text(network.offlineReason)
         apply(network)
     }
 
@@ -51,7 +53,9 @@ final class NetworkWatch {
 
     private func apply(_ network: Network) {
         guard network != context.core.scheduler.network else { return }
+        let before = context.core.scheduler.offlineReason
         context.core.scheduler.networkChanged(network, context.ports.moment)
+        if let line = context.core.reasonChanged(from: before) { Log.write(line.level, "\(context.store.path): \(line.text)") }
         events.emit(.connectivity(network))
         events.countsChanged()
     }

@@ -14,7 +14,8 @@ extension QueueReader {
         if answer.wait.reason == .noTransport, let text = Words.noTransport(options) { return text }
         if answer.wait.reason == .next, let hung = hungCalls { return Words.hung(hung) }
         return Words.explanation(
-            answer.wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now))
+            answer.wait, connected: answer.connected, now: now.wall, isAsking: context.core.scheduler.isAsking(now),
+            offlineReason: context.core.scheduler.offlineReason)
     }
 
     /// The number of hung calls of the transport, if they use every slot; otherwise nil.

@@ -15,7 +15,8 @@ extension QueueReader {
             inFlight: context.core.scheduler.inFlight, hasTransport: context.core.scheduler.hasTransport,
             prompt: isAsking ? context.core.prompt : nil,
             promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
-            hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now))
+            hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now),
+            offlineReason: context.core.scheduler.offlineReason)
     }
 
     private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {
@@ -23,8 +24,7 @@ extension QueueReader {
         if wait.reason == .next, let hung = hungCalls { return Words.queueHung(hung) }
         return Words.queue(
             wait, facts(writes.counts, nil, now), pausedConversations: Int64(context.core.scheduler.pausedConversations.count),
-            now: now.wall,
-            isAsking: isAsking)
+            now: now.wall, isAsking: isAsking, offlineReason: context.core.scheduler.offlineReason)
     }
 
     /// Returns one line of text about the queue or one conversation of it.

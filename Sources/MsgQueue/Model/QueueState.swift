@@ -26,6 +26,8 @@ package struct QueueState: Sendable, Equatable {
     package let until: Int64
     /// One or two sentences for users.
     package let text: String
+    /// Why there is no connection, as the host or the last attempt says; "": unknown, or there is one.
+    package let offlineReason: String
 
     package var connectivity: Connectivity { network.connectivity }
     package var link: Link { network.link }

@@ -30,12 +30,14 @@ extension Words {
         return (sentences + failures).joined(separator: " ")
     }
 
-    /// Returns the sentences while offline: the messages that wait, or what happens when the connection returns.
-    static func offline(_ facts: BannerFacts) -> [String] {
+    /// Returns the sentences while offline: the messages that wait, or what happens when the connection returns. The banner does not give
+    /// the reason: it is one line, and short.
+    static func offline(_ facts: BannerFacts, reason: String = "") -> [String] {
         let sending = facts.sending > 0 ? ["Sending \(messages(facts.sending))…"] : []
         let queued = facts.queued > 0 ? ["\(messages(facts.queued)) queued."] : []
-        if facts.sending > 0 || facts.queued > 0 { return ["You're offline."] + sending + queued }
-        return facts.failed == 0 && facts.sendsWhenConnected ? ["You're offline.", whenConnected] : ["You're offline."]
+        let offline = OfflineReason.sentence("You're offline", reason)
+        if facts.sending > 0 || facts.queued > 0 { return [offline] + sending + queued }
+        return facts.failed == 0 && facts.sendsWhenConnected ? [offline, whenConnected] : [offline]
     }
 
     static let whenConnected = "Messages will send when connected."

@@ -5,9 +5,9 @@ package enum LogText {
 
     private static let ellipsis = Array("…".utf8)
 
-    /// Returns the text on one line: control characters are escaped (`\n`, `\x1b`, `\u202e`); a text that is too long is cut between two
-    /// characters and ends with "…".
-    package static func line(_ text: String) -> String {
+    /// Returns the text on one line: control characters are escaped (`\n`, `\x1b`, `\u202e`); a text that is longer than `bytes` is cut
+    /// between two characters and ends with "…".
+    package static func line(_ text: String, bytes: Int = bytes) -> String {
         // Escaping never shortens a text.
         let start = text.utf8.count > 2 * bytes ? String(decoding: text.utf8.prefix(2 * bytes), as: UTF8.self) : text
         var line: [UInt8] = []

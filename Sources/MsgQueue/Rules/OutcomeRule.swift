@@ -211,17 +211,18 @@ package enum OutcomeRule {
     }
 
     /// Returns the effect of `retry` and `sendNow` while offline. In mode auto a failed message is queued again and sent later; otherwise
-    /// the effect is that of the outcome `offline`.
+    /// the effect is that of the outcome `offline`. `reason`: why there is no connection; "": unknown.
     package static func unreachable(
-        _ hand: Hand, of before: Progress, expiresAt: Int64, options: Options, policy: RetryPolicy, now: Moment, boot: Int64
+        _ hand: Hand, of before: Progress, expiresAt: Int64, options: Options, policy: RetryPolicy, reason: String = "", now: Moment,
+        boot: Int64
     ) -> Resolution {
         guard options.mode != .auto || hand != .retry else {
             return Resolution(fate: .queued, progress: retriedLater(before, expiresAt: expiresAt, now: now))
         }
         let trial = Trial(number: before.attempts &+ 1, hand: hand, startedAt: now.wall, duration: 0)
         return resolve(
-            .offline(text: "not connected"), trial, of: before, policy: policy, discardExhausted: options.exhausted == .discard, now: now,
-            boot: boot, random: 0)
+            .offline(text: reason.isEmpty ? "not connected" : "not connected: \(reason)"), trial, of: before, policy: policy,
+            discardExhausted: options.exhausted == .discard, now: now, boot: boot, random: 0)
     }
 
     /// Returns the progress of a failed message that is queued again in its place, with all of its retries. The expiry of an expired

@@ -41,8 +41,16 @@ package struct PaceText: Sendable, Equatable {
 
 extension Words {
     /// Explains in one or two sentences why a message is not sent yet. `connected`: while offline, what the message waits for once the
-    /// connection has returned; `isAsking`: a prompt is open.
-    package static func explanation(_ wait: Wait, connected: Wait? = nil, now: Int64, isAsking: Bool = false) -> String {
+    /// connection has returned; `isAsking`: a prompt is open; `offlineReason`: why there is no connection, "" if that is unknown.
+    package static func explanation(
+        _ wait: Wait, connected: Wait? = nil, now: Int64, isAsking: Bool = false, offlineReason: String = ""
+    ) -> String {
+        notConnected(wait, offlineReason) + explanation(of: wait, connected, now, isAsking, offlineReason)
+    }
+
+    private static func explanation(
+        of wait: Wait, _ connected: Wait?, _ now: Int64, _ isAsking: Bool, _ offlineReason: String
+    ) -> String {
         switch wait.reason {
         case .done: "There is nothing to wait for."
         case .next: next(wait.ahead)
@@ -55,7 +63,8 @@ extension Words {
         case .retrying: "The last attempt failed. " + followUp(wait, now, "It is tried again in \(time(wait, now)).", again: " again")
         case .scheduled: followUp(wait, now, "It is scheduled to be sent in \(time(wait, now)).")
         case .expired: "It expired before it could be sent."
-        case .offline: "You're offline. " + (connected.map { whenConnected($0, now) } ?? "")
+        case .offline:
+            OfflineReason.sentence("You're offline", offlineReason) + " " + (connected.map { whenConnected($0, now) } ?? "")
         case .metered: metered
         case .paused: paused
         case .noTransport: noTransport
@@ -65,6 +74,12 @@ extension Words {
         case .storage: storage(wait)
         case .rate: followUp(wait, now, rate(wait, now))
         }
+    }
+
+    /// The reason of the last attempt, which ended as offline, before what happens next.
+    private static func notConnected(_ wait: Wait, _ reason: String) -> String {
+        let isDelayed = wait.reason == .holding || wait.reason == .person || wait.reason == .trigger
+        return isDelayed && !reason.isEmpty ? OfflineReason.sentence("Not connected", reason) + " " : ""
     }
 
     private static func next(_ ahead: Wait.Ahead?) -> String {
@@ -154,7 +169,13 @@ extension Words {
 
     /// Explains why nothing is being sent now. `pausedConversations`: how many are paused, if that is the reason.
     package static func queue(
-        _ wait: Wait, _ facts: BannerFacts, pausedConversations: Int64 = 0, now: Int64, isAsking: Bool = false
+        _ wait: Wait, _ facts: BannerFacts, pausedConversations: Int64 = 0, now: Int64, isAsking: Bool = false, offlineReason: String = ""
+    ) -> String {
+        notConnected(wait, offlineReason) + queue(wait, facts, pausedConversations, now, isAsking, offlineReason)
+    }
+
+    private static func queue(
+        _ wait: Wait, _ facts: BannerFacts, _ pausedConversations: Int64, _ now: Int64, _ isAsking: Bool, _ offlineReason: String
     ) -> String {
         switch wait.reason {
         case .done: return "Nothing is waiting to be sent."
@@ -168,7 +189,7 @@ extension Words {
         case .retrying: return queueFollowUp(wait, now, "The last attempt failed. The next one is in \(time(wait, now)).")
         case .scheduled: return queueFollowUp(wait, now, "The next message is scheduled to be sent in \(time(wait, now)).")
         case .expired: return "A message expired before it could be sent."
-        case .offline: return offline(facts).joined(separator: " ")
+        case .offline: return offline(facts, reason: offlineReason).joined(separator: " ")
         case .metered: return metered
         case .paused:
             guard !facts.isPaused else { return paused }

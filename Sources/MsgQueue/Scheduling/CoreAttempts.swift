@@ -194,6 +194,9 @@ extension Core {
         scheduler.pace?.ended(judgement, startedAt: flight.startedAt.mono, at: now.mono)
         scheduler.ended(
             flight.token, back: back, sent: resolution.fate == .sent, offline: resolution.isOffline, timedOut: timedOut, now)
+        let reason = scheduler.offlineReason
+        scheduler.attemptOfflineReason = outcome.verdict == .offline ? OfflineReason.text(outcome.text) : ""
+        if let line = reasonChanged(from: reason) { effects.append(.notice(.log(line.level, line.text))) }
         if resolution.pausesQueue, mayPause(flight), scheduler.pause(nil, now) {
             effects.append(.notice(.event(.paused(conversation: nil, isPaused: true, kind: .unauthorized))))
         }
@@ -207,6 +210,14 @@ extension Core {
                 Fact(
                     sequence: flight.sequence, conversation: row.conversation, isOutcome: true, changes: changes, notices: notices)))
         return effects
+    }
+
+    /// Returns the line of the log for a change of the reason for being offline; nil: it is the same.
+    package func reasonChanged(from before: String) -> (level: LogLevel, text: String)? {
+        let now = scheduler.offlineReason
+        guard !OfflineReason.isSame(now, before) else { return nil }
+        guard now.isEmpty else { return (.warning, "not connected: \(now)") }
+        return scheduler.network.isOnline ? (.info, "connected again") : nil
     }
 
     /// Ends an attempt whose deadline has passed as a timeout.

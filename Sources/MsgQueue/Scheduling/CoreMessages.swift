@@ -91,7 +91,8 @@ extension Core {
     /// Returns the result of a manual request that ends while offline.
     private func unreachable(_ row: Row, _ hand: Hand, _ now: Moment) -> Resolution {
         OutcomeRule.unreachable(
-            hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, now: now, boot: opening.boot)
+            hand, of: row.progress, expiresAt: row.expiresAt, options: options, policy: policy, reason: scheduler.offlineReason,
+            now: now, boot: opening.boot)
     }
 
     /// Updates the schedule, after a request that ended without an attempt was committed. If the store rejected writes in the meantime, the

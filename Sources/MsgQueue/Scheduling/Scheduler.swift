@@ -72,6 +72,8 @@ package struct Scheduler {
     var scanComplete = false
 
     package internal(set) var network = Network()
+    /// Why the last attempt ended as offline, as the transport says; "": unknown, or it did not.
+    var attemptOfflineReason = ""
     package internal(set) var hasTransport = false
     package internal(set) var isClosing = false
     /// The limit of the rate, with its ramp; nil: none.

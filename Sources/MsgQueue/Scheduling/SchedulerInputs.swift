@@ -5,6 +5,7 @@ extension Scheduler {
     package mutating func networkChanged(_ network: Network, _ now: Moment) {
         let was = self.network
         self.network = network
+        attemptOfflineReason = ""
         if network.isOnline, !was.isOnline {
             beginBacklog()
             stableAt = now.mono + onlineDebounce

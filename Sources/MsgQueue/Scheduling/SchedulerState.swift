@@ -77,6 +77,9 @@ extension Scheduler {
     /// Converts a monotonic time to wall time; a past time becomes the current time.
     func wall(_ mono: Int64, _ now: Moment) -> Int64 { now.wall.addingClamped(max(0, mono.subtractingClamped(now.mono))) }
 
+    /// Why there is no connection, as the host or the last attempt says; "": unknown, or there is one.
+    package var offlineReason: String { network.offlineReason.isEmpty ? attemptOfflineReason : network.offlineReason }
+
     // MARK: The queue as a whole
 
     /// Why nothing is sent now, in O(1). `queued` messages are in the store, and `queuedIn` returns the number of a conversation;

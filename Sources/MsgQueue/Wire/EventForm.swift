@@ -43,7 +43,8 @@ extension JSONValue {
                 Member("attempt", JSONValue(change.attempt)), Member("failure", change.failure.map { JSONValue($0) } ?? .null),
             ]
         case .summary(let counts, let network): [Member("counts", JSONValue(counts))] + members(of: network)
-        case .connectivity(let network): members(of: network)
+        case .connectivity(let network):
+            members(of: network) + [Member("text", network.offlineReason.isEmpty ? .null : .string(network.offlineReason))]
         case .prompt(let prompt): [Member("prompt", JSONValue(prompt))]
         case .promptWithdrawn: []
         case .resync(let lostEvents): [Member("lost_events", .integer(lostEvents))]

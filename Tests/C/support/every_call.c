@@ -111,6 +111,7 @@ static void sending_calls(msgq_queue *queue, msgq_result expected) {
   CHECK_RESULT(expected, msgq_drain(queue, NULL, &report));
   CHECK_NUMBER(4711, report.sent);
   CHECK_RESULT(expected, msgq_set_connectivity(queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+  CHECK_RESULT(expected, msgq_set_connectivity_reason(queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_WIFI, false, "refused"));
   CHECK_RESULT(expected, msgq_set_lifecycle(queue, MSGQ_LIFECYCLE_FOREGROUND));
   CHECK_RESULT(expected, msgq_pause(queue, NULL));
   CHECK_RESULT(expected, msgq_pause(queue, "ana"));

@@ -26,6 +26,26 @@ import Testing
         #expect(refusal { _ = try queue.state() } == .closed)
     }
 
+    @Test func Q20_the_reason_for_being_offline_is_in_the_state_the_explanation_and_the_event() async throws {
+        var options = MessageQueue.Options(mode: .manual)
+        options.direct = false
+        let queue = try MessageQueue(path: directory.store, options: options) { _ in
+            .offline(reason: "TLS expected by nats://ana:secret@127.0.0.1:4222")
+        }
+        let log = EventLog(queue.events)
+        let id = try queue.enqueue("hello", conversation: "ana")
+        try queue.setConnectivity(.offline, reason: "connection refused by 127.0.0.1:4222")
+        #expect(try queue.state().offlineReason == "connection refused by 127.0.0.1:4222")
+        #expect(try queue.explain(id).text.hasPrefix("You're offline: connection refused by 127.0.0.1:4222. "))
+        let network = MessageQueue.Network(connectivity: .offline, offlineReason: "connection refused by 127.0.0.1:4222")
+        #expect(await eventually { log.events.contains(.connectivity(network)) })
+        try queue.setConnectivity(.online)
+        #expect(try queue.state().offlineReason == nil)
+        #expect(try await queue.drain().stop == .offline)
+        #expect(try queue.state().offlineReason == "TLS expected by nats://127.0.0.1:4222")
+        try await queue.close()
+    }
+
     @Test func Q20_the_prompt_is_the_one_of_its_event() async throws {
         var options = MessageQueue.Options(mode: .ask)
         options.onlineDebounce = .zero

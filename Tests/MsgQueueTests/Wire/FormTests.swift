@@ -73,7 +73,7 @@ import Testing
         let state = QueueState(
             network: Network(), isInBackground: false, mode: .auto, isPaused: false, pausedConversations: 0, isDraining: false, inFlight: 0,
             hasTransport: false, prompt: nil, promptExpiresAt: nil, storage: nil, hasStorageTrouble: false, reason: .done, until: 0,
-            text: "")
+            text: "", offlineReason: "")
         #expect(try keys(JSONValue(state)) == fields("msgq_state").subtracting(["has_prompt"]))
     }
 
@@ -121,7 +121,7 @@ import Testing
                 == #"{"event":"storage","at_ms":8,"result":"STORAGE","text":"disk"}"#)
         #expect(
             line(JSONValue(.connectivity(Network(connectivity: .online, link: .wifi)), at: 9))
-                == #"{"event":"connectivity","at_ms":9,"connectivity":"online","link":"wifi","metered":false}"#)
+                == #"{"event":"connectivity","at_ms":9,"connectivity":"online","link":"wifi","metered":false,"text":null}"#)
         #expect(
             line(JSONValue(.cleared(conversation: nil), at: 1)) == #"{"event":"deleted","at_ms":1,"id":null,"conversation":null}"#)
         #expect(

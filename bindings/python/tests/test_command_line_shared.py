@@ -359,3 +359,17 @@ def test_I4_a_list_says_that_it_is_cut_only_if_it_is(store: Path) -> None:
         done = msgq("list", store, "-n", 2, *words)
         assert "the first 2 messages; --after" in done.errors
         assert len(done.lines) == 2 + ("--json" not in words)
+
+
+def test_I4_Q20_the_command_line_says_why_there_is_no_connection(store: Path) -> None:
+    refused = "connection refused by 127.0.0.1:4222"
+    with MessageQueue(
+        store, mode=Mode.MANUAL, direct=False, transport=lambda _: Outcome.offline(text=refused)
+    ) as queue:
+        queue.enqueue("hello", id="a")
+        queue.start_control()
+        assert msgq("drain", store, fails=1).text == f"0 sent, 0 failed, 1 left; ended: offline ({refused})\n"
+        assert f"Not connected: {refused}. " in msgq("stats", store).text
+        queue.set_connectivity(Connectivity.OFFLINE, reason="TLS expected")
+        assert "You're offline: TLS expected. " in msgq("explain", store, "a").text
+        assert msgq("stats", store, "--json").rows[0]["state"]["offline_reason"] == "TLS expected"

@@ -382,3 +382,21 @@ def test_I3_several_clients_at_once(queue: MessageQueue, control: Path) -> None:
         thread.join()
     assert problems == []
     assert queue.counts().queued == 400
+
+
+def test_I3_Q20_the_reason_for_being_offline_is_told_to_other_programs(
+    queue: MessageQueue, connect: Callable[[], Peer]
+) -> None:
+    queue.enqueue("hello", id="a")
+    queue.start_control()
+    peer = connect()
+    peer.call("subscribe", events=["connectivity"])
+    queue.set_connectivity(Connectivity.OFFLINE, reason="refused")
+    state = peer.call("state")
+    event = peer.events.pop()
+    assert (event["connectivity"], event["text"]) == ("offline", "refused")
+    assert (state["reason"], state["offline_reason"]) == ("offline", "refused")
+    assert peer.call("explain", message="a")["text"] == "You're offline: refused. Waiting for you to send it."
+    queue.set_connectivity(Connectivity.ONLINE)
+    assert peer.call("state")["offline_reason"] == ""
+    assert peer.events.pop()["text"] is None

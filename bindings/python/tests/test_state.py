@@ -16,6 +16,7 @@ from msgqueue import (
     Connectivity,
     Delivery,
     EventKind,
+    InvalidError,
     Lifecycle,
     Link,
     MessageQueue,
@@ -331,3 +332,37 @@ def test_Q20_paused_conversations_without_messages_are_no_reason(opened: Opener)
     message = queue.enqueue("hello", unmetered_only=True)
     wait_until(lambda: queue.state().reason is not Reason.NEXT)
     assert (queue.state().reason, queue.explain(message).code) == (Reason.METERED, Reason.METERED)
+
+
+def test_Q20_the_reason_for_being_offline(opened: Opener) -> None:
+    texts = ["TLS expected by nats://ana:secret@127.0.0.1:4222", ""]
+    queue = opened(mode=Mode.MANUAL, direct=False, transport=lambda _: Outcome.offline(text=texts[0]))
+    events = Events()
+    queue.set_event_handler(events)
+    id = queue.enqueue("hello", conversation="ana")
+    assert queue.state().offline_reason is None
+    queue.set_connectivity(Connectivity.OFFLINE, reason="connection refused by 127.0.0.1:4222")
+    assert queue.state().offline_reason == "connection refused by 127.0.0.1:4222"
+    assert queue.explain(id).text.startswith("You're offline: connection refused by 127.0.0.1:4222. ")
+    events.wait_for(EventKind.CONNECTIVITY, lambda event: event.text == "connection refused by 127.0.0.1:4222")
+    queue.set_connectivity(Connectivity.ONLINE, reason="none")
+    assert queue.state().offline_reason is None
+    queue.drain()
+    assert queue.state().offline_reason == "TLS expected by nats://127.0.0.1:4222"
+    texts.pop(0)
+    queue.drain()
+    assert queue.state().offline_reason is None
+    with pytest.raises(InvalidError):
+        queue.set_connectivity(Connectivity.OFFLINE, reason="a\0b")
+    with pytest.raises(TypeError):
+        queue.set_connectivity(Connectivity.OFFLINE, reason=5)  # type: ignore[arg-type]
+
+
+def test_Q20_D13_the_reason_for_being_offline_is_logged_once(opened: Opener, caplog: pytest.LogCaptureFixture) -> None:
+    queue = opened(mode=Mode.MANUAL, direct=False, transport=lambda _: Outcome.offline(text="refused"))
+    queue.enqueue("hello")
+    for _ in range(3):
+        queue.drain()
+        queue.set_connectivity(Connectivity.OFFLINE, reason="refused")
+    wait_until(lambda: "not connected: refused" in caplog.text)
+    assert caplog.text.count("not connected: refused") == 1

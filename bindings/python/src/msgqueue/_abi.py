@@ -32,6 +32,7 @@ from typing import Any
 VERSION = (0, 2, 0)
 
 ID_SIZE = 256
+OFFLINE_REASON_SIZE = 256
 LOG_SIZE = 2048
 STATUS_NONE = -1
 
@@ -396,6 +397,7 @@ class State(Structure):
         ("reason", c_int),
         ("until_ms", c_int64),
         ("text", c_char * 256),
+        ("offline_reason", c_char * OFFLINE_REASON_SIZE),
     ]
 
 
@@ -529,6 +531,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_pause": (c_int, [_queue, c_char_p]),
     "msgq_resume": (c_int, [_queue, c_char_p]),
     "msgq_set_connectivity": (c_int, [_queue, c_int, c_int, c_bool]),
+    "msgq_set_connectivity_reason": (c_int, [_queue, c_int, c_int, c_bool, c_char_p]),
     "msgq_monitor_start": (c_int, [_queue]),
     "msgq_monitor_stop": (c_int, [_queue]),
     "msgq_set_lifecycle": (c_int, [_queue, c_int]),

@@ -225,6 +225,7 @@ def state(source: _abi.State) -> State:
         reason=Reason(source.reason),
         until=_optional_moment(source.until_ms),
         text=_text(source.text),
+        offline_reason=_text(source.offline_reason) or None,
     )
 
 

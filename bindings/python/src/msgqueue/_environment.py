@@ -13,24 +13,36 @@ class Environment:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def set_connectivity(self, connectivity: Connectivity, link: Link = Link.OTHER, metered: bool = False) -> None:
+    def set_connectivity(
+        self,
+        connectivity: Connectivity,
+        link: Link = Link.OTHER,
+        metered: bool = False,
+        *,
+        reason: str | None = None,
+    ) -> None:
         """Reports connectivity. Offline stops sending; online starts it after `online_debounce` seconds.
 
         Args:
             connectivity: Whether there is a connection.
             link: The kind of the link.
             metered: Whether traffic on it is charged by volume.
+            reason: Why there is no connection, as "connection refused by 127.0.0.1:4222". `state`, `explain` and the
+                event repeat it, and each change of it, except of its digits, is a warning in the log. It becomes one
+                line of at most 255 bytes, without user names and passwords of URLs. The text of `Outcome.offline` is
+                used in the same way. Ignored while online.
 
         Raises:
             ConflictError: A monitor reports it.
         """
         handle = self._handle
         handle.check(
-            handle.lib.msgq_set_connectivity(
+            handle.lib.msgq_set_connectivity_reason(
                 handle.pointer,
                 _arguments.member("connectivity", connectivity, Connectivity),
                 _arguments.member("link", link, Link),
                 _arguments.flag("metered", metered),
+                _arguments.optional_text("reason", reason),
             )
         )
 

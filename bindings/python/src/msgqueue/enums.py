@@ -268,7 +268,7 @@ class EventKind(_Named):
     SUMMARY = 1
     """The counts or the connectivity changed: counts, connectivity. Several changes may share one."""
     CONNECTIVITY = 2
-    """connectivity, link, metered."""
+    """connectivity, link, metered; text: why there is no connection."""
     PROMPT = 3
     """Send these now? `drain` answers with yes: prompt."""
     PROMPT_WITHDRAWN = 4

@@ -300,3 +300,5 @@ class State:
     """When that reason ends, if it is known."""
     text: str
     """The reason in a sentence, for a person."""
+    offline_reason: str | None = None
+    """Why there is no connection, as `set_connectivity` or the text of the last attempt says, if that was offline."""

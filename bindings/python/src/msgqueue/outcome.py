@@ -117,7 +117,7 @@ class Outcome:
         """There is no connection: the message stays queued, uses up no retry, and a drain stops.
 
         Args:
-            text: For a developer.
+            text: Why, for a person: "connection refused by 127.0.0.1:4222". See `reason` of `set_connectivity`.
         """
         return cls(Verdict.OFFLINE, FailureKind.OFFLINE, text=text)
 

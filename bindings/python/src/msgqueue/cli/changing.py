@@ -50,7 +50,7 @@ def drain(session: Session, arguments: Namespace) -> int:
     if arguments.json:
         tables.objects((report,))
     else:
-        tables.line(_sentence(report))
+        tables.line(_sentence(report) + _why_offline(session, report))
     if report["stop"] == "closed":
         note(f"the program that has {session.store} open (process {session.pid}) closed the queue first")
         return exits.LOST
@@ -79,6 +79,15 @@ def _sentence(report: dict[str, Any]) -> str:
     if report["discarded"]:
         parts.append(f"{report['discarded']:,} discarded")
     return f"{', '.join(parts)}; ended: {report['stop']}"
+
+
+def _why_offline(session: Session, report: dict[str, Any]) -> str:
+    """Returns the reason for a drain that ended for want of a connection, if it is known."""
+    if report["stop"] != "offline":
+        return ""
+    # A program with an older library gives none.
+    reason = session.call("state").get("offline_reason")
+    return f" ({reason})" if reason else ""
 
 
 def _each(session: Session, call: str, ids: list[str]) -> None:

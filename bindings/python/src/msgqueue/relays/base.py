@@ -109,8 +109,8 @@ class Relay(ABC, Generic[Connection, Form]):
         self._is_closed = False
         # The broker refused the watcher, which leaves further attempts to the messages.
         self._is_refused = False
-        # Each queue, and the connectivity that was reported to it last.
-        self._queues: weakref.WeakKeyDictionary[MessageQueue, Connectivity] = weakref.WeakKeyDictionary()
+        # Each queue, and what was reported to it last: the connectivity, and the reason for being offline.
+        self._queues: weakref.WeakKeyDictionary[MessageQueue, tuple[Connectivity, str]] = weakref.WeakKeyDictionary()
         self._look = threading.Event()
         self._watcher: threading.Thread | None = None
         self._client = _imported(self.library, self.extra)
@@ -140,8 +140,8 @@ class Relay(ABC, Generic[Connection, Form]):
         """Reports the state of the connection to a queue from now on, by `set_connectivity`.
 
         The relay connects, and connects again after the connection is lost: the queue is offline until then, and sends
-        when it is back. A broker that answers but refuses the connection counts as online: the messages show why. Must
-        not be used beside `start_monitor`. The queue is not kept alive.
+        when it is back; `state().offline_reason` says why. A broker that answers but refuses the connection counts as
+        online: the messages show why. Must not be used beside `start_monitor`. The queue is not kept alive.
 
         Args:
             queue: One whose transport is this relay; several queues may use one relay.
@@ -150,7 +150,7 @@ class Relay(ABC, Generic[Connection, Form]):
             ConflictError: A monitor reports the connectivity of the queue.
         """
         with self._state:
-            self._queues[queue] = Connectivity.UNKNOWN
+            self._queues[queue] = (Connectivity.UNKNOWN, "")
             if self._watcher is None and not self._is_closed:
                 self._watcher = threading.Thread(
                     target=_watch, args=(weakref.ref(self), self._look), name="msgqueue-relay", daemon=True
@@ -248,7 +248,7 @@ class Relay(ABC, Generic[Connection, Form]):
             outcomes = [each or outcome for each in outcomes]
             if connection is None and _is_offline(outcome):
                 self._is_refused = False
-                self._report(Connectivity.OFFLINE)
+                self._report(Connectivity.OFFLINE, outcome.text)
                 self._look.set()
             if connection is not None:
                 self._lost(connection)
@@ -280,8 +280,9 @@ class Relay(ABC, Generic[Connection, Form]):
 
     def _note(self, connection: Connection, outcomes: Sequence[Outcome]) -> None:
         """Draws conclusions for the connection from what happened to messages."""
-        if any(outcome.verdict is Verdict.OFFLINE for outcome in outcomes):
-            self._report(Connectivity.OFFLINE)
+        offline = next((outcome for outcome in outcomes if outcome.verdict is Verdict.OFFLINE), None)
+        if offline is not None:
+            self._report(Connectivity.OFFLINE, offline.text)
             self._look.set()
         if any(outcome.verdict is not Verdict.SENT for outcome in outcomes):
             is_late = any(outcome.kind is FailureKind.TIMEOUT for outcome in outcomes)
@@ -365,36 +366,38 @@ class Relay(ABC, Generic[Connection, Form]):
                 self._connected(time.monotonic() + self._timeout)
             except Exception as problem:  # noqa: BLE001 - a client may raise anything
                 # A broker that answers is online: the messages find out what is wrong with it.
-                is_away = _is_offline(self._outcome(problem, not_sent=True))
+                outcome = self._outcome(problem, not_sent=True)
+                is_away = _is_offline(outcome)
                 self._is_refused = not is_away
-                self._report(Connectivity.OFFLINE if is_away else Connectivity.ONLINE)
+                self._report(Connectivity.OFFLINE if is_away else Connectivity.ONLINE, outcome.text)
                 return not is_away
             # The queue learns that there was an outage, also if it was short.
             self._report(Connectivity.OFFLINE, only_if_online=True)
         self._report(Connectivity.ONLINE)
         return True
 
-    def _report(self, connectivity: Connectivity, *, only_if_online: bool = False) -> None:
+    def _report(self, connectivity: Connectivity, reason: str = "", *, only_if_online: bool = False) -> None:
+        state = (connectivity, _presentable(reason) if connectivity is Connectivity.OFFLINE else "")
         with self._state:
             queues = list(self._queues.items())
         for queue, known in queues:
-            if known is connectivity or (only_if_online and known is not Connectivity.ONLINE):
+            if known == state or (only_if_online and known[0] is not Connectivity.ONLINE):
                 continue
             try:
-                queue.set_connectivity(connectivity)
+                queue.set_connectivity(connectivity, reason=state[1])
             except ConflictError:
                 logger.warning("a monitor reports the connectivity of %s: its relay does not", queue.path)
-                connectivity_now = None
+                is_told = False
             except Error:
                 # The queue is closed.
-                connectivity_now = None
+                is_told = False
             else:
-                connectivity_now = connectivity
+                is_told = True
             with self._state:
-                if connectivity_now is None:
+                if not is_told:
                     self._queues.pop(queue, None)
                 elif queue in self._queues:
-                    self._queues[queue] = connectivity_now
+                    self._queues[queue] = state
 
 
 def _watch(relay: weakref.ref[Relay[Any, Any]], look: threading.Event) -> None:
@@ -450,6 +453,11 @@ def _imported(library: str, extra: str) -> Any:  # noqa: ANN401 - a client's lib
     except ImportError as problem:
         package = library.partition(".")[0]
         raise ImportError(f"{package} is not installed; pip install 'msgqueue[{extra}]' installs it") from problem
+
+
+def _presentable(text: str) -> str:
+    """Returns a text that may come from an exception as one that C accepts."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 def _is_away(problem: BaseException) -> bool:

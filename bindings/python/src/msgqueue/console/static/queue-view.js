@@ -149,7 +149,8 @@ export class QueueView {
   /** Why nothing is being sent, where the bars do not say it. */
   reasonText(counts) {
     const { state } = this.queue;
-    const isSaid = ["none", "offline", "paused", "no_transport", "storage"].includes(state.reason);
+    if (state.reason === "offline") return state.offline_reason ?? "";
+    const isSaid = ["none", "paused", "no_transport", "storage"].includes(state.reason);
     return counts.queued === 0 || isSaid ? "" : state.text;
   }
 
