@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+from collections.abc import Callable
+from errno import ENOENT
 from pathlib import Path
 
 import pytest
@@ -14,11 +17,16 @@ from msgqueue import (
     Error,
     InternalError,
     InvalidError,
+    MessageQueue,
+    MissingFileError,
     NotFoundError,
     PermissionDeniedError,
     Result,
     StorageError,
     TimedOutError,
+    aio,
+    check,
+    salvage,
 )
 from msgqueue.errors import from_result
 
@@ -49,6 +57,49 @@ def test_errors_inherit_from_the_built_in_exceptions() -> None:
     assert issubclass(PermissionDeniedError, PermissionError)
     assert issubclass(StorageError, OSError)
     assert issubclass(TimedOutError, TimeoutError)
+    assert issubclass(MissingFileError, InvalidError)
+    assert issubclass(MissingFileError, FileNotFoundError)
+
+
+def test_D17_a_missing_file_or_directory_is_a_file_not_found_error(opened: Opener, tmp_path: Path) -> None:
+    directory, file = tmp_path / "none", tmp_path / "none.db"
+    queue = opened()
+    calls: list[tuple[Path, Callable[[], object]]] = [
+        (directory, lambda: MessageQueue(directory / "outbox.db")),
+        (directory, lambda: MessageQueue(directory / "outbox.db", read_only=True)),
+        (directory, lambda: asyncio.run(opened_in_a_loop(directory / "outbox.db"))),
+        (file, lambda: MessageQueue(file, read_only=True)),
+        (file, lambda: MessageQueue(file, maintenance=True)),
+        (file, lambda: check(file)),
+        (file, lambda: salvage(file, tmp_path / "salvaged.db")),
+        (directory, lambda: queue.backup(directory / "copy.db")),
+        (directory, lambda: queue.start_control(directory / "control")),
+    ]
+    for missing, call in calls:
+        with pytest.raises(FileNotFoundError) as caught:
+            call()
+        error = caught.value
+        assert isinstance(error, MissingFileError)
+        assert (error.errno, error.filename, error.code) == (ENOENT, str(missing), Result.INVALID)
+        assert str(missing) in error.detail
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), again.filename) == (MissingFileError, str(error), error.filename)
+    # Another argument is wrong as well, and the detail is about that one.
+    with pytest.raises(InvalidError, match="max in flight") as other:
+        MessageQueue(directory / "outbox.db", max_in_flight=65)
+    assert not isinstance(other.value, FileNotFoundError)
+
+
+def test_D17_a_missing_relative_path_is_a_file_not_found_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("none/outbox.db", "outbox.db", "./none/../outbox.db"):
+        with pytest.raises(MissingFileError):
+            check(path)
+
+
+async def opened_in_a_loop(path: Path) -> None:
+    async with aio.MessageQueue(path):
+        pass
 
 
 @pytest.mark.parametrize("result", [result for result in Result if result is not Result.OK])

@@ -49,7 +49,8 @@ class Control:
         Raises:
             ConflictError: It is started already; or the path exists and is not a socket.
             LockedError: Another program listens there.
-            InvalidError: The directory does not exist, or the name is too long.
+            MissingFileError: The directory does not exist.
+            InvalidError: The name is too long.
             PermissionDeniedError: The place is unsafe or not writable; or the queue was opened with `read_only` and no
                 path is given, because no file is made beside such a store.
             StorageError: No file descriptor or thread is left, or the disk is full.
@@ -165,7 +166,8 @@ class Control:
         return self._is_started and self._place == self._private
 
     def _start(self, given: bytes | None, place: str) -> None:
-        self._handle.check(self._handle.lib.msgq_control_start(self._handle.pointer, given))
+        result = self._handle.lib.msgq_control_start(self._handle.pointer, given)
+        self._handle.check(result, *([] if given is None else [given]))
         self._place = place
         self._is_started = True
 

@@ -12,10 +12,11 @@ import threading
 import time
 import warnings
 from enum import Enum
+from typing import NoReturn
 
 from . import _abi, _arguments, _interruptible, _logs
 from ._callbacks import Callbacks, call_guarded, raise_interruption
-from ._library import last_error
+from ._library import last_error, path_error
 from ._poll_threads import PollThreads, complete
 from .enums import Result
 from .errors import ConflictError, Error, ForkedError, TimedOutError
@@ -99,10 +100,13 @@ class Handle:
             return bool(self.lib.msgq_count(self._pointer, None, counts) == Result.CLOSED)
         return self._state is _State.CLOSED
 
-    def check(self, result: int) -> None:
-        """Raises the error for a result other than OK, with the detail of this thread's last failed call."""
+    def check(self, result: int, *paths: bytes) -> None:
+        """Raises the error for a result other than OK, with the detail of this thread's last failed call.
+
+        `paths` are those that the call was given.
+        """
         if result != Result.OK:
-            error = last_error(self.lib, result)
+            error = path_error(self.lib, result, *paths)
             _logs.read(self.lib)
             raise error
 
@@ -229,6 +233,14 @@ class Handle:
             _logs.read(self.lib)
             if self.poll_threads is not None:
                 self.poll_threads.end_log()
+
+
+def refuse_copy(self: object, _: object) -> NoReturn:
+    """Refuses `copy` and `pickle`; the `__reduce_ex__` of a queue."""
+    raise TypeError(
+        f"a {type(self).__name__} cannot be copied or pickled, because one process owns a store: in another process "
+        "open a queue on another store, or enqueue into this one through msgqueue.control"
+    )
 
 
 def block_timeout(problem: BaseException | None, longest_attempt: float) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
+from errno import ENOENT
 from pathlib import Path
 
 from . import _abi
-from .errors import Error, LibraryError, from_result
+from .enums import Result
+from .errors import Error, LibraryError, MissingFileError, from_result
 
 ENVIRONMENT = "MSGQUEUE_LIBRARY"
 _SONAME = "libmsgqueue.so.0"
@@ -34,6 +36,19 @@ def library() -> ctypes.CDLL:
 def last_error(lib: ctypes.CDLL, result: int) -> Error:
     """Returns the error for `result`, with the detail of this thread's last failed call."""
     return from_result(result, lib.msgq_error_detail().decode("utf-8", "replace"))
+
+
+def path_error(lib: ctypes.CDLL, result: int, *paths: bytes) -> Error:
+    """As `last_error`, for a call with paths of files: MissingFileError when that is why it failed."""
+    error = last_error(lib, result)
+    # The library has one result for every wrong argument, and only the detail says which one it is about.
+    if result != Result.INVALID or not error.detail.endswith(("does not exist", os.strerror(ENOENT))):
+        return error
+    for name in (path.decode() for path in paths):
+        for place in (os.path.dirname(name) or os.curdir, name):  # noqa: PTH120 - as the library has them
+            if not os.path.exists(place):  # noqa: PTH110 - Path.exists may raise
+                return MissingFileError(error.detail, place)
+    return error
 
 
 def library_version() -> str:

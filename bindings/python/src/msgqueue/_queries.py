@@ -183,9 +183,11 @@ class Queries:
 
         Raises:
             ConflictError: The file exists.
+            MissingFileError: Its directory does not exist.
             PermissionDeniedError: The system, or the safety of the place, forbids it.
         """
-        self._handle.check(self._handle.lib.msgq_backup(self._handle.pointer, _arguments.path(path)))
+        name = _arguments.path(path)
+        self._handle.check(self._handle.lib.msgq_backup(self._handle.pointer, name), name)
 
     def _text(self, function: Callable[[int, ctypes.c_void_p], int]) -> str:
         out = ctypes.c_void_p()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from . import _abi, _arguments, _convert, _logs
-from ._library import last_error, library
+from ._library import library, path_error
 from .enums import Result
 from .models import CheckReport
 
@@ -21,7 +21,7 @@ def check(path: str | os.PathLike[str]) -> CheckReport:
         path: The store's file.
 
     Raises:
-        InvalidError: There is no such file.
+        MissingFileError: There is no such file.
         PermissionDeniedError: The system, or the safety of the place, forbids it.
         LockedError: A queue has the store open.
         CorruptError: The file is not a store.
@@ -30,7 +30,7 @@ def check(path: str | os.PathLike[str]) -> CheckReport:
         LibraryError: libmsgqueue was not found.
     """
     name = _arguments.path(path)
-    return _report(lambda lib, out: lib.msgq_check(name, out))
+    return _report(lambda lib, out: lib.msgq_check(name, out), name)
 
 
 def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> CheckReport:
@@ -48,15 +48,15 @@ def salvage(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> C
         Error: As `check`.
     """
     names = _arguments.path(source), _arguments.path(target)
-    return _report(lambda lib, out: lib.msgq_salvage(*names, out))
+    return _report(lambda lib, out: lib.msgq_salvage(*names, out), *names)
 
 
-def _report(call: Callable[[ctypes.CDLL, _abi.CheckReport], int]) -> CheckReport:
+def _report(call: Callable[[ctypes.CDLL, _abi.CheckReport], int], *paths: bytes) -> CheckReport:
     lib = library()
     _logs.begin(lib)
     out: _abi.CheckReport = _abi.sized(_abi.CheckReport)
     result = call(lib, out)
     _logs.read(lib)
     if result != Result.OK:
-        raise last_error(lib, result)
+        raise path_error(lib, result, *paths)
     return _convert.check_report(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOENT
 from typing import ClassVar
 
 from .enums import Result
@@ -38,6 +39,18 @@ class InvalidError(Error, ValueError):
     """An argument is wrong: out of range, not UTF-8, a NUL inside. A wrong type is a TypeError instead."""
 
     code = Result.INVALID
+
+
+class MissingFileError(InvalidError, FileNotFoundError):
+    """The file, or the directory in which it is to be, does not exist."""
+
+    def __init__(self, detail: str = "", filename: str | None = None) -> None:
+        super().__init__(detail)
+        self.errno = ENOENT
+        self.filename = filename
+
+    def __reduce__(self) -> tuple[type[MissingFileError], tuple[str, str | None]]:
+        return type(self), (self.detail, self.filename)
 
 
 class NotFoundError(Error, LookupError):

@@ -15,8 +15,8 @@ from ._control import Control
 from ._drains import Drains
 from ._environment import Environment
 from ._forward import forward
-from ._handle import CLOSE_TIMEOUT, Handle, block_timeout
-from ._library import last_error, library
+from ._handle import CLOSE_TIMEOUT, Handle, block_timeout, refuse_copy
+from ._library import library, path_error
 from ._polling import Polling
 from ._queries import Queries
 from ._registration import Registration, require_callable
@@ -183,6 +183,8 @@ class MessageQueue:
 
         Raises:
             InvalidError: An option is out of range.
+            MissingFileError: The directory does not exist; or with `read_only` or `maintenance` the file. Also an
+                InvalidError and a FileNotFoundError.
             PermissionDeniedError: The path is a directory, a link, another user's file, or in an unsafe place.
             LockedError: Another owner has the store open.
             CorruptError: The file is not a store, or is damaged.
@@ -203,7 +205,7 @@ class MessageQueue:
         pointer = ctypes.c_void_p()
         result = lib.msgq_open(name, options, pointer)
         if result != Result.OK:
-            error = last_error(lib, result)
+            error = path_error(lib, result, name)
             _logs.read(lib)
             raise error
         self._path = name.decode()
