@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import json
+import pickle
+import re
 import stat
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +37,7 @@ from msgqueue import (
     PermissionDeniedError,
     Status,
     TimedOutError,
+    aio,
 )
 from receiver import Receiver
 from sender import HttpTransport
@@ -45,6 +53,35 @@ def test_a_new_store_is_private(opened: Opener, store: Path) -> None:
     assert stat.S_IMODE(store.stat().st_mode) == 0o600
     assert (queue.path, queue.closed) == (str(store), False)
     assert repr(queue) == f"<MessageQueue {str(store)!r}>"
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_queue_that_is_copied_or_pickled_says_why_not(
+    opened: Opener, tmp_path: Path, way: Callable[[object], object]
+) -> None:
+    for queue in (opened(), aio.MessageQueue(tmp_path / "other.db")):
+        with pytest.raises(
+            TypeError, match="a MessageQueue cannot be copied or pickled, because one process owns a store"
+        ):
+            way(queue)
+
+
+def test_arguments_that_do_not_fit_name_the_method_of_the_queue(opened: Opener, tmp_path: Path) -> None:
+    # Before Python 3.10 the message has the name of the method alone.
+    prefix = "MessageQueue." if sys.version_info >= (3, 10) else ""
+    queue: Any = opened()
+    for name in sorted(set(dir(MessageQueue)) & set(dir(aio.MessageQueue))):
+        if not name.startswith("_") and callable(getattr(queue, name)):
+            with pytest.raises(TypeError, match=rf"^{re.escape(prefix)}{name}\(\) got an unexpected keyword argument"):
+                getattr(queue, name)(colour="red")
+
+    async def main() -> None:
+        async with aio.MessageQueue(tmp_path / "other.db") as queue:
+            wrong: Any = queue.enqueue
+            with pytest.raises(TypeError, match=rf"^{re.escape(prefix)}enqueue\(\) missing 1 required"):
+                await wrong()
+
+    asyncio.run(main())
 
 
 def test_a_second_owner_is_refused(opened: Opener, store: Path) -> None:

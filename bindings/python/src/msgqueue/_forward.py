@@ -23,10 +23,12 @@ def forward(part: str, method: Callable[Concatenate[Any, P], R]) -> Callable[Con
         part: The attribute with the part.
         method: The function in the part's class.
     """
+    # The interpreter names the function in the TypeError for arguments that do not fit.
+    method.__qualname__ = f"MessageQueue.{method.__name__}"
 
     @wraps(method)
     def call(self: object, /, *arguments: P.args, **named: P.kwargs) -> R:
         return method(getattr(self, part), *arguments, **named)
 
-    call.__module__, call.__qualname__ = "msgqueue.queue", f"MessageQueue.{call.__name__}"
+    call.__module__ = "msgqueue.queue"
     return call

@@ -294,6 +294,8 @@ class MessageQueue:
             # The first exception is the one that the caller must see.
             logger.warning("closing %s", self._path, exc_info=True)
 
+    __reduce_ex__ = refuse_copy
+
     def __repr__(self) -> str:
         return f"<MessageQueue {self._path!r}{' closed' if self.closed else ''}>"
 

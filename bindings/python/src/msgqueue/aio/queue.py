@@ -168,6 +168,8 @@ class MessageQueue:
             # The first exception is the one that the caller must see.
             logger.warning("closing %s", self._path, exc_info=True)
 
+    __reduce_ex__ = refuse_copy
+
     def __repr__(self) -> str:
         state = " not open" if self._calls.session is None else " closed" if self.closed else ""
         return f"<aio.MessageQueue {self._path!r}{state}>"
