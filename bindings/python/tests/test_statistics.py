@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -197,8 +200,32 @@ def test_X9_queues_of_one_process_have_separate_samples(store: Path) -> None:
         assert prometheus([]) == ""
         with pytest.raises(InvalidError):
             prometheus([first, second, first])
+    with MessageQueue(store) as third:
+        third.enqueue("two")
+        # A collector that outlives some of its queues, or all of them.
+        assert list(samples_of_all(prometheus([first, third, second]))) == [str(store)]
+    assert prometheus([first, second, third]) == ""
     with pytest.raises(ClosedError):
-        prometheus([first])
+        third.prometheus()
+
+
+def test_X9_a_queue_that_is_closed_during_a_scrape_is_left_out(store: Path) -> None:
+    stop = threading.Event()
+    with MessageQueue(store) as first:
+        queues = [first]
+
+        def scrape() -> None:
+            while not stop.is_set():
+                assert str(store) in samples_of_all(prometheus(queues))
+
+        with ThreadPoolExecutor() as pool:
+            scraping = pool.submit(scrape)
+            for number in range(20):
+                queues[1:] = [MessageQueue(store.with_name(f"{number}.db"))]
+                time.sleep(0.002)
+                queues[1].close()
+            stop.set()
+            scraping.result(20)
 
 
 def test_X9_queues_of_one_loop_have_separate_samples(store: Path) -> None:
@@ -207,7 +234,10 @@ def test_X9_queues_of_one_loop_have_separate_samples(store: Path) -> None:
             of_both = samples_of_all(await aio.prometheus([first, second]))
             assert [Path(path).name for path in of_both] == [store.name, "second.db"]
             assert await aio.prometheus([]) == ""
+            unopened = aio.MessageQueue(store.with_name("third.db"))
+            assert list(samples_of_all(await aio.prometheus([unopened, second]))) == [str(store.with_name("second.db"))]
             with pytest.raises(InvalidError):
                 await aio.prometheus([second, second])
+        assert await aio.prometheus([first, second, unopened]) == ""
 
     asyncio.run(main())

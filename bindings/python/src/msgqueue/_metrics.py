@@ -18,21 +18,26 @@ def prometheus(queues: Iterable[MessageQueue]) -> str:
     """Returns the statistics and the counts of several queues in the Prometheus text format 0.0.4.
 
     Each metric occurs once, as the format requires. Each sample has the label `queue` with the path of the store.
+    Closed queues are left out, so that a collector can outlive its queues; without an open one the text is empty.
 
     Args:
         queues: The queues, at most 1000.
 
     Raises:
         InvalidError: A queue occurs twice.
-        ClosedError: A queue is closed.
     """
-    handles = [queue._handle for queue in queues]
+    given = [queue._handle for queue in queues]
     lib = library()
-    pointers = (ctypes.c_void_p * len(handles))(*[handle.pointer for handle in handles])
     out = ctypes.c_void_p()
-    result = lib.msgq_stats_text_all(pointers, len(handles), out)
-    if result != Result.OK:
-        raise last_error(lib, result)
+    while True:
+        handles = [handle for handle in given if not handle.is_closed]
+        pointers = (ctypes.c_void_p * len(handles))(*[handle.pointer for handle in handles])
+        result = lib.msgq_stats_text_all(pointers, len(handles), out)
+        if result == Result.OK:
+            break
+        # Another thread may have closed one meanwhile.
+        if not (result == Result.CLOSED and any(handle.is_closed for handle in handles)):
+            raise last_error(lib, result)
     try:
         return _convert.owned_text(out)
     finally:

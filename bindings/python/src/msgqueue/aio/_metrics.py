@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from .. import _metrics
+from ..errors import ClosedError
 from .queue import MessageQueue
 
 
 async def prometheus(queues: Iterable[MessageQueue]) -> str:
     """Returns the statistics and the counts of several queues as one text, as `msgqueue.prometheus`.
+
+    Those that are not open are left out.
 
     Args:
         queues: The queues, at most 1000, all of the running loop.
@@ -17,8 +21,11 @@ async def prometheus(queues: Iterable[MessageQueue]) -> str:
     Raises:
         Error: As `msgqueue.prometheus`.
     """
-    sessions = [queue._calls.opened for queue in queues]
+    sessions = []
+    for queue in queues:
+        with suppress(ClosedError):
+            session = queue._calls.opened
+            sessions.append((session, session.queue))
     if not sessions:
         return ""
-    polled = [session.queue for session in sessions]
-    return await sessions[0].reads.run(lambda: _metrics.prometheus(polled))
+    return await sessions[0][0].reads.run(lambda: _metrics.prometheus(queue for _, queue in sessions))
