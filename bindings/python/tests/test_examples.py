@@ -56,6 +56,22 @@ def test_the_examples_of_the_readme_run(tmp_path: Path, code: str, expected: str
         assert "Report(stop=<Stop.EMPTY: 0>, sent=1" in ended.stdout
 
 
+def test_importing_a_module_runs_nothing(tmp_path: Path) -> None:
+    """Documentation tools and type checkers import every module, `msgqueue.__main__` among them."""
+    code = """
+        import importlib, os, pkgutil, sys
+        import msgqueue
+        os.chdir(sys.argv[1])
+        sys.argv[1:] = ["enqueue", "outbox.db", "x", "--create"]
+        for module in pkgutil.walk_packages(msgqueue.__path__, "msgqueue."):
+            importlib.import_module(module.name)
+        print("msgqueue.__main__" in sys.modules)
+    """
+    ended = run(code, tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_public_name_can_be_imported() -> None:
     assert sorted(msgqueue.__all__) == sorted(set(msgqueue.__all__))
     assert all(hasattr(msgqueue, name) for name in msgqueue.__all__)
