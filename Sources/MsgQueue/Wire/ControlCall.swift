@@ -38,6 +38,8 @@ package struct ControlDraft: Sendable, Equatable {
     package var body: [UInt8] = []
     package var metadata: [JSONValue.Member] = []
     package var notBefore: Int64 = 0
+    /// From the time of the call; 0: none.
+    package var delay: Int64 = 0
     package var expiresAt: Int64 = 0
     package var unmeteredOnly = false
     package var replaceKey: String?

@@ -124,10 +124,14 @@ package struct ControlRequest: Sendable {
     }
 
     private static func draft(_ fields: Given) throws(QueueError) -> ControlDraft {
-        ControlDraft(
+        guard fields.integer("not_before_ms") == nil || fields.integer("delay_ms") == nil else {
+            throw QueueError(.invalid, "not_before_ms and delay_ms must not both be given")
+        }
+        return ControlDraft(
             id: fields.text("message"), conversation: fields.conversation ?? "", body: try fields.body(),
             metadata: fields.request["metadata"]?.members ?? [], notBefore: fields.integer("not_before_ms") ?? 0,
-            expiresAt: fields.integer("expires_at_ms") ?? 0, unmeteredOnly: fields.flag("unmetered_only"),
+            delay: fields.integer("delay_ms") ?? 0, expiresAt: fields.integer("expires_at_ms") ?? 0,
+            unmeteredOnly: fields.flag("unmetered_only"),
             replaceKey: fields.text("replace_key"), priority: Int32(clamping: fields.integer("priority") ?? 0))
     }
 }

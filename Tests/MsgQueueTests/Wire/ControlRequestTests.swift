@@ -47,6 +47,7 @@ import Testing
                         id: "m", conversation: "a", body: [0x78], metadata: [JSONValue.Member("k", "v")], notBefore: 1, expiresAt: 2,
                         unmeteredOnly: true, replaceKey: "r"))
             ),
+            (#""enqueue","body":"","delay_ms":5"#, .enqueue(ControlDraft(delay: 5))),
             (
                 #""record","message":"m","conversation":"a","sender":"Ana","body":"x""#,
                 .record(ControlDraft(id: "m", conversation: "a", body: [0x78]), sender: "Ana")
@@ -80,6 +81,7 @@ import Testing
             (#""enqueue","body":"a","metadata":{"k":1}"#, "enqueue: metadata must be an object whose values are strings"),
             (#""enqueue""#, "body or body_base64 is missing"),
             (#""enqueue","body":"","body_base64":"""#, "body and body_base64 must not both be given"),
+            (#""enqueue","body":"","not_before_ms":1,"delay_ms":1"#, "not_before_ms and delay_ms must not both be given"),
             (#""edit","message":"m","body_base64":"a""#, "body_base64 is not base64"),
             (#""drain","batch":2147483648"#, "drain: batch must be 0 to 2147483647, got 2147483648"),
         ])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,10 @@ WRONG_VALUES: list[tuple[str, Callable[[Any], object]]] = [
     ("second draft of a batch", lambda queue: queue.enqueue_batch([{"body": "x"}, {"body": "y", "id": NUL}])),
     ("lone surrogate in a body of several", lambda queue: queue.enqueue_bodies(["x", "\ud800"])),
     ("conversation of bodies", lambda queue: queue.enqueue_bodies(["x"], conversation="a\nb")),
+    ("negative delay", lambda queue: queue.enqueue("x", delay=-1)),
+    ("negative timedelta", lambda queue: queue.enqueue("x", delay=timedelta(microseconds=-1))),
+    ("huge delay", lambda queue: queue.enqueue("x", delay=1e300)),
+    ("delay NaN", lambda queue: queue.enqueue("x", delay=math.nan)),
     ("time of bodies", lambda queue: queue.enqueue_bodies(["x"], not_before=-1)),
     ("NUL in get", lambda queue: queue.get(NUL)),
     ("NUL in delete", lambda queue: queue.delete(NUL)),
@@ -131,6 +136,10 @@ WRONG_TYPES: list[tuple[str, Callable[[Any], object]]] = [
     ("metadata key", lambda queue: queue.enqueue("x", metadata={b"k": "v"})),
     ("id number", lambda queue: queue.enqueue("x", id=7)),
     ("time string", lambda queue: queue.enqueue("x", not_before="tomorrow")),
+    ("delay string", lambda queue: queue.enqueue("x", delay="1h")),
+    ("delay bool", lambda queue: queue.enqueue("x", delay=True)),
+    ("delay as a datetime", lambda queue: queue.enqueue("x", delay=datetime.now(timezone.utc))),
+    ("delay and time", lambda queue: queue.enqueue("x", delay=1, not_before=time.time() + 1)),
     ("time bool", lambda queue: queue.enqueue("x", expires_at=True)),
     ("flag number", lambda queue: queue.enqueue("x", unmetered_only=1)),
     ("flag 0", lambda queue: queue.enqueue("x", unmetered_only=0)),

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
 from conftest import Opener
-from msgqueue import Connectivity, FailureKind, Link, MessageQueue, Mode, Reason, Status, Stop
+from msgqueue import (
+    Connectivity,
+    Draft,
+    FailureKind,
+    InvalidError,
+    Link,
+    MessageQueue,
+    Mode,
+    Reason,
+    Status,
+    Stop,
+    aio,
+    control,
+)
 from receiver import Receiver
 from sender import HttpTransport
 from support import Events, wait_until
@@ -93,6 +108,54 @@ def test_X5_a_message_is_sent_automatically_at_its_time_and_not_before(
     assert receiver.texts == ["now", "later"]
     # The two clocks may differ by some milliseconds.
     assert receiver.received[1].at - start >= 1.49
+
+
+@pytest.mark.parametrize("delay", [timedelta(hours=2), 7200, 7200.0])
+def test_X5_a_delay_counts_from_now(opened: Opener, delay: timedelta | float) -> None:
+    queue = opened(mode=Mode.MANUAL)
+    before = datetime.now(timezone.utc) - timedelta(milliseconds=1)
+    ids = [
+        queue.enqueue("one", delay=delay),
+        *queue.enqueue_batch([{"body": "two", "delay": delay}, Draft("three", delay=delay)]),
+        *queue.enqueue_bodies(["four"], delay=delay),
+    ]
+    after = datetime.now(timezone.utc)
+    for id in ids:
+        moment = queue.get(id).not_before
+        assert moment is not None
+        assert before <= moment - timedelta(hours=2) <= after
+
+
+def test_X5_a_delay_of_0_is_none_and_a_short_one_is_not_lost(opened: Opener, http: HttpTransport) -> None:
+    queue = opened(transport=http)
+    assert queue.get(queue.enqueue("now", delay=timedelta(0))).not_before is None
+    id = queue.enqueue("soon", delay=timedelta(microseconds=1))
+    assert queue.get(id).not_before is not None
+    wait_until(lambda: queue.get(id).status is Status.SENT)
+
+
+def test_X5_a_delay_in_asyncio_and_through_the_control_socket(store: Path) -> None:
+    async def main() -> None:
+        async with aio.MessageQueue(store, mode=Mode.MANUAL) as queue:
+            ids = [
+                await queue.enqueue("one", delay=60),
+                *await queue.enqueue_bodies(["two"], delay=timedelta(minutes=1)),
+            ]
+            await queue.start_control()
+
+            def call() -> str:
+                with control.connect(store) as client:
+                    with pytest.raises(InvalidError, match="not_before_ms and delay_ms must not both be given"):
+                        client.call("enqueue", body="x", not_before_ms=1, delay_ms=1)
+                    return str(client.call("enqueue", body="three", delay_ms=60_000)["message"])
+
+            ids.append(await asyncio.get_running_loop().run_in_executor(None, call))
+            for id in ids:
+                moment = (await queue.get(id)).not_before
+                assert moment is not None
+                assert timedelta(seconds=40) < moment - datetime.now(timezone.utc) <= timedelta(minutes=1)
+
+    asyncio.run(main())
 
 
 def test_X5_not_before_is_kept_through_a_restart(opened: Opener, http: HttpTransport, receiver: Receiver) -> None:

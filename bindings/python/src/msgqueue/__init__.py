@@ -16,7 +16,7 @@ variable MSGQUEUE_LIBRARY may name.
 
 from __future__ import annotations
 
-from ._arguments import Body, Time
+from ._arguments import Body, Duration, Time
 from ._callbacks import BatchTransport, EventHandler, Transport
 from ._library import library_version
 from ._metrics import prometheus
@@ -105,6 +105,7 @@ __all__ = [
     "Delivery",
     "Draft",
     "DuplicateError",
+    "Duration",
     "Error",
     "Event",
     "EventHandler",

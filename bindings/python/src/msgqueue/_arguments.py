@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from enum import IntEnum
@@ -18,6 +19,8 @@ from .errors import InvalidError
 Body = Union[str, bytes]
 # A point in time: seconds since 1970-01-01 UTC, or a datetime with a time zone.
 Time = Union[float, datetime]
+# A duration: seconds, or a timedelta.
+Duration = Union[float, timedelta]
 
 _Member = TypeVar("_Member", bound=IntEnum)
 
@@ -129,6 +132,16 @@ def moment(name: str, value: object) -> int:
     return number
 
 
+def start(not_before: object, delay: object) -> int:
+    """Returns the time before which a message is not sent, in milliseconds since 1970; 0: none."""
+    if delay is None:
+        return moment("not_before", not_before)
+    if not_before is not None:
+        raise TypeError("not_before and delay exclude each other")
+    duration = _of_timedelta("delay", delay) if isinstance(delay, timedelta) else _of_delay("delay", delay)
+    return time.time_ns() // 1_000_000 + duration if duration else 0
+
+
 def instant(name: str, value: object) -> int:
     """Converts any point in time to milliseconds, also one before 1970, as a wrong clock may show it."""
     if isinstance(value, datetime):
@@ -169,6 +182,19 @@ def _of_datetime(name: str, value: datetime) -> int:
     if value.utcoffset() is None:
         raise InvalidError(f"{name} must have a time zone")
     return (value - _EPOCH) // _MILLISECOND
+
+
+def _of_timedelta(name: str, value: timedelta) -> int:
+    """Converts a duration to milliseconds, rounded up, so that what waits for it never starts early."""
+    if value < timedelta(0):
+        raise InvalidError(f"{name} must not be negative, got {value}")
+    return -(-value // _MILLISECOND)
+
+
+def _of_delay(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong_type(name, "seconds or a timedelta", value)
+    return milliseconds(name, value)
 
 
 def _seconds(name: str, value: object) -> object:

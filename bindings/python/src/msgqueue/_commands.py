@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _abi, _arguments, _drafts
-from ._arguments import Body, Time
+from ._arguments import Body, Duration, Time
 from ._handle import Handle
 from .enums import Status
 from .models import Draft
@@ -31,6 +31,7 @@ class Commands:
         metadata: Mapping[str, str] | None = None,
         id: str | None = None,
         not_before: Time | None = None,
+        delay: Duration | None = None,
         expires_at: Time | None = None,
         unmetered_only: bool = False,
         replace_key: str | None = None,
@@ -44,6 +45,8 @@ class Commands:
             metadata: str to str, without NUL: at most 1024 pairs.
             id: The idempotency key: 1 to 255 bytes without control characters. None: a new UUIDv7.
             not_before: Not sent before this time: seconds since 1970 UTC, or a datetime with a time zone.
+            delay: In place of `not_before`: not sent before this much time from now has passed, in seconds or as a
+                timedelta. The time that results is the message's `not_before`. 0: none.
             expires_at: From this time on it is not sent but failed with kind EXPIRED; later than `not_before`.
                 None: as the option `expiry`.
             unmetered_only: Sent only while the link is not metered.
@@ -69,7 +72,17 @@ class Commands:
         """
         draft = _abi.Draft()
         _drafts.fill(
-            draft, body, conversation, metadata, id, not_before, expires_at, unmetered_only, replace_key, priority
+            draft,
+            body,
+            conversation,
+            metadata,
+            id,
+            not_before,
+            delay,
+            expires_at,
+            unmetered_only,
+            replace_key,
+            priority,
         )
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_enqueue(self._handle.pointer, draft, out))
@@ -99,6 +112,7 @@ class Commands:
         conversation: str = "",
         metadata: Mapping[str, str] | None = None,
         not_before: Time | None = None,
+        delay: Duration | None = None,
         expires_at: Time | None = None,
         unmetered_only: bool = False,
         priority: int = 0,
@@ -112,6 +126,7 @@ class Commands:
             conversation: Of all messages, as for `enqueue`; so are the arguments that follow.
             metadata: As for `enqueue`.
             not_before: As for `enqueue`.
+            delay: As for `enqueue`.
             expires_at: As for `enqueue`.
             unmetered_only: As for `enqueue`.
             priority: As for `enqueue`.
@@ -123,7 +138,9 @@ class Commands:
             Error: As `enqueue`; the detail about a body has its index, from 0.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, b"", conversation, metadata, None, not_before, expires_at, unmetered_only, None, priority)
+        _drafts.fill(
+            draft, b"", conversation, metadata, None, not_before, delay, expires_at, unmetered_only, None, priority
+        )
         given = _drafts.bodies(bodies)
         count = len(given)
         lengths = array("L", map(len, given))
@@ -169,7 +186,7 @@ class Commands:
             UnknownError: Whether it is stored is not known.
         """
         draft = _abi.Draft()
-        _drafts.fill(draft, body, conversation, metadata, id, None, None, False, None, 0)
+        _drafts.fill(draft, body, conversation, metadata, id, None, None, None, False, None, 0)
         name = _arguments.text("sender", sender)
         out = _abi.IdBuffer()
         self._handle.check(self._handle.lib.msgq_record(self._handle.pointer, draft, name, out))

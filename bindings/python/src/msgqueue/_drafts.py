@@ -26,6 +26,7 @@ def fill(
     metadata: Mapping[str, str] | None,
     id: object,
     not_before: object,
+    delay: object,
     expires_at: object,
     unmetered_only: object,
     replace_key: object,
@@ -42,8 +43,8 @@ def fill(
         _fill_metadata(target, metadata)
     if id is not None:
         target.id = _arguments.text("id", id)
-    if not_before is not None:
-        target.not_before_ms = _arguments.moment("not_before", not_before)
+    if not_before is not None or delay is not None:
+        target.not_before_ms = _arguments.start(not_before, delay)
     if expires_at is not None:
         target.expires_at_ms = _arguments.moment("expires_at", expires_at)
     if unmetered_only is not False:
@@ -70,6 +71,7 @@ def array(drafts: Iterable[Draft | Mapping[str, Any]]) -> ctypes.Array[_abi.Draf
                 draft.metadata,
                 draft.id,
                 draft.not_before,
+                draft.delay,
                 draft.expires_at,
                 draft.unmetered_only,
                 draft.replace_key,

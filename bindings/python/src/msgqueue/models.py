@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ._arguments import Body, Time
+from ._arguments import Body, Duration, Time
 from .enums import (
     Arrival,
     AttemptOutcome,
@@ -35,6 +35,7 @@ class Draft:
     unmetered_only: bool = False
     replace_key: str | None = None
     priority: int = 0
+    delay: Duration | None = None
 
 
 @dataclass(frozen=True)

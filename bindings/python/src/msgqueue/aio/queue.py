@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _arguments, _drafts
-from .._arguments import Body, Time
+from .._arguments import Body, Duration, Time
 from .._callbacks import EventHandler, logger
 from .._drains import drain_options
-from .._handle import CLOSE_TIMEOUT, block_timeout
+from .._handle import CLOSE_TIMEOUT, block_timeout, refuse_copy
 from .._registration import require_callable
 from ..errors import ConflictError, Error
 from ..models import BatchOptions, Draft, Report
@@ -204,6 +204,7 @@ class MessageQueue:
         conversation: str = "",
         metadata: Mapping[str, str] | None = None,
         not_before: Time | None = None,
+        delay: Duration | None = None,
         expires_at: Time | None = None,
         unmetered_only: bool = False,
         priority: int = 0,
@@ -217,6 +218,7 @@ class MessageQueue:
             conversation: Of all messages, as for `enqueue`; so are the arguments that follow.
             metadata: As for `enqueue`.
             not_before: As for `enqueue`.
+            delay: As for `enqueue`.
             expires_at: As for `enqueue`.
             unmetered_only: As for `enqueue`.
             priority: As for `enqueue`.
@@ -235,6 +237,7 @@ class MessageQueue:
                 conversation=conversation,
                 metadata=metadata,
                 not_before=not_before,
+                delay=delay,
                 expires_at=expires_at,
                 unmetered_only=unmetered_only,
                 priority=priority,
