@@ -991,7 +991,8 @@ typedef struct msgq_attempt {
 /* The attempts of one message, oldest first (the last 1000). */
 typedef struct msgq_ledger msgq_ledger;
 
-/* Free it with msgq_ledger_free. Reads the store. Errors: NOT_FOUND. */
+/* Reads the ledger of one message. Free it with msgq_ledger_free. Reads the store. Errors:
+   NOT_FOUND. */
 msgq_result msgq_attempts(msgq_queue *queue, const char *id, msgq_ledger **out);
 
 /* Number of entries; 0 for NULL. */
@@ -1162,8 +1163,8 @@ msgq_result msgq_set_connectivity_reason(msgq_queue *queue, msgq_connectivity co
  */
 msgq_result msgq_monitor_start(msgq_queue *queue);
 
-/* Stops it; what was known last stays true until msgq_set_connectivity. Without a monitor it does
-   nothing. */
+/* Stops the monitor; what was known last stays true until msgq_set_connectivity. Without a monitor
+   it does nothing. */
 msgq_result msgq_monitor_stop(msgq_queue *queue);
 
 typedef enum msgq_lifecycle {

@@ -23,7 +23,7 @@ FILES = {
     "lib/libmsgqueue.so.0",
     f"lib/libmsgqueue.so.{VERSION}",
     "lib/pkgconfig/msgqueue.pc",
-    "share/man/man3/msgqueue.3",
+    *(f"share/man/man3/{name}.3" for name in ("msgqueue", *header_functions())),
     "share/msgqueue/http.c",
     "share/msgqueue/http.h",
 }
@@ -91,6 +91,11 @@ find_package(msgqueue {version} REQUIRED)
 find_package(msgqueue {version} REQUIRED)
 add_executable(outbox outbox.c)
 target_link_libraries(outbox PRIVATE msgqueue::msgqueue)
+find_package(CURL REQUIRED)
+find_package(Threads REQUIRED)
+add_library(http STATIC ${{msgqueue_SOURCES}}/http.c)
+target_include_directories(http PUBLIC ${{msgqueue_SOURCES}})
+target_link_libraries(http PUBLIC msgqueue::msgqueue CURL::libcurl Threads::Threads)
 """
 
 
@@ -108,6 +113,7 @@ def test_I1_cmake_builds_a_program_that_runs_without_swift_also_after_the_prefix
     moved = tmp_path / "moved"
     shutil.copytree(prefix, moved, symlinks=True)
     cmake(tmp_path / "project", moved, "0.2")
+    # With http.c, from the directory that the package names.
     run("cmake", "--build", "build", cwd=tmp_path / "project", env=without_swift())
     program = tmp_path / "project" / "build" / "outbox"
     # CMake gives programs in the build directory the path of the library.
@@ -145,6 +151,57 @@ def test_I1_the_manual_page_has_every_function_and_no_fault(prefix: Path) -> Non
     for title in titles:
         assert f"\n{''.join(title).upper()}\n" in text
     assert textwrap.indent(readme_program(), " " * 7) in text
+
+
+def test_I1_every_function_has_a_manual_page(prefix: Path) -> None:
+    manual = prefix / "share" / "man"
+    pages = {name: (manual / "man3" / f"{name}.3").read_text(encoding="utf-8") for name in header_functions()}
+    # A function without a comment of its own is on the page of what it belongs to.
+    places = {name: (re.findall(r"^\.so man3/(\w+)\.3\n$", page) or [name])[0] for name, page in pages.items()}
+    for name, place in places.items():
+        title, _, synopsis = pages[place].partition("\n.SH NAME\n")[2].partition("\n.SH SYNOPSIS\n")
+        names, _, summary = title.partition(" \\- ")
+        assert name in names.split(", "), name
+        assert summary, name
+        assert re.search(rf"\b{name}\(", synopsis.partition("\n.SH DESCRIPTION\n")[0]), name
+    together = {name: place for name, place in places.items() if name != place}
+    assert together["msgq_message_free"] == "msgq_get"
+    assert together["msgq_filter_init"] == "msgq_options_init"
+    # One process for all pages, because each takes a third of a second.
+    files = [manual / "man3" / f"{name}.3" for name in places if name not in together]
+    text = run("groff", "-k", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=120n", *files, env=without_swift(LC_ALL="C.UTF-8"))
+    assert re.findall(r"^.*(?:warning: |error: ).*$", text, re.MULTILINE) == []
+    assert text.count("\nSEE ALSO\n") == len(files)
+    shown = without_swift(LC_ALL="C.UTF-8", MANWIDTH="120", MANPAGER="cat", MANPATH=manual)
+    assert "Free it with msgq_message_free." in run("man", "--warnings", "msgq_message_free", env=shown)
+    # The comment of the function, the options, and the types that these use.
+    opened = run("man", "--warnings", "msgq_open", env=shown)
+    assert "Opens the store in the file `path`, or makes it" in opened
+    assert "uint64_t limit_messages;" in opened
+    assert "MSGQ_ON_FULL_DROP_OLDEST /*" in opened
+    assert "} msgq_statistics;" in pages["msgq_stats"]
+
+
+def test_I1_the_readme_installs_into_a_private_directory(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = (text for text in re.findall(r"^```sh\n(.*?)^```$", readme, re.M | re.S) if "PKG_CONFIG_PATH" in text)
+    (tmp_path / "outbox.c").write_text(readme_program(), encoding="utf-8")
+    commands = block.replace("bindings/c/install", f"'{INSTALL}'")
+    script = f"set -e\n{commands}\nman -w msgq_open msgqueue"
+    home = tmp_path / "home"
+    said = run("bash", "-c", script, cwd=tmp_path, env=without_swift(HOME=home)).splitlines()
+    manual = home / ".local" / "share" / "man" / "man3"
+    assert said[1:] == [PRINTED.strip(), f"{manual}/msgq_open.3", f"{manual}/msgqueue.3"]
+
+
+def test_I1_the_readme_builds_with_the_flags_of_the_scripts() -> None:
+    """With other flags, `bindings/c/install` and `bindings/demo` would build the library again."""
+    of_each = [
+        re.findall(r"swift build (-c release .*--product msgqueue)\b(?!-)", (ROOT / name).read_text(encoding="utf-8"))
+        for name in ("README.md", "bindings/setup.sh")
+    ]
+    assert of_each[0] == of_each[1]
+    assert len(of_each[0]) == 1
 
 
 def test_I1_installed_into_usr_local_it_is_found_without_any_variable(tmp_path: Path) -> None:
