@@ -1,6 +1,7 @@
 /*
- * The test runner. A test is a function that registers itself. A failed CHECK is reported with its file and line, and
- * the test continues; a failed REQUIRE ends the test; SKIP ends a test that cannot run on this machine.
+ * A test is a function that registers itself. A failed CHECK is reported with its file and line, and the test continues; a
+ * failed REQUIRE ends the test; SKIP ends a test that cannot run on this machine. The end of a test that did not pass is the
+ * end of its process (runner.h), so that no thread of it uses what is gone.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -41,29 +42,13 @@ struct check_test {
 
 void check_register(struct check_test *test);
 
-/* Selects the tests that run. */
-struct check_choice {
-  const char *filter;   /* part of the name; NULL: any */
-  bool here_only;       /* only tests that run in the process of the runner */
-  bool no_clock;        /* no tests that set the system's clock */
-  bool only_clock;      /* no others */
-  unsigned part, parts; /* of those only the tests whose number modulo `parts` is `part` */
-};
-
-/* Runs the chosen tests by file name and line. Returns the exit code of the program. */
-int check_run(const struct check_choice *choice);
-
-/* Prints the names of the chosen tests. Returns the exit code of the program. */
-int check_list(const struct check_choice *choice);
-
-/* Runs the test of this name in this process, whatever its place is. Returns the exit code of the process. */
-int check_run_here(const char *name);
-
 /* The exit code of a process whose only test was skipped. */
 enum { check_skipped_code = 77 };
 
 /* Returns the number of failed checks of the running test. A forked child reports its own in its exit code. */
 unsigned check_failures(void);
+/* Begins another test: no check failed yet. */
+void check_begin_test(void);
 
 /* Returns the limit of every wait, much longer than any wait takes. MSGQ_TEST_TIMEOUT_FACTOR multiplies it. */
 int64_t check_timeout_ms(void);

@@ -65,7 +65,8 @@ pid_t child_fork(void) {
 }
 
 void child_end(void) {
-  execl(child_program, child_program, "--child", "end", check_failures() == 0 ? "0" : "1", "", (char *)NULL);
+  const char *program = check_failures() == 0 ? "/bin/true" : "/bin/false";
+  execl(program, program, (char *)NULL);
   _exit(127);
 }
 
@@ -319,6 +320,5 @@ int child_role(const char *role, const char *first, const char *second) {
   if (strcmp(role, "end-while-sending") == 0) return role_end_while_sending(first, second);
   if (strcmp(role, "log") == 0) return role_log(first, second);
   if (strcmp(role, "descriptors") == 0) return role_descriptors();
-  if (strcmp(role, "end") == 0) return atoi(first);
   return 126;
 }

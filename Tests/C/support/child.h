@@ -25,7 +25,8 @@ int child_wait(struct child *child);
 /* Forks the test. The child ends with the test, or after check_timeout_ms. */
 pid_t child_fork(void);
 /* Ends the fork with an exit code that is 0 when its checks held. It executes another program, because valgrind would
-   report the memory of the parent's threads, which the fork does not have, as lost. */
+   report the memory of the parent's threads, which the fork does not have, as lost; one of the system, because the fork
+   may have become a user who cannot execute this one. */
 _Noreturn void child_end(void);
 /* Waits for the fork. Fails when checks of the fork failed. */
 void child_await(pid_t child);
