@@ -263,6 +263,7 @@ def test_I4_a_reader_that_ends_early_ends_it_quietly(store: Path) -> None:
         (">/dev/full", ["list"], 1),
         (">/dev/full", ["export"], 1),
         (">&-", ["--help"], 1),
+        (">/dev/full", ["--help"], 1),
         ("<&-", ["list"], 0),
         ("<&-", ["enqueue", "-"], 1),
         ("<&-", ["import", "-"], 1),
@@ -270,13 +271,14 @@ def test_I4_a_reader_that_ends_early_ends_it_quietly(store: Path) -> None:
         ("<&- >&- 2>&-", ["delete", "q1", "--yes"], 0),
     ],
 )
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_I4_a_standard_stream_that_is_closed_or_full(
-    store: Path, redirection: str, words: list[str], code: int
+    store: Path, redirection: str, words: list[str], code: int, unbuffered: str
 ) -> None:
     fill(store)
     done = subprocess.run(
         ["bash", "-c", f'"$@" {redirection}', "-", *map(os.fsdecode, command(words[0], store, *words[1:]))],
-        capture_output=True, timeout=60, check=False, env=environment(),
+        capture_output=True, timeout=60, check=False, env={**environment(), "PYTHONUNBUFFERED": unbuffered},
     )  # fmt: skip
     assert done.returncode == code, done
     assert b"Traceback" not in done.stderr + done.stdout

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from . import exits, values
 from .exits import UsageError
-from .terminal import escaped
+from .terminal import escaped, write_error
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,6 +19,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the program with exit code 2."""
         super().error(escaped(message))
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 - as argparse
+        # Whether argparse ignores the error of a stream depends on the version of Python.
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            write_error(message)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .._escaping import escape_log
 from ..errors import Error
 from . import arguments, exits
 from .arguments import Command
-from .terminal import discard, note, replace_closed_streams, write_error
+from .terminal import discard, note, replace_closed_streams
 
 if TYPE_CHECKING:
     from ..models import Delivery
@@ -42,9 +42,6 @@ def main(given: Sequence[str] | None = None) -> int:
         # The reader of standard output has ended.
         discard(sys.stdout)
         return exits.BROKEN_PIPE
-    finally:
-        # What argparse could not write.
-        write_error("")
 
 
 def _main(given: list[str]) -> int:
@@ -53,6 +50,11 @@ def _main(given: list[str]) -> int:
         parsed = arguments.parser(_version(), command).parse_args(given)
     except SystemExit as end:
         return _ended(int(end.code or 0))
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        # Help that is not buffered.
+        return _output_failed(problem)
     command = command or arguments.find(parsed.command)
     assert command is not None, "argparse accepts only known commands"
     for number in _ENDING:
@@ -179,7 +181,12 @@ def _ended(code: int) -> int:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        discard(sys.stdout)
-        note(f"standard output: {problem.strerror}")
-        return code or exits.FAILED
+        failed = _output_failed(problem)
+        return code or failed
     return code
+
+
+def _output_failed(problem: OSError) -> int:
+    discard(sys.stdout)
+    note(f"standard output: {problem.strerror}")
+    return exits.FAILED
