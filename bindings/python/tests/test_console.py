@@ -882,6 +882,7 @@ def test_I5_without_a_browser_the_address_is_still_shown(store: Path, tmp_path: 
         from msgqueue import console
         os.environ.update(DISPLAY=":0")
         sys.executable = "/nowhere"
+        sys.stdout.reconfigure(line_buffering=True)
         sys.stderr = sys.stdout
         console.run(sys.argv[1])
     """
