@@ -184,7 +184,7 @@ typedef enum msgq_status {
   MSGQ_STATUS_FAILED     /* needs a person: retry, edit, delete */
 } msgq_status;
 
-/* In msgq_event.from: there was no status before (the message was enqueued just now). */
+/* In msgq_event.from: no status before, because the message was enqueued or recorded just now. */
 #define MSGQ_STATUS_NONE (-1)
 
 /* Bits for msgq_filter.statuses. */

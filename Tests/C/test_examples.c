@@ -10,14 +10,15 @@
 
 enum { lines_room = 64 };
 
-/* Runs an example with the port of the receiver and the store of the scene. Copies its output; returns the number of lines. */
+/* Runs an example with the port of the receiver, if there is one, and the store of the scene. Copies its output; returns the number of
+   lines. */
 static size_t run_example(const char *name, struct receiver *receiver, struct scene *scene, char (*lines)[128]) {
-  char command[512];
+  char command[512], port[16] = "";
   const char *slash = strrchr(child_program, '/');
   size_t count = 0;
   REQUIRE(slash != NULL);
-  snprintf(command, sizeof command, "'%.*s/example-%s' %d '%s'", (int)(slash - child_program), child_program, name, receiver_port(receiver),
-           scene->path);
+  if (receiver != NULL) snprintf(port, sizeof port, "%d", receiver_port(receiver));
+  snprintf(command, sizeof command, "'%.*s/example-%s' %s '%s'", (int)(slash - child_program), child_program, name, port, scene->path);
   FILE *output = popen(command, "re");
   REQUIRE(output != NULL);
   while (count < lines_room && fgets(lines[count], sizeof lines[0], output) != NULL) {
@@ -70,5 +71,18 @@ TEST(Q18_the_epoll_example_reports_failures) {
   scene_open(&scene);
   CHECK_NUMBER(3, counts_of(&scene, NULL).failed);
   CHECK_NUMBER(6, counts_of(&scene, NULL).sent);
+  scene_end(&scene);
+}
+
+TEST(X14_the_small_program_checks_itself) {
+  static const char *const expected[] = { "Queued", "Sending…", "to ana: hello", "Sent", "all checks passed" };
+  struct scene scene;
+  char lines[lines_room][128];
+  scene_begin(&scene);
+  size_t count = run_example("small", NULL, &scene, lines);
+  REQUIRE(count == sizeof expected / sizeof expected[0]);
+  for (size_t index = 0; index < count; index++) CHECK_TEXT(expected[index], lines[index]);
+  scene_open(&scene);
+  CHECK_NUMBER(1, counts_of(&scene, "ana").sent);
   scene_end(&scene);
 }

@@ -201,6 +201,25 @@ TEST(H2_a_recorded_message_is_stored_once_and_never_sent) {
   post_end(&post);
 }
 
+TEST(X14_a_recorded_message_has_its_event) {
+  struct scene scene;
+  struct entry entry;
+  char path[64];
+  scene_begin_open(&scene);
+  record(&scene, "hers", "ana", "Ana", "fine");
+  AWAIT(journal_reached(&scene.journal, "hers", MSGQ_STATUS_DELIVERED));
+  CHECK(journal_last(&scene.journal, MSGQ_EVENT_STATUS, &entry));
+  CHECK_TEXT("ana", entry.conversation);
+  CHECK_NUMBER(MSGQ_STATUS_NONE, entry.from);
+  CHECK_NUMBER(0, entry.attempt);
+  record(&scene, "hers", "ana", "Ana", "fine"); /* a repetition changes nothing and has no event */
+  REQUIRE_OK(msgq_mark(scene.queue, "hers", MSGQ_STATUS_READ));
+  AWAIT(journal_reached(&scene.journal, "hers", MSGQ_STATUS_READ));
+  journal_path(&scene.journal, "hers", path, sizeof path);
+  CHECK_TEXT("none>delivered>read", path);
+  scene_end(&scene);
+}
+
 TEST(H2_sent_and_recorded_messages_share_one_id_namespace) {
   struct scene scene;
   char id[MSGQ_ID_SIZE] = "";

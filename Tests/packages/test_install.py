@@ -60,10 +60,12 @@ def test_I1_pkg_config_builds_a_program_that_runs_without_swift(prefix: Path, tm
     flags = run("pkg-config", "--cflags", "--libs", "msgqueue", env=environment).split()
     (tmp_path / "outbox.c").write_text(readme_program(), encoding="utf-8")
     run("gcc", "-std=c11", "outbox.c", "-o", "outbox", *flags, cwd=tmp_path, env=environment)
-    example = ROOT / "bindings" / "c" / "examples" / "epoll.c"
-    run("gcc", "-std=c11", example, "-o", "epoll", *flags, cwd=tmp_path, env=environment)
+    for name in ("epoll", "small"):
+        example = ROOT / "bindings" / "c" / "examples" / f"{name}.c"
+        run("gcc", "-std=c11", example, "-o", name, *flags, cwd=tmp_path, env=environment)
     started = {"PATH": "/nowhere", "LD_LIBRARY_PATH": str(prefix / "lib")}
     assert run(tmp_path / "outbox", cwd=tmp_path, env=started) == PRINTED
+    assert run(tmp_path / "small", cwd=tmp_path, env=started).endswith("all checks passed\n")
     assert f"{prefix}/lib/libmsgqueue.so.0" in run(
         "ldd", tmp_path / "outbox", env={**environment, **started, "PATH": environment["PATH"]}
     )

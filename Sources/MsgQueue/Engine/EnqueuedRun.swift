@@ -46,6 +46,15 @@ struct EnqueuedRun {
 extension Event {
     /// The event of a message that was enqueued.
     static func enqueued(_ id: String, _ conversation: Name, at: Int64) -> Event {
-        .status(StatusChange(id: id, conversation: conversation.text, from: nil, to: .queued, attempt: 0, failure: nil, at: at))
+        appeared(id, conversation, as: .queued, at: at)
+    }
+
+    /// The event of a received message that was recorded.
+    static func recorded(_ id: String, _ conversation: Name, at: Int64) -> Event {
+        appeared(id, conversation, as: .delivered, at: at)
+    }
+
+    private static func appeared(_ id: String, _ conversation: Name, as status: MessageStatus, at: Int64) -> Event {
+        .status(StatusChange(id: id, conversation: conversation.text, from: nil, to: status, attempt: 0, failure: nil, at: at))
     }
 }

@@ -318,6 +318,7 @@ final class Insertion {
         let row = try transactions.run(durable: true, room: .inLog) { () throws(QueueError) in
             try store.insert(draft, sender: sender, now: now.wall, random: idBits.next())
         }
+        events.emit(.recorded(row.id, draft.conversation, at: now.wall))
         foldIfDue()
         events.countsChanged()
         return row.id

@@ -1,6 +1,6 @@
 /// An event that the queue reports. Events are in order, and each follows the commit of its change.
 package enum Event: Sendable, Equatable {
-    /// A message's status changed; `from` is nil if it was enqueued.
+    /// A message's status changed; `from` is nil if it was enqueued or recorded.
     case status(StatusChange)
     /// The counts or the connectivity changed; several changes may share one.
     case summary(Counts, Network)

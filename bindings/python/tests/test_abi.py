@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import msgqueue
+import msgqueue.aio
 from msgqueue import MessageQueue, RetryPolicy, _abi, _options, enums
 from msgqueue._library import library
 from msgqueue.statistics import LATENCY_BOUNDS
-from support import BINDING, HEADER
+from support import BINDING, HEADER, PROJECT
 
 # The prefix of the names of each enumeration in the header.
 PREFIXES: dict[str, type[IntEnum]] = {
@@ -205,3 +206,58 @@ def test_the_library_sets_the_same_defaults() -> None:
     names = [name for name, *_ in _abi.Options._fields_ if name != "ladder_ms"]
     assert {name: getattr(options, name) for name in names} == {name: getattr(given, name) for name in names}
     assert not options.ladder_ms
+
+
+# Functions that have no counterpart in a language with objects of its own.
+MEMORY = re.compile(r"_(?:free|init|size|at)$")
+
+
+def listed_names(heading: str) -> dict[str, tuple[str, str]]:
+    """Returns the rows of a table in Names.md: the cells for Python and Swift of each C name."""
+    text = (PROJECT / "Sources" / "Documentation" / "Names.md").read_text(encoding="utf-8")
+    table = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    return {name: (python, swift) for names, python, swift in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def swift_names() -> set[str]:
+    """Returns the names of what the Swift interface declares as public."""
+    folder = PROJECT / "Sources" / "MsgQueue"
+    files = [folder / "MessageQueue.swift", *(folder / "API").glob("*.swift"), *(folder / "Async").glob("*.swift")]
+    declared = r"\bpublic (?:static |final |convenience )*(?:func|var|let|enum|struct|class) (\w+)"
+    return {name for file in files for name in re.findall(declared, file.read_text(encoding="utf-8"))}
+
+
+def camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.title() for other in others)
+
+
+def python_object(path: str) -> object:
+    """Returns what a name of the table stands for: in the package, or of a queue. None: there is no such thing."""
+    for base in (msgqueue, MessageQueue, msgqueue.Message):
+        found: object = base
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        if found is not None:
+            return found
+    options = (*inspect.signature(MessageQueue).parameters, *inspect.signature(RetryPolicy).parameters)
+    return path if path in options else None
+
+
+def test_X14_the_names_that_differ_between_the_languages_are_listed() -> None:
+    functions = {name: name[len("msgq_") :] for name in prototypes() if not MEMORY.search(name)}
+    options = {name: re.sub("_ms$", "", name) for name in structures()["msgq_options"] if name != "struct_size"}
+    swift = swift_names()
+    parameters = inspect.signature(MessageQueue).parameters
+    for heading, names in (("Functions", functions), ("Options", options)):
+        listed = listed_names(heading)
+        assert set(listed) <= set(names), set(listed) - set(names)
+        for name, common in names.items():
+            known = common in parameters if heading == "Options" else python_object(common) is not None
+            assert name in listed or (known and camel(common) in swift), f"{name} is not in Names.md"
+        for name, (python, other) in listed.items():
+            for path in re.findall(r"`([A-Za-z_.]+)", python):
+                assert path == "msgqueue" or python_object(path) is not None, f"{name}: {path} (Python)"
+            for path in re.findall(r"`(\w+(?:\.\w+)?)", other):
+                assert set(path.split(".")) <= swift, f"{name}: {path} (Swift)"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 from conftest import Opener
-from msgqueue import Connectivity, Delivery, Event, EventKind, Outcome, RetryPolicy, Status
+from msgqueue import Connectivity, Delivery, Event, EventKind, Outcome, RetryPolicy, Status, enums
 
 ALLOWED = {
     (None, Status.QUEUED),
@@ -98,3 +99,25 @@ def test_R6_every_allowed_change_of_status_happens_and_no_other(opened: Opener) 
     poll_until(lambda: (Status.QUEUED, Status.FAILED) in changes(expired))
 
     assert set(changes()) == ALLOWED
+
+
+def test_X14_members_of_every_enumeration_are_true_except_none() -> None:
+    enumerations = [
+        kind
+        for kind in vars(enums).values()
+        if isinstance(kind, type) and issubclass(kind, enum.IntEnum) and list(kind)
+    ]
+    assert {Status, EventKind, Connectivity} < set(enumerations)
+    for member in (member for kind in enumerations for member in kind):
+        assert bool(member) is (member.name != "NONE"), member
+
+
+def test_X14_a_recorded_message_has_its_event(opened: Opener) -> None:
+    received: list[Event] = []
+    queue = opened(on_event=received.append, polled=True)
+    queue.record("fine", sender="Ana", conversation="ana", id="hers")
+    queue.record("fine", sender="Ana", conversation="ana", id="hers")
+    queue.mark("hers", Status.READ)
+    queue.poll(0)
+    changes = [(event.id, event.from_status, event.to_status) for event in received if event.kind is EventKind.STATUS]
+    assert changes == [("hers", None, Status.DELIVERED), ("hers", Status.DELIVERED, Status.READ)]

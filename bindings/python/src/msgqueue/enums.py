@@ -6,7 +6,13 @@ from enum import IntEnum
 
 
 class _Named(IntEnum):
-    """A number of the library with a name, which str() shows in every version of Python."""
+    """A number of the library with a name, which str() shows in every version of Python.
+
+    A member is true, also the one with the number 0, unless its name is NONE.
+    """
+
+    def __bool__(self) -> bool:
+        return self.name != "NONE"
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"

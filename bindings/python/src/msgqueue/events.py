@@ -19,7 +19,7 @@ class Event:
     id: str | None = None
     conversation: str | None = None
     from_status: Status | None = None
-    """None in an event of kind STATUS: the message was enqueued just now."""
+    """None in an event of kind STATUS: the message was enqueued or recorded just now."""
     to_status: Status | None = None
     attempt: int | None = None
     """The attempt to which the change of status belongs."""
