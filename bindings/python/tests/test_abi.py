@@ -223,8 +223,11 @@ def listed_names(heading: str) -> dict[str, tuple[str, str]]:
 def swift_names() -> set[str]:
     """Returns the names of what the Swift interface declares as public."""
     folder = PROJECT / "Sources" / "MsgQueue"
-    files = [folder / "MessageQueue.swift", *(folder / "API").glob("*.swift"), *(folder / "Async").glob("*.swift")]
-    declared = r"\bpublic (?:static |final |convenience )*(?:func|var|let|enum|struct|class) (\w+)"
+    files = [
+        folder / "MessageQueue.swift",
+        *(file for name in ("API", "Async", "Model") for file in (folder / name).glob("*.swift")),
+    ]
+    declared = r"\bpublic (?:static |final |convenience )*(?:func|var|let|enum|struct|class|typealias) (\w+)"
     return {name for file in files for name in re.findall(declared, file.read_text(encoding="utf-8"))}
 
 
