@@ -207,7 +207,9 @@ typedef enum msgq_failure_kind {
   MSGQ_FAILURE_NOT_FOUND,    /* there is no such receiver (404, 410) */
   MSGQ_FAILURE_EXPIRED,      /* the message expired before it could be sent */
   MSGQ_FAILURE_UNKNOWN,      /* an attempt interrupted by a crash, or an invalid answer */
-  MSGQ_FAILURE_DROPPED       /* the queue was full (MSGQ_ON_FULL_DROP_OLDEST) */
+  MSGQ_FAILURE_DROPPED,      /* the queue was full (MSGQ_ON_FULL_DROP_OLDEST) */
+  MSGQ_FAILURE_LOCAL         /* the transport could not prepare the message for sending, as a body
+                                that it cannot encode: MSGQ_VERDICT_REJECT */
 } msgq_failure_kind;
 
 /* A pair of strings. Keys are not empty and occur once; key and value may hold anything but NUL. */
@@ -1399,7 +1401,7 @@ void msgq_text_free(char *text);
 /* How many classes of latency and kinds of failure this version counts. The arrays have room for
    more. */
 #define MSGQ_LATENCY_CLASSES 11
-#define MSGQ_FAILURE_KINDS 12
+#define MSGQ_FAILURE_KINDS 13
 
 /* What a queue has done since it was opened, and the size of its file. */
 typedef struct msgq_statistics {

@@ -13,7 +13,10 @@ public final class MessageQueue: Sendable {
     /// It is never called for two messages of one conversation at a time. An outcome that comes after the attempt's time-out counts only if
     /// it is a success and no newer attempt was made. The task is cancelled when a newer attempt of the message begins and when the queue
     /// is closed; an outcome that comes in time counts also after a cancellation.
-    public typealias Transport = @Sendable (Delivery) async -> Outcome
+    ///
+    /// An error that it throws is a failure, never a success: an `EncodingError` means that the message cannot be prepared for sending, so
+    /// that it fails for good with kind ``FailureKind/local``; any other error is a failure of kind ``FailureKind/unknown``, and is retried.
+    public typealias Transport = @Sendable (Delivery) async throws -> Outcome
 
     let engine: Engine
     private let broadcaster = Broadcaster()
@@ -49,7 +52,7 @@ public final class MessageQueue: Sendable {
         guard let transport else { return try engine.setTransport(nil) }
         let start: TransportFunction = { [weak engine, senders] delivery in
             senders.begin(delivery) { [weak engine] in
-                let outcome = await transport(Delivery(delivery)).engine
+                let outcome = await MsgQueue.Outcome.catching { try await transport(Delivery(delivery)).engine }
                 guard outcome.verdict != .pending else { return }
                 do throws(Error) { try engine?.complete(delivery.token, outcome) } catch {
                     Log.warning("ignored the outcome for message \(delivery.id): \(error.detail)")

@@ -87,7 +87,7 @@ TEST(contract_statistics_have_room_for_later_kinds_and_classes) {
   msgq_statistics statistics;
   CHECK_NUMBER(32, sizeof statistics.failures / sizeof statistics.failures[0]);
   CHECK_NUMBER(16, sizeof statistics.latencies / sizeof statistics.latencies[0]);
-  CHECK_NUMBER(MSGQ_FAILURE_KINDS, MSGQ_FAILURE_DROPPED + 1);
+  CHECK_NUMBER(MSGQ_FAILURE_KINDS, MSGQ_FAILURE_LOCAL + 1);
   scene_begin_open(&scene);
   memset(&statistics, 0xff, sizeof statistics);
   statistics.struct_size = sizeof statistics;

@@ -19,12 +19,40 @@ TEST(A8_every_status_has_a_label_and_an_icon) {
 TEST(R10_every_failure_kind_has_its_own_sentence) {
   CHECK_TEXT("", msgq_failure_text(MSGQ_FAILURE_NONE));
   CHECK_TEXT("No internet connection. Your message is saved and you can retry later.", msgq_failure_text(MSGQ_FAILURE_OFFLINE));
-  for (int kind = MSGQ_FAILURE_OFFLINE; kind <= (int)MSGQ_FAILURE_UNKNOWN; kind++) {
+  for (int kind = MSGQ_FAILURE_OFFLINE; kind < MSGQ_FAILURE_KINDS; kind++) {
     const char *sentence = msgq_failure_text((msgq_failure_kind)kind);
     size_t length = strlen(sentence);
     CHECK(length > 20 && sentence[length - 1] == '.' && strpbrk(sentence, "0123456789_{}<>") == NULL);
     for (int other = MSGQ_FAILURE_OFFLINE; other < kind; other++) CHECK(strcmp(sentence, msgq_failure_text((msgq_failure_kind)other)) != 0);
   }
+}
+
+TEST(R16_a_message_that_cannot_be_prepared_fails_for_good) {
+  struct scene scene;
+  struct stub stub;
+  struct entry entry;
+  msgq_ledger *ledger = NULL;
+  scene_begin_open(&scene);
+  stub_begin(&stub, MSGQ_VERDICT_REJECT);
+  stub.kind = MSGQ_FAILURE_LOCAL;
+  put(&scene, "a", "ana", "hello");
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &stub, NULL));
+  CHECK_NUMBER(1, drain(&scene).failed);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, status_of(&scene, "a"));
+  CHECK_NUMBER(MSGQ_FAILURE_LOCAL, failure_of(&scene, "a"));
+  CHECK_TEXT("This message could not be prepared for sending.", msgq_failure_text(MSGQ_FAILURE_LOCAL));
+  CHECK(journal_last(&scene.journal, MSGQ_EVENT_STATUS, &entry));
+  CHECK_NUMBER(MSGQ_FAILURE_LOCAL, entry.failure);
+  REQUIRE_OK(msgq_attempts(scene.queue, "a", &ledger));
+  CHECK_NUMBER(1, msgq_ledger_size(ledger));
+  REQUIRE(msgq_ledger_at(ledger, 0) != NULL);
+  CHECK_NUMBER(MSGQ_ARRIVAL_NO, msgq_ledger_at(ledger, 0)->arrival);
+  CHECK_NUMBER(MSGQ_ATTEMPT_REJECTED, msgq_ledger_at(ledger, 0)->outcome);
+  msgq_ledger_free(ledger);
+  scene_close(&scene);
+  scene_open(&scene); /* the kind is in the store */
+  CHECK_NUMBER(MSGQ_FAILURE_LOCAL, failure_of(&scene, "a"));
+  scene_end(&scene);
 }
 
 TEST(R10_no_raw_error_text_appears_in_a_sentence) {

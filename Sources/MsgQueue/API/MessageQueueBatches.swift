@@ -6,8 +6,9 @@ extension MessageQueue {
     /// that conversation and returns `.skipped` for the rest. If the number of outcomes is not that of the messages, every message of the
     /// batch has failed with kind unknown and is retried.
     ///
-    /// The rest is as for ``Transport``, for the whole batch.
-    public typealias BatchTransport = @Sendable ([Delivery]) async -> [Outcome]
+    /// The rest is as for ``Transport``, for the whole batch. An `EncodingError` that it throws for several messages does not say which of
+    /// them it means, and is retried as any other error: return `.reject(.local)` for that message instead.
+    public typealias BatchTransport = @Sendable ([Delivery]) async throws -> [Outcome]
 
     /// The limits of the batches that a ``BatchTransport`` receives.
     public struct BatchOptions: Sendable, Equatable {
@@ -48,8 +49,13 @@ extension MessageQueue {
         guard let transport else { return try engine.setTransport(nil) }
         let start: BatchTransportFunction = { [weak engine, senders] deliveries in
             senders.begin(deliveries) { [weak engine] in
-                let answers = await transport(deliveries.map { Delivery($0) })
-                let outcomes = BatchRule.complete(answers.map(\.engine), count: deliveries.count)
+                let outcomes: [MsgQueue.Outcome]
+                do {
+                    let answers = try await transport(deliveries.map { Delivery($0) })
+                    outcomes = BatchRule.complete(answers.map(\.engine), count: deliveries.count)
+                } catch {
+                    outcomes = deliveries.map { _ in .thrown(error, messages: deliveries.count) }
+                }
                 engine?.complete(deliveries, outcomes)
             }
             return deliveries.map { _ in .pending }

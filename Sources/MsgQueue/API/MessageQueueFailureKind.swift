@@ -23,6 +23,8 @@ extension MessageQueue {
         case unknown
         /// The queue was full, and the message was deleted to make room for a newer one.
         case dropped
+        /// The transport could not prepare the message for sending, for example not encode it.
+        case local
 
         /// One or two sentences for users: what happened, and what can be done.
         public var text: String { Words.failure(engine) }

@@ -23,6 +23,8 @@ package enum FailureKind: Int32, Sendable, CaseIterable {
     case unknown
     /// The queue was full, and the message was deleted to make room for a newer one.
     case dropped
+    /// The transport could not prepare the message for sending, for example not encode it.
+    case local
 }
 
 /// The failure of a message's last attempt.

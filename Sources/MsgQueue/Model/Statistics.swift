@@ -59,6 +59,7 @@ extension FailureKind {
         case .expired: "expired"
         case .unknown: "unknown"
         case .dropped: "dropped"
+        case .local: "local"
         }
     }
 }

@@ -42,6 +42,7 @@ package enum Words {
         case .expired: "It was too late to send this message. You can still retry."
         case .unknown: "Something went wrong, and it is not known whether your message arrived. You can retry."
         case .dropped: "The queue was full. This message was removed to make room for newer ones."
+        case .local: "This message could not be prepared for sending."
         }
     }
 

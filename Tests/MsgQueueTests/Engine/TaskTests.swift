@@ -41,6 +41,38 @@ import Testing
         try await queue.close()
     }
 
+    private struct Unencodable: Error {}
+
+    @Test func R16_a_transport_that_throws_fails_the_message() async throws {
+        let queue = try MessageQueue(path: directory.store, options: options { $0.mode = .manual }) { delivery in
+            guard delivery.id != "encoding" else {
+                throw EncodingError.invalidValue(delivery.text, .init(codingPath: [], debugDescription: "no such template"))
+            }
+            throw Unencodable()
+        }
+        try queue.enqueue("hello", conversation: "ana", id: "encoding")
+        try queue.enqueue("hello", conversation: "ben", id: "other")
+        #expect(try await eventually { try queue.counts().failed == 2 })
+        let local = try #require(try queue.message(id: "encoding").failure)
+        #expect(local.kind == .local && !local.isRetryable && local.text.contains("no such template"))
+        #expect(try queue.attempts("encoding").map(\.arrival) == [.no])
+        let other = try #require(try queue.message(id: "other").failure)
+        #expect(other.kind == .unknown && other.isRetryable && other.text == "the transport threw Unencodable()")
+        try await queue.close()
+    }
+
+    @Test func R16_a_batch_that_throws_does_not_say_which_message_it_means() async throws {
+        let queue = try MessageQueue(path: directory.store, options: options { ($0.mode, $0.direct) = (.manual, false) })
+        try queue.setBatchTransport { deliveries in
+            throw EncodingError.invalidValue(deliveries.count, .init(codingPath: [], debugDescription: "one of them"))
+        }
+        try queue.enqueue(["ana", "ben"].map { MessageQueue.Draft("hello", conversation: $0, id: $0) })
+        let report = try await queue.drain()
+        #expect(report.failed == 2)
+        for id in ["ana", "ben"] { #expect(try queue.message(id: id).failure?.kind == .unknown) }
+        try await queue.close()
+    }
+
     @Test func R14_Q19_retry_all_sends_failed_messages_and_a_drain_one_conversation() async throws {
         let notes = Notes()
         let queue = try MessageQueue(

@@ -15,7 +15,7 @@ import struct
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from email.message import Message as Headers
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,19 @@ import pytest
 
 from async_sender import in_loop, until
 from conftest import Opener
-from msgqueue import Arrival, Attempt, AttemptOutcome, Delivery, FailureKind, Outcome, RetryPolicy, Status, aio
+from msgqueue import (
+    Arrival,
+    Attempt,
+    AttemptOutcome,
+    Connectivity,
+    Delivery,
+    FailureKind,
+    Outcome,
+    PreparationError,
+    RetryPolicy,
+    Status,
+    aio,
+)
 from receiver import Receiver
 from support import wait_until
 
@@ -455,3 +467,50 @@ def test_X2_a_response_that_a_package_raises_counts_as_a_response(
 
     attempt = attempt_with(opened, transport)
     assert (attempt.code, of(attempt)) == (503, ("SERVER", "PERHAPS"))
+
+
+# ---------------------------------------------------------------- messages that cannot be prepared
+
+
+def test_R16_a_message_that_cannot_be_prepared_fails_for_good(opened: Opener) -> None:
+    attempt = attempt_with(opened, raising(PreparationError("no such template")))
+    assert (attempt.kind, attempt.outcome, attempt.arrival) == (
+        FailureKind.LOCAL,
+        AttemptOutcome.REJECTED,
+        Arrival.NO,
+    )
+    assert attempt.text == "PreparationError: no such template"
+    assert FailureKind.LOCAL.sentence == "This message could not be prepared for sending."
+
+
+def test_R16_a_value_error_is_retried(opened: Opener) -> None:
+    attempt = attempt_with(opened, raising(ValueError("an answer that is not JSON")))
+    assert (attempt.kind, attempt.outcome) == (FailureKind.UNKNOWN, AttemptOutcome.RETRY)
+
+
+def test_R16_a_batch_that_raises_does_not_say_which_message_it_means(opened: Opener) -> None:
+    def send(deliveries: Sequence[Delivery]) -> list[Outcome]:
+        raise PreparationError("one of them")
+
+    queue = opened(batch_transport=send, retry=NO_RETRY)
+    queue.set_connectivity(Connectivity.OFFLINE)
+    ids = [queue.enqueue("hello", conversation=name) for name in ("ana", "ben")]
+    queue.set_connectivity(Connectivity.ONLINE)
+    wait_until(lambda: queue.counts().failed == 2)
+    kinds = {attempt.kind for id in ids for attempt in queue.attempts(id)}
+    assert kinds == {FailureKind.UNKNOWN}
+
+
+def test_R16_in_a_loop_a_message_that_cannot_be_prepared_fails_for_good(tmp_path: Path) -> None:
+    async def main() -> Attempt:
+        async def send(_: Delivery) -> Outcome:
+            raise PreparationError("no such template")
+
+        async with aio.MessageQueue(tmp_path / "store", transport=send, retry=NO_RETRY) as queue:
+            id = await queue.enqueue("hello")
+            while (await queue.get(id)).status is not Status.FAILED:
+                await asyncio.sleep(0.01)
+            (attempt,) = await queue.attempts(id)
+            return attempt
+
+    assert asyncio.run(main()).kind is FailureKind.LOCAL

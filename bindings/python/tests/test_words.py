@@ -219,7 +219,7 @@ def test_R10_each_kind_of_failure_has_one_plain_sentence() -> None:
     sentences = {kind: kind.sentence for kind in FailureKind}
     assert sentences.pop(FailureKind.NONE) == ""
     assert sentences[FailureKind.OFFLINE] == "No internet connection. Your message is saved and you can retry later."
-    assert len(set(sentences.values())) == len(sentences) == 11
+    assert len(set(sentences.values())) == len(sentences) == 12
     for sentence in sentences.values():
         assert sentence[0].isupper()
         assert sentence.endswith(".")

@@ -232,7 +232,7 @@ def _attempt_batch(callbacks: Callbacks, transport: BatchTransport, deliveries: 
         # The transport may change its list.
         return answers_of_batch(transport(list(deliveries)), deliveries)
     except BaseException as problem:  # noqa: BLE001 - logged; raised after the library has returned
-        outcome = outcome_of(problem)
+        outcome = outcome_of(problem, len(deliveries))
         log_raised(problem, outcome, *deliveries)
         _keep_interruption(callbacks, problem)
         return [outcome] * len(deliveries)

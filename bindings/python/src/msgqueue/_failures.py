@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .enums import FailureKind, Verdict
-from .errors import InvalidError
+from .errors import InvalidError, PreparationError
 from .models import Delivery
 from .outcome import Outcome
 
@@ -111,9 +111,11 @@ _WRAPPERS = {
 _MAX_DEPTH = 8
 
 
-def outcome_of(problem: BaseException) -> Outcome:
-    """Returns the outcome of an attempt whose transport raised this exception."""
+def outcome_of(problem: BaseException, messages: int = 1) -> Outcome:
+    """Returns the outcome of an attempt, or of a batch of several messages, whose transport raised this exception."""
     text = described(problem)
+    if isinstance(problem, PreparationError) and messages == 1:
+        return Outcome.reject(FailureKind.LOCAL, text=text)
     response = _response(problem, text)
     if response is not None:
         return response

@@ -95,6 +95,8 @@ class FailureKind(_Named):
     """An attempt interrupted by a crash, an exception, or an invalid answer."""
     DROPPED = 11
     """The queue was full, and the message was deleted to make room for a newer one."""
+    LOCAL = 12
+    """The transport could not prepare the message for sending; see `PreparationError`."""
 
     @property
     def sentence(self) -> str:

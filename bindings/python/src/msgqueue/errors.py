@@ -35,6 +35,16 @@ class Error(Exception):
         return f"{self.detail} ({self.name})" if self.detail else self.name
 
 
+class PreparationError(Exception):
+    """Raised by a transport: it could not prepare this message for sending, and never will.
+
+    The message becomes failed with `FailureKind.LOCAL`: "This message could not be prepared for sending." It is not
+    retried by itself. No other exception is taken for that: a `ValueError` may also come from an answer that could not
+    be read. A batch transport that raises it for a batch of several messages does not say which one it means; it
+    returns `Outcome.reject(FailureKind.LOCAL)` for that message instead.
+    """
+
+
 class InvalidError(Error, ValueError):
     """An argument is wrong: out of range, not UTF-8, a NUL inside. A wrong type is a TypeError instead."""
 

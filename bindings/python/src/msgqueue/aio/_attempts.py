@@ -193,7 +193,7 @@ class Attempts:
         problem = task.exception()
         if problem is None:
             return None
-        outcome = outcome_of(problem)
+        outcome = outcome_of(problem, len(attempts))
         log_raised(problem, outcome, *(attempt.delivery for attempt in attempts))
         if not is_expected(outcome):
             self._loop.call_exception_handler(
