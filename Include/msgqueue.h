@@ -1129,6 +1129,7 @@ typedef enum msgq_link {
 } msgq_link;
 
 /* Reports connectivity. Offline stops sending; online starts what is due (see online_debounce_ms).
+   While offline the link is NONE, whatever `link` says.
    Errors: CONFLICT (a monitor reports it). */
 msgq_result msgq_set_connectivity(msgq_queue *queue, msgq_connectivity connectivity, msgq_link link,
                                   bool metered);

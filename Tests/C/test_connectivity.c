@@ -56,6 +56,21 @@ TEST(Q2_connectivity_changes_are_events) {
   post_end(&post);
 }
 
+TEST(Q24_the_link_is_none_while_offline) {
+  struct scene scene;
+  struct entry entry;
+  scene_begin_open(&scene);
+  REQUIRE_OK(msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_CELLULAR, true));
+  CHECK_NUMBER(MSGQ_LINK_CELLULAR, state_of(&scene).link);
+  REQUIRE_OK(msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_OFFLINE, MSGQ_LINK_WIFI, false));
+  CHECK_NUMBER(MSGQ_LINK_NONE, state_of(&scene).link);
+  AWAIT(journal_last(&scene.journal, MSGQ_EVENT_CONNECTIVITY, &entry) && entry.connectivity == MSGQ_CONNECTIVITY_OFFLINE);
+  CHECK_NUMBER(MSGQ_LINK_NONE, entry.link);
+  REQUIRE_OK(msgq_set_connectivity(scene.queue, MSGQ_CONNECTIVITY_ONLINE, MSGQ_LINK_WIFI, false));
+  CHECK_NUMBER(MSGQ_LINK_WIFI, state_of(&scene).link);
+  scene_end(&scene);
+}
+
 TEST(mode_manual_sends_no_backlog_by_itself) {
   struct post post;
   begin_offline(&post, MSGQ_MODE_MANUAL);

@@ -8,7 +8,8 @@ package struct Network: Sendable, Equatable {
 
     package init(connectivity: Connectivity = .unknown, link: Link = .none, metered: Bool = false, offlineReason: String = "") {
         self.connectivity = connectivity
-        self.link = link
+        // Without a connection there is no link, whatever the host says.
+        self.link = connectivity == .offline ? .none : link
         self.metered = metered
         self.offlineReason = offlineReason
     }
