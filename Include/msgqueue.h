@@ -111,6 +111,10 @@ const char *msgq_version(void);
 /* The library's version as MSGQ_VERSION_NUMBER is built. */
 uint32_t msgq_version_number(void);
 
+/* The version of SQLite that the library uses, "3.40.1": that of the system, or the one that is
+   linked into the library (the Python wheel). */
+const char *msgq_sqlite_version(void);
+
 /* ------------------------------------------------------------------ 3. Results and errors */
 
 typedef enum msgq_result {
@@ -1353,13 +1357,14 @@ typedef struct msgq_state {
      127.0.0.1:4222". "": not known, or the last attempt was not offline. `text`, and that of
      msgq_explain, quote its first 128 bytes. */
   char offline_reason[MSGQ_OFFLINE_REASON_SIZE];
+  char sqlite_version[16]; /* as msgq_sqlite_version */
 } msgq_state;
 
 /* clang-format off */
 #define MSGQ_STATE_INIT                                                                        \
   { sizeof(msgq_state), MSGQ_CONNECTIVITY_UNKNOWN, MSGQ_LINK_NONE, MSGQ_LIFECYCLE_FOREGROUND,  \
     MSGQ_MODE_AUTO, false, false, false, false, false, false, MSGQ_OK, 0, 0,                   \
-    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "", "" }
+    { sizeof(msgq_standing_prompt), 0, 0, 0, 0, 0, 0, "" }, MSGQ_REASON_NONE, 0, "", "", "" }
 /* clang-format on */
 
 /* The state of the queue, as the events before reported it: after MSGQ_EVENT_RESYNC, or for a

@@ -30,6 +30,7 @@ extension msgq_state {
         until_ms = state.until
         copy(state.text, to: &text)
         copy(state.offlineReason, to: &offline_reason)
+        copy(state.sqliteVersion, to: &sqlite_version)
         prompt.struct_size = UInt32(MemoryLayout<msgq_standing_prompt>.stride)
         guard let asked = state.prompt else { return }
         has_prompt = true

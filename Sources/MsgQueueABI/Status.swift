@@ -63,6 +63,9 @@ public func msgq_error_detail() -> UnsafePointer<CChar>! {
 @_cdecl("msgq_version") @implementation
 public func msgq_version() -> UnsafePointer<CChar>! { borrowed("0.2.0") }
 
+@_cdecl("msgq_sqlite_version") @implementation
+public func msgq_sqlite_version() -> UnsafePointer<CChar>! { SQLiteVersion.pointer ?? borrowed("") }
+
 @_cdecl("msgq_version_number") @implementation
 public func msgq_version_number() -> UInt32 {
     UInt32(MSGQ_VERSION_MAJOR * 10_000 + MSGQ_VERSION_MINOR * 100 + MSGQ_VERSION_PATCH)

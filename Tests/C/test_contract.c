@@ -1,15 +1,32 @@
 /* Version, result names and defaults, without a queue. */
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
+#include "scene.h"
 
 TEST(contract_version_matches_the_header) {
   char expected[32];
   snprintf(expected, sizeof expected, "%d.%d.%d", MSGQ_VERSION_MAJOR, MSGQ_VERSION_MINOR, MSGQ_VERSION_PATCH);
   CHECK_TEXT(expected, msgq_version());
   CHECK_NUMBER(MSGQ_VERSION_NUMBER, msgq_version_number());
+}
+
+TEST(I1_the_version_of_sqlite_is_known_without_a_queue_and_in_the_state) {
+  struct scene scene;
+  scene_begin_open(&scene);
+  msgq_state state = MSGQ_STATE_INIT;
+  unsigned major, minor, patch;
+  char end;
+  CHECK_NUMBER(3, sscanf(msgq_sqlite_version(), "%u.%u.%u%c", &major, &minor, &patch, &end));
+  CHECK(major == 3);
+  /* The tests use the same SQLite: that of the system. */
+  CHECK_TEXT(sqlite3_libversion(), msgq_sqlite_version());
+  REQUIRE_OK(msgq_get_state(scene.queue, &state));
+  CHECK_TEXT(msgq_sqlite_version(), state.sqlite_version);
+  scene_end(&scene);
 }
 
 TEST(contract_result_names) {

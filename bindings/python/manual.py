@@ -23,7 +23,7 @@ def quoted(text: str) -> str:
 
 def command(each: arguments.Command) -> list[str]:
     """Returns the section of one command."""
-    top = arguments.parser(__version__, each)
+    top = arguments.parser(each)
     places = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
     parser = places.choices[each.name]
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())

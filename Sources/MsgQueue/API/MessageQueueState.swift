@@ -28,11 +28,18 @@ extension MessageQueue {
         /// Why there is no connection: what ``MessageQueue/setConnectivity(_:link:isMetered:reason:)`` was told, otherwise the text of the
         /// last attempt if it ended as offline. nil: unknown.
         public let offlineReason: String?
+        /// The version of SQLite that the library uses, as "3.40.1".
+        public let sqliteVersion: String
 
         public var connectivity: Connectivity { network.connectivity }
         public var link: Link { network.link }
         public var isMetered: Bool { network.isMetered }
     }
+}
+
+extension MessageQueue {
+    /// The version of SQLite that the library uses, as "3.40.1".
+    public static var sqliteVersion: String { SQLiteVersion.text }
 }
 
 extension MessageQueue.State {
@@ -43,6 +50,6 @@ extension MessageQueue.State {
             hasTransport: state.hasTransport, prompt: state.prompt.map(MessageQueue.Prompt.init),
             promptExpiresAt: state.promptExpiresAt.map { .init($0) }, storage: state.storage, hasStorageTrouble: state.hasStorageTrouble,
             reason: state.reason, until: .init(orNil: state.until), text: state.text,
-            offlineReason: state.offlineReason.isEmpty ? nil : state.offlineReason)
+            offlineReason: state.offlineReason.isEmpty ? nil : state.offlineReason, sqliteVersion: state.sqliteVersion)
     }
 }

@@ -16,7 +16,7 @@ extension QueueReader {
             prompt: isAsking ? context.core.prompt : nil,
             promptExpiresAt: isAsking ? context.core.scheduler.promptExpiry(now) : nil, storage: events.storageReport,
             hasStorageTrouble: health.trouble != nil, reason: wait.reason, until: wait.until, text: text(wait, isAsking, now),
-            offlineReason: context.core.scheduler.offlineReason)
+            offlineReason: context.core.scheduler.offlineReason, sqliteVersion: SQLiteVersion.text)
     }
 
     private func text(_ wait: Wait, _ isAsking: Bool, _ now: Moment) -> String {

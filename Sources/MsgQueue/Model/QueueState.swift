@@ -28,6 +28,8 @@ package struct QueueState: Sendable, Equatable {
     package let text: String
     /// Why there is no connection, as the host or the last attempt says; "": unknown, or there is one.
     package let offlineReason: String
+    /// The version of SQLite, as "3.40.1".
+    package let sqliteVersion: String
 
     package var connectivity: Connectivity { network.connectivity }
     package var link: Link { network.link }

@@ -36,7 +36,7 @@ extension JSONValue {
             "prompt": state.prompt.map { JSONValue($0, expiresAt: state.promptExpiresAt) } ?? .null,
             "storage_trouble": .bool(state.hasStorageTrouble), "storage": .string(state.storage.map { WireWords.word($0) } ?? "OK"),
             "reason": .string(WireWords.word(state.reason)), "until_ms": .integer(state.until), "text": .string(state.text),
-            "offline_reason": .string(state.offlineReason),
+            "offline_reason": .string(state.offlineReason), "sqlite_version": .string(state.sqliteVersion),
         ]
     }
 

@@ -73,7 +73,7 @@ import Testing
         let state = QueueState(
             network: Network(), isInBackground: false, mode: .auto, isPaused: false, pausedConversations: 0, isDraining: false, inFlight: 0,
             hasTransport: false, prompt: nil, promptExpiresAt: nil, storage: nil, hasStorageTrouble: false, reason: .done, until: 0,
-            text: "", offlineReason: "")
+            text: "", offlineReason: "", sqliteVersion: "3.40.1")
         #expect(try keys(JSONValue(state)) == fields("msgq_state").subtracting(["has_prompt"]))
     }
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from command_line import command, fill, hosted, msgq, statuses
-from msgqueue import MessageQueue, Mode
+from msgqueue import MessageQueue, Mode, sqlite_version
 from msgqueue._handle import CLOSE_TIMEOUT
 from msgqueue.cli import arguments
 from msgqueue.cli.terminal import columns_of, cut, escaped
@@ -229,7 +229,7 @@ def test_I4_without_rights_it_says_so(store: Path) -> None:
     finally:
         for place, mode in opened_up:
             place.chmod(mode)
-    assert (done.returncode, done.stdout) == (7, "msgq 0.2.0\n"), done.stderr
+    assert (done.returncode, done.stdout[:11]) == (7, "msgq 0.2.0 "), done.stderr
     assert "ermission denied" in done.stderr
 
 
@@ -495,7 +495,14 @@ def test_I4_every_command_has_help_with_examples() -> None:
     for name in ("list", "drain", "import", "completion"):
         assert f"examples:\n  msgq {name}" in msgq(name, "--help").text
     assert {each.examples[0].split()[1] for each in arguments.COMMANDS} == {each.name for each in arguments.COMMANDS}
-    assert msgq("--version").text == "msgq 0.2.0\n"
+    assert msgq("--version").text == f"msgq 0.2.0 (libmsgqueue 0.2.0, SQLite {sqlite_version()})\n"
+
+
+def test_I4_the_version_is_shown_without_the_library(tmp_path: Path) -> None:
+    missing = {"MSGQUEUE_LIBRARY": str(tmp_path / "none.so")}
+    assert run("from msgqueue.cli import main; main(['--version'])", **missing).stdout == (
+        "msgq 0.2.0 (without libmsgqueue)\n"
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from dataclasses import FrozenInstanceError
 from datetime import datetime, timedelta, timezone
@@ -27,6 +28,8 @@ from msgqueue import (
     RetryPolicy,
     State,
     aio,
+    control,
+    sqlite_version,
 )
 from receiver import Receiver
 from sender import HttpTransport
@@ -54,6 +57,7 @@ def test_Q20_the_state_agrees_with_the_events(opened: Opener) -> None:
         reason=Reason.NO_TRANSPORT,
         until=None,
         text="Sending is not set up yet.",
+        sqlite_version=sqlite_version(),
     )
     with pytest.raises(FrozenInstanceError):
         state.paused = True  # type: ignore[misc]
@@ -366,3 +370,13 @@ def test_Q20_D13_the_reason_for_being_offline_is_logged_once(opened: Opener, cap
         queue.set_connectivity(Connectivity.OFFLINE, reason="refused")
     wait_until(lambda: "not connected: refused" in caplog.text)
     assert caplog.text.count("not connected: refused") == 1
+
+
+def test_I1_the_state_names_the_version_of_sqlite(opened: Opener, store: Path) -> None:
+    queue = opened(mode=Mode.MANUAL)
+    version = queue.state().sqlite_version
+    assert re.fullmatch(r"3\.\d+\.\d+", version)
+    assert version == sqlite_version()
+    queue.start_control()
+    with control.connect(store) as client:
+        assert client.call("state")["sqlite_version"] == version

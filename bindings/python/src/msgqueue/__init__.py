@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ._arguments import Body, Duration, Time
 from ._callbacks import BatchTransport, EventHandler, Transport
-from ._library import library_version
+from ._library import library_version, sqlite_version
 from ._metrics import prometheus
 from .checking import check, salvage
 from .enums import (
@@ -158,4 +158,5 @@ __all__ = [
     "prometheus",
     "relative_time",
     "salvage",
+    "sqlite_version",
 ]

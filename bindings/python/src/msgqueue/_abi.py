@@ -398,6 +398,7 @@ class State(Structure):
         ("until_ms", c_int64),
         ("text", c_char * 256),
         ("offline_reason", c_char * OFFLINE_REASON_SIZE),
+        ("sqlite_version", c_char * 16),
     ]
 
 
@@ -472,6 +473,7 @@ _out = POINTER(c_void_p)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "msgq_version": (c_char_p, []),
     "msgq_version_number": (c_uint32, []),
+    "msgq_sqlite_version": (c_char_p, []),
     "msgq_result_name": (c_char_p, [c_int]),
     "msgq_error_detail": (c_char_p, []),
     "msgq_options_init": (None, [POINTER(Options)]),

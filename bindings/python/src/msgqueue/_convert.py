@@ -226,6 +226,7 @@ def state(source: _abi.State) -> State:
         until=_optional_moment(source.until_ms),
         text=_text(source.text),
         offline_reason=_text(source.offline_reason) or None,
+        sqlite_version=_text(source.sqlite_version),
     )
 
 

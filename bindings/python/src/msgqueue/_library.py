@@ -61,6 +61,18 @@ def library_version() -> str:
     return version.decode()
 
 
+def sqlite_version() -> str:
+    """Returns the version of SQLite that the library uses, as "3.40.1". Any thread.
+
+    In a wheel it is linked into the library; `sqlite3.sqlite_version` may be another one.
+
+    Raises:
+        LibraryError: libmsgqueue was not found.
+    """
+    version: bytes = library().msgq_sqlite_version()
+    return version.decode()
+
+
 def _load() -> ctypes.CDLL:
     named = os.environ.get(ENVIRONMENT)
     if named:

@@ -303,3 +303,5 @@ class State:
     """The reason in a sentence, for a person."""
     offline_reason: str | None = None
     """Why there is no connection, as `set_connectivity` or the text of the last attempt says, if that was offline."""
+    sqlite_version: str = ""
+    """The version of SQLite that the library uses, as "3.40.1"."""

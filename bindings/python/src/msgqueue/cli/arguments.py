@@ -255,11 +255,24 @@ def find(name: str) -> Command | None:
     return next((command for command in COMMANDS if command.name == name), None)
 
 
-def parser(version: str, only: Command | None = None) -> Parser:
+class _Version(argparse.Action):
+    """Prints the versions, which no other command needs."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from .. import LibraryError, __version__, library_version, sqlite_version
+
+        try:
+            library = f"libmsgqueue {library_version()}, SQLite {sqlite_version()}"
+        except LibraryError:
+            library = "without libmsgqueue"
+        parser._print_message(f"msgq {__version__} ({library})\n", sys.stdout)
+        parser.exit()
+
+
+def parser(only: Command | None = None) -> Parser:
     """Returns the parser.
 
     Args:
-        version: What --version prints.
         only: Just this command is wanted, which takes less time.
     """
     codes = "\n".join(f"  {code:<4} {text}" for code, text in exits.TEXTS.items())
@@ -271,7 +284,7 @@ def parser(version: str, only: Command | None = None) -> Parser:
         f"control socket, the command waits for that, at most 2 seconds (--wait).\n\nexit codes:\n{codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"msgq {version}")
+    top.add_argument("--version", action=_Version, nargs=0, help="show the versions of the package and its libraries")
     places = top.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS if only is None else (only,):
         _add(places, command)

@@ -55,7 +55,7 @@ def script(given: Namespace) -> int:
 def _options(command: Command) -> list[tuple[str, str, bool]]:
     """Returns the long options of a command: name, help, and whether it takes a value."""
     actions = next(
-        action for action in arguments.parser("", command)._actions if isinstance(action, argparse._SubParsersAction)
+        action for action in arguments.parser(command)._actions if isinstance(action, argparse._SubParsersAction)
     )
     found = []
     for action in actions.choices[command.name]._actions:

@@ -47,7 +47,7 @@ def main(given: Sequence[str] | None = None) -> int:
 def _main(given: list[str]) -> int:
     command = arguments.find(given[0]) if given else None
     try:
-        parsed = arguments.parser(_version(), command).parse_args(given)
+        parsed = arguments.parser(command).parse_args(given)
     except SystemExit as end:
         return _ended(int(end.code or 0))
     except BrokenPipeError:
@@ -161,12 +161,6 @@ def _function(name: str) -> Callable[..., int]:
     module, _, function = name.partition(":")
     found: Callable[..., int] = getattr(import_module(f".{module}", __package__), function)
     return found
-
-
-def _version() -> str:
-    from .. import __version__
-
-    return __version__
 
 
 def _end(number: int, _: FrameType | None) -> None:
