@@ -657,8 +657,10 @@ typedef enum msgq_verdict {
   MSGQ_VERDICT_SENT = 1,    /* the receiver has it, or had it already */
   MSGQ_VERDICT_RETRY = 2,   /* a retryable failure: kind, code, text, retry_after */
   MSGQ_VERDICT_REJECT = 3,  /* a final failure: kind, code, text */
-  MSGQ_VERDICT_OFFLINE = 4, /* it was not sent; uses up no retry. `text` says why, for a person:
-                               see msgq_set_connectivity_reason */
+  MSGQ_VERDICT_OFFLINE = 4, /* it was not sent, and others would not be: there is no connection, or
+                               the receiver accepts nothing at present. Uses up no retry; the
+                               engine goes on by itself after 5 s, or when connectivity changes.
+                               `text` says why, for a person: see msgq_set_connectivity_reason */
   MSGQ_VERDICT_PENDING = 5, /* msgq_complete will answer; not for msgq_complete itself */
   MSGQ_VERDICT_HTTP = 6,    /* `code` is an HTTP status, `retry_after` its Retry-After: the engine
                                decides. 2xx is sent; 408, 425, 429, 5xx and unknown ones are

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from msgqueue import relays
-from msgqueue.relays.base import Target
+from msgqueue.relays.targets import Target
 from servers import PATH, Broker, Client, Received, free_port, wait_until
 
 
@@ -282,6 +282,16 @@ class Rabbit(Broker):
     def relay(self, target: Target, *, port: int | None = None, **options: Client) -> Client:
         return self.relay_to(self.port if port is None else port, target, **options)
 
+    def to(self, url: str, target: Target, **options: Client) -> Client:
+        return relays.RabbitMq(url, target, **options)
+
+    def control(self, *words: str) -> None:
+        """Runs a command of rabbitmqctl."""
+        # The script of this name changes to another user.
+        program = "/usr/lib/rabbitmq/bin/rabbitmqctl"
+        name = f"test{self.port}@localhost"
+        subprocess.run([program, "-n", name, "-q", *words], check=True, capture_output=True, env=self.environment())
+
     def run(self, use: Callable[[Client], Coroutine[Client, Client, Client]]) -> Client:
         """Runs a function with a channel."""
 
@@ -381,7 +391,7 @@ class KafkaMock(Broker):
     ) -> Client:
         # The mock does not compare sequence numbers. It would refuse one request and accept a later one that is in
         # flight, which tells librdkafka that the broker has the earlier one, too. Brokers refuse both.
-        options = {"log_level": 0, "max.in.flight": 1, **({"security.protocol": "ssl"} if tls else {})}
+        options = {"max.in.flight": 1, **({"security.protocol": "ssl"} if tls else {})}
         return relays.Kafka(f"{host}:{port}", target, options=options, timeout=timeout)
 
     def relay(self, target: Target, *, port: int | None = None, **options: Client) -> Client:

@@ -7,17 +7,18 @@ import operator
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from msgqueue import Connectivity, Delivery, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict
+from msgqueue import Connectivity, Delivery, Draft, FailureKind, MessageQueue, Outcome, RetryPolicy, Status, Verdict
 from msgqueue.relays.loop import LoopRelay
 from servers import Broker, Client, free_port, wait_until
 
@@ -130,23 +131,46 @@ def too_large(broker: Broker, limit: int) -> None:
 
 
 def nobody_listens(broker: Broker) -> None:
-    with broker.relay("t", port=free_port(), timeout=5) as relay:
+    port = free_port()
+    with broker.relay("t", port=port, timeout=5) as relay:
         outcomes = relay.batch([delivery(), delivery(conversation="bob")])
-        assert [each.verdict for each in outcomes] == [Verdict.OFFLINE] * 2, outcomes
+        # The first one found out for all.
+        assert [each.verdict for each in outcomes] == [Verdict.OFFLINE, Verdict.SKIPPED], outcomes
+        assert outcomes[0].text == f"connection refused by 127.0.0.1:{port}"
+
+
+def logs_one_line(broker: Broker) -> None:
+    """While the broker is away its client prints and logs nothing, and the relay logs one line for each change."""
+    with ExitStack() as stack:
+        answers = (None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        ports = [free_port(), *(stack.enter_context(listener(answer)) for answer in answers)]
+        command = [sys.executable, str(HERE / "offline.py"), type(broker).__name__]
+        pipe = subprocess.PIPE
+        programs = [subprocess.Popen([*command, f"{port}"], stdout=pipe, stderr=pipe, cwd=HERE) for port in ports]
+        texts = [program.communicate(timeout=60) for program in programs]
+    assert [(program.returncode, errors) for program, (_, errors) in zip(programs, texts)] == [(0, b"")] * 4, texts
+    for port, answer, (output, _) in zip(ports, ("nobody", *answers), texts):
+        lines = output.decode().splitlines()
+        assert len(lines) == 1, (answer, lines)
+        assert lines[0].startswith("msgqueue WARNING"), lines
+        assert "not connected: " in lines[0], lines
+        assert f":{port}" in lines[0], lines
 
 
 def name_not_found(broker: Broker) -> None:
     with broker.relay("t", host="nobody.invalid", timeout=20) as relay:
-        assert relay(delivery()).verdict is Verdict.OFFLINE
+        outcome = relay(delivery())
+        assert outcome.verdict is Verdict.OFFLINE
+        assert outcome.text == f"the name of nobody.invalid:{broker.port} was not found", outcome.text
 
 
-def nonsense(broker: Broker, kinds: tuple[FailureKind, ...]) -> None:
-    """A server of another protocol answers with nonsense, and the message is not reported as arrived."""
+def nonsense(broker: Broker) -> None:
+    """A server of another protocol answers with nonsense: nothing was sent, and no retry is used up."""
     with listener(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b"\xff" * 64) as port:
         with broker.relay("t", port=port, timeout=3) as relay:
             outcome = relay(delivery())
-        assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, True), outcome
-        assert outcome.kind in kinds, outcome
+        assert outcome.verdict is Verdict.OFFLINE, outcome
+        assert outcome.text.startswith(f"127.0.0.1:{port}: "), outcome
 
 
 def silence(broker: Broker) -> None:
@@ -155,7 +179,8 @@ def silence(broker: Broker) -> None:
         begin = time.monotonic()
         outcome = relay(delivery())
         assert time.monotonic() - begin < 10
-        assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, True), outcome
+        assert outcome.verdict is Verdict.OFFLINE, outcome
+        assert "no answer while connecting" in outcome.text, outcome
 
 
 def nothing_is_left(broker: Broker) -> None:
@@ -290,25 +315,81 @@ def unverified_tls(broker: Broker, folder: Path, **options: Client) -> None:
     with tls_listener(folder) as (port, bytes_read):
         with broker.relay("t", port=port, tls=True, timeout=5, **options) as relay:
             outcome = relay(delivery())
-        assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, True), outcome
+        assert outcome.verdict is Verdict.OFFLINE, outcome
         assert "certificate" in outcome.text.lower() or "ssl" in outcome.text.lower(), outcome
         assert not bytes_read
 
 
-def wrong_credentials(broker: Broker, folder: Path, **options: Client) -> None:
-    """Wrong credentials pause the queue; the message stays queued and uses up no retry."""
-    relay = broker.relay("t", **options)
-    with relay, MessageQueue(folder / "u.db", relay, pause_on_unauthorized=True) as queue:
+def holds(
+    broker: Broker, relay: Client, folder: Path, text: str, mend: Callable[[], object], *, count: int = 300
+) -> list[str]:
+    """A fault that is in no message holds the queue: no retry is used up, and nothing fails.
+
+    Sending goes on by itself when `mend` has ended the fault. Returns the ids.
+    """
+    reasons: list[str] = []
+
+    def batch(deliveries: Sequence[Delivery]) -> list[Outcome]:
+        outcomes: list[Outcome] = relay.batch(deliveries)
+        reasons.extend(each.text for each in outcomes if each.verdict is Verdict.OFFLINE)
+        return outcomes
+
+    path = folder / f"{uuid.uuid4().hex}.db"
+    with relay, MessageQueue(path, batch_transport=batch, retry=RetryPolicy(ladder=[0])) as queue:
         relay.attach(queue)
-        one, two = queue.enqueue("one"), queue.enqueue("two")
-        wait_until(lambda: queue.state().paused, "the pause")
-        messages = [queue.get(one), queue.get(two)]
-        assert [each.status for each in messages] == [Status.QUEUED] * 2
-        assert sum(each.attempts for each in messages) == 1
-        assert [each.retries_used for each in messages] == [0, 0]
-        failure = messages[0].failure
-        assert failure is not None
-        assert failure.kind is FailureKind.UNAUTHORIZED
+        ids = queue.enqueue_batch([Draft(f"{number}", conversation=f"c{number % 7}") for number in range(count)])
+        wait_until(lambda: reasons, "a refusal", 30)
+        # Long enough for messages that would use up their retries.
+        time.sleep(1)
+        messages = [queue.get(each) for each in ids]
+        assert {each.status for each in messages} <= {Status.QUEUED, Status.SENDING}, reasons[-1]
+        tried = [each for each in messages if each.retries_used or each.attempts > (each.status is Status.SENDING)]
+        assert not tried, [(each.attempts, each.retries_used, each.failure) for each in tried[:3]]
+        assert text in reasons[0], reasons[0]
+        mend()
+        wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 60)
+        messages = [queue.get(each) for each in ids]
+        assert {(each.status, each.attempts, each.retries_used) for each in messages} == {(Status.SENT, 1, 0)}
+    return ids
+
+
+def in_order(broker: Broker, target: str, count: int) -> None:
+    """A consumer received each message once, in the order of its conversation."""
+    received = broker.received(target, count)
+    assert len(received) == count
+    for conversation in {each.conversation for each in received}:
+        numbers = [int(each.body) for each in received if each.conversation == conversation]
+        assert numbers == sorted(numbers)
+
+
+def only_the_culprit_fails(broker: Broker, folder: Path, *, batch: bool = True) -> None:
+    """A message that ends the connection, whatever is sent beside it, fails. The others are sent, without a retry."""
+    target, culprit = new_target(), 31
+    broker.prepare(target)
+    with Proxy(broker.port) as proxy, broker.relay(target, port=broker.behind(proxy)) as relay:
+        proxy.poison = b"poison"
+        how = {"batch_transport": relay.batch} if batch else {"transport": relay, "max_in_flight": 16}
+        with MessageQueue(folder / "culprit.db", retry=RetryPolicy(ladder=[0, 0]), **how) as queue:
+            ids = queue.enqueue_batch(
+                [
+                    Draft("poison" if number == culprit else f"{number}", conversation=f"c{number % 20}")
+                    for number in range(60)
+                ]
+            )
+            wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages", 60)
+            messages = [queue.get(each) for each in ids]
+    failed = [number for number, each in enumerate(messages) if each.status is not Status.SENT]
+    assert failed == [culprit], [(number, messages[number].failure) for number in failed]
+    assert messages[culprit].attempts == 3
+    # What was sent in the same request behind it, in its conversation, has perhaps arrived.
+    behind = range(culprit, 60, 20)
+    used = {
+        number: each.retries_used for number, each in enumerate(messages) if each.retries_used and number != culprit
+    }
+    assert all(number in behind and count == 1 for number, count in used.items()), used
+    received = Counter(each.id for each in broker.received(target, 59))
+    assert set(received) == set(ids) - {ids[culprit]}
+    assert max(received.values()) <= 2, received
 
 
 def away_and_back(broker: Broker, folder: Path) -> None:
@@ -417,6 +498,8 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.is_silent = False
         self.is_silent_both = False
+        #: What a client must not send: its connection is cut instead.
+        self.poison: bytes | None = None
         self._target = port
         self._peers: list[socket.socket] = []
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -452,8 +535,11 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         try:
             while data := source.recv(65536):
+                if self.poison is not None and not is_answer and self.poison in data:
+                    break
                 if not (self.is_silent_both or (is_answer and self.is_silent)):
                     sink.sendall(data)
             sink.shutdown(socket.SHUT_RDWR)
+            source.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass

@@ -1,6 +1,7 @@
 """The mock cluster of librdkafka as a process: prints its servers, then reads commands, one a line.
 
-down, up: all brokers; delay MILLISECONDS: of each answer; fail CODE COUNT: the next answers to Produce requests.
+down, up: all brokers; delay MILLISECONDS: of each answer; fail CODE COUNT: the next answers to Produce requests;
+mend: no more of these.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def main() -> None:
             kafka.rd_kafka_mock_push_request_errors_array(
                 cluster, PRODUCE, ctypes.c_size_t(count), (ctypes.c_int * count)(*[code] * count)
             )
+        elif command == "mend":
+            kafka.rd_kafka_mock_clear_request_errors(cluster, PRODUCE)
         for number in range(1, BROKERS + 1):
             if command == "down":
                 kafka.rd_kafka_mock_broker_set_down(cluster, number)

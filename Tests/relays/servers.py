@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from msgqueue.relays.base import Target
+from msgqueue.relays.targets import Target
 
 # Where servers are installed, too.
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/lib/rabbitmq/bin"))
@@ -126,6 +126,11 @@ class Broker(ABC):
     @abstractmethod
     def relay(self, target: Target, **options: Client) -> Client:
         """A relay to this server; `port` and `host` among the options say where else to connect."""
+
+    def behind(self, proxy: Client) -> int:
+        """The port to connect to, so that everything goes through a proxy."""
+        port: int = proxy.port
+        return port
 
     @abstractmethod
     def prepare(self, target: str) -> None:

@@ -12,7 +12,7 @@ import checks
 import pytest
 from brokers import KafkaMock
 from checks import delivery, new_target
-from msgqueue import FailureKind, Outcome, Verdict
+from msgqueue import FailureKind, Outcome, Verdict, relays
 from proof import proof
 from servers import Client, started
 
@@ -51,12 +51,16 @@ def test_B7_kafka_nobody_listens(broker: KafkaMock) -> None:
     checks.nobody_listens(broker)
 
 
+def test_B7_kafka_that_is_away_is_one_line_in_the_log(broker: KafkaMock) -> None:
+    checks.logs_one_line(broker)
+
+
 def test_B7_kafka_name_not_found(broker: KafkaMock) -> None:
     checks.name_not_found(broker)
 
 
 def test_B7_kafka_nonsense(broker: KafkaMock) -> None:
-    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK, FailureKind.TIMEOUT))
+    checks.nonsense(broker)
 
 
 def test_B7_kafka_silence(broker: KafkaMock) -> None:
@@ -93,7 +97,8 @@ def test_B7_kafka_connection_that_another_call_closes(broker: KafkaMock) -> None
         broker.stop()
         try:
             threading.Timer(0.5, relay._lost, [connection]).start()
-            outcome = relay._outcome(relay._send(connection, [relay._form(connection, delivery())], 10)[0], connection)
+            answer = relay._send(connection, [relay._form(connection, delivery())], 10)[0]
+            outcome = relay._judged(answer, connection, has_company=False).outcome
         finally:
             broker.start()
     assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NETWORK, False), outcome
@@ -115,9 +120,9 @@ def test_B7_kafka_errors_of_an_open_connection_take_no_memory(
     with broker.relay(new_target()) as relay:
         make, reports = relay._client.Producer, []
 
-        def noted(options: dict[str, Client]) -> Client:
+        def noted(options: dict[str, Client], **more: Client) -> Client:
             reports.append(options["error_cb"])
-            return make(options)
+            return make(options, **more)
 
         monkeypatch.setattr(relay._client, "Producer", noted)
         assert relay(delivery("before")) == Outcome.sent()
@@ -146,9 +151,10 @@ def test_B7_kafka_certificate_that_is_not_trusted(broker: KafkaMock, tmp_path: P
     checks.unverified_tls(broker, tmp_path)
 
 
-def test_B7_kafka_topic_that_is_not_permitted_pauses(broker: KafkaMock, tmp_path: Path) -> None:
+def test_B7_kafka_one_topic_that_is_not_permitted(broker: KafkaMock) -> None:
     """TOPIC_AUTHORIZATION_FAILED. The mock knows no passwords."""
-    with broker.relay(new_target()) as relay:
+    target = new_target()
+    with broker.relay(lambda _: target) as relay:
         assert relay(delivery()) == Outcome.sent()
         broker.say("fail 29 1")
         outcome = relay(delivery())
@@ -163,6 +169,17 @@ def test_B7_kafka_message_too_large_for_the_broker(broker: KafkaMock) -> None:
         assert relay(delivery()).verdict is Verdict.REJECT
 
 
+def test_B7_kafka_batch_of_records_that_is_too_large_is_sent_one_by_one(broker: KafkaMock) -> None:
+    """The broker refuses the records of a request together, although none of the messages is too large."""
+    target = new_target()
+    with broker.relay(target) as relay:
+        assert relay(delivery("before")) == Outcome.sent()
+        broker.say("fail 10 1")
+        outcomes = relay.batch([delivery(f"{number}", f"c{number}") for number in range(300)])
+    assert outcomes == [Outcome.sent()] * 300
+    assert len(broker.received(target, 301)) == 301
+
+
 def test_B7_kafka_away_and_back(broker: KafkaMock, tmp_path: Path) -> None:
     checks.away_and_back(broker, tmp_path)
 
@@ -173,6 +190,20 @@ def test_B7_kafka_topics(broker: KafkaMock) -> None:
             broker.relay(topic)
         with broker.relay(lambda each: each.text) as relay:
             assert relay(delivery(topic)).verdict is Verdict.REJECT
+
+
+def test_B7_kafka_arguments() -> None:
+    for servers in ("", "h:abc", "a,,b", "http://h/", "h:1:2", None):
+        with pytest.raises(ValueError, match="servers"):
+            relays.Kafka(servers, "t")  # type: ignore[arg-type]
+    for own in ("enable.idempotence", "message.timeout.ms", "delivery.timeout.ms", "bootstrap.servers", "error_cb"):
+        with pytest.raises(ValueError, match=own):
+            relays.Kafka("h:1", "t", options={own: "1"})
+    for options in ({"no.such.option": 1}, {"security.protocol": "none"}, {"acks": 0}, {"linger.ms": "x"}):
+        with pytest.raises(ValueError, match="options"):
+            relays.Kafka("h:1", "t", options=options)
+    for servers in ("h", "h:1", "h:1, [::1]:2", "PLAINTEXT://h:1"):
+        relays.Kafka(servers, "t").close()
 
 
 def test_B7_B9_kafka_proof(broker: KafkaMock, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

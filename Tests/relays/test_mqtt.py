@@ -10,9 +10,9 @@ import checks
 import pytest
 from brokers import Mosquitto
 from checks import delivery, new_target
-from msgqueue import FailureKind, Outcome, Verdict
+from msgqueue import Draft, FailureKind, InvalidError, MessageQueue, Outcome, RetryPolicy, Status, Verdict, relays
 from proof import proof
-from servers import started
+from servers import started, wait_until
 
 pytest.importorskip("paho.mqtt.client")
 
@@ -49,12 +49,16 @@ def test_B3_mqtt_nobody_listens(broker: Mosquitto) -> None:
     checks.nobody_listens(broker)
 
 
+def test_B3_mqtt_that_is_away_is_one_line_in_the_log(broker: Mosquitto) -> None:
+    checks.logs_one_line(broker)
+
+
 def test_B3_mqtt_name_not_found(broker: Mosquitto) -> None:
     checks.name_not_found(broker)
 
 
 def test_B3_mqtt_nonsense(broker: Mosquitto) -> None:
-    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK, FailureKind.TIMEOUT))
+    checks.nonsense(broker)
 
 
 def test_B3_mqtt_silence(broker: Mosquitto) -> None:
@@ -97,8 +101,11 @@ def test_B3_mqtt_certificate_that_is_not_trusted(broker: Mosquitto, tmp_path: Pa
     checks.unverified_tls(broker, tmp_path)
 
 
-def test_B3_mqtt_wrong_credentials_pause(broker: Mosquitto, tmp_path: Path) -> None:
-    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+@pytest.mark.parametrize("batch", [True, False])
+def test_B3_mqtt_only_the_message_that_ends_the_connection_fails(
+    broker: Mosquitto, tmp_path: Path, batch: bool
+) -> None:
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
 
 
 def test_B3_mqtt_away_and_back(broker: Mosquitto, tmp_path: Path) -> None:
@@ -111,6 +118,13 @@ def test_B3_mqtt_topics(broker: Mosquitto) -> None:
             broker.relay(topic)
         with broker.relay(lambda each: each.text) as relay:
             assert relay(delivery(topic)).verdict is Verdict.REJECT
+
+
+def test_B3_mqtt_urls() -> None:
+    for url in ("mqtt://h:abc", "mqtt://", "http://h", "h", "mqtt://[h", "mqtt://u:secret@h:99999"):
+        with pytest.raises(InvalidError, match="URL") as raised:
+            relays.Mqtt(url, "t")
+        assert "secret" not in str(raised.value)
 
 
 def test_B3_mqtt_headers_that_cannot_be_sent(broker: Mosquitto) -> None:
@@ -156,6 +170,32 @@ def test_B3_mqtt_has_no_more_in_flight_than_the_broker_permits(tmp_path: Path) -
         narrow.kill()
 
 
+class Small(Mosquitto):
+    """Answers a message over its limit with an error, and ends the connection."""
+
+    more = "message_size_limit 1000"
+
+
+def test_B3_mqtt_message_over_the_limit_of_the_server_fails_alone(tmp_path: Path) -> None:
+    small = started(Small, tmp_path / "server")
+    try:
+        target = new_target()
+        small.prepare(target)
+        with small.relay(target) as relay:
+            how = {"batch_transport": relay.batch, "retry": RetryPolicy(ladder=[0, 0])}
+            with MessageQueue(tmp_path / "small.db", **how) as queue:
+                drafts = [Draft("x" * (5000 if number == 10 else 10), conversation=f"{number}") for number in range(20)]
+                ids = queue.enqueue_batch(drafts)
+                wait_until(lambda: queue.counts().queued + queue.counts().sending == 0, "the messages")
+                messages = [queue.get(each) for each in ids]
+        assert [number for number, each in enumerate(messages) if each.status is not Status.SENT] == [10]
+        assert {each.retries_used for number, each in enumerate(messages) if number != 10} == {0}
+        received = [each.id for each in small.received(target, 19)]
+        assert set(received) == set(ids) - {ids[10]}
+    finally:
+        small.kill()
+
+
 class Restricted(Mosquitto):
     """With a list of rights. (In Debian's version such a server drops messages for sessions that it restored.)"""
 
@@ -169,7 +209,7 @@ class Restricted(Mosquitto):
 def test_B3_mqtt_topic_that_is_not_permitted(broker: Mosquitto, tmp_path: Path) -> None:
     restricted = started(Restricted, tmp_path)
     try:
-        with restricted.relay("denied") as relay:
+        with restricted.relay(lambda _: "denied") as relay:
             outcome = relay(delivery())
     finally:
         restricted.kill()
@@ -180,7 +220,7 @@ def test_B3_mqtt_no_subscriber(broker: Mosquitto) -> None:
     target = new_target()
     with broker.relay(target) as relay:
         assert relay(delivery()) == Outcome.sent()
-    with broker.relay(target, require_subscriber=True) as relay:
+    with broker.relay(lambda _: target, require_subscriber=True) as relay:
         outcome = relay(delivery())
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NOT_FOUND, True)
         broker.prepare(target)

@@ -7,13 +7,14 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import checks
 import pytest
 from brokers import NatsServer
 from checks import delivery, new_target
-from msgqueue import FailureKind, Outcome, Verdict
+from msgqueue import FailureKind, InvalidError, Outcome, Verdict, relays
 from msgqueue.relays import nats
 from proof import proof
 from servers import Client, started, wait_until
@@ -53,12 +54,16 @@ def test_B4_nats_nobody_listens(broker: NatsServer) -> None:
     checks.nobody_listens(broker)
 
 
+def test_B4_nats_that_is_away_is_one_line_in_the_log(broker: NatsServer) -> None:
+    checks.logs_one_line(broker)
+
+
 def test_B4_nats_name_not_found(broker: NatsServer) -> None:
     checks.name_not_found(broker)
 
 
 def test_B4_nats_nonsense(broker: NatsServer) -> None:
-    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK))
+    checks.nonsense(broker)
 
 
 def test_B4_nats_silence(broker: NatsServer) -> None:
@@ -89,8 +94,11 @@ def test_B4_nats_certificate_that_is_not_trusted(broker: NatsServer, tmp_path: P
     checks.unverified_tls(broker, tmp_path, tls_handshake_first=True)
 
 
-def test_B4_nats_wrong_credentials_pause(broker: NatsServer, tmp_path: Path) -> None:
-    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+@pytest.mark.parametrize("batch", [True, False])
+def test_B4_nats_only_the_message_that_ends_the_connection_fails(
+    broker: NatsServer, tmp_path: Path, batch: bool
+) -> None:
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
 
 
 def test_B4_nats_away_and_back(broker: NatsServer, tmp_path: Path) -> None:
@@ -103,6 +111,15 @@ def test_B4_nats_subjects(broker: NatsServer) -> None:
             broker.relay(subject)
         with broker.relay(lambda each: each.text) as relay:
             assert relay(delivery(subject)).verdict is Verdict.REJECT
+
+
+def test_B4_nats_urls() -> None:
+    for url in ("http://h", "nats://h:abc", "nats://", "", "nats://u:secret@[h"):
+        with pytest.raises(InvalidError, match="URL") as raised:
+            relays.Nats(url, "t")
+        assert "secret" not in str(raised.value)
+    for url in ("h", "h:1", "nats://h", "tls://u:p@h:1", "wss://h"):
+        relays.Nats(url, "t").close()
 
 
 def test_B4_nats_headers_that_cannot_be_sent(broker: NatsServer) -> None:
@@ -156,9 +173,9 @@ def test_B4_nats_message_behind_one_without_an_answer_is_not_published(broker: N
         assert {each.body for each in broker.received(target, 1)} <= {b"0", b"1"}
 
 
-def test_B4_nats_no_stream_is_retried(broker: NatsServer) -> None:
+def test_B4_nats_no_stream_for_one_subject_is_retried(broker: NatsServer) -> None:
     target = new_target()
-    with broker.relay(target) as relay:
+    with broker.relay(lambda _: target) as relay:
         outcome = relay(delivery())
         assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NOT_FOUND, True)
         broker.prepare(target)
@@ -166,7 +183,7 @@ def test_B4_nats_no_stream_is_retried(broker: NatsServer) -> None:
 
 
 def test_B4_nats_subject_that_is_not_permitted(broker: NatsServer) -> None:
-    with broker.relay("denied", timeout=1) as relay:
+    with broker.relay(lambda _: "denied", timeout=1) as relay:
         outcome = relay(delivery())
     assert (outcome.verdict, outcome.kind) == (Verdict.REJECT, FailureKind.UNAUTHORIZED), outcome
 
@@ -213,7 +230,7 @@ def test_B4_nats_refusal_without_a_subject_is_charged_to_no_message(broker: Nats
         proxy.is_silent = True
         connection = relay._connection
         text = "nats: permissions violation for publish"
-        threading.Timer(0.3, lambda: relay._start(connection.client._error_cb(RuntimeError(text)))).start()
+        threading.Timer(0.3, lambda: relay._start(partial(connection.client._error_cb, RuntimeError(text)))).start()
         outcome = relay(delivery())
     assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.TIMEOUT, False), outcome
     assert text in outcome.text
@@ -236,7 +253,7 @@ def test_B4_nats_refusals_of_no_message_take_no_memory(broker: NatsServer) -> No
         try:
             for number in range(5000):
                 texts = [f" {number} {kilobyte}", f' to "{number}.{kilobyte}"']
-                relay._run(refuse(report, texts), 5)
+                relay._run(partial(refuse, report, texts), 5)
             left, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -248,7 +265,7 @@ def test_B4_nats_refusal_of_no_message_is_not_charged_to_a_later_one() -> None:
     """The server refuses a message at once, and says so before it answers later ones of the same subject."""
 
     async def answers() -> list[BaseException | None]:
-        connection = nats._Connection()
+        connection = nats._Connection("t")
         connection.refused('nats: permissions violation for publish to "t"')
         batch = nats._Batch([nats._Message(f"{number}", "t", b"", {}) for number in range(3)])
         inboxes = [connection.wait(batch, place) for place in batch.firsts]
@@ -293,7 +310,7 @@ def test_B4_nats_warns_of_a_duplicate_window_that_is_too_short(
 def test_B4_nats_server_without_tls_is_refused(broker: NatsServer) -> None:
     with broker.relay("t", tls=True) as relay:
         outcome = relay(delivery())
-    assert (outcome.verdict, outcome.not_sent) == (Verdict.RETRY, True), outcome
+    assert outcome.verdict is Verdict.OFFLINE, outcome
     assert "TLS" in outcome.text
 
 

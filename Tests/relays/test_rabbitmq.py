@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import checks
@@ -11,9 +12,9 @@ import pytest
 import test_consumers
 from brokers import Rabbit
 from checks import delivery, new_target
-from msgqueue import FailureKind, Outcome, Verdict
+from msgqueue import FailureKind, InvalidError, Outcome, Verdict, relays
 from proof import proof
-from servers import Client, started
+from servers import Client, started, wait_until
 
 pytest.importorskip("aio_pika")
 
@@ -64,12 +65,16 @@ def test_B6_rabbitmq_nobody_listens(broker: Rabbit) -> None:
     checks.nobody_listens(broker)
 
 
+def test_B6_rabbitmq_that_is_away_is_one_line_in_the_log(broker: Rabbit) -> None:
+    checks.logs_one_line(broker)
+
+
 def test_B6_rabbitmq_name_not_found(broker: Rabbit) -> None:
     checks.name_not_found(broker)
 
 
 def test_B6_rabbitmq_nonsense(broker: Rabbit) -> None:
-    checks.nonsense(broker, (FailureKind.SERVER, FailureKind.NETWORK, FailureKind.TIMEOUT))
+    checks.nonsense(broker)
 
 
 def test_B6_rabbitmq_silence(broker: Rabbit) -> None:
@@ -100,8 +105,11 @@ def test_B6_rabbitmq_certificate_that_is_not_trusted(broker: Rabbit, tmp_path: P
     checks.unverified_tls(broker, tmp_path)
 
 
-def test_B6_rabbitmq_wrong_credentials_pause(broker: Rabbit, tmp_path: Path) -> None:
-    checks.wrong_credentials(broker, tmp_path, user="nobody:wrong")
+@pytest.mark.parametrize("batch", [True, False])
+def test_B6_rabbitmq_only_the_message_that_ends_the_connection_fails(
+    broker: Rabbit, tmp_path: Path, batch: bool
+) -> None:
+    checks.only_the_culprit_fails(broker, tmp_path, batch=batch)
 
 
 def test_B6_rabbitmq_away_and_back(broker: Rabbit, tmp_path: Path) -> None:
@@ -116,6 +124,13 @@ def test_B6_rabbitmq_names(broker: Rabbit) -> None:
             assert relay(delivery(queue)).verdict is Verdict.REJECT
 
 
+def test_B6_rabbitmq_urls() -> None:
+    for url in ("http://h", "amqp://h:abc", "amqp://", "", "amqp://u:secret@[h"):
+        with pytest.raises(InvalidError, match="URL") as raised:
+            relays.RabbitMq(url, "t")
+        assert "secret" not in str(raised.value)
+
+
 def test_B6_rabbitmq_headers(broker: Rabbit) -> None:
     target = new_target()
     with broker.relay(target) as relay:
@@ -126,7 +141,8 @@ def test_B6_rabbitmq_headers(broker: Rabbit) -> None:
 
 
 def test_B6_rabbitmq_message_that_no_queue_takes(broker: Rabbit) -> None:
-    with broker.relay(new_target(), declare=False) as relay:
+    target = new_target()
+    with broker.relay(lambda _: target, declare=False) as relay:
         outcome = relay(delivery())
     assert (outcome.verdict, outcome.kind, outcome.not_sent) == (Verdict.RETRY, FailureKind.NOT_FOUND, True), outcome
 
@@ -135,7 +151,7 @@ def test_B6_rabbitmq_full_queue(broker: Rabbit) -> None:
     target = new_target()
     limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
     broker.run(lambda channel: channel.declare_queue(target, durable=True, arguments=limits))
-    with broker.relay(target, declare=False) as relay:
+    with broker.relay(lambda _: target, declare=False) as relay:
         outcomes = [relay(delivery()) for _ in range(3)]
     assert outcomes[0] == Outcome.sent()
     assert (outcomes[2].verdict, outcomes[2].kind) == (Verdict.RETRY, FailureKind.RATE_LIMIT), outcomes[2]
@@ -151,10 +167,122 @@ def test_B6_rabbitmq_exchange(broker: Rabbit) -> None:
     broker.run(make)
     with broker.relay("key", exchange=f"{target}-exchange") as relay:
         assert relay(delivery()) == Outcome.sent()
-    with broker.relay("key", exchange="missing") as relay:
-        outcome = relay(delivery())
-    assert (outcome.verdict, outcome.kind) == (Verdict.RETRY, FailureKind.NOT_FOUND), outcome
     assert len(broker.received(target, 1)) == 1
+
+
+# ---------------------------------------------------------------- faults that are in no message: see Relays.md
+
+
+def test_B6_rabbitmq_wrong_password(broker: Rabbit, tmp_path: Path) -> None:
+    target = new_target("user")
+    relay = broker.relay(target, user=f"{target}:right")
+
+    def mend() -> None:
+        broker.control("add_user", target, "right")
+        broker.control("set_permissions", target, ".*", ".*", ".*")
+
+    checks.holds(broker, relay, tmp_path, "ACCESS_REFUSED", mend)
+    checks.in_order(broker, target, 300)
+
+
+def test_B6_rabbitmq_virtual_host(broker: Rabbit, tmp_path: Path) -> None:
+    """It is missing, and then the user may not use it."""
+    target = new_target("host")
+    url = f"amqp://guest:guest@127.0.0.1:{broker.port}/{target}"
+    with broker.to(url, target) as relay:
+        outcome = relay(delivery())
+        assert outcome.verdict is Verdict.OFFLINE
+        assert f"refused the virtual host '{target}'" in outcome.text, outcome.text
+    broker.control("add_vhost", target)
+    mend = lambda: broker.control("set_permissions", "-p", target, "guest", ".*", ".*", ".*")  # noqa: E731
+    checks.holds(broker, broker.to(url, target), tmp_path, f"refused the virtual host '{target}'", mend)
+
+
+def test_B6_rabbitmq_alarm(broker: Rabbit, tmp_path: Path) -> None:
+    """The memory is full. Before a message is published the relay asks with one that no queue takes."""
+    target = new_target()
+    broker.prepare(target)
+    broker.control("set_vm_memory_high_watermark", "absolute", "1MB")
+    mend = partial(broker.control, "set_vm_memory_high_watermark", "absolute", "4GB")
+    try:
+        checks.holds(broker, broker.relay(target), tmp_path, "alarm", mend)
+    finally:
+        mend()
+    checks.in_order(broker, target, 300)
+
+
+def test_B6_rabbitmq_alarm_on_an_open_connection(broker: Rabbit, tmp_path: Path) -> None:
+    """Messages that are on their way have perhaps arrived; later ones are not tried."""
+    target = new_target()
+    broker.prepare(target)
+    with broker.relay(target, timeout=2) as relay:
+        assert relay(delivery("0")) == Outcome.sent()
+        broker.control("set_vm_memory_high_watermark", "absolute", "1MB")
+        try:
+            first = relay(delivery("1"))
+            assert (first.verdict, first.not_sent) == (Verdict.RETRY, False), first
+            for _ in range(3):
+                later = relay(delivery("2"))
+                assert later.verdict is Verdict.OFFLINE, later
+                assert "alarm" in later.text
+        finally:
+            broker.control("set_vm_memory_high_watermark", "absolute", "4GB")
+        wait_until(lambda: relay(delivery("3")) == Outcome.sent(), "the end of the alarm", 30)
+
+
+def test_B6_rabbitmq_no_queue(broker: Rabbit, tmp_path: Path) -> None:
+    target = new_target()
+    relay = broker.relay(target, declare=False)
+    checks.holds(broker, relay, tmp_path, "no queue takes the message", lambda: broker.prepare(target))
+    assert {each.body for each in broker.received(target, 300)} == {b"%d" % number for number in range(300)}
+
+
+def test_B6_rabbitmq_queue_of_another_kind(broker: Rabbit, tmp_path: Path) -> None:
+    target = new_target()
+    broker.run(lambda channel: channel.declare_queue(target, durable=True))
+    mend = lambda: broker.run(lambda channel: channel.queue_delete(target))  # noqa: E731
+    checks.holds(broker, broker.relay(target), tmp_path, "PRECONDITION_FAILED", mend)
+    checks.in_order(broker, target, 300)
+
+
+def test_B6_rabbitmq_exchange_that_is_missing(broker: Rabbit, tmp_path: Path) -> None:
+    target = new_target()
+
+    async def make(channel: Client) -> None:
+        exchange = await channel.declare_exchange(f"{target}-exchange")
+        await (await channel.declare_queue(target, durable=True)).bind(exchange, "key")
+
+    relay = broker.relay("key", exchange=f"{target}-exchange")
+    checks.holds(broker, relay, tmp_path, "no exchange", lambda: broker.run(make))
+    checks.in_order(broker, target, 300)
+
+
+def test_B6_rabbitmq_queue_that_the_user_may_not_use(broker: Rabbit, tmp_path: Path) -> None:
+    target = new_target("user")
+    broker.control("add_user", target, "right")
+    broker.control("set_permissions", target, "", "", "")
+    relay = broker.relay(target, user=f"{target}:right")
+    mend = lambda: broker.control("set_permissions", target, ".*", ".*", ".*")  # noqa: E731
+    checks.holds(broker, relay, tmp_path, "ACCESS_REFUSED", mend)
+
+
+def test_B6_rabbitmq_full_queue_holds(broker: Rabbit, tmp_path: Path) -> None:
+    target = new_target()
+    limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    broker.run(lambda channel: channel.declare_queue(target, durable=True, arguments=limits))
+    with broker.relay(target, declare=False) as relay:
+        while relay(delivery()) == Outcome.sent():
+            pass
+
+    async def empty(channel: Client) -> None:
+        await channel.queue_delete(target)
+        await channel.declare_queue(target, durable=True)
+
+    relay = broker.relay(target, declare=False)
+    checks.holds(broker, relay, tmp_path, "full", lambda: broker.run(empty))
+
+
+# ---------------------------------------------------------------- as a whole
 
 
 def test_B6_rabbitmq_consumer(broker: Rabbit, tmp_path: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
 import socket
 import ssl
 import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Generic, TypeVar, Union
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .. import _arguments, _failures
 from ..enums import Connectivity, FailureKind, Verdict
@@ -20,52 +18,49 @@ from ..errors import ConflictError, Error, InvalidError
 from ..models import Delivery
 from ..outcome import Outcome
 from ..queue import MessageQueue
-
-logger: logging.Logger = logging.getLogger("msgqueue")
+from .problems import (
+    RejectedError,
+    RetryableError,
+    SkippedError,
+    TogetherError,
+    UnauthorizedError,
+    UnavailableError,
+    UnreachableError,
+)
+from .reasons import logger, reason_of, text_of_problem
+from .targets import imported
+from .turns import Suspects, Turn, Turns
 
 Connection = TypeVar("Connection")
 Form = TypeVar("Form")
-Target = Union[str, Callable[[Delivery], str]]
 RelayType = TypeVar("RelayType", bound="Relay[Any, Any]")
-
-# The names of a message's own headers begin with this; metadata must not.
-RESERVED = "msgq-"
-ID = "msgq-id"
-CONVERSATION = "msgq-conversation"
 
 # Seconds between two looks at an open connection, and the longest time between two attempts to open one.
 _LOOK = 1.0
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 2.0
 
+_NO_ANSWER = "no answer while connecting"
+# A broker that refused a connection is not asked again for so long.
+_REFUSED_FOR = 1.0
 # The client connects by itself, and could not: nothing was sent.
 _NOBODY = (ConnectionRefusedError, socket.gaierror)
 
 
-class RejectedError(ValueError):
-    """The broker never accepts this message: the outcome is final."""
+class _Result(NamedTuple):
+    """What became of a message in a call."""
+
+    outcome: Outcome
+    #: Another message of the call, or of one at the same time, may be the reason.
+    is_unclear: bool = False
+    #: The message did not cause it: nothing is sent at present.
+    is_away: bool = False
 
 
-class UnauthorizedError(Exception):
-    """The broker refuses the credentials: the outcome is final, and pauses a queue with `pause_on_unauthorized`."""
-
-
-class UnreachableError(Exception):
-    """There is no connection, and nothing was sent: the outcome is `Outcome.offline`."""
-
-
-class RetryableError(Exception):
-    """A retryable failure."""
-
-    def __init__(self, kind: FailureKind, text: str, *, not_sent: bool = False) -> None:
-        """Makes it; `not_sent` says that the broker certainly does not have the message."""
-        super().__init__(text)
-        self.kind = kind
-        self.not_sent = not_sent
-
-
-class SkippedError(Exception):
-    """An earlier message of the conversation failed, so this one was not tried."""
+# The broker said nothing about the message.
+_WITHOUT_ANSWER = (FailureKind.NETWORK, FailureKind.TIMEOUT, FailureKind.UNKNOWN)
+_NOT_TRIED = _Result(Outcome.skipped())
+_SENT = _Result(Outcome.sent())
 
 
 class Relay(ABC, Generic[Connection, Form]):
@@ -79,6 +74,9 @@ class Relay(ABC, Generic[Connection, Form]):
     The connection is opened by the first message, or by `attach`. It is closed and opened again after a time-out and
     after a failure of the connection. The client's own resending is off: a message whose acknowledgement did not arrive
     is reported as perhaps arrived, and the queue sends it again under the same id.
+
+    If the connection ends during a call of several messages, one of them may be the reason. Those without an answer are
+    sent again one at a time, and are alone in their calls until they are answered.
 
     Any thread may call any method. `close` ends the calls in progress, with an unknown outcome.
     """
@@ -113,7 +111,13 @@ class Relay(ABC, Generic[Connection, Form]):
         self._queues: weakref.WeakKeyDictionary[MessageQueue, tuple[Connectivity, str]] = weakref.WeakKeyDictionary()
         self._look = threading.Event()
         self._watcher: threading.Thread | None = None
-        self._client = _imported(self.library, self.extra)
+        self._turns = Turns()
+        self._suspects = Suspects()
+        # Whether the broker has accepted a message on this connection, and nothing has ended that since.
+        self._is_proven = False
+        # Why the broker refused the last connection, and until when (monotonic) that is the answer.
+        self._last_refusal: tuple[str, float] | None = None
+        self._client = imported(self.library, self.extra)
 
     def __call__(self, delivery: Delivery) -> Outcome:
         """Sends one message and returns the outcome."""
@@ -124,24 +128,34 @@ class Relay(ABC, Generic[Connection, Form]):
         if not deliveries:
             return []
         deadline = time.monotonic() + min([self._timeout, *(delivery.timeout for delivery in deliveries)])
-        outcomes = [Outcome.skipped()] * len(deliveries)
+        results = [_NOT_TRIED] * len(deliveries)
         failed: set[str] = set()
-        for number, wave in enumerate(self._waves(deliveries)):
-            indexes = [index for index in wave if deliveries[index].conversation not in failed]
-            if not indexes or (number > 0 and time.monotonic() >= deadline):
+        for number, (part, is_alone) in enumerate(self._parts(deliveries)):
+            indexes = [index for index in part if deliveries[index].conversation not in failed]
+            if not indexes:
+                continue
+            if number > 0 and time.monotonic() >= deadline:
                 break
-            for index, outcome in zip(indexes, self._send_wave([deliveries[index] for index in indexes], deadline)):
-                outcomes[index] = outcome
-                if outcome.verdict is not Verdict.SENT:
-                    failed.add(deliveries[index].conversation)
-        return outcomes
+            self._send_part(deliveries, indexes, results, deadline, is_alone=is_alone)
+            unclear = [index for index in indexes if results[index].is_unclear]
+            self._send_singly(deliveries, unclear, results, deadline)
+            failed.update(
+                deliveries[index].conversation
+                for index in indexes
+                if results[index].outcome.verdict is not Verdict.SENT
+            )
+            if any(results[index].is_away for index in indexes):
+                # No other message fares better.
+                break
+        return [result.outcome for result in results]
 
     def attach(self, queue: MessageQueue) -> None:
         """Reports the state of the connection to a queue from now on, by `set_connectivity`.
 
         The relay connects, and connects again after the connection is lost: the queue is offline until then, and sends
-        when it is back; `state().offline_reason` says why. A broker that answers but refuses the connection counts as
-        online: the messages show why. Must not be used beside `start_monitor`. The queue is not kept alive.
+        when it is back; `state().offline_reason` says why. A broker that answers but refuses the connection, or
+        messages, counts as online: the queue tries a message every 5 s until it is accepted. Must not be used beside
+        `start_monitor`. The queue is not kept alive.
 
         Args:
             queue: One whose transport is this relay; several queues may use one relay.
@@ -213,19 +227,44 @@ class Relay(ABC, Generic[Connection, Form]):
         """Returns an exception of the client's library as one of this module, or as it is."""
         return problem
 
+    @property
+    def _place(self) -> str:
+        """The broker's host and port, for texts; without a password."""
+        return "the broker"
+
     def _finish(self) -> None:
         """Ends what the relay started beside its connection."""
 
     # ---------------------------------------------------------------- sending
 
-    def _waves(self, deliveries: Sequence[Delivery]) -> Iterator[list[int]]:
-        """Yields the first messages of all conversations, then the second ones, and so on."""
-        if self.keeps_order:
-            yield list(range(len(deliveries)))
+    def _parts(self, deliveries: Sequence[Delivery]) -> Iterator[tuple[list[int], bool]]:
+        """Yields which messages are sent together, one part after the other, and whether a part must be alone."""
+        first = 0
+        if not self._is_proven and len(deliveries) > 1 and not self._suspects.has(deliveries[0]):
+            # If the broker accepts nothing at present, only one message finds out.
+            yield [0], False
+            first = 1
+        if not self._suspects:
+            for wave in self._waves(deliveries, first, is_ordered=self.keeps_order):
+                yield wave, False
+            return
+        for wave in self._waves(deliveries, first, is_ordered=False):
+            suspects = [index for index in wave if self._suspects.has(deliveries[index])]
+            others = [index for index in wave if index not in suspects]
+            if others:
+                yield others, False
+            for index in suspects:
+                yield [index], True
+
+    @staticmethod
+    def _waves(deliveries: Sequence[Delivery], first: int, *, is_ordered: bool) -> Iterator[list[int]]:
+        """Yields the first messages of all conversations, then the second ones, and so on; or all of them at once."""
+        if is_ordered:
+            yield list(range(first, len(deliveries)))
             return
         waves: list[list[int]] = []
         seen: dict[str, int] = {}
-        for index, delivery in enumerate(deliveries):
+        for index, delivery in enumerate(deliveries[first:], first):
             place = seen.get(delivery.conversation, 0)
             seen[delivery.conversation] = place + 1
             if place == len(waves):
@@ -233,96 +272,170 @@ class Relay(ABC, Generic[Connection, Form]):
             waves[place].append(index)
         yield from waves
 
-    def _send_wave(self, deliveries: Sequence[Delivery], deadline: float) -> list[Outcome]:
-        outcomes: list[Outcome | None] = [None] * len(deliveries)
-        connection: Connection | None = None
+    def _send_singly(
+        self, deliveries: Sequence[Delivery], unclear: Sequence[int], results: list[_Result], deadline: float
+    ) -> None:
+        """Sends messages again that may have failed because of another one, each alone, in their order."""
+        if not unclear:
+            return
+        self._suspects.add([deliveries[index] for index in unclear])
+        failed: set[str] = set()
+        for index in unclear:
+            conversation, before = deliveries[index].conversation, results[index]
+            # Without an answer in time there is no time left for another attempt.
+            if conversation in failed or time.monotonic() >= deadline:
+                failed.add(conversation)
+                continue
+            self._send_part(deliveries, [index], results, deadline, is_alone=True)
+            after = results[index].outcome
+            if before.outcome.verdict is Verdict.RETRY and not before.outcome.not_sent and _is_not_sent(after):
+                # That the message was not sent this time does not say so of the first time.
+                results[index] = before._replace(is_away=results[index].is_away)
+            if after.verdict is not Verdict.SENT:
+                failed.add(conversation)
+            if results[index].is_away:
+                return
+
+    def _send_part(
+        self,
+        deliveries: Sequence[Delivery],
+        indexes: Sequence[int],
+        results: list[_Result],
+        deadline: float,
+        *,
+        is_alone: bool,
+    ) -> None:
+        """Sends messages together, and notes the results."""
+        turn = self._turns.take(deadline, is_alone=is_alone)
+        if turn is None:
+            return
+        part = [deliveries[index] for index in indexes]
+        try:
+            found = self._send_in_turn(part, deadline, turn)
+        finally:
+            self._turns.give_back(turn)
+        for index, delivery, result in zip(indexes, part, found):
+            results[index] = result
+            if self._suspects and _is_answer(result.outcome):
+                self._suspects.clear(delivery)
+
+    def _send_in_turn(self, deliveries: Sequence[Delivery], deadline: float, turn: Turn) -> list[_Result]:
         try:
             connection = self._connected(deadline)
-            forms = self._formed(connection, deliveries, outcomes)
-            left = max(0.01, deadline - time.monotonic())
-            answers = self._send(connection, [form for _, form in forms], left) if forms else ()
-            for (index, _), answer in zip(forms, answers):
-                outcomes[index] = Outcome.sent() if answer is None else self._outcome(answer, connection)
+        except Exception as problem:  # noqa: BLE001 - a client may raise anything
+            # Whatever it is, it is no fault of a message.
+            return [self._unconnected(problem)] * len(deliveries)
+        results: list[_Result | None] = [None] * len(deliveries)
+        forms = self._formed(connection, deliveries, results)
+        left = deadline - time.monotonic()
+        if not forms or left <= 0:
+            return [each or _NOT_TRIED for each in results]
+        has_company = len(forms) > 1 or turn.is_shared
+        try:
+            answers = self._send(connection, [form for _, form in forms], left)
         except Exception as problem:  # noqa: BLE001 - a client may raise anything; the outcome says what
-            outcome = self._outcome(problem, connection, not_sent=connection is None)
-            outcomes = [each or outcome for each in outcomes]
-            if connection is None and _is_offline(outcome):
-                self._is_refused = False
-                self._report(Connectivity.OFFLINE, outcome.text)
-                self._look.set()
-            if connection is not None:
-                self._lost(connection)
-                connection = None
-        final = [outcome or Outcome.retry(text="the relay reported no outcome") for outcome in outcomes]
-        if connection is not None:
-            self._note(connection, final)
+            result = self._judged(problem, connection, has_company=has_company)
+            # It may be about one message, and counts for all.
+            result = result._replace(is_unclear=has_company and not result.is_away)
+            results = [each or result for each in results]
+            is_broken = not result.is_away
+        else:
+            for (index, _), answer in zip(forms, answers):
+                results[index] = _SENT if answer is None else self._judged(answer, connection, has_company=has_company)
+            is_broken = False
+        final = [each or _Result(Outcome.retry(text="the relay reported no outcome")) for each in results]
+        self._note(connection, final, is_broken=is_broken)
         return final
 
     def _formed(
-        self, connection: Connection, deliveries: Sequence[Delivery], outcomes: list[Outcome | None]
+        self, connection: Connection, deliveries: Sequence[Delivery], results: list[_Result | None]
     ) -> list[tuple[int, Form]]:
         """Returns the messages as the client needs them. One that is refused, and what follows it, is left out."""
         forms: list[tuple[int, Form]] = []
         failed: set[str] = set()
         for index, delivery in enumerate(deliveries):
             if delivery.conversation in failed:
-                outcomes[index] = Outcome.skipped()
+                results[index] = _NOT_TRIED
                 continue
             try:
                 forms.append((index, self._form(connection, delivery)))
             except (TypeError, ValueError) as problem:
-                outcomes[index] = Outcome.reject(text=_failures.described(problem))
+                results[index] = _Result(Outcome.reject(text=_failures.described(problem)))
                 failed.add(delivery.conversation)
             except Exception as problem:  # noqa: BLE001 - the function that names a topic may raise anything
-                outcomes[index] = Outcome.retry(text=_failures.described(problem), not_sent=True)
+                results[index] = _Result(Outcome.retry(text=_failures.described(problem), not_sent=True))
                 failed.add(delivery.conversation)
         return forms
 
-    def _note(self, connection: Connection, outcomes: Sequence[Outcome]) -> None:
+    def _note(self, connection: Connection, results: Sequence[_Result], *, is_broken: bool) -> None:
         """Draws conclusions for the connection from what happened to messages."""
-        offline = next((outcome for outcome in outcomes if outcome.verdict is Verdict.OFFLINE), None)
-        if offline is not None:
-            self._report(Connectivity.OFFLINE, offline.text)
-            self._look.set()
-        if any(outcome.verdict is not Verdict.SENT for outcome in outcomes):
-            is_late = any(outcome.kind is FailureKind.TIMEOUT for outcome in outcomes)
+        if any(result.outcome.verdict is Verdict.SENT for result in results):
+            self._is_proven = True
+        if any(result.is_away for result in results):
+            self._is_proven = False
+        if is_broken:
+            self._lost(connection)
+        elif any(result.outcome.verdict is not Verdict.SENT for result in results):
+            is_late = any(result.outcome.kind is FailureKind.TIMEOUT for result in results)
             if is_late or not self._is_alive(connection):
                 self._lost(connection)
 
-    def _outcome(
-        self, problem: BaseException, connection: Connection | None = None, *, not_sent: bool = False
-    ) -> Outcome:
-        """Returns the outcome of an attempt that failed with this exception, on this connection."""
-        text = _failures.described(problem)
+    def _unconnected(self, problem: BaseException) -> _Result:
+        """Returns what becomes of messages because there is no connection, and reports it."""
+        is_away, reason = self._why(problem)
+        if is_away:
+            self._is_refused = False
+            self._report(Connectivity.OFFLINE, reason)
+            self._look.set()
+        return _Result(Outcome.offline(text=reason), is_away=True)
+
+    def _why(self, problem: BaseException) -> tuple[bool, str]:
+        """Returns whether there is no connection because nobody answered, and the reason in words."""
+        problem = self._translated(problem)
+        return _is_away(problem), reason_of(problem, self._place)
+
+    def _translated(self, problem: BaseException) -> BaseException:
         try:
-            problem = self._translate(problem)
-        except Exception:
+            return self._translate(problem)
+        except Exception:  # noqa: BLE001 - of the client
             # Another version of the client's library may lack what a relay looks for.
             logger.error("a failure of the relay could not be classified", exc_info=True)
+            return problem
+
+    def _judged(self, problem: BaseException, connection: Connection, *, has_company: bool) -> _Result:
+        """Returns the result of an attempt that failed with this exception, on this connection.
+
+        `has_company`: other messages were sent at the same time.
+        """
+        problem = self._translated(problem)
+        text = text_of_problem(problem)
         if isinstance(problem, SkippedError):
-            return Outcome.skipped()
+            return _NOT_TRIED
+        if isinstance(problem, (UnavailableError, UnreachableError, *_NOBODY)):
+            return _Result(Outcome.offline(text=reason_of(problem, self._place)), is_away=True)
+        if isinstance(problem, TogetherError):
+            return _Result(Outcome.skipped(), is_unclear=True) if has_company else _Result(Outcome.reject(text=text))
         if isinstance(problem, UnauthorizedError):
-            return Outcome.reject(FailureKind.UNAUTHORIZED, text=text)
-        if isinstance(problem, UnreachableError):
-            return Outcome.offline(text=text)
-        if isinstance(problem, RetryableError):
-            return Outcome.retry(problem.kind, text=text, not_sent=not_sent or problem.not_sent)
+            return _Result(Outcome.reject(FailureKind.UNAUTHORIZED, text=text))
         if isinstance(problem, RejectedError):
-            return Outcome.reject(text=text)
-        if isinstance(problem, _NOBODY) or (not_sent and _is_away(problem)):
-            return Outcome.offline(text=text)
-        found = _failures.outcome_of(problem)
-        if found.kind is FailureKind.UNKNOWN and connection is not None and self._connection is not connection:
-            # Another thread closed the connection under the client, which may raise anything then.
-            return Outcome.retry(FailureKind.NETWORK, text=f"the connection was lost: {text}")
-        return Outcome.retry(found.kind, text=text, not_sent=not_sent or found.not_sent)
+            return _Result(Outcome.reject(text=text))
+        if isinstance(problem, RetryableError):
+            outcome = Outcome.retry(problem.kind, text=text, not_sent=problem.not_sent)
+        else:
+            found = _failures.outcome_of(problem)
+            outcome = Outcome.retry(found.kind, text=text, not_sent=found.not_sent)
+            if found.kind is FailureKind.UNKNOWN and self._connection is not connection:
+                # Another thread closed the connection under the client, which may raise anything then.
+                outcome = Outcome.retry(FailureKind.NETWORK, text=f"the connection was lost: {text}")
+        is_without_answer = not outcome.not_sent and outcome.kind in _WITHOUT_ANSWER
+        return _Result(outcome, is_unclear=has_company and is_without_answer)
 
     # ---------------------------------------------------------------- the connection
 
     def _connected(self, deadline: float) -> Connection:
         """Returns the connection; opens one if there is none."""
         if not self._opening.acquire(timeout=max(0.01, deadline - time.monotonic())):
-            raise RetryableError(FailureKind.TIMEOUT, "no connection in time", not_sent=True)
+            raise TimeoutError(_NO_ANSWER)
         try:
             if self._is_closed:
                 raise UnreachableError("the relay is closed")
@@ -331,7 +444,7 @@ class Relay(ABC, Generic[Connection, Form]):
                 self._lost(connection)
                 connection = None
             if connection is None:
-                connection = self._open(max(0.01, deadline - time.monotonic()))
+                connection = self._opened(deadline)
                 with self._state:
                     self._connection = None if self._is_closed else connection
                 if self._connection is None:
@@ -342,12 +455,33 @@ class Relay(ABC, Generic[Connection, Form]):
         finally:
             self._opening.release()
 
+    def _opened(self, deadline: float) -> Connection:
+        """Opens a connection. A broker that has just refused one is not asked again at once."""
+        if self._last_refusal is not None and time.monotonic() < self._last_refusal[1]:
+            raise UnavailableError(self._last_refusal[0])
+        try:
+            connection = self._open(max(0.01, deadline - time.monotonic()))
+        except Exception as problem:  # noqa: BLE001 - a client may raise anything
+            found = self._translated(problem)
+            if not _is_away(found):
+                self._last_refusal = (text_of_problem(found), time.monotonic() + _REFUSED_FOR)
+            elif isinstance(found, (TimeoutError, socket.timeout)):
+                found = TimeoutError(_NO_ANSWER)
+            try:
+                raise found from None
+            finally:
+                # Its traceback has this frame, and the frame would have it.
+                del found
+        self._last_refusal = None
+        return connection
+
     def _lost(self, connection: Connection) -> None:
         """Forgets a connection that failed. Also called by callbacks of the client, on any thread."""
         with self._state:
             if self._connection is not connection:
                 return
             self._connection = None
+        self._is_proven = False
         self._shut(connection)
         self._look.set()
 
@@ -365,23 +499,25 @@ class Relay(ABC, Generic[Connection, Form]):
             try:
                 self._connected(time.monotonic() + self._timeout)
             except Exception as problem:  # noqa: BLE001 - a client may raise anything
-                # A broker that answers is online: the messages find out what is wrong with it.
-                outcome = self._outcome(problem, not_sent=True)
-                is_away = _is_offline(outcome)
+                # A broker that answers is online: the messages find out when it accepts them.
+                is_away, reason = self._why(problem)
                 self._is_refused = not is_away
-                self._report(Connectivity.OFFLINE if is_away else Connectivity.ONLINE, outcome.text)
+                if is_away:
+                    self._report(Connectivity.OFFLINE, reason)
+                else:
+                    self._report(Connectivity.ONLINE, only_after=Connectivity.OFFLINE)
                 return not is_away
             # The queue learns that there was an outage, also if it was short.
-            self._report(Connectivity.OFFLINE, only_if_online=True)
+            self._report(Connectivity.OFFLINE, only_after=Connectivity.ONLINE)
         self._report(Connectivity.ONLINE)
         return True
 
-    def _report(self, connectivity: Connectivity, reason: str = "", *, only_if_online: bool = False) -> None:
+    def _report(self, connectivity: Connectivity, reason: str = "", *, only_after: Connectivity | None = None) -> None:
         state = (connectivity, _presentable(reason) if connectivity is Connectivity.OFFLINE else "")
         with self._state:
             queues = list(self._queues.items())
         for queue, known in queues:
-            if known == state or (only_if_online and known[0] is not Connectivity.ONLINE):
+            if known == state or (only_after is not None and known[0] is not only_after):
                 continue
             try:
                 queue.set_connectivity(connectivity, reason=state[1])
@@ -417,42 +553,14 @@ def _watch(relay: weakref.ref[Relay[Any, Any]], look: threading.Event) -> None:
                 time.sleep(_FIRST_WAIT)
 
 
-def text_of(target: Target, delivery: Delivery) -> str:
-    """Returns a topic, stream or queue for a message."""
-    name = target if isinstance(target, str) else target(delivery)
-    if not isinstance(name, str):
-        raise RejectedError(f"the name must be str, not {type(name).__name__}")
-    return name
+def _is_not_sent(outcome: Outcome) -> bool:
+    return outcome.verdict in (Verdict.OFFLINE, Verdict.SKIPPED) or outcome.not_sent
 
 
-def checked_target(name: str, target: Target, check: Callable[[str], None] | None = None) -> Target:
-    """Returns the argument of a relay that names a topic, or the function that makes it."""
-    if isinstance(target, str):
-        if not target:
-            raise InvalidError(f"{name} must not be empty")
-        if check is not None:
-            check(target)
-        return target
-    if not callable(target):
-        raise TypeError(f"{name} must be str or a function of the delivery, not {type(target).__name__}")
-    return target
-
-
-def headers_of(delivery: Delivery) -> list[tuple[str, str]]:
-    """Returns the id, the conversation and the metadata as headers."""
-    for name in delivery.metadata:
-        if name.startswith(RESERVED):
-            raise RejectedError(f"metadata must not begin with {RESERVED!r}: {name!r}")
-    conversation = [(CONVERSATION, delivery.conversation)] if delivery.conversation else []
-    return [(ID, delivery.id), *conversation, *delivery.metadata.items()]
-
-
-def _imported(library: str, extra: str) -> Any:  # noqa: ANN401 - a client's library, which need not be installed
-    try:
-        return importlib.import_module(library)
-    except ImportError as problem:
-        package = library.partition(".")[0]
-        raise ImportError(f"{package} is not installed; pip install 'msgqueue[{extra}]' installs it") from problem
+def _is_answer(outcome: Outcome) -> bool:
+    """Whether the broker answered for a message."""
+    is_answered = outcome.not_sent and outcome.verdict is Verdict.RETRY
+    return is_answered or outcome.verdict in (Verdict.SENT, Verdict.REJECT)
 
 
 def _presentable(text: str) -> str:
@@ -461,10 +569,7 @@ def _presentable(text: str) -> str:
 
 
 def _is_away(problem: BaseException) -> bool:
-    """Whether a connection could not be made because nobody is there."""
-    return isinstance(problem, OSError) and not isinstance(problem, (ssl.SSLError, TimeoutError, socket.timeout))
-
-
-def _is_offline(outcome: Outcome) -> bool:
-    """Whether an attempt to connect ended without an answer of the broker. Networks may drop what is sent to it."""
-    return outcome.verdict is Verdict.OFFLINE or outcome.kind is FailureKind.TIMEOUT
+    """Whether a connection could not be made because nobody answered. Networks may drop what is sent to a broker."""
+    if isinstance(problem, (UnreachableError, TimeoutError, socket.timeout)):
+        return True
+    return isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,27 +12,49 @@ from typing import Any, NamedTuple
 from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
-from .base import (
+from .base import Relay
+from .problems import (
     RejectedError,
-    Relay,
     RetryableError,
-    Target,
+    TogetherError,
     UnauthorizedError,
+    UnavailableError,
     UnreachableError,
-    checked_target,
-    headers_of,
-    text_of,
 )
+from .reasons import seconds
+from .targets import Target, checked_target, for_target, headers_of, text_of
 
+_log = logging.getLogger("msgqueue.kafka")
+# A host name, or an address, perhaps after a protocol and before a port.
+_SERVER = re.compile(r"\s*(?:[A-Za-z_]+://)?(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?\s*\Z")
+# Options that the relay sets, and their other names.
+_OWN = {
+    "bootstrap.servers",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "error_cb",
+    "logger",
+    "message.timeout.ms",
+    "metadata.broker.list",
+    "on_delivery",
+    "transactional.id",
+}
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
-_AWAY = re.compile(r"[Cc]onnect to .* failed|[Ff]ailed to resolve")
+_AWAY = re.compile(r"[Cc]onnect to .* failed")
 # The names of error codes of librdkafka and of Kafka.
-_REJECTED = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG", "INVALID_RECORD", "TOPIC_EXCEPTION", "_INVALID_ARG")
-_UNAUTHORIZED = (
-    "TOPIC_AUTHORIZATION_FAILED",
+# The broker refuses a batch of records, of all that were produced together, because of one of them.
+_TOGETHER = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG", "INVALID_RECORD")
+_UNAVAILABLE = (
     "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     "SASL_AUTHENTICATION_FAILED",
     "_AUTHENTICATION",
+    "NOT_ENOUGH_REPLICAS",
+    "KAFKA_STORAGE_ERROR",
+    "BROKER_NOT_AVAILABLE",
+    "LEADER_NOT_AVAILABLE",
+    "THROTTLING_QUOTA_EXCEEDED",
+    "POLICY_VIOLATION",
 )
 _NOT_FOUND = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
 # The last two: another call closed the connection.
@@ -97,7 +121,9 @@ class Kafka(Relay[_Connection, _Message]):
         Args:
             servers: host:port of some brokers, separated by commas.
             topic: The topic, or a function of the delivery that returns it.
-            options: More options of librdkafka, for example security.protocol.
+            options: More options of librdkafka, for example security.protocol. bootstrap.servers, enable.idempotence,
+                message.timeout.ms and the callbacks are not among them. With a log_level, what librdkafka logs goes to
+                the logger msgqueue.kafka.
             timeout: Seconds that connecting and the acknowledgement may take together: 1 s or more.
 
         Raises:
@@ -107,6 +133,11 @@ class Kafka(Relay[_Connection, _Message]):
         super().__init__(timeout=timeout)
         if timeout < 1:
             raise InvalidError(f"timeout must be 1 second or more, got {timeout}")
+        if not isinstance(servers, str) or not all(map(_SERVER.match, servers.split(","))):
+            raise InvalidError(f"servers must be host:port of some brokers, separated by commas, got {servers!r}")
+        own = sorted(_OWN & set(options or {}))
+        if own:
+            raise InvalidError(f"the relay itself sets {', '.join(own)}")
         milliseconds = int(timeout * 1000)
         self._options: dict[str, Any] = {
             "partitioner": "murmur2",
@@ -115,11 +146,22 @@ class Kafka(Relay[_Connection, _Message]):
             "socket.connection.setup.timeout.ms": max(1000, milliseconds),
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 1000,
+            # For more than half of the time. Then the error of the broker is reported, and not only that time was up.
+            "retries": 4 + int(timeout * 0.5),
+            # The relay logs why there is no connection, once.
+            "log_level": 0,
             **(options or {}),
-            "bootstrap.servers": servers,
             "enable.idempotence": True,
             "message.timeout.ms": milliseconds,
         }
+        try:
+            # Without servers it connects nowhere; it tells whether it knows the options.
+            self._client.Producer(self._options, logger=_log)
+        except self._client.KafkaException as problem:
+            raise InvalidError(f"options: {problem.args[0].str()}") from None
+        except (TypeError, ValueError) as problem:
+            raise InvalidError(f"options: {problem}") from None
+        self._options["bootstrap.servers"] = servers
         self._topic = checked_target("topic", topic, _check_topic)
 
     def _form(self, connection: _Connection, delivery: Delivery) -> _Message:
@@ -134,7 +176,7 @@ class Kafka(Relay[_Connection, _Message]):
     def _open(self, timeout: float) -> _Connection:
         end = time.monotonic() + timeout
         health = _Health()
-        producer = self._client.Producer({**self._options, "error_cb": health.failed})
+        producer = self._client.Producer({**self._options, "error_cb": health.failed}, logger=_log)
         while True:
             try:
                 producer.list_topics(timeout=max(0.01, min(0.2, end - time.monotonic())))
@@ -143,7 +185,7 @@ class Kafka(Relay[_Connection, _Message]):
                 if health.problem is not None:
                     raise self._failure(health.problem, not_sent=True) from None
                 if time.monotonic() >= end:
-                    raise TimeoutError(f"no answer within {timeout:.1f} s: {problem}") from None
+                    raise TimeoutError(f"no answer within {seconds(timeout)}: {problem}") from None
             else:
                 producer.poll(0)
                 health.is_down = False
@@ -153,7 +195,7 @@ class Kafka(Relay[_Connection, _Message]):
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
         end = time.monotonic() + timeout
-        late = TimeoutError(f"no answer within {timeout:.1f} s")
+        late = TimeoutError(f"no answer within {seconds(timeout)}")
         answers: list[BaseException | None] = [late] * len(messages)
         # The places that are answered. Another thread's poll may call back, too.
         done: list[int] = []
@@ -168,7 +210,9 @@ class Kafka(Relay[_Connection, _Message]):
                     message.topic, message.body, message.key, headers=message.headers, on_delivery=reported
                 )
             except self._client.KafkaException as problem:
-                answers[place] = self._failure(problem.args[0], not_sent=True)
+                # The client itself refuses this message.
+                found = self._failure(problem.args[0], not_sent=True)
+                answers[place] = RejectedError(str(found)) if isinstance(found, TogetherError) else found
                 done.append(place)
             except BufferError as problem:
                 answers[place] = RetryableError(FailureKind.RATE_LIMIT, str(problem), not_sent=True)
@@ -182,16 +226,22 @@ class Kafka(Relay[_Connection, _Message]):
 
     def _failure(self, problem: Any, *, not_sent: bool = False) -> BaseException:  # noqa: ANN401 - of the client
         name, text = problem.name(), f"{problem.name()}: {problem.str()}"
-        if name in _REJECTED:
+        if name in _TOGETHER:
+            return TogetherError(text)
+        if name in ("TOPIC_EXCEPTION", "_INVALID_ARG"):
             return RejectedError(text)
-        if name in _UNAUTHORIZED:
-            return UnauthorizedError(text)
+        if name in _UNAVAILABLE:
+            return UnavailableError(text)
+        if name == "TOPIC_AUTHORIZATION_FAILED":
+            return for_target(self._topic, text, UnauthorizedError(text))
         if name in _NOT_FOUND:
-            return RetryableError(FailureKind.NOT_FOUND, text, not_sent=True)
+            return for_target(self._topic, text, RetryableError(FailureKind.NOT_FOUND, text, not_sent=True))
         if name in _LATE:
             return TimeoutError(text)
-        if name in ("_TRANSPORT", "_RESOLVE") and not_sent and _AWAY.search(text):
-            return UnreachableError(text)
+        if name == "_RESOLVE" and not_sent:
+            return socket.gaierror(text)
+        if name == "_TRANSPORT" and not_sent and _AWAY.search(text):
+            return ConnectionRefusedError(text) if "refused" in text else UnreachableError(text)
         kind = FailureKind.NETWORK if name in _NETWORK else FailureKind.SERVER
         return RetryableError(kind, text, not_sent=not_sent)
 
@@ -199,6 +249,10 @@ class Kafka(Relay[_Connection, _Message]):
         connection.health.is_down = True
         # What is left is not sent later; the outcome of a message in flight is unknown.
         connection.producer.purge(blocking=False)
+
+    @property
+    def _place(self) -> str:
+        return str(self._options["bootstrap.servers"])
 
     def _has_ended(self, connection: _Connection) -> bool:
         return connection.health.is_down

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from .base import Connection, Form, Relay
+from .problems import UnreachableError
+from .reasons import logger, seconds
 
 Answer = TypeVar("Answer")
+
+_THREAD = "msgqueue-relay-loop"
 
 
 class LoopRelay(Relay[Connection, Form]):
@@ -23,32 +28,38 @@ class LoopRelay(Relay[Connection, Form]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def _run(self, work: Coroutine[Any, Any, Answer], timeout: float) -> Answer:
-        """Runs a coroutine on the loop and waits for it, at most this many seconds."""
+    def _run(self, work: Callable[[], Coroutine[Any, Any, Answer]], timeout: float) -> Answer:
+        """Runs a function on the loop and waits for it, at most this many seconds."""
         with self._state:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_run_loop, args=(self._loop,), name="msgqueue-relay-loop", daemon=True
-                )
+                self._loop.set_exception_handler(_note_exception)
+                self._thread = threading.Thread(target=_run_loop, args=(self._loop,), name=_THREAD, daemon=True)
                 self._thread.start()
             loop = self._loop
-        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, timeout), loop)
+        limited = _limited(work, timeout)
+        try:
+            future = asyncio.run_coroutine_threadsafe(limited, loop)
+        except RuntimeError:
+            limited.close()
+            raise UnreachableError("the relay is closed") from None
         try:
             # wait_for ends it in time, unless the loop has ended.
             return future.result(timeout + 5)
         except (asyncio.TimeoutError, FutureTimeoutError) as problem:
             future.cancel()
-            raise TimeoutError(f"no answer within {timeout:.1f} s") from problem
+            raise TimeoutError(f"no answer within {seconds(timeout)}") from problem
 
-    def _start(self, work: Coroutine[Any, Any, object]) -> None:
-        """Starts a coroutine on the loop; its result and its exceptions are ignored."""
+    def _start(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Starts a function on the loop; its result and its exceptions are ignored."""
         loop = self._loop
         if loop is None or loop.is_closed():
-            work.close()
             return
-        with suppress(RuntimeError):
-            asyncio.run_coroutine_threadsafe(_quietly(work), loop)
+        quietly = _quietly(work)
+        try:
+            asyncio.run_coroutine_threadsafe(quietly, loop)
+        except RuntimeError:
+            quietly.close()
 
     def _finish(self) -> None:
         with self._state:
@@ -74,14 +85,24 @@ async def answers_of(
         elif ended.done():
             answers.append(ConnectionResetError(ended.result()))
         else:
-            answers.append(TimeoutError(f"no answer within {timeout:.1f} s"))
+            answers.append(TimeoutError(f"no answer within {seconds(timeout)}"))
     everything.cancel()
     await asyncio.gather(everything, return_exceptions=True)
     return answers
 
 
-async def _quietly(work: Coroutine[Any, Any, object]) -> None:
-    await asyncio.gather(work, return_exceptions=True)
+async def _limited(work: Callable[[], Coroutine[Any, Any, Answer]], timeout: float) -> Answer:
+    return await asyncio.wait_for(work(), timeout)
+
+
+async def _quietly(work: Callable[[], Awaitable[object]]) -> None:
+    with suppress(Exception):
+        await work()
+
+
+def _note_exception(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Notes what a client left behind. What concerns a message, or the connection, is in an outcome already."""
+    logger.debug("the client of a relay: %s", context.get("message"), exc_info=context.get("exception"))
 
 
 async def _end(loop: asyncio.AbstractEventLoop) -> None:
@@ -90,6 +111,23 @@ async def _end(loop: asyncio.AbstractEventLoop) -> None:
     if others:
         await asyncio.wait(others, timeout=1)
     loop.stop()
+
+
+class _Quiet(logging.Filter):
+    """Drops what a client logs on the threads of relays, which log it once. DEBUG shows it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.threadName != _THREAD or logger.isEnabledFor(logging.DEBUG)
+
+
+_quiet = _Quiet()
+
+
+def quiet(names: Sequence[str]) -> None:
+    """Drops what is logged under these names on the threads of relays. What the program itself does is not affected."""
+    for name in names:
+        # A filter that is there already is not added again.
+        logging.getLogger(name).addFilter(_quiet)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -17,7 +17,10 @@ from urllib.parse import unquote, urlsplit
 from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
-from .base import RejectedError, Relay, RetryableError, Target, UnauthorizedError, checked_target, headers_of, text_of
+from .base import Relay
+from .problems import RejectedError, RetryableError, UnauthorizedError, UnavailableError
+from .reasons import seconds
+from .targets import Target, checked_target, for_target, headers_of, text_of
 
 # What a string of MQTT must not contain, or what brokers refuse in it.
 _REFUSED = re.compile("[\0-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -128,8 +131,8 @@ class Mqtt(Relay[_Connection, _Message]):
             topic: The topic, or a function of the delivery that returns it. Without wildcards, not beginning with $.
             client_id: "": the broker chooses one. Two connections with one id end each other.
             retain: The broker keeps the last message of each topic for new subscribers.
-            require_subscriber: A message for which the broker reports no subscriber is retried with kind NOT_FOUND
-                instead of counting as sent.
+            require_subscriber: A message for which the broker reports no subscriber does not count as sent: the queue
+                is held until there is one. If a function names the topic, the message is retried with kind NOT_FOUND.
             context: For mqtts; None: certificates are verified against those of the system.
             timeout: Seconds that connecting and the acknowledgement may take together.
 
@@ -138,10 +141,14 @@ class Mqtt(Relay[_Connection, _Message]):
             ImportError: paho-mqtt is not installed.
         """
         super().__init__(timeout=timeout)
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+        except ValueError as problem:
+            raise InvalidError(f"the URL is not valid: {problem}") from None
         if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
-            raise InvalidError(f"{url!r} is not a URL of mqtt or mqtts")
-        self._host, self._port = parts.hostname, parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+            raise InvalidError("the URL must be mqtt://host or mqtts://host")
+        self._host, self._port = parts.hostname, port
         self._user, self._password = parts.username, parts.password
         self._context = (context or ssl.create_default_context()) if parts.scheme == "mqtts" else None
         self._topic = checked_target("topic", topic, _check_topic)
@@ -209,12 +216,10 @@ class Mqtt(Relay[_Connection, _Message]):
     def _refusal(self, connection: _Connection, timeout: float, *, is_late: bool) -> BaseException:
         if connection.code is not None and connection.code.is_failure:
             text = f"the broker refused the connection: {connection.code}"
-            if connection.code.value in _UNAUTHORIZED:
-                return UnauthorizedError(text)
-            return RetryableError(FailureKind.SERVER, text)
+            return UnavailableError(text)
         if connection.ended and not is_late:
-            return RetryableError(FailureKind.NETWORK, connection.ended)
-        return TimeoutError(f"no answer within {timeout:.1f} s")
+            return UnavailableError(connection.ended)
+        return TimeoutError(f"no answer within {seconds(timeout)}")
 
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
@@ -231,20 +236,20 @@ class Mqtt(Relay[_Connection, _Message]):
             return (
                 ConnectionResetError(connection.ended)
                 if connection.ended
-                else TimeoutError(f"no PUBACK in {timeout:g} s")
+                else TimeoutError(f"no PUBACK within {seconds(timeout)}")
             )
         text = f"the broker answered: {code}"
         if code.value == _NO_SUBSCRIBER and self._require_subscriber:
-            return RetryableError(FailureKind.NOT_FOUND, text, not_sent=True)
+            return for_target(self._topic, text, RetryableError(FailureKind.NOT_FOUND, text, not_sent=True))
         if not code.is_failure:
             return None
         if code.value in _UNAUTHORIZED:
-            return UnauthorizedError(text)
+            return for_target(self._topic, text, UnauthorizedError(text))
         if code.value in _REJECTED:
             return RejectedError(text)
-        return RetryableError(
-            FailureKind.RATE_LIMIT if code.value == _QUOTA else FailureKind.SERVER, text, not_sent=True
-        )
+        if code.value == _QUOTA:
+            return UnavailableError(text)
+        return RetryableError(FailureKind.SERVER, text, not_sent=True)
 
     def _on_disconnect(self, connection: _Connection, code: Any) -> None:  # noqa: ANN401 - of paho
         with connection.changed:
@@ -265,6 +270,10 @@ class Mqtt(Relay[_Connection, _Message]):
         # sockets, without the garbage collector.
         client = connection.client
         client.on_connect = client.on_disconnect = client.on_publish = None
+
+    @property
+    def _place(self) -> str:
+        return f"{self._host}:{self._port}"
 
     def _has_ended(self, connection: _Connection) -> bool:
         return bool(connection.ended)

@@ -8,26 +8,20 @@ import re
 import ssl
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from .. import _arguments
 from .._failures import described
 from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
-from .base import (
-    RejectedError,
-    RetryableError,
-    SkippedError,
-    Target,
-    UnauthorizedError,
-    checked_target,
-    headers_of,
-    logger,
-    text_of,
-)
 from .loop import LoopRelay
+from .problems import RejectedError, RetryableError, SkippedError, UnauthorizedError, UnavailableError
+from .reasons import logger, seconds
+from .targets import Target, checked_target, for_target, headers_of, text_of
 
 _DAY = 86400.0
+_SCHEMES = ("nats", "tls", "ws", "wss")
 _SUBJECT = re.compile(r"[^\s.*>\x00-\x1f\x7f]+(\.[^\s.*>\x00-\x1f\x7f]+)*\Z")
 _NAME = re.compile(r"[!-9;-~]+\Z")
 _BREAK = re.compile("[\r\n\0]")
@@ -35,6 +29,8 @@ _BREAK = re.compile("[\r\n\0]")
 _VIOLATION = re.compile(r'permissions violation for publish to "((?:[^"\\]|\\["\\])*)"', re.IGNORECASE)
 # Codes of JetStream: the message is larger than the stream permits.
 _TOO_LARGE = 10054
+# These: the server or the account takes no messages at all (resources, storage, JetStream is off or not ready).
+_UNAVAILABLE = (10002, 10008, 10023, 10028, 10039, 10047, 10074, 10076)
 
 
 class _Message(NamedTuple):
@@ -88,7 +84,8 @@ class _Batch:
 class _Connection:
     """A client, and what its callbacks reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.client: Any = None
         # The answers come to subjects that begin with this; by their subject, the batch and the place of a message.
         self.inbox = ""
@@ -155,7 +152,7 @@ class _Connection:
         for inbox in inboxes:
             batch, place = self.waiting.pop(inbox, (None, 0))
             if batch is not None:
-                batch.answer(place, UnauthorizedError(text))
+                batch.answer(place, for_target(self.target, text, UnauthorizedError(text)))
 
     def end(self, text: str) -> None:
         if not self.ended.done():
@@ -173,7 +170,8 @@ class Nats(LoopRelay[_Connection, _Message]):
     configured. A message that is sent again later, because the connection was lost in the moment of its
     acknowledgement, is stored twice. The relay logs a warning when the window is shorter than `longest_gap`.
 
-    A subject that no stream stores is retried with kind NOT_FOUND.
+    While no stream stores the subject, or the stream is full, the queue is held and no retry is used up. If a function
+    names the subject, such a message is retried, with kind NOT_FOUND or SERVER.
     """
 
     library = "nats"
@@ -207,6 +205,7 @@ class Nats(LoopRelay[_Connection, _Message]):
         self._servers = [servers] if isinstance(servers, str) else list(servers)
         if not self._servers:
             raise InvalidError("servers must not be empty")
+        self._places = ", ".join(map(_checked_server, self._servers))
         self._subject = checked_target("subject", subject, _check_subject)
         self._gap = _arguments.finite("longest_gap", longest_gap)
         self._options = options
@@ -237,10 +236,10 @@ class Nats(LoopRelay[_Connection, _Message]):
         return _Message(delivery.conversation, subject, delivery.body, headers)
 
     def _open(self, timeout: float) -> _Connection:
-        return self._run(self._connect(timeout), timeout)
+        return self._run(lambda: self._connect(timeout), timeout)
 
     async def _connect(self, timeout: float) -> _Connection:
-        connection = _Connection()
+        connection = _Connection(self._subject)
 
         async def disconnected() -> None:
             connection.end("the connection to NATS was lost")
@@ -287,7 +286,7 @@ class Nats(LoopRelay[_Connection, _Message]):
             await client.subscribe(f"{connection.inbox}*", cb=replied)
         except BaseException as problem:
             # The client leaves open what it opened. CancelledError: time is up.
-            self._start(client.close())
+            self._start(client.close)
             if isinstance(problem, self._client.errors.NoServersError):
                 raise connection.problem or ConnectionRefusedError("no server") from None
             raise
@@ -296,7 +295,7 @@ class Nats(LoopRelay[_Connection, _Message]):
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
-        return self._run(self._publish_all(connection, messages, timeout), timeout + 1)
+        return self._run(lambda: self._publish_all(connection, messages, timeout), timeout + 1)
 
     async def _publish_all(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
@@ -313,7 +312,7 @@ class Nats(LoopRelay[_Connection, _Message]):
                 connection.waiting.pop(subject, None)
         for place in list(batch.waiting):
             ended = connection.ended.done()
-            text = f"no answer within {timeout:.1f} s"
+            text = f"no answer within {seconds(timeout)}"
             refusal = connection.refusal(messages[place].subject)
             if refusal:
                 text += f"; the server refused a message: {refusal}"
@@ -337,7 +336,7 @@ class Nats(LoopRelay[_Connection, _Message]):
             return RetryableError(FailureKind.SERVER, f"an unexpected answer of the server: {described(problem)}")
         if name not in self._known:
             self._known.add(name)
-            self._start(self._check_window(connection, name))
+            self._start(lambda: self._check_window(connection, name))
         return None
 
     async def _check_window(self, connection: _Connection, name: str) -> None:
@@ -361,15 +360,19 @@ class Nats(LoopRelay[_Connection, _Message]):
         errors, streams = self._client.errors, self._client.js.errors
         text = str(problem)
         if isinstance(problem, errors.AuthorizationError) or "authorization violation" in text.lower():
-            return UnauthorizedError(text)
+            return UnavailableError(text)
         if self._is_late(problem):
             return TimeoutError(text)
         if isinstance(problem, streams.NoStreamResponseError):
-            return RetryableError(FailureKind.NOT_FOUND, text, not_sent=True)
+            text = "no stream stores the subject"
+            return for_target(self._subject, text, RetryableError(FailureKind.NOT_FOUND, text, not_sent=True))
         if isinstance(problem, streams.APIError):
+            text = str(problem.description or problem)
             if problem.err_code == _TOO_LARGE:
                 return RejectedError(text)
-            return RetryableError(FailureKind.SERVER, text, not_sent=True)
+            if problem.err_code in _UNAVAILABLE:
+                return UnavailableError(text)
+            return for_target(self._subject, text, RetryableError(FailureKind.SERVER, text, not_sent=True))
         if isinstance(
             problem, (errors.ConnectionClosedError, errors.StaleConnectionError, errors.OutboundBufferLimitError)
         ):
@@ -379,7 +382,11 @@ class Nats(LoopRelay[_Connection, _Message]):
         return problem
 
     def _shut(self, connection: _Connection) -> None:
-        self._start(connection.client.close())
+        self._start(connection.client.close)
+
+    @property
+    def _place(self) -> str:
+        return self._places
 
     def _has_ended(self, connection: _Connection) -> bool:
         return connection.ended.done() or not connection.client.is_connected
@@ -393,6 +400,20 @@ async def _publish(connection: _Connection, batch: _Batch, place: int) -> None:
     except Exception as problem:  # noqa: BLE001 - the client may raise anything; the others are sent
         if connection.answered(inbox):
             batch.answer(place, problem)
+
+
+def _checked_server(server: str) -> str:
+    """Checks the URL of a server, and returns its host and port."""
+    try:
+        parts = urlsplit(server if "://" in server else f"nats://{server}")
+        port = parts.port or 4222
+    except ValueError as problem:
+        raise InvalidError(f"the URL of a server is not valid: {problem}") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise InvalidError(
+            f"the URL of a server must be nats://host or tls://host, got {parts.scheme}://{parts.hostname}"
+        )
+    return f"{parts.hostname}:{port}"
 
 
 def _check_subject(subject: str) -> None:

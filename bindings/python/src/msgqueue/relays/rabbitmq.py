@@ -6,18 +6,24 @@ import asyncio
 import importlib
 import re
 import ssl
+import uuid
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
-from .base import RejectedError, RetryableError, Target, UnauthorizedError, checked_target, headers_of, text_of
-from .loop import LoopRelay, answers_of
+from .loop import LoopRelay, answers_of, quiet
+from .problems import RejectedError, RetryableError, UnauthorizedError, UnavailableError
+from .targets import Target, checked_target, for_target, headers_of, text_of
 
+# The client logs each failed attempt to connect here.
+_LOGGERS = ("aiormq.connection", "aiormq.channel", "aio_pika.channel")
 _LONGEST_NAME = 255
 # The headers of a message must fit into one frame of the protocol, of 128 KiB.
 _LARGEST_HEADERS = 120_000
+_ALARM = "RabbitMQ takes no messages because of an alarm: it is short of memory or of disk space"
 _TOO_LARGE = re.compile(r"message size \d+ (?:is )?larger than configured max size (\d+)")
 
 
@@ -28,19 +34,55 @@ class _Message(NamedTuple):
 
 
 class _Connection:
-    """A connection with one channel, and what its callbacks reported."""
+    """A connection, the channel that publishes, and what its callbacks reported."""
 
     def __init__(self) -> None:
         self.link: Any = None
         self.channel: Any = None
+        # The end of the link, and the end of the channel, which the link survives.
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.channel_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.problem: BaseException | None = None
-        self.declared: set[str] = set()
+        # The queues, and the exchange, that the server has for sure.
+        self.known: set[str] = set()
 
     def end(self, problem: object) -> None:
         if not self.ended.done():
+            self.ended.set_result(_ending("connection", problem))
+        self.end_channel(problem)
+
+    def end_channel(self, problem: object) -> None:
+        if not self.channel_ended.done():
             self.problem = problem if isinstance(problem, BaseException) else None
-            self.ended.set_result(f"the connection ended: {problem}")
+            self.channel_ended.set_result(_ending("channel", problem))
+
+    async def open_channel(self) -> None:
+        """Opens the channel that publishes."""
+        self.problem = None
+        ended = self.channel_ended = asyncio.get_running_loop().create_future()
+        channel = self.channel = await self.link.channel(publisher_confirms=True, on_return_raises=True)
+
+        def closed(_sender: object, problem: BaseException | None = None) -> None:
+            if self.channel_ended is ended:
+                self.end_channel(problem)
+
+        channel.close_callbacks.add(closed)
+
+    def is_blocked(self) -> bool:
+        """Whether the server takes no messages because of an alarm: it is short of memory, or of disk space."""
+        waiting = self.link.transport.connection.ready()
+        try:
+            waiting.send(None)
+        except StopIteration:
+            return False
+        finally:
+            waiting.close()
+        return True
+
+    async def blocked(self) -> None:
+        """Waits until the server reports an alarm."""
+        while not self.is_blocked():
+            await asyncio.sleep(0.02)
 
 
 class RabbitMq(LoopRelay[_Connection, _Message]):
@@ -50,8 +92,10 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
     is "") and the metadata. The relay declares each queue as a durable quorum queue.
 
     RabbitMQ confirms a message when the queue has it: a quorum queue when a majority of its nodes have written it to
-    disk. A message that no queue takes is returned and retried with kind NOT_FOUND; one that a full queue refuses is
-    retried with kind RATE_LIMIT. RabbitMQ does not remove duplicates: consumers must, by the id.
+    disk. While there is no such queue or exchange, the queue is full, or RabbitMQ takes no messages because of an alarm
+    (memory, disk), this queue is held and no retry is used up. If a function names the queue, a message that no queue
+    takes is retried with kind NOT_FOUND, and one that a full queue refuses with kind RATE_LIMIT. RabbitMQ does not
+    remove duplicates: consumers must, by the id.
     """
 
     library = "aio_pika"
@@ -84,9 +128,16 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
             ImportError: aio-pika is not installed.
         """
         super().__init__(timeout=timeout)
-        if not url.startswith(("amqp://", "amqps://")):
-            raise InvalidError(f"{url!r} is not a URL of amqp or amqps")
+        quiet(_LOGGERS)
+        try:
+            parts = urlsplit(url)
+            port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
+        except ValueError as problem:
+            raise InvalidError(f"the URL is not valid: {problem}") from None
+        if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
+            raise InvalidError("the URL must be amqp://host or amqps://host")
         self._url = url
+        self._address = f"{parts.hostname}:{port}"
         self._errors: Any = importlib.import_module("aiormq.exceptions")
         self._queue = checked_target("queue", queue, _check_name)
         self._exchange = exchange
@@ -119,7 +170,7 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
             raise RejectedError(f"the message is larger than the limit of RabbitMQ ({self._largest} bytes)")
 
     def _open(self, timeout: float) -> _Connection:
-        return self._run(self._connect(timeout), timeout)
+        return self._run(lambda: self._connect(timeout), timeout)
 
     async def _connect(self, timeout: float) -> _Connection:
         connection = _Connection()
@@ -128,30 +179,94 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
             connection.end(problem)
             self._look.set()
 
-        options = {"heartbeat": 10, **self._options}
-        link = connection.link = await self._client.connect(self._url, timeout=timeout, **options)
+        options = {"heartbeat": 10, "connection_class": self._client.connection.Connection, **self._options}
+        make = options.pop("connection_class")
+
+        def made(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - of the client
+            connection.link = make(*arguments, **named)
+            return connection.link
+
         try:
+            link = await self._client.connect(self._url, timeout=timeout, connection_class=made, **options)
             link.close_callbacks.add(ended)
-            connection.channel = await link.channel(publisher_confirms=True, on_return_raises=True)
-            connection.channel.close_callbacks.add(ended)
+            await connection.open_channel()
+            await self._probe(connection)
         except BaseException:
-            self._start(link.close())
+            # The client leaves open what it opened, and one that could not connect.
+            if connection.link is not None:
+                self._start(connection.link.close)
             raise
         return connection
+
+    async def _probe(self, connection: _Connection) -> None:
+        """Publishes a message that no queue takes: RabbitMQ says only then whether it has an alarm."""
+        nothing = self._client.Message(b"")
+        publish = connection.channel.default_exchange.publish(nothing, f"msgq-{uuid.uuid4()}", mandatory=False)
+        blocked, published = asyncio.ensure_future(connection.blocked()), asyncio.ensure_future(publish)
+        try:
+            await asyncio.wait((published, blocked, connection.channel_ended), return_when=asyncio.FIRST_COMPLETED)
+            if published.done() or connection.channel_ended.done():
+                # The user may be permitted to publish elsewhere only, which closed the channel.
+                if connection.channel.is_closed and not connection.ended.done():
+                    await connection.open_channel()
+                return
+            raise UnavailableError(_ALARM)
+        finally:
+            blocked.cancel()
+            published.cancel()
+            await asyncio.gather(blocked, published, return_exceptions=True)
 
     def _send(
         self, connection: _Connection, messages: Sequence[_Message], timeout: float
     ) -> Sequence[BaseException | None]:
-        work = answers_of([self._publish(connection, each, timeout) for each in messages], connection.ended, timeout)
-        answers = self._run(work, timeout + 1)
+        answers = self._run(lambda: self._publish_all(connection, messages, timeout), timeout + 1)
         found = _TOO_LARGE.search(" ".join(map(str, [connection.problem, *answers])))
         if found is None:
             return answers
         # RabbitMQ closed the channel because of one of them.
         self._largest = int(found.group(1))
-        return [self._judged(each, answer) for each, answer in zip(messages, answers)]
+        return [self._judged_size(each, answer) for each, answer in zip(messages, answers)]
 
-    def _judged(self, message: _Message, answer: BaseException | None) -> BaseException | None:
+    async def _publish_all(
+        self, connection: _Connection, messages: Sequence[_Message], timeout: float
+    ) -> Sequence[BaseException | None]:
+        if connection.is_blocked():
+            raise UnavailableError(_ALARM)
+        if connection.channel.is_closed:
+            await connection.open_channel()
+        problems = {queue: await self._problem_of(connection, queue) for queue in {each.queue for each in messages}}
+        sent = [each for each in messages if problems[each.queue] is None]
+        ended = connection.channel_ended
+        answers = iter(await answers_of([self._publish(connection, each, timeout) for each in sent], ended, timeout))
+        return [next(answers) if problems[each.queue] is None else problems[each.queue] for each in messages]
+
+    async def _problem_of(self, connection: _Connection, queue: str) -> BaseException | None:
+        """Returns why messages cannot be published for a queue; None: they can."""
+        name = self._exchange or (queue if self._declare else "")
+        if not name or name in connection.known:
+            return None
+        try:
+            # An error closes the channel, but not the one that publishes.
+            async with connection.link.channel() as channel:
+                if self._exchange:
+                    await channel.get_exchange(name, ensure=True)
+                else:
+                    await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum"})
+        except self._errors.ChannelAccessRefused as problem:
+            return for_target(self._name_of(queue), str(problem), UnauthorizedError(str(problem)))
+        except self._errors.ChannelNotFoundEntity as problem:
+            return UnavailableError(str(problem))
+        except self._errors.AMQPChannelError as problem:
+            text = str(problem)
+            return for_target(self._name_of(queue), text, RetryableError(FailureKind.SERVER, text, not_sent=True))
+        connection.known.add(name)
+        return None
+
+    def _name_of(self, queue: str) -> Target:
+        """Returns what names where messages go, which is the same for all with an exchange."""
+        return queue if self._exchange else self._queue
+
+    def _judged_size(self, message: _Message, answer: BaseException | None) -> BaseException | None:
         if answer is None:
             return None
         try:
@@ -162,9 +277,6 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
 
     async def _publish(self, connection: _Connection, message: _Message, timeout: float) -> None:
         channel = connection.channel
-        if self._declare and message.queue not in connection.declared:
-            await channel.declare_queue(message.queue, durable=True, arguments={"x-queue-type": "quorum"})
-            connection.declared.add(message.queue)
         exchange = channel.default_exchange
         if self._exchange:
             exchange = await channel.get_exchange(self._exchange, ensure=False)
@@ -172,15 +284,25 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
 
     def _translate(self, problem: BaseException) -> BaseException:
         errors, text = self._errors, str(problem)
-        refused = (errors.AuthenticationError, errors.ProbableAuthenticationError, errors.ChannelAccessRefused)
-        if isinstance(problem, refused) or "ACCESS_REFUSED" in text:
-            return UnauthorizedError(text)
+        if isinstance(problem, errors.ChannelAccessRefused):
+            return for_target(self._queue, text, UnauthorizedError(text))
+        refused = (errors.AuthenticationError, errors.ProbableAuthenticationError, errors.ConnectionNotAllowed)
+        if isinstance(problem, refused) or "ACCESS_REFUSED" in text or "NOT_ALLOWED" in text:
+            return UnavailableError(text)
         if isinstance(problem, errors.PublishError):
-            return RetryableError(FailureKind.NOT_FOUND, f"no queue takes the message: {text}", not_sent=True)
+            text = "no queue takes the message"
+            return for_target(self._queue, text, RetryableError(FailureKind.NOT_FOUND, text, not_sent=True))
         if isinstance(problem, errors.DeliveryError):
-            return RetryableError(FailureKind.RATE_LIMIT, f"the queue refused the message: {text}", not_sent=True)
+            text = "the queue refused the message; it may be full"
+            return for_target(self._queue, text, RetryableError(FailureKind.RATE_LIMIT, text, not_sent=True))
         if isinstance(problem, errors.ChannelNotFoundEntity):
-            return RetryableError(FailureKind.NOT_FOUND, text)
+            return UnavailableError(text)
+        if isinstance(problem, errors.InvalidFrameError) and "Connection.OpenOk" in text:
+            # The client drops what the server said.
+            host = unquote(urlsplit(self._url).path.removeprefix("/")) or "/"
+            return UnavailableError(
+                f"the server refused the virtual host {host!r}: there is none, or the user may not use it"
+            )
         if isinstance(problem, (asyncio.TimeoutError, TimeoutError)):
             return TimeoutError(text)
         if isinstance(problem, (ssl.SSLError, errors.IncompatibleProtocolError)):
@@ -188,7 +310,7 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         if isinstance(problem, errors.ConnectionClosed):
             return ConnectionResetError(text)
         if isinstance(problem, errors.AMQPConnectionError):
-            return self._cause(problem) or RetryableError(FailureKind.NETWORK, text)
+            return self._cause(problem) or ConnectionResetError(text)
         if isinstance(problem, (errors.AMQPError, errors.ChannelInvalidStateError)):
             return RetryableError(FailureKind.NETWORK, text)
         return problem
@@ -204,10 +326,18 @@ class RabbitMq(LoopRelay[_Connection, _Message]):
         return None
 
     def _shut(self, connection: _Connection) -> None:
-        self._start(connection.link.close())
+        self._start(connection.link.close)
+
+    @property
+    def _place(self) -> str:
+        return self._address
 
     def _has_ended(self, connection: _Connection) -> bool:
         return connection.ended.done() or connection.link.is_closed
+
+
+def _ending(what: str, problem: object) -> str:
+    return f"the {what} ended" if problem is None else f"the {what} ended: {problem}"
 
 
 def _check_name(name: str) -> None:

@@ -11,17 +11,9 @@ from .. import _arguments
 from ..enums import FailureKind
 from ..errors import InvalidError
 from ..models import Delivery
-from .base import (
-    RejectedError,
-    Relay,
-    RetryableError,
-    SkippedError,
-    Target,
-    UnauthorizedError,
-    checked_target,
-    headers_of,
-    text_of,
-)
+from .base import Relay
+from .problems import RejectedError, RetryableError, SkippedError, UnauthorizedError, UnavailableError
+from .targets import Target, checked_target, for_target, headers_of, text_of
 
 # Adds messages in one round trip; an id that was added before is not added again. SET with XX changes nothing, because
 # there is no such key, but Redis checks whether the user may set it: an entry whose id cannot be remembered is not
@@ -87,7 +79,12 @@ return problems
 """
 # What Redis says of an error that ended a script. Messages may have been added before.
 _INSIDE = re.compile(r"user_script|error running script|script killed", re.IGNORECASE)
-_REFUSED = re.compile(r"NOPERM|NOAUTH|WRONGPASS|[Tt]he user executing the script can't")
+_REFUSED = re.compile(r"NOPERM|[Tt]he user executing the script can't")
+# What Redis answers to every message until somebody, or time, mends it.
+_UNAVAILABLE = re.compile(
+    r"\b(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOAUTH|NOREPLICAS|OOM|READONLY|TRYAGAIN|WRONGPASS)\b"
+    r"|max number of clients"
+)
 BODY = b"msgq-body"
 _WEEK = 7 * 86400.0
 _LARGEST = 512 * 1024 * 1024
@@ -119,16 +116,16 @@ class RedisStream(Relay[_Connection, _Message]):
 
     With an ACL the user needs the commands PING, SCRIPT LOAD, EVALSHA, EXISTS, XADD, SET and XDEL (and SELECT for
     another database than 0), for the keys STREAM and STREAM:seen:*. A message that is not permitted, or whose id must
-    not be remembered, is not added and fails with kind UNAUTHORIZED. XDEL is needed only if Redis permits an id to be
-    set and fails to set it: the entry is deleted again in the same step, or else stays and is added again by the next
-    attempt.
+    not be remembered, is not added. XDEL is needed only if Redis permits an id to be set and fails to set it: the entry
+    is deleted again in the same step, or else stays and is added again by the next attempt.
 
     With `appendfsync always` in the configuration of Redis an acknowledged message survives a crash and power loss.
     With the default (`everysec`) up to about a second of acknowledged messages may be lost.
 
-    A Redis that is full (maxmemory), loading or a read-only replica is retried. A stream name that is another type of
-    key is a final failure, and so is a message that is larger, with its headers, than proto-max-bulk-len, or has more
-    than 3,499 headers.
+    While Redis is full (maxmemory), loading, a read-only replica, or refuses the user, the queue is held and no retry
+    is used up. The same goes for a stream that the user may not use, or whose name is another type of key; if a
+    function names the stream, such a message fails. A message that is larger, with its headers, than
+    proto-max-bulk-len, or has more than 3,499 headers, is rejected.
     """
 
     library = "redis"
@@ -171,7 +168,7 @@ class RedisStream(Relay[_Connection, _Message]):
             self._pool: Any = lambda limit: pool(
                 url, **{"retry": retry, "socket_timeout": limit, "socket_connect_timeout": limit, **options}
             )
-            self._pool(timeout)
+            self._address = self._pool(timeout).connection_kwargs
         except (TypeError, ValueError) as problem:
             raise InvalidError(f"{problem}") from None
 
@@ -234,25 +231,32 @@ class RedisStream(Relay[_Connection, _Message]):
             return SkippedError()
         # Redis puts the code of an error first.
         if "WRONGTYPE" in text:
-            return RejectedError(text)
+            return for_target(self._stream, text, RejectedError(text))
         return self._failure(text, not_sent=not is_kept)
 
     def _failure(self, text: str, *, not_sent: bool) -> BaseException:
         is_refused = _REFUSED.search(text) is not None
         if is_refused and not_sent:
-            return UnauthorizedError(text)
+            return for_target(self._stream, text, UnauthorizedError(text))
+        if not_sent and _UNAVAILABLE.search(text):
+            return UnavailableError(text)
         # A final failure would say that the message was not sent.
         return RetryableError(FailureKind.UNAUTHORIZED if is_refused else FailureKind.SERVER, text, not_sent=not_sent)
 
     def _translate(self, problem: BaseException) -> BaseException:
         errors = self._client.exceptions
-        if isinstance(problem, (errors.AuthenticationError, errors.NoPermissionError)):
-            return UnauthorizedError(str(problem))
+        if isinstance(problem, errors.AuthenticationError):
+            return UnavailableError(str(problem))
+        if isinstance(problem, errors.NoPermissionError):
+            # The script itself: the client leaves out the code.
+            return for_target(self._stream, str(problem), UnauthorizedError(str(problem)))
         if isinstance(problem, errors.TimeoutError):
             return TimeoutError(str(problem))
         if isinstance(problem, errors.BusyLoadingError):
-            return RetryableError(FailureKind.SERVER, str(problem), not_sent=True)
+            return UnavailableError(str(problem))
         if isinstance(problem, errors.ConnectionError):
+            if _UNAVAILABLE.search(str(problem)):
+                return UnavailableError(str(problem))
             cause = problem.__cause__ or problem.__context__
             return cause if isinstance(cause, OSError) else ConnectionError(str(problem))
         if isinstance(problem, errors.InvalidResponse):
@@ -260,6 +264,11 @@ class RedisStream(Relay[_Connection, _Message]):
         if isinstance(problem, errors.ResponseError):
             return self._failure(str(problem), not_sent=not _INSIDE.search(str(problem)))
         return problem
+
+    @property
+    def _place(self) -> str:
+        found = self._address
+        return str(found["path"]) if "path" in found else f"{found.get('host', 'localhost')}:{found.get('port', 6379)}"
 
     def _shut(self, connection: _Connection) -> None:
         connection.client.connection_pool.disconnect()

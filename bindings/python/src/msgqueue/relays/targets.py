@@ -1,0 +1,62 @@
+"""Where a message goes, and what goes with it: the same for every broker."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Union
+
+from ..errors import InvalidError
+from ..models import Delivery
+from .problems import RejectedError, UnavailableError
+
+Target = Union[str, Callable[[Delivery], str]]
+
+# The names of a message's own headers begin with this; metadata must not.
+RESERVED = "msgq-"
+ID = "msgq-id"
+CONVERSATION = "msgq-conversation"
+
+
+def text_of(target: Target, delivery: Delivery) -> str:
+    """Returns a topic, stream or queue for a message."""
+    name = target if isinstance(target, str) else target(delivery)
+    if not isinstance(name, str):
+        raise RejectedError(f"the name must be str, not {type(name).__name__}")
+    return name
+
+
+def checked_target(name: str, target: Target, check: Callable[[str], None] | None = None) -> Target:
+    """Returns the argument of a relay that names a topic, or the function that makes it."""
+    if isinstance(target, str):
+        if not target:
+            raise InvalidError(f"{name} must not be empty")
+        if check is not None:
+            check(target)
+        return target
+    if not callable(target):
+        raise TypeError(f"{name} must be str or a function of the delivery, not {type(target).__name__}")
+    return target
+
+
+def headers_of(delivery: Delivery) -> list[tuple[str, str]]:
+    """Returns the id, the conversation and the metadata as headers."""
+    for name in delivery.metadata:
+        if name.startswith(RESERVED):
+            raise RejectedError(f"metadata must not begin with {RESERVED!r}: {name!r}")
+    conversation = [(CONVERSATION, delivery.conversation)] if delivery.conversation else []
+    return [(ID, delivery.id), *conversation, *delivery.metadata.items()]
+
+
+def imported(library: str, extra: str) -> Any:  # noqa: ANN401 - a client's library, which need not be installed
+    """Returns the library of a client, which need not be installed."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as problem:
+        package = library.partition(".")[0]
+        raise ImportError(f"{package} is not installed; pip install 'msgqueue[{extra}]' installs it") from problem
+
+
+def for_target(target: Target, text: str, otherwise: BaseException) -> BaseException:
+    """Returns a refusal of a topic: it is a fault of the broker if all messages have it, else `otherwise`."""
+    return UnavailableError(text) if isinstance(target, str) else otherwise
