@@ -16,6 +16,13 @@ enum Posix {
     /// Whether the code means that the disk or the quota is full, or that the file size limit was reached.
     static func isFull(_ code: Int32) -> Bool { code == ENOSPC || code == EDQUOT || code == EFBIG }
 
+    /// The most bytes that this process may write to a file (`ulimit -f`).
+    static var largestFile: Int64 {
+        var limits = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limits) == 0 else { return .max }
+        return Int64(clamping: limits.rlim_cur)
+    }
+
     /// Returns the library's error for an error of a system call.
     static func error(_ code: Int32, _ what: String) -> QueueError {
         let isForbidden = [EACCES, EPERM, EROFS, ENOTDIR].contains(code)

@@ -34,9 +34,15 @@ struct DiskReserve {
         return ftruncate(descriptor, off_t(size)) == 0
     }
 
-    /// Allocates `bytes` beyond the end of the file, and one step more. Returns false when the disk is full.
+    /// Allocates `bytes` beyond the end of the file, and up to one step more. Returns false when the disk is full, or the file may not be so
+    /// long. (The system allocates blocks beyond the limit of a file's size, but lets nothing be written to them.)
     mutating func allocate(_ descriptor: Int32, size: Int64, bytes: Int64) -> Bool {
-        let step = Self.freeBytes(descriptor) > Self.plenty ? Self.longStep : Self.step
+        let room = Posix.largestFile.subtractingClamped(size).subtractingClamped(bytes)
+        guard room >= 0 else {
+            isWhole = false
+            return false
+        }
+        let step = min(Self.freeBytes(descriptor) > Self.plenty ? Self.longStep : Self.step, room)
         guard platform_allocate(descriptor, size, bytes.addingClamped(step)) == 0 else {
             guard Posix.isFull(errno) else {
                 isPossible = false

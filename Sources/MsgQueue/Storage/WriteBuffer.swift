@@ -104,7 +104,7 @@ struct WriteBuffer {
         end = offset + Int64(size)
         guard isNext, size <= Self.capacity else {
             let code = flush(file)
-            return code == SQLITE_OK ? system.pointee.xWrite?(file, source, amount, offset) ?? SQLITE_IOERR : code
+            return code == SQLITE_OK ? writeThrough(file, source, amount, offset) : code
         }
         if count + size > Self.capacity {
             let code = flush(file)
@@ -135,8 +135,18 @@ struct WriteBuffer {
         guard count > 0 else { return SQLITE_OK }
         let amount = Int32(count)
         count = 0
-        let code = system.pointee.xWrite?(file, bytes, amount, start) ?? SQLITE_IOERR
+        let code = writeThrough(file, bytes, amount, start)
         if code != SQLITE_OK { end = nil }
         return code
+    }
+
+    /// Writes to the file. SQLite reports a full disk as SQLITE_FULL, but a quota and a limit of the size of files as an error of the disk,
+    /// after which it would be unknown what was written. (The system's error must be asked here: SQLite loses that of a commit.)
+    private func writeThrough(_ file: File, _ source: UnsafeRawPointer, _ amount: Int32, _ offset: Int64) -> Int32 {
+        let code = system.pointee.xWrite?(file, source, amount, offset) ?? SQLITE_IOERR
+        guard code & 0xff == SQLITE_IOERR else { return code }
+        var error: Int32 = 0
+        guard system.pointee.xFileControl?(file, SQLITE_FCNTL_LAST_ERRNO, &error) == SQLITE_OK else { return code }
+        return Posix.isFull(error) ? SQLITE_FULL : code
     }
 }
