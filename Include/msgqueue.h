@@ -63,8 +63,8 @@ int main(void) {
  *              NULL and have static lifetime, unless it says otherwise. `_free` accepts NULL.
  *   Callbacks  A callback has its context first. `release(context)`, when not NULL, runs exactly
  *              once: when the callback was replaced or the queue was closed, after its last call
- *              has returned; also when the call that sets it fails. No lock is held while a
- *              callback runs.
+ *              has returned; also when the call that sets it fails. It counts as a callback. No lock
+ *              is held while a callback runs.
  *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is INVALID. Bodies are bytes: a pointer and a
  *              size.
  *   Structs    Every struct but msgq_pair begins with `struct_size`, the size that the caller
@@ -356,7 +356,7 @@ typedef struct msgq_options {
 
   /* -- Retries */
 
-  /* Automatic. */
+  /* Automatic. The fields of the others are checked, too. */
   msgq_backoff backoff;
   /* 5. Retries after the first attempt: 0 (none) to 1000. A ladder that is shorter, as that of
      MSGQ_BACKOFF_AUTOMATIC, ends earlier. */

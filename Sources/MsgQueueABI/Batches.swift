@@ -10,17 +10,18 @@ public func msgq_set_batch_transport(
     let host = HostContext(pointer: context, release: release)
     return status { () throws(QueueError) in
         let engine: Engine
-        let batches: BatchLayout?
-        do throws(QueueError) {
-            engine = try Handles.engine(queue)
-            batches = transport == nil ? nil : try BatchLayout(try require(options, "options"))
-        } catch {
+        do throws(QueueError) { engine = try Handles.engine(queue) } catch {
             host.releasing?()
+            throw error
+        }
+        let batches: BatchLayout?
+        do throws(QueueError) { batches = transport == nil ? nil : try BatchLayout(try require(options, "options")) } catch {
+            engine.release(host.releasing)
             throw error
         }
         guard let transport, let batches else {
             // No function is set that would use the context, whether or not the call succeeds.
-            defer { host.releasing?() }
+            defer { engine.release(host.releasing) }
             return try engine.setTransport(nil)
         }
         try engine.setTransport(

@@ -15,7 +15,7 @@ public func msgq_set_event_handler(
             throw error
         }
         guard let handler else {
-            defer { host.releasing?() }
+            defer { engine.release(host.releasing) }
             return try engine.setHandler(nil)
         }
         try engine.setHandler(Registration({ deliver($0, at: $1, handler, host) }, release: host.releasing))

@@ -8,7 +8,7 @@ public func msgq_record(
 ) -> msgq_result {
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
-        let draft = try read(try require(draft, "draft"))
+        let draft = try read(try require(draft, "draft"), isSent: false)
         let id = try engine.record(draft, sender: try name(try require(sender, "sender"), "sender"))
         if let id_out { write(id, to: id_out) }
     }
@@ -23,8 +23,8 @@ public func msgq_conversations(
     status { () throws(QueueError) in
         let engine = try Handles.engine(queue)
         let out = try require(out, "out")
-        guard let before = Int64(exactly: before) else { throw QueueError(.invalid, "before must be at most \(Int64.max), got \(before)") }
-        let page = try engine.conversations(before: before, limit: limit == 0 ? 50 : Int(limit))
+        // No sequence is larger than an Int64.
+        let page = try engine.conversations(before: Int64(clamping: before), limit: limit == 0 ? 50 : Int(limit))
         let memory = try Block.make { block in
             block.reserve(ArrayHeader.self)?.initialize(to: ArrayHeader(mark: conversationsMark, count: page.count))
             let target = block.reserve(msgq_conversation.self, count: page.count)

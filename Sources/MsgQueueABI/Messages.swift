@@ -80,7 +80,8 @@ func check(count: Int, most: Int = 1_000_000) throws(QueueError) {
 /// The size of the smallest draft: up to and including its body.
 private let draftMinimum = MemoryLayout<msgq_draft>.offset(of: \.metadata)
 
-func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDraft {
+/// `isSent`: false for a message that is recorded, of which the fields about sending have no meaning: they are not read.
+func read(_ pointer: UnsafePointer<msgq_draft>, isSent: Bool = true) throws(QueueError) -> BorrowedDraft {
     let given = try Structs.read(pointer, "msgq_draft", over: defaultDraft, minimum: draftMinimum, flags: [\.unmetered_only])
     guard (0...Options.metadataPairs).contains(given.metadata_count) else {
         throw QueueError(
@@ -101,10 +102,10 @@ func read(_ pointer: UnsafePointer<msgq_draft>) throws(QueueError) -> BorrowedDr
     return BorrowedDraft(
         id: try given.id.map { pointer throws(QueueError) in try name(pointer, "id") },
         conversation: Name(try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") } ?? ""),
-        body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: given.not_before_ms,
-        expiresAt: given.expires_at_ms, unmeteredOnly: given.unmetered_only,
-        replaceKey: try given.replace_key.map { pointer throws(QueueError) in try name(pointer, "replace_key") },
-        priority: given.priority)
+        body: try bytes(given.body, given.body_size), metadata: metadata, notBefore: isSent ? given.not_before_ms : 0,
+        expiresAt: isSent ? given.expires_at_ms : 0, unmeteredOnly: isSent && given.unmetered_only,
+        replaceKey: try (isSent ? given.replace_key : nil).map { pointer throws(QueueError) in try name(pointer, "replace_key") },
+        priority: isSent ? given.priority : 0)
 }
 
 private func bytes(_ body: UnsafeRawPointer?, _ size: Int) throws(QueueError) -> UnsafeRawBufferPointer {
@@ -198,9 +199,8 @@ public func msgq_list(
 
 private func read(_ pointer: UnsafePointer<msgq_filter>) throws(QueueError) -> Filter {
     let given = try Structs.read(pointer, "msgq_filter", over: defaultFilter, flags: [\.newest_first, \.without_bodies])
-    guard let after = Int64(exactly: given.after) else {
-        throw QueueError(.invalid, "after must be at most \(Int64.max), got \(given.after)")
-    }
+    // No sequence is larger than an Int64.
+    let after = Int64(clamping: given.after)
     return Filter(
         conversation: try given.conversation.map { pointer throws(QueueError) in try name(pointer, "conversation") },
         statuses: given.statuses == 0 ? .unsent : StatusSet(rawValue: given.statuses), after: after,

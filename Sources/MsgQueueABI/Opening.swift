@@ -102,24 +102,33 @@ extension Numeric {
     fileprivate func or(_ value: Self) -> Self { self == .zero ? value : self }
 }
 
+/// Returns the backoff that is chosen. The fields of the others are checked as well: a mistake in them shows before they are chosen.
 private func backoff(_ given: msgq_options) throws(QueueError) -> Backoff {
+    let (ladder, exponential) = (try ladder(given), exponential(given))
+    try Options.validate(ladder)
+    try Options.validate(exponential)
     switch given.backoff {
     case MSGQ_BACKOFF_AUTOMATIC: return .automatic
-    case MSGQ_BACKOFF_LADDER:
-        guard (0...64).contains(given.ladder_count) else {
-            throw QueueError(.invalid, "ladder_count must be 0 to 64, got \(UInt(bitPattern: given.ladder_count))")
-        }
-        guard given.ladder_count > 0 else { return .ladder([]) }
-        let steps = try require(given.ladder_ms, "ladder_ms")
-        return .ladder(Array(UnsafeBufferPointer(start: steps, count: given.ladder_count)))
-    case MSGQ_BACKOFF_EXPONENTIAL:
-        let defaults = defaultOptions
-        let base = given.backoff_base_ms.or(defaults.backoff_base_ms)
-        return .exponential(
-            base: base, factor: given.backoff_factor.or(defaults.backoff_factor),
-            cap: given.backoff_cap_ms.or(max(defaultCap, base)))
+    case MSGQ_BACKOFF_LADDER: return ladder
+    case MSGQ_BACKOFF_EXPONENTIAL: return exponential
     default: throw QueueError(.invalid, "invalid backoff: \(shown(given.backoff.rawValue))")
     }
+}
+
+private func ladder(_ given: msgq_options) throws(QueueError) -> Backoff {
+    guard (0...64).contains(given.ladder_count) else {
+        throw QueueError(.invalid, "ladder_count must be 0 to 64, got \(UInt(bitPattern: given.ladder_count))")
+    }
+    guard given.ladder_count > 0 else { return .ladder([]) }
+    let steps = try require(given.ladder_ms, "ladder_ms")
+    return .ladder(Array(UnsafeBufferPointer(start: steps, count: given.ladder_count)))
+}
+
+private func exponential(_ given: msgq_options) -> Backoff {
+    let defaults = defaultOptions
+    let base = given.backoff_base_ms.or(defaults.backoff_base_ms)
+    return .exponential(
+        base: base, factor: given.backoff_factor.or(defaults.backoff_factor), cap: given.backoff_cap_ms.or(max(defaultCap, base)))
 }
 
 /// Returns the number of an enumerator as a caller gives it. The enumerations of C have no negative numbers, which makes -1 a large one.

@@ -27,7 +27,7 @@ public func msgq_set_transport(
         }
         guard let transport else {
             // No function is set that would use the context, whether or not the call succeeds.
-            defer { host.releasing?() }
+            defer { engine.release(host.releasing) }
             return try engine.setTransport(nil)
         }
         try engine.setTransport(Registration({ call(transport, host, $0) }, release: host.releasing))

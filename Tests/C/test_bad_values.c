@@ -202,6 +202,35 @@ TEST(bad_backoff_options) {
   scene_end(&scene);
 }
 
+TEST(bad_backoff_fields_are_refused_whatever_backoff_is_chosen) {
+  static const int64_t ladder[65] = { 0 }, negative[] = { -1 };
+  static const msgq_backoff backoffs[] = { MSGQ_BACKOFF_AUTOMATIC, MSGQ_BACKOFF_LADDER, MSGQ_BACKOFF_EXPONENTIAL };
+  struct scene scene;
+  scene_begin(&scene);
+  for (size_t index = 0; index < sizeof backoffs / sizeof *backoffs; index++) {
+#define REFUSE_WITH(set)                      \
+  do {                                        \
+    msgq_options options = MSGQ_OPTIONS_INIT; \
+    options.backoff = backoffs[index];        \
+    set;                                      \
+    refuse_options(&scene, &options, #set);   \
+  } while (0)
+    REFUSE_WITH(options.backoff_factor = (double)NAN);
+    REFUSE_WITH(options.backoff_factor = (double)INFINITY);
+    REFUSE_WITH(options.backoff_factor = 0.99);
+    REFUSE_WITH(options.backoff_base_ms = -1);
+    REFUSE_WITH(options.backoff_base_ms = INT64_MAX);
+    REFUSE_WITH(options.backoff_cap_ms = INT64_MIN);
+    REFUSE_WITH(options.backoff_cap_ms = 4999);
+    REFUSE_WITH((options.ladder_ms = ladder, options.ladder_count = 65));
+    REFUSE_WITH((options.ladder_ms = ladder, options.ladder_count = SIZE_MAX));
+    REFUSE_WITH((options.ladder_ms = NULL, options.ladder_count = 1));
+    REFUSE_WITH((options.ladder_ms = negative, options.ladder_count = 1));
+#undef REFUSE_WITH
+  }
+  scene_end(&scene);
+}
+
 static msgq_result put_strings(struct scene *scene, const char *id, const char *conversation, const char *key, const char *value) {
   const msgq_pair pair = { key, value };
   msgq_draft draft = MSGQ_DRAFT_INIT;
@@ -419,5 +448,138 @@ TEST(bad_batches_of_a_drain_are_over_the_documented_limit) {
   CHECK_RESULT(MSGQ_INVALID, msgq_drain(scene.queue, &drained, NULL));
   drained.batch = INT32_MAX;
   CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &drained, NULL));
+  scene_end(&scene);
+}
+
+/* ---------------------------------------------------------------- the ends of ranges */
+
+static size_t listed_after(struct scene *scene, uint64_t after, bool newest_first) {
+  msgq_filter filter = MSGQ_FILTER_INIT;
+  msgq_page *page = NULL;
+  filter.after = after;
+  filter.newest_first = newest_first;
+  REQUIRE_OK(msgq_list(scene->queue, &filter, &page));
+  size_t size = msgq_list_size(page);
+  msgq_list_free(page);
+  return size;
+}
+
+TEST(H3_contract_every_number_is_a_place_in_the_order) {
+  static const uint64_t places[] = { INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX };
+  struct scene scene;
+  msgq_conversation_page *page = NULL;
+  scene_begin_open(&scene);
+  put_each(&scene, { "a", "ana", "1" }, { "b", "ben", "2" }, { "c", "ana", "3" });
+  for (size_t index = 0; index < sizeof places / sizeof *places; index++) {
+    CHECK_NUMBER(0, listed_after(&scene, places[index], false));
+    CHECK_NUMBER(3, listed_after(&scene, places[index], true));
+    REQUIRE_OK(msgq_conversations(scene.queue, places[index], 0, &page));
+    CHECK_NUMBER(2, msgq_conversations_size(page));
+    msgq_conversations_free(page);
+  }
+  scene_end(&scene);
+}
+
+TEST(F2_the_latest_expiry_is_sooner_than_none) {
+  struct scene scene;
+  struct stub stub;
+  scene_begin(&scene);
+  scene.options.soonest_expiry_first = true;
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  put_timed(&scene, "never", "ana", 0, 0);
+  put_timed(&scene, "late", "ben", 0, INT64_MAX);
+  put_timed(&scene, "sooner", "cem", 0, INT64_MAX - 1);
+  CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&scene, "never"));
+  static const char *const order[] = { "sooner", "late", "never" };
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  options.batch = 1;
+  for (size_t index = 0; index < 3; index++) {
+    CHECK_RESULT(MSGQ_OK, msgq_drain(scene.queue, &options, NULL));
+    CHECK_NUMBER(MSGQ_STATUS_SENT, status_of(&scene, order[index]));
+    CHECK_NUMBER(index + 1, atomic_load(&stub.calls));
+  }
+  scene_end(&scene);
+}
+
+TEST(H1_a_recorded_message_ignores_what_concerns_sending) {
+  char long_key[600];
+  memset(long_key, 'k', sizeof long_key - 1);
+  long_key[sizeof long_key - 1] = '\0';
+  const char *const keys[] = { long_key, "\xff", "a\nb", "key" };
+  struct scene scene;
+  scene_begin_open(&scene);
+  for (size_t index = 0; index < sizeof keys / sizeof *keys; index++) {
+    msgq_draft draft = MSGQ_DRAFT_INIT;
+    draft.replace_key = keys[index];
+    draft.priority = INT32_MIN;
+    draft.not_before_ms = INT64_MAX;
+    draft.expires_at_ms = INT64_MIN;
+    CHECK_RESULT(MSGQ_OK, msgq_record(scene.queue, &draft, "ben", NULL));
+  }
+  CHECK_NUMBER(4, counts_of(&scene, NULL).received);
+  scene_end(&scene);
+}
+
+/* The debug library ends the process where a computation overflows. */
+TEST(contract_the_ends_of_the_ranges_of_arguments) {
+  struct scene scene;
+  struct stub stub;
+  char text[32];
+  msgq_report report = MSGQ_REPORT_INIT;
+  scene_begin(&scene);
+  scene.options.keep_sent = UINT64_MAX - 1;
+  scene.options.keep_sent_ms = INT64_MIN;
+  scene.options.remember_ids_ms = INT64_MAX;
+  scene.options.limit_messages = scene.options.limit_bytes = UINT64_MAX;
+  scene.options.limit_file_bytes = INT64_MAX;
+  scene.options.rate_per_second = 1000000;
+  scene.options.rate_burst = UINT32_MAX;
+  scene.options.ramp_up_ms = day_ms;
+  scene.options.jitter = 1;
+  scene.options.backoff = MSGQ_BACKOFF_EXPONENTIAL;
+  scene.options.backoff_factor = 100;
+  scene.options.max_retries = 1000;
+  stub_begin(&stub, MSGQ_VERDICT_RETRY);
+  stub.retry_after_ms = INT64_MAX;
+  stub_open(&stub, &scene);
+  put_timed(&scene, "a", "ana", 0, INT64_MAX);
+  put_timed(&scene, "b", "ben", INT64_MAX - 1, INT64_MAX);
+  put_timed(&scene, "c", "cem", INT64_MAX, 0);
+  msgq_drain_options options = MSGQ_DRAIN_OPTIONS_INIT;
+  static const int64_t timeouts[] = { INT64_MAX, INT64_MIN, 100 };
+  for (size_t index = 0; index < 3; index++) {
+    options.timeout_ms = timeouts[index];
+    options.batch = INT32_MAX;
+    msgq_result result = msgq_drain(scene.queue, &options, &report);
+    CHECK(result == MSGQ_OK || (result == MSGQ_TIMEOUT && timeouts[index] == 100));
+  }
+  CHECK(atomic_load(&stub.calls) > 0);
+  static const char *const ids[] = { "a", "b", "c" };
+  for (size_t index = 0; index < 3; index++) {
+    CHECK_NUMBER(MSGQ_STATUS_QUEUED, status_of(&scene, ids[index]));
+    explain(&scene, ids[index]);
+  }
+  state_of(&scene);
+  stub.retry_after_ms = INT64_MIN;
+  CHECK_RESULT(MSGQ_OK, msgq_send_now(scene.queue, "a"));
+  AWAIT(atomic_load(&stub.calls) > 1);
+  static const int64_t times[] = { INT64_MIN, -1, 0, 1, INT64_MAX };
+  for (size_t index = 0; index < 25; index++) {
+    CHECK_RESULT(MSGQ_OK, msgq_relative_time(times[index / 5], times[index % 5], text, SIZE_MAX));
+  }
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene.queue, INT64_MAX));
+  scene.queue = NULL;
+  scene.options.rate_per_second = 5e-324;
+  scene.options.rate_burst = 1;
+  stub_open(&stub, &scene);
+  put(&scene, "d", "dan", "hello");
+  CHECK_NUMBER(MSGQ_REASON_PERSON, reason_of(&scene, "d"));
+  options.timeout_ms = 20;
+  CHECK_RESULT(MSGQ_TIMEOUT, msgq_drain(scene.queue, &options, &report));
+  explain(&scene, "d");
+  state_of(&scene);
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene.queue, INT64_MIN));
+  scene.queue = NULL;
   scene_end(&scene);
 }

@@ -153,6 +153,51 @@ TEST(callbacks_a_handler_can_remove_itself) {
   scene_end(&scene);
 }
 
+struct closer {
+  msgq_queue *queue;
+  msgq_result result;
+  int runs;
+};
+
+static void release_closes(void *context) {
+  struct closer *closer = context;
+  closer->result = msgq_close(closer->queue, 0);
+  closer->runs++;
+}
+
+static void ignore_event(void *context, const msgq_event *event) { (void)context, (void)event; }
+
+static void answer_nothing(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  (void)context, (void)deliveries, (void)count, (void)outcomes;
+}
+
+/* A release function is a callback, on whatever thread it runs. */
+TEST(callbacks_a_queue_cannot_be_closed_inside_a_release_function) {
+  struct scene scene;
+  struct stub stub;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_SENT);
+  struct closer closer = { scene.queue, MSGQ_OK, 0 };
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &closer, release_closes));
+  REQUIRE_OK(msgq_set_transport(scene.queue, NULL, NULL, NULL));
+  CHECK(closer.runs == 1 && closer.result == MSGQ_CONFLICT);
+  REQUIRE_OK(msgq_set_transport(scene.queue, NULL, &closer, release_closes));
+  CHECK(closer.runs == 2 && closer.result == MSGQ_CONFLICT);
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, ignore_event, &closer, release_closes));
+  REQUIRE_OK(msgq_set_event_handler(scene.queue, NULL, &closer, release_closes));
+  CHECK(closer.runs == 4 && closer.result == MSGQ_CONFLICT);
+  msgq_batch_options options = MSGQ_BATCH_OPTIONS_INIT;
+  options.max_messages = 1001;
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(scene.queue, answer_nothing, &closer, release_closes, &options));
+  options.outcome_size = 1;
+  CHECK_RESULT(MSGQ_INVALID, msgq_set_batch_transport(scene.queue, answer_nothing, &closer, release_closes, &options));
+  CHECK(closer.runs == 6 && closer.result == MSGQ_CONFLICT);
+  /* Its own close runs the last one, when the queue is closed. */
+  REQUIRE_OK(msgq_set_transport(scene.queue, stub_send, &closer, release_closes));
+  scene_close(&scene);
+  CHECK(closer.runs == 7 && closer.result == MSGQ_CLOSED);
+  scene_end(&scene);
+}
+
 TEST(callbacks_an_unknown_verdict_is_a_failure) {
   struct scene scene;
   struct stub stub;

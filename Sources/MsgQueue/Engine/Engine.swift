@@ -176,10 +176,16 @@ package final class Engine: @unchecked Sendable {
     ) throws(QueueError) {
         let release: (@Sendable () -> Void)?
         do throws(QueueError) { release = try replace() } catch {
-            new?.retire()?()
+            self.release(new?.retire())
             throw error
         }
-        release?()
+        self.release(release)
+    }
+
+    /// Runs a release function of the host on a caller's thread. It is a callback like others: `close` is refused in it.
+    package func release(_ context: (@Sendable () -> Void)?) {
+        guard let context else { return }
+        ThreadContext.current.inCallback(of: self.context, context)
     }
 
     // MARK: Stores without an open queue

@@ -38,7 +38,7 @@ extension Engine {
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.
     package func record(_ given: BorrowedDraft, sender: String) throws(QueueError) -> String {
         var draft = given
-        (draft.notBefore, draft.expiresAt, draft.unmeteredOnly, draft.priority) = (0, 0, false, 0)
+        (draft.notBefore, draft.expiresAt, draft.unmeteredOnly, draft.priority, draft.replaceKey) = (0, 0, false, 0, nil)
         try DraftRule.check(draft, context.options)
         guard !sender.isEmpty else { throw QueueError(.invalid, "sender must not be empty") }
         try DraftRule.check(conversation: sender)

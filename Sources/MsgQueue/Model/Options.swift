@@ -137,6 +137,11 @@ package struct Options: Sendable, Equatable {
         try Self.check(time: rampUp, in: 0...Self.day, "ramp up")
         guard rampUp == 0 || ratePerSecond > 0 else { throw QueueError(.invalid, "ramp up needs a rate per second") }
         try Self.check(liveShare, in: 0...1, "live share")
+        try Self.validate(backoff)
+    }
+
+    /// Throws `invalid` if a delay of the backoff is out of its range.
+    package static func validate(_ backoff: Backoff) throws(QueueError) {
         switch backoff {
         case .automatic: break
         case .ladder(let delays):

@@ -2,13 +2,13 @@
 /// the option `soonest_expiry_first`, the soonest expiry, then the oldest.
 package struct Rank: Comparable, Sendable {
     package let priority: Int32
-    /// `Int64.max`: never, or expiries do not matter.
-    package let expiresAt: Int64
+    /// `UInt64.max`: never, or expiries do not matter. It is later than every expiry.
+    package let expiresAt: UInt64
     package let sequence: Int64
 
     package init(_ head: Head, byExpiry: Bool) {
         priority = head.priority
-        expiresAt = byExpiry && head.expiresAt != 0 ? head.expiresAt : Int64.max
+        expiresAt = byExpiry && head.expiresAt != 0 ? UInt64(clamping: head.expiresAt) : UInt64.max
         sequence = head.sequence
     }
 
