@@ -20,11 +20,8 @@ let package = Package(
             pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite3"])]
         ),
-        .systemLibrary(
-            name: "CCurl",
-            pkgConfig: "libcurl",
-            providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]
-        ),
+        // Without pkgConfig: SwiftPM would look for it, and warn that it is missing, in every build of any product. The module map links it.
+        .systemLibrary(name: "CCurl"),
         .systemLibrary(name: "CPlatform"),
         .systemLibrary(name: "CMsgQueue", path: "Include"),
         .target(name: "MsgQueue", dependencies: ["CSQLite", "CPlatform"]),

@@ -1,3 +1,6 @@
+#if !__has_include(<curl/curl.h>)
+#error "MsgQueueHTTP needs the header of libcurl: apt install libcurl4-openssl-dev"
+#endif
 #include <curl/curl.h>
 #include <stdint.h>
 
