@@ -13,8 +13,10 @@ public struct Fleet: Sendable {
     public var messages: Int
     /// The options of each client's queue. In mode manual nothing would be sent.
     public var options: MessageQueue.Options
+    /// The receiver that all clients share.
     public var receiver: Receiver
 
+    /// Creates a fleet. The parameters are the properties of the same names.
     public init(clients: Int, messages: Int = 1, options: MessageQueue.Options = .init(), receiver: Receiver) {
         self.clients = clients
         self.messages = messages
@@ -31,6 +33,7 @@ public struct Fleet: Sendable {
         /// The round-trip time, 0 or more, in whole milliseconds.
         public var latency: Duration
 
+        /// Creates a receiver. The parameters are the properties of the same names.
         public init(capacity: Int, backlog: Int, latency: Duration = .milliseconds(50)) {
             self.capacity = capacity
             self.backlog = backlog

@@ -12,6 +12,7 @@ extension Simulation {
         /// its list of messages sent twice are based on this.
         public var isAccepted: Bool
 
+        /// Creates a reply. The parameters are the properties of the same names.
         public init(outcome: MessageQueue.Outcome?, latency: Duration = .zero, isAccepted: Bool) {
             self.outcome = outcome
             self.latency = latency

@@ -12,6 +12,7 @@ extension Simulation {
         return id
     }
 
+    /// The same for a message whose body is a text, as UTF-8.
     @discardableResult
     public func enqueue(
         _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil

@@ -5,9 +5,11 @@ extension Simulation {
     public struct Attempt: Sendable, Equatable {
         /// The id of the message.
         public let id: String
+        /// The conversation of the message.
         public let conversation: String
         /// The number of this attempt of the message, from 1. A number occurs twice if the first attempt was not sent (`.offline`).
         public let number: Int
+        /// When the attempt began.
         public let startedAt: VirtualTime
         /// When the outcome arrived; nil: it has not, or the process ended before.
         public internal(set) var endedAt: VirtualTime?
@@ -19,6 +21,7 @@ extension Simulation {
 
     /// The state and the history of a simulation.
     public struct Report: Sendable, Equatable {
+        /// When it happened.
         public let time: VirtualTime
         /// Every call of the transport, in order of its beginning.
         public let attempts: [Attempt]

@@ -3,9 +3,11 @@ extension MessageQueue {
     public struct Attempt: Sendable, Equatable {
         /// From 1.
         public let number: Int
+        /// When it began.
         public let startedAt: Timestamp
         /// nil: unknown.
         public let duration: Duration?
+        /// How it ended.
         public let outcome: Outcome
         /// nil: it did not fail, or has not ended.
         public let kind: FailureKind?
@@ -19,6 +21,7 @@ extension MessageQueue {
 
     /// Why a message is not sent yet, as a code and a text.
     public struct Explanation: Sendable, Equatable {
+        /// The reason as a code.
         public let reason: Reason
         /// When the reason ends; nil: unknown.
         public let until: Timestamp?

@@ -28,6 +28,7 @@ extension MessageQueue {
         /// flight. While sending ramps up (``Options/rampUp``), as few batches are in flight as attempts would be.
         public var maxBatches = 0
 
+        /// Creates options with their default values.
         public init() {}
     }
 

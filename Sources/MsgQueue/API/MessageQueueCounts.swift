@@ -1,11 +1,17 @@
 extension MessageQueue {
     /// Numbers of messages by status.
     public struct Counts: Sendable, Equatable {
+        /// Messages that will be sent.
         public let queued: Int
+        /// Messages that are being sent.
         public let sending: Int
+        /// Messages that the transport reported as sent, without a receipt.
         public let sent: Int
+        /// Messages that a receipt reported as delivered.
         public let delivered: Int
+        /// Messages that a receipt reported as read.
         public let read: Int
+        /// Messages that are not sent until they are retried.
         public let failed: Int
         /// Recorded messages.
         public let received: Int
@@ -23,7 +29,9 @@ extension MessageQueue {
 
     /// A conversation in a list of conversations.
     public struct Conversation: Sendable {
+        /// The name that its messages have.
         public let name: String
+        /// Its messages by status.
         public let counts: Counts
         /// The newest message, without its body.
         public let last: Message

@@ -3,8 +3,11 @@ extension MessageQueue {
     public struct Delivery: Sendable {
         /// The idempotency key: the same on every attempt of the message.
         public let id: String
+        /// The conversation of the message; "" unless the draft named one.
         public let conversation: String
+        /// What is to be sent.
         public let body: [UInt8]
+        /// As in the draft.
         public let metadata: [String: String]
         /// The number of the attempt, from 1.
         public let attempt: Int
@@ -27,6 +30,7 @@ extension MessageQueue {
         /// The token as a number, for interfaces that can pass only numbers.
         public let rawValue: UInt64
 
+        /// Creates the token of this number, for example one that was stored as text.
         public init(rawValue: UInt64) { self.rawValue = rawValue }
     }
 }

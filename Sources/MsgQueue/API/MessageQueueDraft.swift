@@ -5,7 +5,9 @@ extension MessageQueue {
         public var id: String?
         /// Messages of one conversation keep their order. At most 255 bytes without control characters.
         public var conversation: String
+        /// What is to be sent: any bytes, at most ``MessageQueue/Options/limitBody``.
         public var body: [UInt8]
+        /// For the transport and the program: at most ``MessageQueue/Options/limitMetadata`` bytes in 1024 pairs. Keys are not empty.
         public var metadata: [String: String]
         /// Not sent before this time.
         public var notBefore: Timestamp?
@@ -21,6 +23,7 @@ extension MessageQueue {
         /// ``Options/liveShare``. The order within a conversation does not change. A recorded message has priority 0.
         public var priority: Int
 
+        /// Creates a draft. The parameters are the properties of the same names.
         public init(
             _ body: [UInt8], conversation: String = "", metadata: [String: String] = [:], id: String? = nil,
             notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil, unmeteredOnly: Bool = false, replaceKey: String? = nil,

@@ -5,20 +5,24 @@ extension MessageQueue {
         case status(StatusChange)
         /// The counts or the network changed; several changes may share one event.
         case summary(Counts, Network)
+        /// The connectivity changed, or the reason for being offline.
         case connectivity(Network)
         /// Mode `ask`: asks whether to send the backlog; `drain()` confirms.
         case prompt(Prompt)
         /// The prompt was answered, expired, or is not needed any more.
         case promptWithdrawn
+        /// A drain began, with the counts at that time.
         case drainStarted(Counts)
         /// The results of the current drain so far.
         case drainProgress(Report)
+        /// A drain ended, with its results.
         case drainFinished(Report)
         /// Sending was paused or resumed, in one conversation or (nil) in the whole queue. `kind` is `unauthorized` when a receiver's
         /// answer paused it, otherwise nil.
         case paused(conversation: String?, isPaused: Bool, kind: FailureKind?)
         /// A message was deleted because its retries were used up, the receiver refused it, or the queue was full, as the options say.
         case discarded(id: String, conversation: String, failure: Failure)
+        /// A message was deleted.
         case deleted(id: String, conversation: String)
         /// The unsent messages of one conversation, or (nil) of all conversations, were deleted.
         case cleared(conversation: String?)
@@ -32,14 +36,19 @@ extension MessageQueue {
 
     /// A change of a message's status.
     public struct StatusChange: Sendable, Equatable {
+        /// The id of the message.
         public let id: String
+        /// The conversation of the message.
         public let conversation: String
         /// nil: the message was enqueued or recorded.
         public let from: Status?
+        /// The status since then.
         public let to: Status
         /// The number of the attempt; nil: none.
         public let attempt: Int?
+        /// Why it failed; nil: it did not.
         public let failure: Failure?
+        /// When the status changed.
         public let at: Timestamp
     }
 
@@ -51,6 +60,7 @@ extension MessageQueue {
         public let bytes: Int
         /// When the oldest of them was enqueued.
         public let oldestAt: Timestamp
+        /// How many conversations they belong to.
         public let conversations: Int
         /// The prompt expires after this time.
         public let timeout: Duration

@@ -9,10 +9,12 @@ extension MessageQueue {
         public var after: Int64?
         /// 1 to 1000.
         public var limit: Int
+        /// The newest messages first; false: the oldest first, in the order of sending.
         public var newestFirst: Bool
         /// The messages of the page have no body (``Message/body`` is nil).
         public var withoutBodies: Bool
 
+        /// Creates a filter. The parameters are the properties of the same names.
         public init(
             conversation: String? = nil, statuses: Set<Status> = .unsent, after: Int64? = nil, limit: Int = 50,
             newestFirst: Bool = false, withoutBodies: Bool = false
@@ -31,6 +33,7 @@ extension Set<MessageQueue.Status> {
     /// Queued, sending and failed.
     public static var unsent: Self { [.queued, .sending, .failed] }
 
+    /// Every status.
     public static var all: Self { Set(MessageQueue.Status.allCases) }
 }
 

@@ -1,7 +1,9 @@
 extension MessageQueue {
     /// A message as it is stored.
     public struct Message: Sendable {
+        /// The idempotency key: the same on every attempt.
         public let id: String
+        /// The conversation that it belongs to; "" unless the draft named one.
         public let conversation: String
         /// The sender of a recorded message; nil: the message was enqueued here.
         public let sender: String?
@@ -11,17 +13,25 @@ extension MessageQueue {
         public let bodySize: Int
         /// The first 100 characters of the body as text.
         public let preview: String
+        /// As in the draft.
         public let metadata: [String: String]
+        /// What has become of it.
         public let status: Status
         /// The place in the order. It grows with every enqueue and is never reused.
         public let sequence: Int64
+        /// When it was enqueued or recorded.
         public let createdAt: Timestamp
+        /// When it was edited last; nil: never.
         public let editedAt: Timestamp?
+        /// It is not sent before this time; nil: it is sent at once.
         public let notBefore: Timestamp?
+        /// It fails at this time unless it was sent; nil: it never expires.
         public let expiresAt: Timestamp?
         /// When the next attempt is due after a retryable failure.
         public let nextAttemptAt: Timestamp?
+        /// When its last attempt began; nil: there was none.
         public let lastAttemptAt: Timestamp?
+        /// When it was sent; nil: it was not.
         public let sentAt: Timestamp?
         /// When the receipt arrived, never before `sentAt`; nil: none arrived before the message was read. Of a recorded message: when it
         /// was recorded.
@@ -32,6 +42,7 @@ extension MessageQueue {
         public let attempts: Int
         /// Retries that count against ``Options/maxRetries``; a manual retry starts again at 0.
         public let retriesUsed: Int
+        /// It is sent only while the link is not metered.
         public let unmeteredOnly: Bool
         /// -100 to 100; see ``Draft/priority``.
         public let priority: Int
@@ -44,11 +55,13 @@ extension MessageQueue {
 
     /// The failure of a message's last attempt.
     public struct Failure: Sendable, Equatable {
+        /// The kind of the failure.
         public let kind: FailureKind
         /// The code that the transport gave, such as an HTTP status; nil: none.
         public let code: Int?
         /// The text from the transport, for developers. ``FailureKind/text`` is for users.
         public let text: String
+        /// When it failed.
         public let at: Timestamp
         /// Whether another attempt may succeed.
         public let isRetryable: Bool

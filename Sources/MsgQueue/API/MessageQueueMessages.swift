@@ -12,6 +12,7 @@ extension MessageQueue {
         return id
     }
 
+    /// The same for a message whose body is a text, as UTF-8.
     @discardableResult
     public func enqueue(
         _ text: String, conversation: String = "", metadata: [String: String] = [:], id: String? = nil
@@ -60,6 +61,7 @@ extension MessageQueue {
         try body.withBytes { bytes throws(Error) in try engine.edit(id, body: bytes) }
     }
 
+    /// The same with a text, as UTF-8.
     public func edit(_ id: String, body text: String) throws(Error) { try edit(id, body: Array(text.utf8)) }
 
     /// Deletes one message.

@@ -118,8 +118,10 @@ extension MessageQueue {
         /// transport, and send nothing. An expired message fails when a drain reaches it.
         public var maintenance = defaults.maintenance
 
+        /// Creates options with their default values.
         public init() {}
 
+        /// Creates options with default values but for these.
         public init(mode: Mode, backoff: Backoff = .automatic, maxInFlight: Int = 1) {
             self.mode = mode
             self.backoff = backoff

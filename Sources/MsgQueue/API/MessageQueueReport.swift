@@ -1,16 +1,20 @@
 extension MessageQueue {
     /// The results of a drain.
     public struct Report: Sendable, Equatable {
+        /// Why the drain stopped.
         public let stop: Stop
+        /// Messages that were sent.
         public let sent: Int
         /// Messages that became `failed`.
         public let failed: Int
+        /// Messages that were deleted after their failure.
         public let discarded: Int
         /// Messages that were queued or being sent at the end.
         public let remaining: Int
         /// Messages that were `failed` at the end: a drain does not send them, ``MessageQueue/retryAll(conversation:)`` does.
         public let remainingFailed: Int
 
+        /// Creates a report. The parameters are the properties of the same names.
         public init(stop: Stop, sent: Int = 0, failed: Int = 0, discarded: Int = 0, remaining: Int = 0, remainingFailed: Int = 0) {
             self.stop = stop
             self.sent = sent

@@ -1,15 +1,21 @@
 extension MessageQueue {
     /// The state of the whole queue.
     public struct State: Sendable, Equatable {
+        /// The connectivity, as it was reported last.
         public let network: Network
+        /// The program is in the background.
         public let isInBackground: Bool
+        /// The mode of the options.
         public let mode: Mode
         /// The whole queue is paused. Single paused conversations count in `pausedConversations`.
         public let isPaused: Bool
+        /// The number of conversations that are paused by name.
         public let pausedConversations: Int
+        /// A drain is in progress.
         public let isDraining: Bool
         /// The number of attempts in flight.
         public let inFlight: Int
+        /// A transport is set.
         public let hasTransport: Bool
         /// The prompt that is open; nil: none.
         public let prompt: Prompt?
@@ -31,8 +37,11 @@ extension MessageQueue {
         /// The version of SQLite that the library uses, as "3.40.1".
         public let sqliteVersion: String
 
+        /// Whether there is a connection.
         public var connectivity: Connectivity { network.connectivity }
+        /// The kind of the link.
         public var link: Link { network.link }
+        /// Traffic on the link is charged by volume.
         public var isMetered: Bool { network.isMetered }
     }
 }

@@ -4,14 +4,19 @@ extension MessageQueue {
         /// The upper bounds of the latency buckets, ascending.
         public static let latencyBounds: [Duration] = MsgQueue.Statistics.bounds.map { .milliseconds($0) }
 
+        /// When the queue was opened.
         public let openedAt: Timestamp
+        /// Messages that were enqueued.
         public let enqueued: Int
+        /// Attempts that began.
         public let attempts: Int
+        /// Messages that were sent.
         public let sent: Int
         /// Attempts that failed and left the message queued.
         public let retried: Int
         /// Messages that became `failed`.
         public let failed: Int
+        /// Messages that were deleted after their failure.
         public let discarded: Int
         /// Queued messages that were replaced by newer ones of the same ``Draft/replaceKey``.
         public let replaced: Int
@@ -25,7 +30,9 @@ extension MessageQueue {
         public let enqueuedPerMinute: Int
         /// The latencies from enqueue to sent: a count for each bucket of `latencyBounds`, and one for longer ones.
         public let latencies: [Int]
+        /// The sum of the times from enqueue to sent.
         public let latencySum: Duration
+        /// The longest time from enqueue to sent.
         public let latencyMax: Duration
         /// The size of the database file, without the log and reserved space.
         public let fileBytes: Int

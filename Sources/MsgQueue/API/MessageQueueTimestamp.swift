@@ -6,6 +6,7 @@ extension MessageQueue {
         /// Whole milliseconds since 1970-01-01 00:00 UTC.
         public let millisecondsSince1970: Int64
 
+        /// Creates the time that is so many milliseconds after 1970-01-01 UTC.
         public init(millisecondsSince1970: Int64) { self.millisecondsSince1970 = millisecondsSince1970 }
 
         /// Rounds to the nearest millisecond. A value beyond the range becomes the first or the last moment of it, and NaN becomes 1970.
@@ -21,6 +22,7 @@ extension MessageQueue {
         /// Seconds since 1970-01-01 00:00 UTC.
         public var secondsSince1970: Double { Double(millisecondsSince1970) / 1000 }
 
+        /// Whether the left time is before the right one.
         public static func < (left: Timestamp, right: Timestamp) -> Bool { left.millisecondsSince1970 < right.millisecondsSince1970 }
 
         /// The result stays within the range.

@@ -19,9 +19,13 @@ package struct Attempt: Sendable, Equatable {
 extension MessageQueue.Attempt {
     /// How an attempt ended, with the numbers of `msgq_attempt_outcome`.
     public enum Outcome: Int32, Sendable {
+        /// It has not ended.
         case underWay = 0
+        /// The receiver has the message.
         case sent
+        /// A retryable failure.
         case retry
+        /// A final failure.
         case rejected
         /// Interrupted by a crash: the outcome is unknown.
         case unknown
@@ -29,8 +33,11 @@ extension MessageQueue.Attempt {
 
     /// Whether the message reached the receiver, with the numbers of `msgq_arrival`.
     public enum Arrival: Int32, Sendable {
+        /// It certainly did not arrive.
         case no = 0
+        /// It certainly arrived.
         case yes
+        /// The attempt was interrupted: by a timeout, a crash or a broken connection.
         case perhaps
     }
 }

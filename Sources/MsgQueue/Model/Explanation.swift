@@ -18,6 +18,7 @@ extension MessageQueue.Explanation {
         case done = 0
         /// The message is attempted next.
         case next
+        /// The message is being sent.
         case sending
         /// The message failed and is not sent until it is retried.
         case failed
@@ -31,11 +32,13 @@ extension MessageQueue.Explanation {
         case scheduled
         /// The message expired and is about to fail.
         case expired
+        /// There is no connection.
         case offline
         /// The link is metered, and the message or the queue requires an unmetered one.
         case metered
         /// Paused by the host, or because the receiver refused the credentials.
         case paused
+        /// There is nothing to send with: no transport is set.
         case noTransport
         /// The user must start sending, by a drain or the answer to a prompt.
         case person

@@ -31,10 +31,15 @@ extension MessageQueue.Report {
         case empty = 0
         /// No queued message is due.
         case waiting
+        /// There is no connection, or the transport said so.
         case offline
+        /// The batch is used up.
         case batch
+        /// Its time ran out.
         case timeout
+        /// The store rejects writes.
         case storage
+        /// The queue is being closed.
         case closed
         /// The drain continues: a callback called it, or the waiting task was cancelled.
         case started
