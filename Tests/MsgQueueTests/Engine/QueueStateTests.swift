@@ -37,7 +37,7 @@ import Testing
         try queue.setConnectivity(.offline, reason: "connection refused by 127.0.0.1:4222")
         #expect(try queue.state().offlineReason == "connection refused by 127.0.0.1:4222")
         #expect(try queue.explain(id).text.hasPrefix("You're offline: connection refused by 127.0.0.1:4222. "))
-        let network = MessageQueue.Network(connectivity: .offline, offlineReason: "connection refused by 127.0.0.1:4222")
+        let network = MessageQueue.Network(connectivity: .offline, link: .none, offlineReason: "connection refused by 127.0.0.1:4222")
         #expect(await eventually { log.events.contains(.connectivity(network)) })
         try queue.setConnectivity(.online)
         #expect(try queue.state().offlineReason == nil)
