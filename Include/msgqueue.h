@@ -278,11 +278,22 @@ typedef enum msgq_on_full {
                               history, are left. FULL when that is not enough */
 } msgq_on_full;
 
-/* Who runs transport and event callbacks. */
+/* Who runs transport and event callbacks, and who performs what is due at a time: retries,
+   time-outs, expiry, the flush of outcomes within a second, the erasure of text, pruning, and the
+   kernel's messages about clock and network. */
 typedef enum msgq_callbacks {
-  MSGQ_CALLBACKS_THREAD = 0, /* threads of the library */
-  MSGQ_CALLBACKS_POLL        /* only msgq_poll, on the caller's thread (and msgq_drain, msgq_close
-                                when no thread polls) */
+  MSGQ_CALLBACKS_THREAD = 0, /* threads of the library, both */
+  MSGQ_CALLBACKS_POLL,       /* both only msgq_poll, on the caller's thread (and msgq_drain,
+                                msgq_close when no thread polls). The queue starts no thread, unless
+                                msgq_control_start or msgq_set_log is called. A host that does not
+                                poll when msgq_fd is readable gives up what is due meanwhile:
+                                outcomes are then not safe from a power loss within a second (with
+                                durable_outcomes they are), and while its only thread is inside a
+                                transport no attempt times out. Any other call performs a part of
+                                what is overdue by 100 ms */
+  MSGQ_CALLBACKS_POLL_TIMER  /* callbacks as MSGQ_CALLBACKS_POLL. One thread of the library, which
+                                calls no function of the host, performs what is due at a time: for
+                                an event loop that must not wait for the disk */
 } msgq_callbacks;
 
 /* The settings of a queue. The comment of each field begins with its default; "(0)" after it says
@@ -551,18 +562,20 @@ typedef void (*msgq_closed_fn)(void *context, msgq_result result);
  * As msgq_close, but returns at once. After OK every call on the queue answers CLOSED, except
  * msgq_poll and msgq_fd of a polled queue. `closed`, which may be NULL, is called exactly once,
  * when the store is closed and the release functions have run: on a thread of the library, or,
- * with MSGQ_CALLBACKS_POLL, in msgq_poll. After an error `closed` is never called, and nothing has
+ * when the queue is polled, in msgq_poll. After an error `closed` is never called, and nothing has
  * changed.
  *
  * A polled queue runs its last callbacks, releases included, only in msgq_poll: go on calling it
- * and watching the descriptor until `closed` was called. Events that msgq_poll does not take
- * within a second are dropped. The descriptor is closed when `closed` has returned.
+ * and watching the descriptor until `closed` was called. With MSGQ_CALLBACKS_POLL that also closes
+ * the store, which takes as long as in msgq_close (a msgq_close or msgq_drain on another thread
+ * does it, too); otherwise a thread of the library closes it. Events that msgq_poll does not take
+ * within a second may be dropped. The descriptor is closed when `closed` has returned.
  *
  * Allowed inside a callback, which is waited for like any other. A second msgq_close_async answers
  * CLOSED at once, msgq_close does so when the store is closed. In a child that is forked meanwhile
  * `closed` is not called.
  *
- * Errors: STORAGE (no thread left).
+ * Errors: STORAGE (no thread left; not with MSGQ_CALLBACKS_POLL).
  */
 msgq_result msgq_close_async(msgq_queue *queue, int64_t timeout_ms, msgq_closed_fn closed,
                              void *context);
@@ -1256,19 +1269,24 @@ msgq_result msgq_set_event_handler(msgq_queue *queue, msgq_event_fn handler, voi
                                    void (*release)(void *));
 
 /*
- * MSGQ_CALLBACKS_POLL: runs the callbacks that are due, on this thread. With none, waits for one at
- * most `timeout_ms` (0: not at all, negative: without end). `ran`, which may be NULL, receives how
- * many ran. OK also when none did. Several threads may poll at a time: that is how several
- * conversations are sent side by side. Inside a callback it runs nothing.
+ * MSGQ_CALLBACKS_POLL and POLL_TIMER: runs the callbacks that are due, on this thread. With none,
+ * waits for one at most `timeout_ms` (0: not at all, negative: without end). `ran`, which may be
+ * NULL, receives how many ran. OK also when none did. Several threads may poll at a time: that is
+ * how several conversations are sent side by side. Inside a callback it runs none.
+ *
+ * With MSGQ_CALLBACKS_POLL it also performs what is due at a time, in parts of a few milliseconds,
+ * and as long as a flush of the disk takes; inside a callback, too. That is not counted in `ran`.
  * Errors: CONFLICT (callbacks run on threads), CLOSED (also: the queue was closed while this
  * waited).
  */
 msgq_result msgq_poll(msgq_queue *queue, int64_t timeout_ms, size_t *ran);
 
 /* A file descriptor that is readable while msgq_poll has work, for epoll, poll, select and event
-   loops built on them. To a loop inside a callback, where msgq_poll runs nothing, it says so every
-   50 ms only. Never read, write or close it; it is closed by msgq_close (msgq_close_async: when
-   `closed` has returned). -1: not MSGQ_CALLBACKS_POLL, closed, or an error. */
+   loops built on them: callbacks, and with MSGQ_CALLBACKS_POLL what is due at a time. A queue
+   without work and without changes wakes a loop at most once a minute. To a loop inside a callback,
+   where msgq_poll runs none, it reports callbacks every 50 ms only. Never read, write or close it;
+   it is closed by msgq_close (msgq_close_async: when `closed` has returned). -1:
+   MSGQ_CALLBACKS_THREAD, closed, or an error. */
 int msgq_fd(const msgq_queue *queue);
 
 /* ----------------------------------------------------------- 12. State and explanations */
@@ -1527,7 +1545,8 @@ typedef void (*msgq_log_fn)(void *context, msgq_log_level level, const char *tex
  * MSGQUEUE_LOG=off turns the default off. (A descriptor 2 that is closed on exec is not taken for
  * standard error.)
  *
- * The function is called by a thread of the library, one line at a time, in order, with no lock
+ * The function is called by a thread of the library, which the first line starts (msgq_log_next
+ * needs none), one line at a time, in order, with no lock
  * held: no call and no close waits for it. Up to 256 lines are kept for a slow function; beyond
  * that they are lost, and a line in their place says how many. It may call every function, also
  * this one, and close queues. Lines that its calls cause on its thread do not come back to it: they
@@ -1569,7 +1588,8 @@ int msgq_log_fd(void);
  * "-control" appended). The protocol is described in
  * Sources/MsgQueue/MsgQueue.docc/ControlSocket.md. The socket has mode 0600 whatever the umask is.
  * A socket file that a program left when it ended is replaced. One thread serves at most 16
- * clients; none of them can delay another or the queue. A polled queue is served, too. The socket
+ * clients, and starts others for their long requests; none of them can delay another or the queue.
+ * A polled queue is served, too: these are its only threads. The socket
  * ends with msgq_control_stop or the close of the queue; a forked child has none.
  * Errors: CONFLICT (started already; or `path` exists and is not a socket), LOCKED (another program
  * listens there), INVALID (the directory does not exist, or the name is too long), PERMISSION (the

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -93,6 +94,20 @@ static inline int64_t platform_link_count(int descriptor) {
 
 /* Creates an eventfd. Returns a descriptor, or -1 with errno. */
 static inline int platform_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+/* Creates an epoll, whose descriptor is readable while one of those in it is. Returns a descriptor, or -1 with errno. */
+static inline int platform_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+/* Adds a descriptor to an epoll, for reading. Returns 0, or -1 with errno. */
+static inline int platform_epoll_add(int epoll, int descriptor) {
+  struct epoll_event interest;
+  (void)memset(&interest, 0, sizeof interest);
+  interest.events = EPOLLIN;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &interest);
+}
+
+/* Removes a descriptor from an epoll. To close it is not enough: a copy of it in a forked child would keep it there. */
+static inline void platform_epoll_remove(int epoll, int descriptor) { (void)epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, NULL); }
 
 /* Creates a timer of the clock, whose descriptor becomes readable when it expires. Returns -1 with errno on failure. */
 static inline int platform_timer(clockid_t clock) { return timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK); }

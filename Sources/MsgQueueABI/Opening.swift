@@ -53,8 +53,7 @@ private func read(_ pointer: UnsafePointer<msgq_options>) throws(QueueError) -> 
     let defaults = defaultOptions
     var options = Options()
     options.mode = try choice(given.mode.rawValue, "mode")
-    options.polled =
-        try one(of: [MSGQ_CALLBACKS_THREAD.rawValue, MSGQ_CALLBACKS_POLL.rawValue], given.callbacks.rawValue, "callbacks") == 1
+    options.callbacks = try choice(given.callbacks.rawValue, "callbacks")
     options.exhausted = try choice(given.exhausted.rawValue, "exhausted")
     options.refused = try choice(given.refused.rawValue, "refused")
     options.finalFailure = try choice(given.final_failure.rawValue, "final_failure")
@@ -140,9 +139,4 @@ func choice<T: RawRepresentable>(_ number: UInt32, _ name: StaticString) throws(
         throw QueueError(.invalid, "invalid \(name): \(shown(number))")
     }
     return value
-}
-
-private func one(of numbers: [UInt32], _ number: UInt32, _ name: StaticString) throws(QueueError) -> Int {
-    guard let index = numbers.firstIndex(of: number) else { throw QueueError(.invalid, "invalid \(name): \(shown(number))") }
-    return index
 }

@@ -32,7 +32,7 @@ TEST(bad_options_out_of_range) {
   struct scene scene;
   scene_begin(&scene);
   REFUSE(mode, (msgq_mode)3);
-  REFUSE(callbacks, (msgq_callbacks)2);
+  REFUSE(callbacks, (msgq_callbacks)3);
   REFUSE(backoff, (msgq_backoff)3);
   REFUSE(exhausted, (msgq_exhausted)2);
   REFUSE(refused, (msgq_refused)2);

@@ -1,5 +1,6 @@
 #include "driver.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,7 @@ void driver_begin(struct driver *driver, enum scene scene, const char *path, uin
   driver->next = first;
   driver->options = check_options(&promises);
   driver->sends_batches = scene == SCENE_BATCHES;
+  if (scene == SCENE_POLLED) driver->options.callbacks = MSGQ_CALLBACKS_POLL;
   if (promises.prunes) driver->options.keep_sent = scene == SCENE_SPACE ? 50 : 15;
 }
 
@@ -257,6 +259,23 @@ msgq_result driver_drain(struct driver *driver, uint32_t batch) {
   return expect(driver, "drain", msgq_drain(driver->queue, &options, NULL), false);
 }
 
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A host that waits for the descriptor for so many milliseconds, and polls when it is readable. */
+static void poll_for(struct driver *driver, int duration) {
+  struct pollfd descriptor = { .fd = msgq_fd(driver->queue), .events = POLLIN };
+  int64_t end = now_ms() + duration, left = duration;
+  if (descriptor.fd < 0) return;
+  do {
+    if (poll(&descriptor, 1, (int)left) == 1) expect(driver, "poll", msgq_poll(driver->queue, 0, NULL), false);
+    left = end - now_ms();
+  } while (left > 0);
+}
+
 static void retry(struct driver *driver, uint32_t number) {
   const struct message *message = &driver->ledger.messages[number];
   char id[32];
@@ -269,6 +288,7 @@ static void retry(struct driver *driver, uint32_t number) {
     bool ended = message->stops > stops && message->known;
     pthread_mutex_unlock(&driver->lock);
     if (ended) return;
+    poll_for(driver, 0);
     usleep(100);
   }
 }
@@ -284,7 +304,8 @@ static void backup(struct driver *driver) {
 
 void driver_settle(struct driver *driver) {
   driver_note(driver, (struct event){ .kind = EVENT_CALM });
-  usleep(1500000);
+  if (driver->options.callbacks == MSGQ_CALLBACKS_POLL) poll_for(driver, 1500);
+  else usleep(1500000);
   driver_note(driver, (struct event){ .kind = EVENT_SETTLED });
 }
 
@@ -323,7 +344,7 @@ static uint32_t size_of(struct driver *driver, bool big) {
 /* ------------------------------------------------------------------ scenes */
 
 static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space",
-                                           "batches" };
+                                           "batches", "polled" };
 
 const char *scene_name(enum scene scene) { return names[scene]; }
 
@@ -439,6 +460,11 @@ void scene_play_until(struct driver *driver, enum scene scene, unsigned length, 
       for (unsigned more = 0; more < 12 && driver->queue != NULL; more++) driver_enqueue(driver, more % 5, 200 + more * 30);
     }
     if (scene == SCENE_CLEAR && index % (length / 3 + 1) == length / 6 && driver->queue != NULL) backup(driver);
+    if (scene == SCENE_POLLED && index % (length / 4 + 1) == length / 8 && driver->queue != NULL) {
+      driver_drain(driver, 10);
+      if (random_below(&driver->generator, 2) == 0) driver_settle(driver);
+      else usleep(1500000); /* nobody polls: nothing is promised about the outcomes */
+    }
     if (scene == SCENE_SETTLE && index % (length / 2 + 1) == length / 4 && driver->queue != NULL) {
       driver_drain(driver, 10);
       driver_settle(driver);

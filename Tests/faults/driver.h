@@ -18,6 +18,7 @@ enum scene {
   SCENE_THREADS,  /* four threads enqueue */
   SCENE_SPACE,    /* few sent messages are kept, and free space of the file is given back */
   SCENE_BATCHES,  /* four threads enqueue, and the transport takes several messages in one call */
+  SCENE_POLLED,   /* a queue without threads; the host polls when the descriptor is readable, or stops polling */
   SCENES
 };
 

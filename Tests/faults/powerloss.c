@@ -126,6 +126,7 @@ static const struct {
   [SCENE_VOLUME] = { 200, 0, 1 },   [SCENE_DURABLE] = { 250, 80, 2 }, [SCENE_HOLD] = { 250, 80, 2 },
   [SCENE_CLEAR] = { 200, 60, 2 },   [SCENE_SETTLE] = { 120, 40, 1 },  [SCENE_THREADS] = { 400, 100, 2 },
   [SCENE_SPACE] = { 240, 120, 2 },  [SCENE_BATCHES] = { 300, 80, 2 },
+  [SCENE_POLLED] = { 160, 60, 2 },
 };
 
 static struct tally run_scene(enum scene scene, long total) {

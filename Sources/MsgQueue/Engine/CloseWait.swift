@@ -12,15 +12,19 @@ final class CloseWait: @unchecked Sendable {
     private let writes: PendingWrites
     private let poll: PollHost?
     /// The end of the wait for attempts (monotonic); nil: none.
-    private let deadline: Int64?
+    private let attemptDeadline: Int64?
     private let storeDeadline: Int64
+    /// Whether all attempts had ended when the wait for events began; nil: it has not begun.
+    private var attemptsEnded: Bool?
+    /// The events that were left when one was delivered last, and when a handler that delivers none is given up (monotonic).
+    private var (eventsLeft, patienceEnd) = (Int.max, Int64.max)
 
     init(_ engine: Engine, _ timeout: Int64?) {
         (context, events, host, driver) = (engine.context, engine.events, engine.host, engine.driver)
         (writes, poll) = (engine.writes, engine.poll)
         let now = context.ports.mono()
-        deadline = timeout.map { now.addingClamped($0) }
-        storeDeadline = deadline ?? now.addingClamped(Self.storePatience)
+        attemptDeadline = timeout.map { now.addingClamped($0) }
+        storeDeadline = attemptDeadline ?? now.addingClamped(Self.storePatience)
     }
 
     private var isSending: Bool { context.core.scheduler.inFlight > 0 || host.transportCalls > 0 }
@@ -28,41 +32,62 @@ final class CloseWait: @unchecked Sendable {
     /// Waits until no attempt is in flight and no call of the transport runs, at most until the deadline; then until every event is
     /// delivered. Returns false if something had not ended.
     func wait() -> Bool {
-        while !context.isForkedChild, isSending || mayStillSave {
-            driver.runDueSteps()
-            if let deadline, context.ports.mono() >= deadline { break }
-            deliverEvents()
-            let soon = context.ports.mono() + 20
-            context.lock.wait(context.progressCondition, until: min(deadline ?? soon, soon))
+        while true {
+            driver.runTimedHere(interval: 0)
+            if let isComplete = step() { return isComplete }
+            let now = context.ports.mono()
+            let soon = now + (attemptsEnded == nil ? 20 : 5)
+            context.lock.wait(context.progressCondition, until: min(soon, deadline))
         }
-        let isComplete = !isSending
-        return waitForEvents() && isComplete
+    }
+
+    /// Goes on with the close. Returns whether everything has ended; nil: not yet.
+    func step() -> Bool? {
+        while !context.isForkedChild {
+            driver.runDueSteps()
+            if attemptsEnded == nil, isWaitingForAttempts {
+                deliverEvents()
+                guard !isWaitingForAttempts else { return nil }
+                continue
+            }
+            let hasEnded = attemptsEnded ?? !isSending
+            attemptsEnded = hasEnded
+            guard events.isDelivering || events.hasEvents else { return hasEnded }
+            let now = context.ports.mono()
+            if events.waiting < eventsLeft {
+                eventsLeft = events.waiting
+                patienceEnd = now + Self.eventPatience
+            } else if now >= patienceEnd {
+                return false
+            }
+            deliverEvents()
+            if events.isDelivering || events.hasEvents { return nil }
+        }
+        return attemptsEnded ?? !isSending
+    }
+
+    /// Whether the next step goes on.
+    var isDue: Bool {
+        guard attemptsEnded != nil else { return !isWaitingForAttempts }
+        return !(events.isDelivering || events.hasEvents) || context.ports.mono() >= patienceEnd
+    }
+
+    /// When the next step goes on at the latest (monotonic).
+    var deadline: Int64 {
+        guard attemptsEnded == nil else { return patienceEnd }
+        let saving = mayStillSave ? context.ports.mono() + 20 : Int64.max
+        return min(attemptDeadline ?? Int64.max, saving)
+    }
+
+    private var isWaitingForAttempts: Bool {
+        guard isSending || mayStillSave else { return false }
+        return attemptDeadline.map { context.ports.mono() < $0 } ?? true
     }
 
     /// Whether rejected outcomes are still retried: until the deadline, or without one for `storePatience`.
     private var mayStillSave: Bool {
         guard writes.hasUnsaved, !context.store.isPoisoned else { return false }
-        return deadline != nil || context.ports.mono() < storeDeadline
-    }
-
-    /// Delivers the remaining events. Returns false if a handler does not return.
-    private func waitForEvents() -> Bool {
-        var patience = context.ports.mono() + Self.eventPatience
-        var left = Int.max
-        while !context.isForkedChild, events.isDelivering || events.hasEvents {
-            driver.runDueSteps()
-            if events.waiting < left {
-                left = events.waiting
-                patience = context.ports.mono() + Self.eventPatience
-            } else if context.ports.mono() >= patience {
-                return false
-            }
-            deliverEvents()
-            if events.isDelivering || events.hasEvents {
-                context.lock.wait(context.progressCondition, until: context.ports.mono() + 5)
-            }
-        }
-        return true
+        return attemptDeadline != nil || context.ports.mono() < storeDeadline
     }
 
     /// Delivers events of a polled queue that no thread polls. The thread of `closeAsync` must not: only `poll` calls the host.

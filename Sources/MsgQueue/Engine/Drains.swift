@@ -55,17 +55,22 @@ final class Drains {
         var result: Result<Report, QueueError>?
     }
 
-    /// Waits for the answer, with the lock released. `runOne` runs one callback of a polled queue and returns false if there is none.
-    func wait(for answer: Answer, _ waiter: DrainWaiter, _ poll: PollHost?, runOne: () -> Bool) throws(QueueError) -> Report {
+    /// Waits for the answer, with the lock released. In a polled queue `runOne` runs one callback and returns false if there is none;
+    /// `runDue` performs what is due at a time, if no thread does.
+    func wait(
+        for answer: Answer, _ waiter: DrainWaiter, _ poll: PollHost?, runDue: () -> Void, runOne: () -> Bool
+    ) throws(QueueError) -> Report {
         let end = waiter.deadline?.addingClamped(Self.deliveryTimeout)
         while true {
             if let result = answer.result { return try result.get() }
             if context.isForkedChild { throw context.closedError }
             if let end, context.ports.mono() >= end { return stopWaiting(waiter) }
             if let poll {
+                runDue()
                 // If no other thread polls, this thread runs the callbacks.
                 guard poll.isPolledElsewhere || !runOne() else { continue }
-                let soon = context.ports.mono() + 20
+                guard answer.result == nil else { continue }
+                let soon = min(context.ports.mono() + 20, poll.deadline)
                 context.lock.wait(context.progressCondition, until: min(end ?? soon, soon))
             } else {
                 context.lock.wait(context.progressCondition, until: end)

@@ -75,21 +75,29 @@ final class Driver: @unchecked Sendable {
         timer.arm(
             min(
                 min(deadline, maintenance.deadline(writes), network.deadline), min(drains.deadline, transactions.flushDeadline()),
-                poll?.suppressionEnd ?? Int64.max))
+                min(poll?.suppressionEnd ?? Int64.max, poll?.closeDeadline ?? Int64.max)))
     }
 
     /// The body of the timer thread.
-    func runTimer() {
-        timer.run(network) {
-            // A checkpoint takes some milliseconds. Calls that wait meanwhile have the next turn, and what else is due follows.
-            guard !transactions.checkpointIfDue() else { return timer.arm(ports.mono()) }
-            transactions.flushWhatIsDue()
-            maintenance.run(writes, transactions)
-            maintenance.compareIndexes(writes)
-            maintenance.giveBackSpace(writes, transactions)
-            maintenance.checkStore()
-            runDueSteps()
-        }
+    func runTimer() { timer.run { runTimed() } }
+
+    /// In a queue without threads: performs a part of what is due at a time on this thread. What the timer reports is read at most once in
+    /// `interval` milliseconds.
+    func runTimedHere(interval: Int64) {
+        guard let poll, poll.readTimer(unlessWithin: interval) else { return }
+        runTimed()
+    }
+
+    /// Performs a part of what is due at a time, and plans the rest.
+    private func runTimed() {
+        // A checkpoint takes some milliseconds. Calls that wait meanwhile have the next turn, and what else is due follows.
+        guard !transactions.checkpointIfDue() else { return timer.arm(ports.mono()) }
+        transactions.flushWhatIsDue()
+        maintenance.run(writes, transactions)
+        maintenance.compareIndexes(writes)
+        maintenance.giveBackSpace(writes, transactions)
+        maintenance.checkStore()
+        runDueSteps()
     }
 
     /// The body of the event thread of a queue that is not polled.

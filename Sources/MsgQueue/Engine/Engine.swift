@@ -6,6 +6,9 @@ import Glibc
 /// One lock guards all of them. A call enters by one of three functions: `reading` only reads, `input` passes an input to the core,
 /// `changing` also changes the store or sends.
 package final class Engine: @unchecked Sendable {
+    /// How long what is due is left to the threads that poll, before other calls perform it, in milliseconds.
+    private static let catchUpInterval: Int64 = 100
+
     let context: EngineContext
     let events: EventDelivery
     let poll: PollHost?
@@ -93,6 +96,8 @@ package final class Engine: @unchecked Sendable {
     // MARK: Threads
 
     private func startServices() throws(QueueError) {
+        // Without a thread the first call performs what the opening left.
+        guard context.options.callbacks != .poll else { return timer.arm(context.ports.mono()) }
         try startService("msgq-timer") { [driver] in driver.runTimer() }
         if poll == nil { try startService("msgq-events") { [driver] in driver.runEvents() } }
     }
@@ -146,6 +151,7 @@ package final class Engine: @unchecked Sendable {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
+        catchUp()
         guard context.phase == .open else { throw context.closedError }
         defer { afterwards() }
         do throws(QueueError) { return try body() } catch {
@@ -156,6 +162,9 @@ package final class Engine: @unchecked Sendable {
             return try body()
         }
     }
+
+    /// In a queue without threads: performs a part of what is overdue, because the host may poll seldom. Under the lock.
+    func catchUp() { driver.runTimedHere(interval: Self.catchUpInterval) }
 
     // MARK: The host's functions
 

@@ -12,7 +12,10 @@ extension Engine {
                 throw error.ofDraft(index, of: drafts.count)
             }
         }
-        return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
+        return try insertion.enqueue(drafts) {
+            driver.runDueSteps()
+            catchUp()
+        }
     }
 
     /// Stores messages that are like `draft` except for their bodies, which follow one another in `bodies` and have these sizes. All or none.
@@ -32,7 +35,10 @@ extension Engine {
         }
         let left = Int64(bodies.count) - drafts.needs.bytes
         guard left == 0 else { throw QueueError(.invalid, "\(left) bytes after the last body") }
-        return try insertion.enqueue(drafts, runSteps: driver.runDueSteps)
+        return try insertion.enqueue(drafts) {
+            driver.runDueSteps()
+            catchUp()
+        }
     }
 
     /// Stores a received message in the history. Repeating the call with the same id changes nothing.
@@ -96,6 +102,7 @@ extension Engine {
         try context.checkProcess()
         context.lock.lock()
         defer { context.lock.unlock() }
+        catchUp()
         // The close waits for outcomes, so they are accepted while it does.
         guard context.phase != .closed else { throw context.closedError }
         body()
@@ -166,8 +173,8 @@ extension Engine {
         let state = try monitor.query()
         try input { () throws(QueueError) in
             guard network.monitor == nil else { return }
-            network.start(monitor, state)
-            // The timer thread must include the monitor's descriptor in its wait.
+            try network.start(monitor, state)
+            // The thread that waits for the alarm must include the monitor's descriptor in its wait.
             timer.wake()
         }
     }

@@ -2,6 +2,9 @@ import Glibc
 
 /// Drains, and the callbacks of polled queues.
 extension Engine {
+    /// How often a thread that runs callbacks without a pause reads what the timer reports, in milliseconds.
+    private static let readInterval: Int64 = 5
+
     /// Requests a drain of one conversation or (nil) of all. `done` is called with its report after its events were delivered. A request
     /// joins a drain that includes it; otherwise its drain begins after the current one. If the timeout passes first, `done` is called with
     /// what was done until then.
@@ -51,13 +54,20 @@ extension Engine {
             poll?.drainWaitEnded()
             context.lock.unlock()
         }
-        return try drains.wait(for: answer, waiter, poll, runOne: runCallback)
+        return try drains.wait(for: answer, waiter, poll, runDue: runDue, runOne: runCallback)
     }
 
     // MARK: Polling
 
-    /// Runs one callback of a polled queue. Returns false if there is none.
-    private func runCallback() -> Bool { poll?.runCloseCallback(host) == true || driver.runOne() }
+    /// Runs one callback of a polled queue, after what is due at a time in a queue without threads. Returns false if there is none.
+    private func runCallback() -> Bool {
+        if poll?.runCloseCallback(host) == true { return true }
+        runDue()
+        return driver.runOne() || (poll?.closing?.step() == true && poll?.runCloseCallback(host) == true)
+    }
+
+    /// In a queue without threads: performs a part of what is due at a time, and reads now and then what the timer reports.
+    private func runDue() { driver.runTimedHere(interval: Self.readInterval) }
 
     package func pollDescriptor() throws(QueueError) -> Int32 {
         try context.checkProcess()
@@ -70,6 +80,7 @@ extension Engine {
         context.lock.lock()
         defer { context.lock.unlock() }
         if host.isInCallback {
+            driver.runTimedHere(interval: 0)
             if let poll, poll.suppressInsideCallback() { driver.runDueSteps() }
             return 0
         }

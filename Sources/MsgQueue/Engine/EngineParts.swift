@@ -2,9 +2,9 @@
 struct EngineParts {
     let context: EngineContext
     let events: EventDelivery
-    let poll: PollHost?
-    let timer: EngineTimer
     let network: NetworkWatch
+    let timer: EngineTimer
+    let poll: PollHost?
     let health: StoreHealth
     let calls: CallQueue
     let workers: WorkerPool
@@ -19,12 +19,12 @@ struct EngineParts {
         self.context = context
         events = EventDelivery(context)
         let alarm = try Alarm()
-        do throws(QueueError) { poll = context.options.polled ? try PollHost(context, events) : nil } catch {
-            alarm.close()
+        network = NetworkWatch(context, events, alarm)
+        timer = EngineTimer(context, network, alarm)
+        do throws(QueueError) { poll = context.options.callbacks == .threads ? nil : try PollHost(context, events, timer) } catch {
+            timer.close()
             throw error
         }
-        timer = EngineTimer(context, alarm)
-        network = NetworkWatch(context, events)
         health = StoreHealth(context, events)
         calls = CallQueue(mono: context.ports.mono)
         workers = WorkerPool(context, health, calls)

@@ -1,14 +1,20 @@
-/// The timer thread: it performs what is due at a time, and receives the kernel's messages about clock and network. Under the engine's
-/// lock.
+/// The wait for what is due at a time, and for the kernel's messages about clock and network: on the timer thread, or in a queue without
+/// threads on those of its host. Under the engine's lock.
 final class EngineTimer {
     private let context: EngineContext
+    private let network: NetworkWatch
     private let alarm: Alarm
     /// When the alarm rings (monotonic); nil: it has rung and was not armed again.
     private var armed: Int64? = Int64.max
-    /// The thread waits for the alarm.
+    /// A thread waits for the alarm.
     private(set) var isAsleep = false
+    private var isSignalled = false
+    /// When the last wait ended (monotonic).
+    private(set) var attendedAt = Int64.min / 2
 
-    init(_ context: EngineContext, _ alarm: Alarm) { (self.context, self.alarm) = (context, alarm) }
+    init(_ context: EngineContext, _ network: NetworkWatch, _ alarm: Alarm) {
+        (self.context, self.network, self.alarm) = (context, network, alarm)
+    }
 
     /// Arms the alarm for `deadline` (monotonic).
     func arm(_ deadline: Int64) {
@@ -24,29 +30,47 @@ final class EngineTimer {
         alarm.arm(deadline)
     }
 
-    /// Ends the thread's current or next sleep.
-    func wake() { alarm.signal() }
+    /// When something is due (monotonic).
+    var deadline: Int64 { armed ?? Int64.min }
 
-    /// The body of the thread. `step` performs what is due.
-    func run(_ network: NetworkWatch, _ step: () -> Void) {
+    /// Ends the wait of the thread that waits for the alarm.
+    func wake() {
+        guard isAsleep, !isSignalled else { return }
+        isSignalled = true
+        alarm.signal()
+    }
+
+    /// The body of the timer thread. `step` performs what is due.
+    func run(_ step: () -> Void) {
         context.lock.lockForEngine()
         while context.phase != .closed {
             step()
-            let monitor = network.monitor
-            isAsleep = true
-            context.lock.unlock()
-            let reason = alarm.sleep(network: monitor?.descriptor)
-            let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.readChange() : nil
-            context.lock.lockForEngine()
-            isAsleep = false
-            if reason.contains(.deadline) { armed = nil }
-            network.planRetry()
-            if reason.contains(.clockSet) { context.core.scheduler.clockSet(context.ports.moment) }
-            if let news { network.monitorReported(news, from: monitor) }
+            attend(until: nil)
         }
         context.lock.unlock()
     }
 
-    /// Closes the alarm. Call only after the thread has ended.
+    /// Waits for the alarm with the lock released, at most until `end` (monotonic; nil: without end). One thread at a time.
+    func attend(until end: Int64?) {
+        let monitor = network.monitor
+        let longest = end.map { $0.subtractingClamped(context.ports.mono()) }
+        isAsleep = true
+        context.lock.unlock()
+        let reason = alarm.sleep(network: monitor?.descriptor, longest: longest)
+        let news = reason.contains(.network) || network.isDue(monitor) ? monitor?.readChange() : nil
+        context.lock.lockForEngine()
+        (isAsleep, isSignalled, attendedAt) = (false, false, context.ports.mono())
+        network.planRetry()
+        if reason.contains(.clockSet) { context.core.scheduler.clockSet(context.ports.moment) }
+        if let news { network.monitorReported(news, from: monitor) }
+        // What was reported makes a step due.
+        if !reason.isEmpty || news != nil { armed = nil }
+        if context.phase != .open { context.progressCondition.broadcast() }
+    }
+
+    /// Lets the host wait for the alarm as well, by an epoll.
+    func share(with epoll: Int32) throws(QueueError) { try alarm.share(with: epoll) }
+
+    /// Closes the alarm. No thread may wait for it.
     func close() { alarm.close() }
 }

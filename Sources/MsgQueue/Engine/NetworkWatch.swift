@@ -2,22 +2,28 @@
 final class NetworkWatch {
     private let context: EngineContext
     private let events: EventDelivery
+    private let alarm: Alarm
     private(set) var monitor: NetworkMonitor?
     /// When the kernel is queried again after a failed query (monotonic).
     private(set) var deadline = Int64.max
     private var backoff = GrowingDelay(first: 250, longest: 8_000)
 
-    init(_ context: EngineContext, _ events: EventDelivery) { (self.context, self.events) = (context, events) }
+    init(_ context: EngineContext, _ events: EventDelivery, _ alarm: Alarm) {
+        (self.context, self.events, self.alarm) = (context, events, alarm)
+    }
 
     /// Takes connectivity from the kernel; `network` is its present state.
-    func start(_ new: NetworkMonitor, _ network: Network) {
+    func start(_ new: NetworkMonitor, _ network: Network) throws(QueueError) {
+        try alarm.watch(new.descriptor)
         monitor = new
         apply(network)
     }
 
-    /// Stops the monitor; the last known state stays. The timer thread may be sleeping on the monitor's descriptor and keeps it until it
-    /// wakes.
-    func stop() { monitor = nil }
+    /// Stops the monitor; the last known state stays. A thread may be sleeping on the monitor's descriptor and keeps it until it wakes.
+    func stop() {
+        if let monitor { alarm.unwatch(monitor.descriptor) }
+        monitor = nil
+    }
 
     /// Sets the state that the host reports.
     func set(_ network: Network) throws(QueueError) {
@@ -33,7 +39,7 @@ final class NetworkWatch {
         apply(network)
     }
 
-    /// Whether a failed query is due again. Called on the timer thread, the only one that queries, without the lock.
+    /// Whether a failed query is due again. Called without the lock, on the thread that waits for the alarm, the only one that queries.
     func isDue(_ monitor: NetworkMonitor?) -> Bool {
         guard let monitor, monitor.isStale else { return false }
         return context.lock.withLock { context.ports.mono() >= deadline }

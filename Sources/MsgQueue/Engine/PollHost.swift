@@ -8,31 +8,56 @@ final class PollHost {
     private static let batch = 64
     private static let suppressionTime: Int64 = 50
 
-    /// An eventfd: readable while there is work.
+    /// An eventfd: readable while there is a callback to run.
+    private let ready: Int32
+    /// What the host waits for: the eventfd, or an epoll with it and with what the timer waits for.
     let descriptor: Int32
     private let context: EngineContext
     private let events: EventDelivery
+    /// The timer of a queue without threads; nil: it has a thread.
+    private let timer: EngineTimer?
     private var isReadable = false
     /// Not readable before this time (monotonic), because a loop inside a callback waits on it and cannot run callbacks.
     private var suppressedUntil: Int64 = 0
     /// The number of threads inside `poll`.
     private var pollers = 0
+    /// The number of those that wait for the condition, because another thread waits for the timer.
+    private var followers = 0
     /// The number of threads that wait for a drain; they run callbacks if no other thread polls.
     private var drainWaiters = 0
     private var lastPolledAt = Int64.min / 2
     private var lastPoller: pthread_t?
     private let condition = Condition()
     private(set) var awaitsCloseCallback = false
+    /// The asynchronous close, while its store is open.
+    private(set) var closing: Closing?
     private var closeCallback: (@Sendable () -> Void)?
     private var didRunCloseCallback = false
 
-    init(_ context: EngineContext, _ events: EventDelivery) throws(QueueError) {
+    init(_ context: EngineContext, _ events: EventDelivery, _ timer: EngineTimer) throws(QueueError) {
         (self.context, self.events) = (context, events)
-        descriptor = platform_eventfd()
-        guard descriptor >= 0 else { throw QueueError(.storage, "failed to create an eventfd: \(Posix.lastError())") }
+        self.timer = context.options.callbacks == .poll ? timer : nil
+        ready = platform_eventfd()
+        guard ready >= 0 else { throw QueueError(.storage, "failed to create an eventfd: \(Posix.lastError())") }
+        guard self.timer != nil else {
+            descriptor = ready
+            return
+        }
+        descriptor = platform_epoll()
+        guard descriptor >= 0, platform_epoll_add(descriptor, ready) == 0 else {
+            let reason = Posix.lastError()
+            close()
+            throw QueueError(.storage, "failed to create an epoll: \(reason)")
+        }
+        do throws(QueueError) { try timer.share(with: descriptor) } catch {
+            close()
+            throw error
+        }
     }
 
-    var hasWork: Bool { context.phase != .closed && (context.hasStart || events.hasWork) }
+    var hasWork: Bool { context.phase != .closed && (context.hasStart || events.hasWork || isCloseDue) }
+    /// Whether `poll` can go on with the close of a queue without threads.
+    private var isCloseDue: Bool { timer != nil && closing?.wait.isDue == true }
     var isPolled: Bool { pollers > 0 }
 
     /// Whether another thread runs the callbacks: it is in `poll`, or was within the last 200 ms.
@@ -52,7 +77,7 @@ final class PollHost {
         isReadable = isWanted
         var value: UInt64 = 1
         // The counter is 0 or 1, so neither call can block or overflow.
-        _ = isWanted ? write(descriptor, &value, 8) : read(descriptor, &value, 8)
+        _ = isWanted ? write(ready, &value, 8) : read(ready, &value, 8)
     }
 
     func endSuppression() { suppressedUntil = 0 }
@@ -61,14 +86,17 @@ final class PollHost {
     func wake() {
         update()
         guard hasWork else { return }
-        if pollers > 0 { condition.broadcast() }
+        if pollers > 0 {
+            condition.broadcast()
+            timer?.wake()
+        }
         if drainWaiters > 0 { context.progressCondition.broadcast() }
     }
 
     // MARK: Callbacks on the host's threads
 
-    /// Runs pending callbacks on this thread, and waits for one if there is none. Returns how many ran. `runOne` runs one callback and
-    /// returns false if there is none.
+    /// Runs pending callbacks on this thread, and waits for one if there is none. Returns how many ran. `runOne` performs what is due, runs
+    /// one callback, and returns false if there is none.
     func run(timeout: Int64?, _ runOne: () -> Bool) throws(QueueError) -> Int {
         pollers += 1
         defer {
@@ -76,7 +104,7 @@ final class PollHost {
             (lastPolledAt, lastPoller) = (context.ports.mono(), pthread_self())
         }
         let deadline = timeout.map { context.ports.mono().addingClamped($0) }
-        var ran = 0
+        var (ran, hasWaited) = (0, false)
         while ran < Self.batch {
             if runOne() {
                 ran += 1
@@ -85,11 +113,39 @@ final class PollHost {
             }
             guard context.phase != .closed || awaitsCloseCallback else { throw context.closedError }
             if ran > 0 { break }
-            if let deadline, context.ports.mono() >= deadline { break }
-            context.lock.wait(condition, until: deadline)
+            // Without a wait there may be news of the timer that nothing has read.
+            if let deadline, context.ports.mono() >= deadline, hasWaited || timer == nil { break }
+            wait(until: deadline)
+            hasWaited = true
         }
         return ran
     }
+
+    /// Waits for work. In a queue without threads the first thread that waits also waits for the timer.
+    private func wait(until deadline: Int64?) {
+        if let timer, !timer.isAsleep, context.phase != .closed { return attend(until: deadline) }
+        followers += 1
+        context.lock.wait(condition, until: deadline)
+        followers -= 1
+    }
+
+    /// In a queue without threads: reads what the timer reports, unless another thread waits for it, or one did within `interval`
+    /// milliseconds. Returns whether something is due at this time.
+    func readTimer(unlessWithin interval: Int64) -> Bool {
+        guard let timer, context.phase != .closed, !timer.isAsleep else { return false }
+        let now = context.ports.mono()
+        if timer.deadline > now, now - timer.attendedAt >= interval { attend(until: now) }
+        return context.phase != .closed && timer.deadline <= context.ports.mono()
+    }
+
+    private func attend(until deadline: Int64?) {
+        timer?.attend(until: deadline)
+        // This thread may be busy from now on.
+        if followers > 0 { condition.signal() }
+    }
+
+    /// When a queue without threads has something due at a time (monotonic).
+    var deadline: Int64 { timer?.deadline ?? Int64.max }
 
     /// Makes the descriptor unreadable for a short time, because an event loop inside a callback can run no callbacks and would spin on it.
     /// The time is short because other threads wait on the same descriptor. Returns true if the descriptor is suppressed from now on.
@@ -113,7 +169,13 @@ final class PollHost {
 
     /// Announces the callback of an asynchronous close, which runs in `poll` after the store is closed. The descriptor stays open until
     /// then.
-    func expectCloseCallback() { awaitsCloseCallback = true }
+    func expectCloseCallback(of closing: Closing) { (awaitsCloseCallback, self.closing) = (true, closing) }
+
+    /// The store is about to be closed.
+    func closingEnded() { closing = nil }
+
+    /// When `poll` must go on with the close of a queue without threads (monotonic).
+    var closeDeadline: Int64 { timer == nil ? Int64.max : closing?.wait.deadline ?? Int64.max }
 
     func setCloseCallback(_ call: @escaping @Sendable () -> Void) {
         closeCallback = call
@@ -137,7 +199,11 @@ final class PollHost {
     }
 
     func close() {
-        Glibc.close(descriptor)
+        if descriptor != ready, descriptor >= 0 {
+            platform_epoll_remove(descriptor, ready)
+            Glibc.close(descriptor)
+        }
+        Glibc.close(ready)
         condition.broadcast()
     }
 

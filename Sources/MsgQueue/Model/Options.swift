@@ -8,6 +8,16 @@ package enum Backoff: Sendable, Equatable {
     case exponential(base: Int64, factor: Double, cap: Int64)
 }
 
+/// Who runs the callbacks of the host, and who performs what is due at a time.
+package enum Callbacks: Int32, Sendable {
+    /// Threads of the engine.
+    case threads = 0
+    /// The thread that polls; the engine has no thread.
+    case poll = 1
+    /// The thread that polls runs the callbacks; a thread of the engine performs what is due at a time.
+    case pollWithTimer = 2
+}
+
 /// The options of a queue. `validate()` checks the ranges that are stated here.
 package struct Options: Sendable, Equatable {
     package var mode: Mode = .auto
@@ -25,8 +35,7 @@ package struct Options: Sendable, Equatable {
     package var readOnly = false
     /// Refuses a store whose log lost its end (`.corrupt`), instead of opening it and reporting what is missing.
     package var refuseLostTail = false
-    /// Callbacks run only inside `poll`, on the caller's thread.
-    package var polled = false
+    package var callbacks = Callbacks.threads
     /// 1 to 64.
     package var maxInFlight = 1
     /// Retries after the first attempt: 0 to 1000. A shorter ladder limits them further.

@@ -1,8 +1,8 @@
 import CPlatform
 import Glibc
 
-/// The wait of the timer thread. It ends at the next deadline, when the wall clock is set, when another thread signals it, or when the
-/// kernel reports a change of the network. Setting the deadline does not end it.
+/// The wait for what is due at a time. It ends at the next deadline, when the wall clock is set, when another thread signals it, or when
+/// the kernel reports a change of the network. Setting the deadline does not end it.
 final class Alarm: @unchecked Sendable {
     /// The reason why a wait ended.
     struct Reason: OptionSet {
@@ -17,6 +17,8 @@ final class Alarm: @unchecked Sendable {
     /// Never expires. Becomes readable when the wall clock is set, or when the system resumes.
     private let clock: Int32
     private let wake: Int32
+    /// An epoll of the host that has the same descriptors; -1: none.
+    private var shared: Int32 = -1
 
     init() throws(QueueError) {
         timer = platform_timer(CLOCK_BOOTTIME)
@@ -43,11 +45,12 @@ final class Alarm: @unchecked Sendable {
         _ = write(wake, &one, 8)
     }
 
-    /// Waits until something happens. Returns an empty set after `signal`.
-    func sleep(network: Int32?) -> Reason {
+    /// Waits until something happens, at most `longest` milliseconds (nil: without end). Returns an empty set after `signal` or that time.
+    func sleep(network: Int32?, longest: Int64? = nil) -> Reason {
         var watched = [timer, clock, wake, network ?? -1].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        let timeout = longest.map { Int32(clamping: max($0, 0)) } ?? -1
         // An interrupted or failed wait counts as a wake-up without a reason: the caller checks its state and waits again.
-        guard poll(&watched, nfds_t(watched.count), -1) > 0 else { return [] }
+        guard poll(&watched, nfds_t(watched.count), timeout) > 0 else { return [] }
         var reason: Reason = []
         var count: UInt64 = 0
         if watched[0].revents != 0 {
@@ -64,8 +67,31 @@ final class Alarm: @unchecked Sendable {
         return reason
     }
 
+    // MARK: The host's wait
+
+    /// Adds what ends the wait, except for `signal`, to an epoll on which the host waits.
+    func share(with epoll: Int32) throws(QueueError) {
+        shared = epoll
+        do throws(QueueError) {
+            try watch(timer)
+            try watch(clock)
+        } catch {
+            shared = -1
+            throw error
+        }
+    }
+
+    /// Adds the descriptor of the network to the host's epoll.
+    func watch(_ descriptor: Int32) throws(QueueError) {
+        guard shared >= 0, platform_epoll_add(shared, descriptor) != 0 else { return }
+        throw QueueError(.storage, "failed to add a descriptor to an epoll: \(Posix.lastError())")
+    }
+
+    func unwatch(_ descriptor: Int32) { if shared >= 0 { platform_epoll_remove(shared, descriptor) } }
+
     /// Closes the descriptors. No thread may be waiting.
     func close() {
+        for descriptor in [timer, clock] where descriptor >= 0 { unwatch(descriptor) }
         for descriptor in [timer, clock, wake] where descriptor >= 0 { _ = Glibc.close(descriptor) }
     }
 }

@@ -3,12 +3,20 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-void host_begin(struct host *host, msgq_mode mode) {
+void host_prepare(struct host *host, msgq_mode mode) {
   scene_begin(&host->scene);
   stub_begin(&host->stub, MSGQ_VERDICT_SENT);
   host->scene.options.callbacks = MSGQ_CALLBACKS_POLL;
   host->scene.options.mode = mode;
   host->scene.options.direct = mode == MSGQ_MODE_AUTO;
+}
+
+void host_begin(struct host *host, msgq_mode mode) {
+  host_prepare(host, mode);
+  host_open(host);
+}
+
+void host_open(struct host *host) {
   scene_open(&host->scene);
   REQUIRE_OK(msgq_set_transport(host->scene.queue, stub_send, &host->stub, stub_release));
   host->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -13,6 +13,9 @@ struct host {
 };
 
 void host_begin(struct host *host, msgq_mode mode);
+/* The two parts of host_begin; the options may be changed between them. */
+void host_prepare(struct host *host, msgq_mode mode);
+void host_open(struct host *host);
 void host_end(struct host *host);
 bool epoll_is_readable(const struct host *host, int timeout_ms);
 /* Waits for the descriptor and calls msgq_poll once. Returns false when the descriptor was not readable in time. */

@@ -31,7 +31,7 @@ import Testing
         (options.liveShare, options.soonestExpiryFirst, options.maintenance) = (0.25, true, true)
         let engine = try options.checked()
         let defaults = Mirror(reflecting: MsgQueue.Options()).children
-        for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "polled" {
+        for (changed, initial) in zip(Mirror(reflecting: engine).children, defaults) where changed.label != "callbacks" {
             #expect("\(changed.value)" != "\(initial.value)", "\(changed.label ?? "") has its default")
         }
         #expect(engine.backoff == .ladder([1_000, 2]))

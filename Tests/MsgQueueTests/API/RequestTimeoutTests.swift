@@ -24,7 +24,7 @@ import Testing
     /// Returns the attempts of a message whose request is answered `more` after `delivery.timeout`.
     private func attempts(after more: Duration = .zero) async throws -> [MessageQueue.Attempt] {
         var options = MsgQueue.Options()
-        (options.polled, options.mode) = (true, .manual)
+        (options.callbacks, options.mode) = (.poll, .manual)
         let engine = try Engine(path: directory.store, options: options, ports: clock.ports)
         let request = Request()
         let queue = try MessageQueue(engine: engine) { await request.send($0) }

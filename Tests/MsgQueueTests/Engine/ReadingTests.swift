@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func Q20_reading_ends_no_attempt_and_writes_nothing() throws {
-        let bench = try EngineBench()
+        let bench = try EngineBench { $0.callbacks = .pollWithTimer }
         bench.answer(by: { _ in .pending })
         let id = try bench.enqueue()
         let expiring = try bench.enqueue("later", "ana", expiresAt: bench.clock.wall + 10_000)
@@ -48,8 +48,21 @@ import Testing
         #expect(try bench.status(expiring) == .failed)
     }
 
+    /// Nobody else does, if the host does not poll.
+    @Test func X7_in_a_queue_without_threads_what_is_overdue_is_performed_before_a_read() throws {
+        let bench = try EngineBench()
+        bench.answer(by: { _ in .pending })
+        let id = try bench.enqueue()
+        let expiring = try bench.enqueue("later", "ana", expiresAt: bench.clock.wall + 10_000)
+        try bench.poll()
+        bench.clock.advance(Self.day)
+        #expect(try bench.engine.state().inFlight == 0)
+        #expect(try bench.status(id) != .sending)
+        #expect(try bench.status(expiring) == .failed)
+    }
+
     @Test func Q20_reading_inside_a_callback_starts_no_attempt() throws {
-        let bench = try EngineBench { $0.jitter = 0 }
+        let bench = try EngineBench { ($0.jitter, $0.callbacks) = (0, .pollWithTimer) }
         bench.answer(.retry(.network))
         let first = try bench.enqueue("1", "ana")
         try bench.poll()

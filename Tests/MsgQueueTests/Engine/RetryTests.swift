@@ -258,7 +258,7 @@ import Testing
     @Test func X4_F8_an_expiry_does_not_read_the_expired_messages_that_were_put_back() throws {
         var work: [Int] = []
         for count in [100, 5_000] {
-            let bench = try EngineBench()
+            let bench = try EngineBench { $0.callbacks = .pollWithTimer }
             try bench.engine.pause(nil)
             try bench.enqueueExpired(count)
             #expect(try bench.engine.counts(nil).failed == count)

@@ -17,7 +17,7 @@ final class EngineBench: @unchecked Sendable {
 
     init(_ change: (inout Options) -> Void = { _ in }) throws {
         var options = Options()
-        options.polled = true
+        options.callbacks = .poll
         change(&options)
         (directory, clock, self.options) = (TemporaryDirectory(), VirtualClock(), options)
         engine = try Engine(path: directory.store, options: options, ports: clock.ports)
@@ -29,7 +29,7 @@ final class EngineBench: @unchecked Sendable {
     private func connect() throws {
         try engine.setHandler(Registration({ [weak self] event, _ in self?.note(event) }))
         try engine.setTransport(Registration({ [weak self] delivery in self?.take(delivery) ?? .offline }))
-        try awaitTimer()
+        if options.callbacks == .pollWithTimer { try awaitTimer() }
     }
 
     /// Waits until the timer thread has made its first step, so that it makes none after the test has set the clocks.
@@ -100,7 +100,7 @@ final class EngineBench: @unchecked Sendable {
         try poll()
     }
 
-    /// Does what the timer thread does when the wall clock was set or the machine resumed.
+    /// Does what `poll` does when the wall clock was set or the machine resumed.
     func reportClock() throws {
         engine.context.lock.withLock {
             engine.context.core.scheduler.clockSet(clock.ports.moment)

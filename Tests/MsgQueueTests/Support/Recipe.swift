@@ -79,7 +79,7 @@ extension EngineBench {
         let options = try recipe.options()
         try self.init {
             $0 = options
-            $0.polled = true
+            $0.callbacks = .poll
         }
     }
 }

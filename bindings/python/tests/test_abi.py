@@ -193,7 +193,7 @@ def test_the_defaults_are_those_of_the_header(tmp_path: Path) -> None:
     lines += [f'printf("{name} %g\\n", (double)options.{name});' for name in names]
     given = options_by_default()
     # The one difference: callbacks run in msgq_poll.
-    assert given.callbacks == enums.Callbacks.POLL
+    assert given.callbacks == enums.Callbacks.POLL_TIMER
     given.callbacks = enums.Callbacks.THREAD
     assert run_c(tmp_path, lines) == [f"{name} {float(getattr(given, name)):g}" for name in names]
 

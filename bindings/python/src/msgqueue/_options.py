@@ -165,7 +165,8 @@ def build(given: Mapping[str, object]) -> _abi.Options:
         TypeError: A value has the wrong type.
     """
     options = library_defaults()
-    options.callbacks = Callbacks.POLL
+    # The threads of this package poll, or its event loop, and neither must wait for the disk.
+    options.callbacks = Callbacks.POLL_TIMER
     for name, option in TABLE.items():
         if name in given:
             option.write(options, name, given[name])

@@ -23,6 +23,9 @@ class Polling:
     def poll(self, timeout: float | None = None) -> int:
         """Runs the callbacks that are due, on this thread: 64 at most, so that a loop around it is not blocked.
 
+        It also does what is due at a time: retries, time-outs, expiry, the flush of outcomes. That takes as long as a
+        flush of the disk, and is not counted.
+
         Several threads may poll at a time: then a transport that blocks sends several conversations in parallel. Inside
         a callback it runs nothing. KeyboardInterrupt and SystemExit in a callback, or while the main thread waits here,
         are raised from here; other exceptions of callbacks are not, see `set_transport` and `set_event_handler`.
@@ -52,7 +55,7 @@ class Polling:
                 return ran.value
 
     def fileno(self) -> int:
-        """Returns a file descriptor that is readable while `poll` has work, level-triggered.
+        """Returns a file descriptor that is readable while `poll` has work, level-triggered: callbacks, or what is due.
 
         With it the queue itself can be given to `select`, `selectors`, `poll`, `epoll`, and to a loop's `add_reader`.
         Remove it from there before `close`, which closes the descriptor: its number may then become another file's.

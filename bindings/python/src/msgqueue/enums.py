@@ -166,10 +166,14 @@ class FinalFailure(_Named):
 
 
 class Callbacks(_Named):
-    """Who runs callbacks. This package always opens with POLL: its threads poll, or the host does."""
+    """Who runs callbacks, and what is due at a time.
+
+    This package opens with POLL_TIMER, and its threads or its event loop poll; with polled=True it opens with POLL.
+    """
 
     THREAD = 0
     POLL = 1
+    POLL_TIMER = 2
 
 
 class Verdict(_Named):

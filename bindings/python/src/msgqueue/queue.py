@@ -6,7 +6,7 @@ import ctypes
 import os
 import weakref
 from types import TracebackType
-from typing import Final
+from typing import ClassVar, Final
 
 from . import _arguments, _logs, _options
 from ._callbacks import BatchTransport, EventHandler, Transport, logger, raise_interruption
@@ -21,7 +21,7 @@ from ._polling import Polling
 from ._queries import Queries
 from ._registration import Registration, require_callable
 from ._sending import Sending
-from .enums import FinalFailure, Mode, OnFull, Refused, Result
+from .enums import Callbacks, FinalFailure, Mode, OnFull, Refused, Result
 from .errors import Error
 from .models import BatchOptions
 from .retry import RetryPolicy
@@ -49,6 +49,9 @@ class MessageQueue:
     Lifetime: keep a reference to the queue. Without one it is closed, with a ResourceWarning. (Its own callbacks keep
     it alive when they refer to it.) Queues that are still open when the interpreter ends are closed then.
     """
+
+    # With polled=True: a thread of the library does what is due at a time.
+    _has_timer: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -177,7 +180,10 @@ class MessageQueue:
                 mode, direct, keep_sent, keep_sent_for, remember_ids, expiry, refused, on_full and what `retry` says of
                 used-up retries have no effect. `retry` and `retry_all` put messages back to `queued` in their places,
                 durably, also without a transport, and send nothing. An expired message fails when a drain reaches it.
-            polled: No threads are started. Callbacks run where `poll` is called; see there, and `fileno`.
+            polled: No threads are started, except by `start_control`. Callbacks run where `poll` is called, and what is
+                due at a time is done there; see there, and `fileno`. A program that does not poll while the queue is
+                readable gives up what is due meanwhile: outcomes are not safe from a power loss within a second (unless
+                durable_outcomes), and while its only thread is inside a transport no attempt times out.
             batch_transport: Sends several messages in one call; see `set_batch_transport`. Not together with transport.
             batch_options: The limits of its batches; None: BatchOptions().
 
@@ -193,6 +199,8 @@ class MessageQueue:
             LibraryError: libmsgqueue was not found.
         """
         options = _options.build(locals())
+        if polled and not self._has_timer:
+            options.callbacks = Callbacks.POLL
         name = _arguments.path(path)
         _arguments.flag("polled", polled)
         require_callable("transport", transport)

@@ -17,10 +17,10 @@ from .._handle import CLOSE_TIMEOUT, block_timeout, refuse_copy
 from .._registration import require_callable
 from ..errors import ConflictError, Error
 from ..models import BatchOptions, Draft, Report
-from ..queue import MessageQueue as PolledQueue
 from ._attempts import BatchTransport, Transport
 from ._calls import Calls, answers, changes, changes_long, reads, reads_long
 from ._events import EventReader
+from ._polled import PolledQueue
 from ._session import Session
 
 if TYPE_CHECKING:
