@@ -171,7 +171,9 @@ def test_I1_every_function_has_a_manual_page(prefix: Path) -> None:
     assert together["msgq_filter_init"] == "msgq_options_init"
     # One process for all pages, because each takes a third of a second.
     files = [manual / "man3" / f"{name}.3" for name in places if name not in together]
-    text = run("groff", "-k", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=120n", *files, env=without_swift(LC_ALL="C.UTF-8"))
+    text = run(
+        "groff", "-k", "-man", "-ww", "-Tutf8", "-P-cbou", "-rLL=120n", *files, env=without_swift(LC_ALL="C.UTF-8")
+    )
     assert re.findall(r"^.*(?:warning: |error: ).*$", text, re.MULTILINE) == []
     assert text.count("\nSEE ALSO\n") == len(files)
     shown = without_swift(LC_ALL="C.UTF-8", MANWIDTH="120", MANPAGER="cat", MANPATH=manual)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -54,6 +57,57 @@ def test_I2_the_library_in_the_wheel_is_complete_and_contains_sqlite(library: Pa
 def test_I2_I5_the_files_of_the_review_page_are_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         assert files_of_the_page() <= set(archive.namelist())
+
+
+def member(wheel: Path, name: str) -> bytes:
+    """Returns the file of the wheel's metadata with this name."""
+    with zipfile.ZipFile(wheel) as archive:
+        (found,) = (each for each in archive.namelist() if each.endswith(f".dist-info/{name}"))
+        return archive.read(found)
+
+
+def test_I2_the_wheel_says_what_is_linked_into_its_library(wheel: Path, environment: Path, library: Path) -> None:
+    document = json.loads(member(wheel, "sboms/msgqueue.cdx.json"))
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    components = {each["name"]: each for each in document["components"]}
+    assert list(components) == ["libmsgqueue", "SQLite", "Swift runtime"]
+    versions = "import msgqueue; print(msgqueue.library_version(), msgqueue.sqlite_version())"
+    shown = run(environment, "-c", versions, env=without_swift()).split()
+    assert [components[name]["version"] for name in ("libmsgqueue", "SQLite")] == shown
+    assert re.fullmatch(r"\d+\.\d+.*", components["Swift runtime"]["version"])
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    assert components["libmsgqueue"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+
+
+def test_I2_the_links_of_the_page_lead_from_anywhere_to_files_of_the_checkout(wheel: Path) -> None:
+    headers, _, page = member(wheel, "METADATA").decode().partition("\n\n")
+    urls = dict(re.findall(r"^Project-URL: (\w+), (\S+)$", headers, re.MULTILINE))
+    assert set(urls) == {"Repository", "Documentation", "Changelog"}
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", page) if not link.startswith("#")]
+    base = f"{urls['Repository']}/blob/HEAD/"
+    assert len(links) > 2
+    for link in [*links, urls["Documentation"], urls["Changelog"]]:
+        assert link.startswith(base)
+        assert (ROOT / link.removeprefix(base).partition("#")[0]).is_file()
+
+
+def test_I2_a_wheel_that_is_built_again_has_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    moment = int(run("git", "-C", ROOT, "log", "-1", "--format=%ct"))
+    with zipfile.ZipFile(wheel) as archive:
+        # Without SOURCE_DATE_EPOCH the files have the time of the last commit; a zip file has even seconds.
+        times = {each.date_time for each in archive.infolist()}
+    assert times == {time.gmtime(moment - moment % 2)[:6]}
+    built = []
+    for name in ("one", "two"):
+        settings = without_swift(SOURCE_DATE_EPOCH="1700000000")
+        pip_wheel(tmp_path / name, "--config-settings", "library=none", env=settings)
+        (path,) = (tmp_path / name).iterdir()
+        built.append(path.read_bytes())
+        time.sleep(2)
+    assert built[0] == built[1]
+    with zipfile.ZipFile(path) as archive:
+        assert {each.date_time for each in archive.infolist()} == {time.gmtime(1700000000)[:6]}
+        assert not any("sboms" in each for each in archive.namelist())
 
 
 def test_I2_the_wheel_works_in_an_environment_without_swift(environment: Path, tmp_path: Path) -> None:

@@ -4,6 +4,9 @@
     pip wheel -C library=none bindings/python        # only the Python files, for a system that has the library
     pip wheel -C sqlite=FILE bindings/python         # with another static SQLite than that of the system
 
+The wheel has the time of SOURCE_DATE_EPOCH, or of the last commit, so that building it again gives the same bytes; and
+a bill of materials (PEP 770).
+
 The wheel is built in a copy of the project, so that nothing is left in it. An editable installation carries no library:
 the package finds that of the development tree. README.md says why SQLite is linked statically.
 """
@@ -29,6 +32,8 @@ from setuptools.build_meta import (
     get_requires_for_build_sdist,
     prepare_metadata_for_build_editable,
 )
+
+import msgqueue_sbom
 
 __all__ = [
     "build_editable",
@@ -79,7 +84,10 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
         if not carries_library(config_settings):
             return build_meta.build_wheel(str(target))
         require_tools(config_settings)
-        build_library(project / "src" / "msgqueue" / LIBRARY, sqlite_archive(config_settings))
+        library, sqlite = project / "src" / "msgqueue" / LIBRARY, sqlite_archive(config_settings)
+        build_library(library, sqlite)
+        materials = msgqueue_sbom.written(library, sqlite, setting("version"), source_time())
+        (project / msgqueue_sbom.NAME).write_text(materials)
         built = project / "dist" / build_meta.build_wheel(str(project / "dist"))
         tagged = with_portable_tag(built)
         shutil.copy(tagged, target)
@@ -99,17 +107,58 @@ def copy_of_the_project() -> Iterator[Path]:
     before = Path.cwd()
     with tempfile.TemporaryDirectory(prefix="msgqueue-wheel-") as name:
         project = Path(name)
-        for file in ("pyproject.toml", "setup.py", "README.md", "MANIFEST.in"):
+        for file in ("pyproject.toml", "setup.py", "MANIFEST.in"):
             shutil.copy(PROJECT / file, project)
+        (project / "README.md").write_text(with_absolute_links((PROJECT / "README.md").read_text()))
         for directory in ("src", "backend"):
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
             shutil.copytree(PROJECT / directory, project / directory, ignore=ignored)
         (project / "dist").mkdir()
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        os.environ["SOURCE_DATE_EPOCH"] = str(source_time())
         os.chdir(project)
         try:
             yield project
         finally:
             os.chdir(before)
+            if epoch is None:
+                del os.environ["SOURCE_DATE_EPOCH"]
+
+
+def source_time() -> int:
+    """Returns the time that files of the wheel have: SOURCE_DATE_EPOCH, the last commit, or that of this file."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given is None:
+        command = ["git", "-C", str(PROJECT), "log", "-1", "--format=%ct"]
+        try:
+            given = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        except OSError:
+            given = ""
+    try:
+        return int(given)
+    except ValueError:
+        return int((PROJECT / "pyproject.toml").stat().st_mtime)
+
+
+def setting(name: str) -> str:
+    """Returns a text of pyproject.toml, which Python 3.9 has no parser for."""
+    found = re.search(rf'^{name} = "(.*)"$', (PROJECT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert found is not None, name
+    return found[1]
+
+
+def with_absolute_links(page: str) -> str:
+    """Makes the links of a page to files of the checkout absolute, because the page is shown elsewhere, too."""
+    base = f"{setting('Repository')}/blob/HEAD/"
+
+    def absolute(link: re.Match[str]) -> str:
+        target, _, heading = link[1].partition("#")
+        if not target or "://" in target:
+            return link[0]
+        path = os.path.relpath((PROJECT / target).resolve(), ROOT)
+        return f"]({base}{path}{'#' if heading else ''}{heading})"
+
+    return re.sub(r"\]\(([^)\s]+)\)", absolute, page)
 
 
 def carries_library(settings: Settings) -> bool:
