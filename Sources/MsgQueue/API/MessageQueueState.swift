@@ -48,7 +48,7 @@ extension MessageQueue {
 
 extension MessageQueue {
     /// The version of SQLite that the library uses, as "3.40.1".
-    public static var sqliteVersion: String { SQLiteVersion.text }
+    public static var sqliteVersion: String { Engine.sqliteVersion }
 }
 
 extension MessageQueue.State {

@@ -60,6 +60,9 @@ extension Engine {
         return Metrics.prometheus(metrics)
     }
 
+    /// The version of SQLite that the process uses.
+    package static var sqliteVersion: String { SQLiteVersion.text }
+
     package func state() throws(QueueError) -> QueueState { try reading { () throws(QueueError) in try reader.state() } }
 
     package func banner(_ conversation: String?) throws(QueueError) -> String {
