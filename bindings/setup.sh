@@ -55,3 +55,22 @@ need_build_tools() {
 build_library() {
   (cd "$root" && swift build -c release -Xswiftc -static-stdlib -Xswiftc -warnings-as-errors --disable-local-rpath --product msgqueue)
 }
+
+# show_progress LOG: copies the output of a build to a file and shows its progress: on a terminal one line that is overwritten,
+# otherwise a line every ten seconds.
+show_progress() {
+  local line width next=0
+  width=$(tput cols 2>/dev/null) || width=80
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$1"
+    if [[ $line != \[* ]]; then
+      continue
+    elif [ -t 1 ]; then
+      printf '\r\033[K%.*s' $((width - 1)) "$line"
+    elif [ $SECONDS -ge $next ]; then
+      echo "  $line"
+      next=$((SECONDS + 10))
+    fi
+  done
+  [ ! -t 1 ] || printf '\r\033[K'
+}
