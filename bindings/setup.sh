@@ -41,10 +41,11 @@ need_packages() {
   "${install[@]}" || { apt-get update && "${install[@]}"; }
 }
 
-# The build needs a C compiler with its headers and start files, and SQLite's header.
+# The build needs a C compiler with its headers and start files, the C++ library that the Swift runtime uses, and SQLite's header.
 need_build_tools() {
   local missing=()
   has gcc || missing+=(gcc libc6-dev)
+  has gcc && [ -e "$(gcc -print-file-name=libstdc++.so)" ] || missing+=(g++)
   has python3 || missing+=(python3)
   [ -e /usr/include/sqlite3.h ] || missing+=(libsqlite3-dev)
   need_swift && need_packages "${missing[@]}"
