@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,12 @@ class Outbox:
                     with suppress(BrokenPipeError):
                         pipe.close()
             self._process = None
+
+    def repeated(self) -> int:
+        """How many messages the relay has sent again within one attempt, as it says."""
+        return sum(
+            map(int, re.findall(r":(\d+) messages that were not answered are sent again", self._log.read_text()))
+        )
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -208,12 +215,14 @@ def check_received(received: list[Received], names: list[str], count: int) -> No
 def _copies(broker: Broker, outboxes: list[Outbox], received: list[Received], count: int) -> tuple[Counter[str], int]:
     """Returns the reasons of the copies, and how many attempts had an unknown outcome.
 
-    Each copy beyond the first must belong to an attempt, recorded in the outbox, whose outcome is unknown.
+    Each copy beyond the first must belong to an attempt, recorded in the outbox, whose outcome is unknown, or to a
+    message that the relay sent again itself after a call of several, which it logs.
     """
     copies = Counter(each.id for each in received)
     reasons: Counter[str] = Counter()
     total = 0
     for outbox in outboxes:
+        repeated = outbox.repeated()
         with MessageQueue(outbox.store, read_only=True) as queue:
             for id in (message_id(outbox.name, number) for number in range(count)):
                 more = copies[id] - 1
@@ -224,6 +233,10 @@ def _copies(broker: Broker, outboxes: list[Outbox], received: list[Received], co
                 if more > len(unknown) and broker.client_repeats:
                     reasons["because the client repeated them by itself"] += more - len(unknown)
                     more = len(unknown)
+                if more > len(unknown) and repeated > 0:
+                    reasons["because the relay sent them again one at a time"] += 1
+                    repeated -= 1
+                    more -= 1
                 assert more <= len(unknown), f"{id} arrived {copies[id]} times: {queue.attempts(id)}"
                 if more:
                     reasons[_reason(unknown)] += more

@@ -8,6 +8,7 @@ killed, it goes on with its store.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import threading
@@ -45,6 +46,7 @@ def draft(name: str, number: int) -> Draft:
 
 
 def main(store: str, name: str) -> None:
+    logging.basicConfig(level=logging.INFO)
     allowance = Allowance()
     spec = json.loads(os.environ["SENDER"])
     count = spec["messages"]

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -149,3 +150,72 @@ def started(kind: type[Broker], folder: Path) -> Broker:
     broker = kind(folder)
     broker.start()
     return broker
+
+
+class Proxy:
+    """Forwards connections to a port. `cut`: all connections end.
+
+    `is_silent`: the server's answers are dropped; `is_silent_both`: what the client sends later, too.
+    """
+
+    def __init__(self, port: int, near: int = 0) -> None:
+        self.is_silent = False
+        self.is_silent_both = False
+        #: What a client must not send: its connection is cut instead.
+        self.poison: bytes | None = None
+        self._target = port
+        self._peers: list[socket.socket] = []
+        self.port = near
+        self._server: socket.socket | None = None
+        self.open()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Listens."""
+        if self._server is None:
+            server = self._server = socket.create_server(("127.0.0.1", self.port))
+            self.port = server.getsockname()[1]
+            threading.Thread(target=self._accept, args=(server,), daemon=True).start()
+
+    def close(self) -> None:
+        """Listens no more, and ends all connections."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+        self.cut()
+
+    def cut(self) -> None:
+        peers, self._peers = self._peers, []
+        for peer in peers:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+            peer.close()
+
+    def _accept(self, server: socket.socket) -> None:
+        while True:
+            try:
+                near = server.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                return
+            self._peers += [near, far]
+            threading.Thread(target=self._pump, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._pump, args=(far, near, True), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                if self.poison is not None and not is_answer and self.poison in data:
+                    break
+                if not (self.is_silent_both or (is_answer and self.is_silent)):
+                    sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+            source.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass

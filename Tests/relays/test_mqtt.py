@@ -12,7 +12,7 @@ from brokers import Mosquitto
 from checks import delivery, new_target
 from msgqueue import Draft, FailureKind, InvalidError, MessageQueue, Outcome, RetryPolicy, Status, Verdict, relays
 from proof import proof
-from servers import started, wait_until
+from servers import Proxy, started, wait_until
 
 pytest.importorskip("paho.mqtt.client")
 
@@ -232,7 +232,7 @@ def test_B3_mqtt_client_does_not_send_again(broker: Mosquitto) -> None:
     """After a lost connection paho would send unacknowledged messages again by itself."""
     target = new_target()
     broker.prepare(target)
-    with checks.Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1) as relay:
+    with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1) as relay:
         assert relay(delivery("first")) == Outcome.sent()
         proxy.is_silent_both = True
         assert relay(delivery("before")).verdict is not Verdict.SENT

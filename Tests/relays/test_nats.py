@@ -17,7 +17,7 @@ from checks import delivery, new_target
 from msgqueue import FailureKind, InvalidError, Outcome, Verdict, relays
 from msgqueue.relays import nats
 from proof import proof
-from servers import Client, started, wait_until
+from servers import Client, Proxy, started, wait_until
 
 pytest.importorskip("nats")
 
@@ -160,7 +160,7 @@ def test_B4_nats_message_behind_one_without_an_answer_is_not_published(broker: N
     for is_cut in (False, True):
         target = new_target()
         broker.prepare(target)
-        with checks.Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1.5) as relay:
+        with Proxy(broker.port) as proxy, broker.relay(target, port=proxy.port, timeout=1.5) as relay:
             assert relay(delivery("0")) == Outcome.sent()
             proxy.is_silent = True
             if is_cut:
@@ -225,7 +225,7 @@ def test_B4_nats_refusal_of_a_subject_that_differs_only_in_case(broker: NatsServ
 
 
 def test_B4_nats_refusal_without_a_subject_is_charged_to_no_message(broker: NatsServer) -> None:
-    with checks.Proxy(broker.port) as proxy, broker.relay("t", port=proxy.port, timeout=1) as relay:
+    with Proxy(broker.port) as proxy, broker.relay("t", port=proxy.port, timeout=1) as relay:
         relay._connected(time.monotonic() + 5)
         proxy.is_silent = True
         connection = relay._connection

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from brokers import Redis
-from checks import Proxy, new_target
+from checks import new_target
 from msgqueue import Arrival, MessageQueue, RetryPolicy, Status
 from msgqueue.relays import RedisStream
-from servers import Received, started, wait_until
+from servers import Proxy, Received, started, wait_until
 
 pytest.importorskip("redis")
 

@@ -279,6 +279,8 @@ class Relay(ABC, Generic[Connection, Form]):
         if not unclear:
             return
         self._suspects.add([deliveries[index] for index in unclear])
+        if time.monotonic() < deadline:
+            logger.info("%d messages that were not answered are sent again, one at a time", len(unclear))
         failed: set[str] = set()
         for index in unclear:
             conversation, before = deliveries[index].conversation, results[index]
