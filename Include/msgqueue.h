@@ -408,7 +408,10 @@ typedef struct msgq_options {
 
   /* -- Limits */
 
-  /* 0: never. Drafts without an expiry expire after this: 1 ms to 10 years. */
+  /* 0: never. Drafts without an expiry expire after this: 1 ms to 10 years. While the wall clock is
+     plainly wrong (it shows a time before 2026) nothing expires, and nothing is pruned or forgotten
+     by age. An expiry in those years is measured from the enqueue by the clock that counts from the
+     boot; if the queue was opened again meanwhile, its time begins again when the clock is set. */
   int64_t expiry_ms;
   /* 0: none. Unsent messages, and bytes of unsent bodies. Over it: FULL, or as on_full says. */
   uint64_t limit_messages;

@@ -137,7 +137,14 @@ final class Insertion {
     private func insert(
         _ draft: BorrowedDraft, _ changed: inout Changed, _ now: Moment
     ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
-        let expiresAt = expiry(draft, now.wall)
+        let (row, isInPlace) = try insert(draft, expiresAt: expiry(draft, now.wall), &changed, now)
+        if maintenance.isUnknown(expiry: row.expiresAt, now) { try store.ignoreExpiry(of: row) }
+        return (row, isInPlace)
+    }
+
+    private func insert(
+        _ draft: BorrowedDraft, expiresAt: Int64, _ changed: inout Changed, _ now: Moment
+    ) throws(QueueError) -> (row: Row, isInPlace: Bool) {
         guard let key = draft.replaceKey else {
             return (try store.insert(draft, expiresAt: expiresAt, now: now.wall, random: idBits.next()), false)
         }
@@ -224,9 +231,10 @@ final class Insertion {
                     removed.removeFirst()
                 }
                 let expiresAt = expiry(draft, now.wall)
+                let isUnknown = maintenance.isUnknown(expiry: expiresAt, now)
                 let head = Head(
-                    sequence: message.sequence, notBefore: draft.notBefore, expiresAt: expiresAt, unmeteredOnly: draft.unmeteredOnly,
-                    priority: draft.priority)
+                    sequence: message.sequence, notBefore: draft.notBefore, expiresAt: isUnknown ? 0 : expiresAt,
+                    unmeteredOnly: draft.unmeteredOnly, priority: draft.priority)
                 if gone.contains(message.sequence) {
                     // It is not in the store any more.
                 } else if message.isInPlace {
@@ -246,7 +254,11 @@ final class Insertion {
                     context.core.scheduler.enqueued(
                         head, draft.conversation, goesDirect: known ?? first, isFirst: first && isEarly, now)
                 }
-                if expiresAt != 0 { maintenance.expires(at: expiresAt) }
+                if isUnknown {
+                    maintenance.hasUnknownExpiry(now)
+                } else if expiresAt != 0 {
+                    maintenance.expires(at: expiresAt)
+                }
                 events.enqueued(message, at: now.wall)
                 announced += 1
             }

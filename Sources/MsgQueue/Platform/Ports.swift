@@ -12,22 +12,25 @@ package struct Ports: Sendable {
     /// A hash that identifies the boot from which `mono` counts; not 0.
     package var boot: @Sendable () -> Int64
     package var random: @Sendable () -> UInt64
+    /// A wall clock that shows less is wrong: nothing expires or is pruned by it.
+    package var earliest: Int64
 
     package init(
         wall: @escaping @Sendable () -> Int64, mono: @escaping @Sendable () -> Int64, asleep: @escaping @Sendable () -> Int64 = { 0 },
-        boot: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64
+        boot: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64, earliest: Int64 = 0
     ) {
         self.wall = wall
         self.mono = mono
         self.asleep = asleep
         self.boot = boot
         self.random = random
+        self.earliest = earliest
     }
 
     package static let system = Ports(
         wall: { milliseconds(CLOCK_REALTIME) }, mono: { milliseconds(CLOCK_BOOTTIME) },
         asleep: { milliseconds(CLOCK_BOOTTIME) - milliseconds(CLOCK_MONOTONIC) }, boot: { Boot.current },
-        random: { UInt64.random(in: 0...UInt64.max) })
+        random: { UInt64.random(in: 0...UInt64.max) }, earliest: LibraryVersion.notBefore)
 
     static func milliseconds(_ clock: clockid_t) -> Int64 {
         var time = timespec()

@@ -28,7 +28,8 @@ extension Store {
     /// `keepCount`, and those older than `keepSince` (nil: no limit), at most `limit`. Calls `damaged` for each damaged message that is
     /// removed.
     package func prune(
-        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, now: Int64, limit: Int = pruneLimit, damaged: (QueueError) -> Void
+        keepCount: Int64?, keepSince: Int64?, forgetBefore: Int64, earliest: Int64 = 0, now: Int64, limit: Int = pruneLimit,
+        damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
         if isHistoryIncomplete {
             try extendHistory(by: Int64(limit) * Self.extensionPerRemoval)
@@ -38,7 +39,7 @@ extension Store {
         if try pruneExcess(keepCount: keepCount, now: now, limit: limit, damaged: damaged) > 0 { return .hasMore }
         guard let keepSince else { return .finished(oldest: nil) }
         try settle()
-        return try pruneAged(since: keepSince, now: now, limit, damaged)
+        return try pruneAged(since: keepSince, earliest: earliest, now: now, limit, damaged)
     }
 
     /// The most messages in excess that are looked up at once.
@@ -94,7 +95,7 @@ extension Store {
 
     /// Runs one step of the search by age.
     private func pruneAged(
-        since keepSince: Int64, now: Int64, _ limit: Int, _ damaged: (QueueError) -> Void
+        since keepSince: Int64, earliest: Int64, now: Int64, _ limit: Int, _ damaged: (QueueError) -> Void
     ) throws(QueueError) -> PruneStep {
         let rows = Int64(limit) * Self.agesPerRemoval
         let statement = try database.statement(
@@ -113,14 +114,17 @@ extension Store {
         try statement.forEach { () throws(QueueError) in
             let (sequence, created, time) = (statement.int(0), statement.int(1), statement.int(2))
             read += 1
-            if time < keepSince {
+            // A time before `earliest` says nothing: the message is old when a later one is.
+            let isUnknown = time < earliest
+            if isUnknown ? sequence < oldThrough : time < keepSince {
+                if !isUnknown { oldThrough = max(oldThrough, sequence) }
                 due.append(sequence)
                 // The rest is looked at in the next step.
                 if due.count == limit { return false }
             } else {
                 // A time in the future was set by a wrong clock and says nothing about the messages after it.
-                isComplete = created >= keepSince && created <= now
-                search.oldest = min(search.oldest, isComplete ? created : time)
+                isComplete = created >= max(keepSince, earliest) && created <= now
+                search.oldest = min(search.oldest, isUnknown ? now : isComplete ? created : time)
             }
             if !isComplete { search.cursor = sequence }
             return !isComplete

@@ -21,6 +21,8 @@ package final class Store {
     /// Changes of the current transaction that the table `conversation` does not have yet.
     var changedCounts: [Name: Counts] = [:]
     var ageSearch = AgeSearch()
+    /// The last message of the history that was found too old by its own time.
+    var oldThrough: Int64 = 0
     /// The search for ids to forget has read `recent_own` up to this one.
     var forgetCursor: Int64 = 0
     /// Pruning found fewer messages than the counts say.

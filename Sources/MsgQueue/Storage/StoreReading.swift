@@ -306,6 +306,24 @@ extension Store {
         return try statement.first { () throws(QueueError) in statement.int(0) }
     }
 
+    /// Returns queued messages whose expiry is ignored and earlier than `earliest`: a wrong clock computed it.
+    package func unknownExpiries(before earliest: Int64, limit: Int) throws(QueueError) -> [(sequence: Int64, isInFlight: Bool)] {
+        let statement = try database.statement(
+            """
+            SELECT seq, seq IN (SELECT seq FROM in_flight) FROM message INDEXED BY message_expiring
+            WHERE expires_at != 0 AND status = \(.queued) AND expires_at < ?1 AND flags & \(flag: .ignoresExpiry) != 0
+            ORDER BY expires_at LIMIT ?2
+            """)
+        statement.bind(1, earliest)
+        statement.bind(2, Int64(limit))
+        var found: [(sequence: Int64, isInFlight: Bool)] = []
+        try statement.forEach { () throws(QueueError) in
+            found.append((statement.int(0), statement.bool(1)))
+            return true
+        }
+        return found
+    }
+
     /// Returns the first failed message of a conversation.
     package func firstFailed(in conversation: Name) throws(QueueError) -> Int64? {
         let statement = try database.statement(

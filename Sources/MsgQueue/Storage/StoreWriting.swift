@@ -122,6 +122,30 @@ extension Store {
         count(row, delta)
     }
 
+    /// Notes that the expiry of a new message was computed by a wrong clock. It is ignored until `correctExpiry`.
+    package func ignoreExpiry(of row: Row) throws(QueueError) {
+        try settleBulk(from: row.sequence)
+        var progress = row.progress
+        progress.ignoresExpiry = true
+        try update(row, to: progress)
+    }
+
+    /// Sets another expiry, which is not ignored. `old` has its whole body.
+    package func correctExpiry(of old: Row, to expiresAt: Int64) throws(QueueError) {
+        var row = old
+        row.expiresAt = expiresAt
+        row.contentHash = row.body.withUnsafeBytes { row.hashOfContent($0) }
+        let statement = try database.statement(
+            "UPDATE message SET \(set: [MessageColumn.expiresAt, .contentHash]) WHERE seq = \(parameter: MessageColumn.seq)")
+        let fields = Fields<MessageColumn>(statement)
+        fields.bind(.seq, row.sequence)
+        fields.bind(.expiresAt, row.expiresAt)
+        fields.bind(.contentHash, row.contentHash)
+        try statement.run()
+        row.progress.ignoresExpiry = false
+        try update(row, to: row.progress)
+    }
+
     func deleteLarge(_ sequence: Int64) throws(QueueError) {
         let statement = try database.statement("DELETE FROM large_body WHERE seq = ?1")
         statement.bind(1, sequence)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A fault at the n-th call on a file whose path contains `path`. */
@@ -56,6 +57,14 @@ static void before_change_of(const char *path) {
 }
 
 /* The functions below replace those of the C library, because the linker finds the symbols of the program first. */
+
+_Atomic int64_t fault_wall_shift_ms;
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  int result = (int)syscall(SYS_clock_gettime, clock, now);
+  if (result == 0 && clock == CLOCK_REALTIME) now->tv_sec += (time_t)(atomic_load(&fault_wall_shift_ms) / 1000);
+  return result;
+}
 
 atomic_bool fault_sync;
 atomic_int fault_syncs;

@@ -8,6 +8,9 @@
 
 #include "scene.h"
 
+/* By how much the wall clock of this process is ahead, in whole seconds. Other clocks are not changed. */
+extern _Atomic int64_t fault_wall_shift_ms;
+
 /* The number of calls of fdatasync and fsync in this process, including those of the library. */
 extern atomic_int fault_syncs;
 

@@ -4,6 +4,8 @@ import Glibc
 
 /// The clocks of an engine, set by the test.
 final class VirtualClock: @unchecked Sendable {
+    /// The year 2001: an earlier time is wrong.
+    static let earliest: Int64 = 1_000_000_000_000
     private let mutex = Mutex()
     private var moment: Moment
     private var asleep: Int64 = 0
@@ -31,6 +33,8 @@ final class VirtualClock: @unchecked Sendable {
     /// Shifts the wall clock.
     func shiftWall(_ milliseconds: Int64) { mutex.withLock { moment.wall += milliseconds } }
 
+    func setWall(_ wall: Int64) { mutex.withLock { moment.wall = wall } }
+
     /// Suspends the machine.
     func sleep(_ milliseconds: Int64) {
         advance(milliseconds)
@@ -51,6 +55,6 @@ final class VirtualClock: @unchecked Sendable {
         Ports(
             wall: { [self] in mutex.withLock { moment.wall } }, mono: { [self] in mutex.withLock { moment.mono } },
             asleep: { [self] in mutex.withLock { asleep } }, boot: { [self] in mutex.withLock { boot } },
-            random: { [self] in mutex.withLock { random.next() } })
+            random: { [self] in mutex.withLock { random.next() } }, earliest: Self.earliest)
     }
 }
