@@ -36,6 +36,8 @@ static int play(void *context) {
   driver.next = driver.ledger.count;
   driver.strict = true;
   driver.options.keep_sent = 1000000;
+  driver.options.limit_messages = driver.options.limit_bytes = 0;
+  driver.options.limit_file_bytes = 0;
   if (driver_open(&driver) != MSGQ_OK) return 1;
   if (!check_queue(driver.queue, &driver.ledger, CHECK_BEGINS, why, sizeof why)) {
     journal_problem(run->journal, "%s", why);

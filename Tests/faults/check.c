@@ -95,6 +95,7 @@ struct seen {
   unsigned char *numbers;
   uint64_t sequence, bytes, total[6];
   uint32_t last[256]; /* the last number of each conversation plus 1 */
+  uint32_t oldest;    /* the first number that is queued and in its own place */
 };
 
 static bool see(msgq_queue *queue, const struct ledger *ledger, struct seen *seen, const msgq_message *item, unsigned flags, char *why,
@@ -111,6 +112,7 @@ static bool see(msgq_queue *queue, const struct ledger *ledger, struct seen *see
   if (!check_message(ledger, item, number, flags, why, room)) return false;
   const struct message *message = &ledger->messages[number];
   if (!message->reordered) {
+    if (item->status == MSGQ_STATUS_QUEUED && message->starts == 0 && (uint32_t)number < seen->oldest) seen->oldest = (uint32_t)number;
     uint32_t *last = &seen->last[message->conversation % 256];
     if ((uint32_t)number + 1 <= *last) FAIL("message %s is listed after m%06u", item->id, *last - 1);
     *last = (uint32_t)number + 1;
@@ -167,11 +169,22 @@ static bool check_lists(msgq_queue *queue, const struct seen *seen, char *why, s
   return true;
 }
 
+/* Returns whether the message may have been there and be gone. */
+static bool was_removed(const struct ledger *ledger, uint32_t number) {
+  const struct message *message = &ledger->messages[number];
+  return message->delete_tried || message->replacer > 0 || (ledger->promises.drops && message->starts == 0) ||
+         (ledger->promises.prunes && message->was_sent);
+}
+
 static bool check_missing(const struct ledger *ledger, const struct seen *seen, char *why, size_t room) {
   for (uint32_t number = 0; number < ledger->count; number++) {
     const struct message *message = &ledger->messages[number];
     if (!message->is_done || seen->numbers[number] || message->delete_tried) continue;
     if (ledger->promises.prunes && (message->was_sent || message->is_received)) continue;
+    if (message->replacer > 0 && seen->numbers[message->replacer - 1]) continue;
+    if (message->replacer > 0 && was_removed(ledger, message->replacer - 1)) continue;
+    /* A full queue drops the oldest first. */
+    if (ledger->promises.drops && (message->starts == 0 || message->asked) && (message->reordered || number < seen->oldest)) continue;
     FAIL("message m%06u was acknowledged and is missing", number);
   }
   /* A batch is stored completely or not at all. */
@@ -212,6 +225,7 @@ bool check_queue(msgq_queue *queue, const struct ledger *ledger, unsigned flags,
   struct seen seen;
   memset(&seen, 0, sizeof seen);
   seen.numbers = calloc(1, messages_room);
+  seen.oldest = UINT32_MAX;
   bool good = list_all(queue, ledger, &seen, flags, why, room) && check_lists(queue, &seen, why, room) &&
               check_missing(ledger, &seen, why, room) &&
               check_counts(queue, &seen, why, room);

@@ -12,7 +12,7 @@ enum check_flags {
   CHECK_HISTORY = 16    /* the index of the history agrees with the messages before the store is opened, which may repair it */
 };
 
-/* Returns the options of the tools: mode manual, nothing is pruned. */
+/* Returns the options of the tools: mode manual, nothing is pruned, no limits. */
 msgq_options check_options(const struct promises *promises);
 bool check_store(const char *path, const struct ledger *ledger, unsigned flags, char *why, size_t room);
 /* Checks that the index of the history of a closed store agrees with its messages. */

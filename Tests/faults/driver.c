@@ -81,6 +81,9 @@ static void batch_transport(void *context, const msgq_delivery *deliveries, size
 
 static void handle(void *context, const msgq_event *event) {
   struct driver *driver = context;
+  if (event->kind == MSGQ_EVENT_DISCARDED && event->failure->kind == MSGQ_FAILURE_DROPPED && number_of(event->id) >= 0) {
+    driver_note(driver, (struct event){ .kind = EVENT_DROPPED, .number = (uint32_t)number_of(event->id) });
+  }
   if (event->kind == MSGQ_EVENT_STORAGE && event->result != MSGQ_OK) atomic_fetch_add(&driver->storage_events, 1);
   if (event->kind != MSGQ_EVENT_STATUS || (event->to != MSGQ_STATUS_SENT && event->to != MSGQ_STATUS_FAILED)) return;
   long number = number_of(event->id);
@@ -99,8 +102,15 @@ void driver_begin(struct driver *driver, enum scene scene, const char *path, uin
   driver->generator = generator_of(seed, (uint64_t)scene, first);
   driver->next = first;
   driver->options = check_options(&promises);
-  driver->sends_batches = scene == SCENE_BATCHES;
+  driver->sends_batches = scene == SCENE_BATCHES || scene == SCENE_CALLS;
   if (scene == SCENE_POLLED) driver->options.callbacks = MSGQ_CALLBACKS_POLL;
+  if (promises.drops) {
+    driver->options.on_full = MSGQ_ON_FULL_DROP_OLDEST;
+    driver->options.limit_messages = 40;
+  } else if (promises.is_limited) {
+    driver->options.limit_bytes = 60000;
+    driver->options.limit_file_bytes = 1 << 20;
+  }
   if (promises.prunes) driver->options.keep_sent = scene == SCENE_SPACE ? 50 : 15;
 }
 
@@ -130,10 +140,12 @@ msgq_result driver_close(struct driver *driver) {
   return result;
 }
 
+static bool is_full(const struct driver *driver, msgq_result result) { return driver->ledger.promises.is_limited && result == MSGQ_FULL; }
+
 static msgq_result enqueue_number(struct driver *driver, uint32_t number) {
   const struct message *message = &driver->ledger.messages[number];
   struct version version = message->versions[0];
-  char id[32], conversation[16];
+  char id[32], conversation[16], key[16];
   char *body = malloc(version.size + 1);
   msgq_draft draft;
   memset(&draft, 0, sizeof draft);
@@ -145,25 +157,30 @@ static msgq_result enqueue_number(struct driver *driver, uint32_t number) {
   draft.conversation = conversation;
   draft.body = body;
   draft.body_size = version.size;
+  if (message->key != 0) {
+    snprintf(key, sizeof key, "k%u", message->key);
+    draft.replace_key = key;
+  }
   msgq_result result = message->is_received ? msgq_record(driver->queue, &draft, "Ana", NULL) : msgq_enqueue(driver->queue, &draft, NULL);
-  expect(driver, message->is_received ? "record" : "enqueue", result, message->maybe && result == MSGQ_DUPLICATE);
+  expect(driver, message->is_received ? "record" : "enqueue", result,
+         (message->maybe && result == MSGQ_DUPLICATE) || is_full(driver, result));
   free(body);
   driver_note(driver, (struct event){ .kind = message->is_received ? EVENT_RECORDED : EVENT_ENQUEUED, .number = number, .result = (int32_t)result });
   return result;
 }
 
-static msgq_result enqueue_new(struct driver *driver, enum event_kind kind, uint32_t conversation, uint32_t size) {
+static msgq_result enqueue_new(struct driver *driver, enum event_kind kind, uint32_t conversation, uint32_t size, uint32_t key) {
   pthread_mutex_lock(&driver->lock);
   uint32_t number = driver->next++;
   pthread_mutex_unlock(&driver->lock);
-  driver_note(driver, (struct event){ .kind = (uint16_t)kind, .number = number, .conversation = (uint16_t)conversation, .size = size });
+  driver_note(driver, (struct event){ .kind = (uint16_t)kind, .number = number, .conversation = (uint16_t)conversation, .size = size, .key = key });
   msgq_result result = enqueue_number(driver, number);
   if (result == MSGQ_UNKNOWN && driver->remember_unknown) driver_enqueue_again(driver, number);
   return result;
 }
 
 msgq_result driver_enqueue(struct driver *driver, uint32_t conversation, uint32_t size) {
-  return enqueue_new(driver, EVENT_ENQUEUE, conversation, size);
+  return enqueue_new(driver, EVENT_ENQUEUE, conversation, size, 0);
 }
 
 void driver_enqueue_again(struct driver *driver, uint32_t number) {
@@ -193,7 +210,8 @@ void driver_batch(struct driver *driver, uint32_t count, uint32_t size) {
     drafts[index].body = bodies[index];
     drafts[index].body_size = version.size;
   }
-  msgq_result result = expect(driver, "enqueue_batch", msgq_enqueue_batch(driver->queue, drafts, count, NULL), false);
+  msgq_result result = msgq_enqueue_batch(driver->queue, drafts, count, NULL);
+  expect(driver, "enqueue_batch", result, is_full(driver, result));
   for (uint32_t index = 0; index < count; index++) {
     driver_note(driver, (struct event){ .kind = EVENT_ENQUEUED, .number = first + index, .result = (int32_t)result });
     free(bodies[index]);
@@ -216,7 +234,8 @@ msgq_result driver_edit(struct driver *driver, uint32_t number, uint32_t size) {
   id_of(id, number);
   body_fill(body, number, version);
   driver_note(driver, (struct event){ .kind = EVENT_EDIT, .number = number, .version = version.version, .size = size });
-  msgq_result result = expect(driver, "edit", msgq_edit(driver->queue, id, body, size), false);
+  msgq_result result = msgq_edit(driver->queue, id, body, size);
+  expect(driver, "edit", result, is_full(driver, result) || (driver->ledger.promises.drops && result == MSGQ_NOT_FOUND));
   driver_note(driver, (struct event){ .kind = EVENT_EDITED, .number = number, .version = version.version, .size = size, .result = (int32_t)result });
   free(body);
   return result;
@@ -293,13 +312,42 @@ static void retry(struct driver *driver, uint32_t number) {
   }
 }
 
-static void backup(struct driver *driver) {
+/* Puts all failed messages back and waits until they were sent. */
+static void retry_all(struct driver *driver, uint32_t conversation) {
+  char name[16];
+  uint64_t count = 0;
+  snprintf(name, sizeof name, "c%u", conversation);
+  driver_note(driver, (struct event){ .kind = EVENT_RETRY_ALL, .conversation = (uint16_t)conversation });
+  if (expect(driver, "retry_all", msgq_retry_all(driver->queue, conversation == all_conversations ? NULL : name, &count), false) != MSGQ_OK) return;
+  for (int tries = 0; tries < (driver->strict ? 20000 : 1500) && count > 0; tries++) {
+    uint64_t left = 0;
+    pthread_mutex_lock(&driver->lock);
+    for (uint32_t number = 0; number < driver->ledger.count; number++) {
+      const struct message *message = &driver->ledger.messages[number];
+      left += message->is_done && !message->delete_tried && message->starts > 0 && (!message->was_sent || !message->known) &&
+              (conversation == all_conversations || message->conversation == conversation);
+    }
+    pthread_mutex_unlock(&driver->lock);
+    if (left == 0) return;
+    usleep(100);
+  }
+  if (driver->strict && count > 0) journal_problem(driver->journal, "messages of retry_all are not sent");
+}
+
+static void backup(struct driver *driver, bool is_salvaged) {
   char path[4200];
+  if (driver->backups == 30) return;
   uint32_t number = driver->backups++;
   snprintf(path, sizeof path, "%s-backup-%u", driver->path, number);
   driver_note(driver, (struct event){ .kind = EVENT_BACKUP, .number = number });
   msgq_result result = expect(driver, "backup", msgq_backup(driver->queue, path), false);
   driver_note(driver, (struct event){ .kind = EVENT_BACKED_UP, .number = number, .result = (int32_t)result });
+  if (result != MSGQ_OK || !is_salvaged) return;
+  char rescued[4200];
+  snprintf(rescued, sizeof rescued, "%s-salvage-%u", driver->path, number);
+  driver_note(driver, (struct event){ .kind = EVENT_SALVAGE, .number = number });
+  result = expect(driver, "salvage", msgq_salvage(path, rescued, NULL), false);
+  driver_note(driver, (struct event){ .kind = EVENT_SALVAGED, .number = number, .result = (int32_t)result });
 }
 
 void driver_settle(struct driver *driver) {
@@ -344,7 +392,7 @@ static uint32_t size_of(struct driver *driver, bool big) {
 /* ------------------------------------------------------------------ scenes */
 
 static const char *const names[SCENES] = { "mix", "bodies", "history", "volume", "durable", "hold", "clear", "settle", "threads", "space",
-                                           "batches", "polled" };
+                                           "batches", "polled", "calls", "limits" };
 
 const char *scene_name(enum scene scene) { return names[scene]; }
 
@@ -359,12 +407,24 @@ struct promises scene_promises(enum scene scene) {
   return (struct promises){ .durable_outcomes = scene == SCENE_DURABLE,
                             .begins_durable = scene == SCENE_DURABLE || scene == SCENE_HOLD,
                             .holds = scene == SCENE_HOLD,
-                            .prunes = scene == SCENE_HISTORY || scene == SCENE_SPACE };
+                            .prunes = scene == SCENE_HISTORY || scene == SCENE_SPACE || scene == SCENE_CALLS || scene == SCENE_LIMITS,
+                            .drops = scene == SCENE_CALLS,
+                            .is_limited = scene == SCENE_CALLS || scene == SCENE_LIMITS };
 }
 
 static void reopen(struct driver *driver) {
   driver_close(driver);
   driver_open(driver);
+}
+
+/* With a probability of a third makes a call that concerns several messages, and returns true. */
+static bool many_step(struct driver *driver) {
+  uint32_t choice = random_below(&driver->generator, 60), conversation = random_below(&driver->generator, 5);
+  if (choice < 12) enqueue_new(driver, EVENT_ENQUEUE, conversation, size_of(driver, false), 1 + random_below(&driver->generator, 3));
+  else if (choice < 16) retry_all(driver, choice < 14 ? all_conversations : conversation);
+  else if (choice < 17) backup(driver, true);
+  else if (choice < 20) enqueue_new(driver, EVENT_RECORD, conversation, size_of(driver, false), 0);
+  return choice < 20;
 }
 
 /* Makes one random call. */
@@ -373,12 +433,13 @@ static void step(struct driver *driver, enum scene scene) {
   uint32_t choice = random_below(&driver->generator, 100);
   long number;
   if (driver->queue == NULL && driver_open(driver) != MSGQ_OK) return;
+  if (driver->ledger.promises.is_limited && many_step(driver)) return;
   if (choice < 45) {
     driver_enqueue(driver, random_below(&driver->generator, 5), size_of(driver, big));
   } else if (choice < 52) {
     driver_batch(driver, 2 + random_below(&driver->generator, 12), big ? 3000 : 200);
   } else if (choice < 55) {
-    enqueue_new(driver, EVENT_RECORD, random_below(&driver->generator, 5), size_of(driver, false));
+    enqueue_new(driver, EVENT_RECORD, random_below(&driver->generator, 5), size_of(driver, false), 0);
   } else if (choice < 66) {
     if ((number = choose(driver, is_queued)) >= 0) driver_edit(driver, (uint32_t)number, size_of(driver, big));
   } else if (choice < 73) {
@@ -459,7 +520,7 @@ void scene_play_until(struct driver *driver, enum scene scene, unsigned length, 
     if (scene == SCENE_VOLUME) {
       for (unsigned more = 0; more < 12 && driver->queue != NULL; more++) driver_enqueue(driver, more % 5, 200 + more * 30);
     }
-    if (scene == SCENE_CLEAR && index % (length / 3 + 1) == length / 6 && driver->queue != NULL) backup(driver);
+    if (scene == SCENE_CLEAR && index % (length / 3 + 1) == length / 6 && driver->queue != NULL) backup(driver, false);
     if (scene == SCENE_POLLED && index % (length / 4 + 1) == length / 8 && driver->queue != NULL) {
       driver_drain(driver, 10);
       if (random_below(&driver->generator, 2) == 0) driver_settle(driver);

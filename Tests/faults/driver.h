@@ -19,6 +19,8 @@ enum scene {
   SCENE_SPACE,    /* few sent messages are kept, and free space of the file is given back */
   SCENE_BATCHES,  /* four threads enqueue, and the transport takes several messages in one call */
   SCENE_POLLED,   /* a queue without threads; the host polls when the descriptor is readable, or stops polling */
+  SCENE_CALLS,    /* also the calls for many messages: replacements, retry_all, backup, salvage; a full queue drops; batches; pruning */
+  SCENE_LIMITS,   /* the same with small limits of bytes and of the file, and a queue that refuses */
   SCENES
 };
 

@@ -58,6 +58,29 @@ static void clear(struct ledger *ledger, const struct event *event) {
   }
 }
 
+/* A message of a key: before the call it may replace the queued one of the key, after it, it has. */
+static void replace(struct ledger *ledger, uint32_t number, bool is_done) {
+  const struct message *newer = &ledger->messages[number];
+  for (uint32_t other = 0; other < number && newer->key != 0; other++) {
+    struct message *message = &ledger->messages[other];
+    if (message->key != newer->key || message->conversation != newer->conversation || !message->is_tried) continue;
+    if (!is_done) {
+      if (!(message->was_sent && message->durable)) message->replacer = number + 1;
+    } else if (message->replacer == number + 1) {
+      message->delete_tried = true;
+      if (message->is_done && message->starts == 0) message->delete_done = true;
+    }
+  }
+}
+
+static void retry_all(struct ledger *ledger, uint16_t conversation) {
+  for (uint32_t number = 0; number < ledger->count; number++) {
+    struct message *message = &ledger->messages[number];
+    if (!message->is_tried || message->is_received || message->starts == 0 || (message->was_sent && message->durable)) continue;
+    if (conversation == all_conversations || message->conversation == conversation) message->asked = message->reordered = true;
+  }
+}
+
 static void settle(struct ledger *ledger) {
   for (uint32_t number = 0; number < ledger->count; number++) {
     struct message *message = &ledger->messages[number];
@@ -94,17 +117,21 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
         message->is_received = event->kind == EVENT_RECORD;
         message->conversation = event->conversation;
         message->batch = event->batch;
+        message->key = event->key;
+        message->reordered = event->key != 0;
         message->versions[0] = version;
         message->versions_count = 1;
       } else {
         message->reordered = true;
       }
       message->refusal = MSGQ_OK;
+      replace(ledger, event->number, false);
       break;
     case EVENT_ENQUEUED:
     case EVENT_RECORDED:
       /* A duplicate is stored, too. */
       if (event->result == MSGQ_OK || event->result == MSGQ_DUPLICATE) message->is_done = true;
+      if (event->result == MSGQ_OK) replace(ledger, event->number, true);
       else if (may_have_happened(event->result)) message->maybe = true;
       else if (!message->maybe && !message->is_done) message->refusal = event->result;
       break;
@@ -161,6 +188,12 @@ void ledger_apply(struct ledger *ledger, const struct event *event) {
     case EVENT_BACKED_UP:
       if (event->result == MSGQ_OK) ledger->backups_done |= 1u << event->number;
       break;
+    case EVENT_SALVAGE: ledger->salvages_tried = event->number + 1; break;
+    case EVENT_SALVAGED:
+      if (event->result == MSGQ_OK) ledger->salvages_done |= 1u << event->number;
+      break;
+    case EVENT_RETRY_ALL: retry_all(ledger, event->conversation); break;
+    case EVENT_DROPPED: message->delete_tried = message->delete_done = true; break;
     default: break;
   }
 }

@@ -31,6 +31,10 @@ enum event_kind {
   EVENT_OPENED,  /* result */
   EVENT_BACKUP,  /* number: of the file */
   EVENT_BACKED_UP,
+  EVENT_SALVAGE, /* number: of the backup that is salvaged */
+  EVENT_SALVAGED,
+  EVENT_RETRY_ALL, /* conversation, or all_conversations */
+  EVENT_DROPPED,   /* number: an event reported that a full queue dropped it */
   EVENT_KINDS
 };
 
@@ -43,6 +47,7 @@ struct event {
   uint32_t version;
   uint32_t size;
   uint32_t batch; /* 0: none */
+  uint32_t key;   /* of EVENT_ENQUEUE: replaces a queued message of this key; 0: none */
   int32_t result;
 };
 
@@ -58,7 +63,8 @@ struct message {
   bool known;    /* the last outcome was reported as stored */
   bool durable;  /* the last outcome must survive a power cut */
   uint16_t conversation;
-  uint32_t batch;
+  uint32_t batch, key;
+  uint32_t replacer;        /* the number of the message that may have replaced it, plus 1; 0: none */
   uint8_t versions_count; /* the bodies that it may have */
   uint16_t starts, stops;
   int32_t verdict;            /* of the last stop */
@@ -68,7 +74,7 @@ struct message {
   bool maybe;                 /* an enqueue returned UNKNOWN: the message may be stored, whatever later calls returned */
   bool ambiguous;             /* the process ended between the verdict and its report */
   bool asked;                 /* a retry was requested */
-  bool reordered;             /* enqueued more than once: its place is that of the call that succeeded */
+  bool reordered;             /* its place may be another one than that of its number: enqueued more than once, by replacement, retried with others */
   struct version versions[versions_room];
 };
 
@@ -78,12 +84,14 @@ struct promises {
   bool begins_durable;   /* the beginnings of attempts survive a power cut */
   bool holds;            /* hold_interrupted */
   bool prunes;           /* sent messages may be pruned */
+  bool drops;            /* a full queue drops its oldest queued messages */
+  bool is_limited;       /* a call may return FULL */
 };
 
 struct ledger {
   struct promises promises;
   uint32_t count; /* numbers in use: 0 ..< count */
-  uint32_t backups_tried, backups_done;
+  uint32_t backups_tried, backups_done, salvages_tried, salvages_done;
   bool resent; /* of any message */
   struct message *messages;
 };

@@ -75,19 +75,28 @@ static size_t cut_of(const struct images *images, long index, struct generator *
   return (size_t)(step * (double)index + step * random_below(generator, 1000) / 1000.0) + 1;
 }
 
-static bool check_backups(const struct images *images, char *why, size_t room) {
-  for (uint32_t number = 0; number < images->ledger.backups_tried; number++) {
+/* A file that is there is whole, also when the power failed while it was made. */
+static bool check_copies(const struct images *images, const char *kind, uint32_t tried, uint32_t done, char *why, size_t room) {
+  for (uint32_t number = 0; number < tried; number++) {
     char path[4096];
     msgq_queue *queue = NULL;
-    if (!(images->ledger.backups_done & 1u << number)) continue;
-    snprintf(path, sizeof path, "%s/store.db-backup-%u", images->directory, number);
-    if (access(path, F_OK) != 0) return snprintf(why, room, "the finished backup %u is missing", number), false;
+    snprintf(path, sizeof path, "%s/store.db-%s-%u", images->directory, kind, number);
+    if (access(path, F_OK) != 0) {
+      if (!(done & 1u << number)) continue;
+      return snprintf(why, room, "the finished %s %u is missing", kind, number), false;
+    }
     msgq_options options = check_options(&images->ledger.promises);
     msgq_result result = msgq_open(path, &options, &queue);
-    if (result != MSGQ_OK) return snprintf(why, room, "backup %u: %s: %s", number, msgq_result_name(result), msgq_error_detail()), false;
+    if (result != MSGQ_OK) return snprintf(why, room, "%s %u: %s: %s", kind, number, msgq_result_name(result), msgq_error_detail()), false;
     msgq_close(queue, 1000);
   }
   return true;
+}
+
+static bool check_backups(const struct images *images, char *why, size_t room) {
+  const struct ledger *ledger = &images->ledger;
+  return check_copies(images, "backup", ledger->backups_tried, ledger->backups_done, why, room) &&
+         check_copies(images, "salvage", ledger->salvages_tried, ledger->salvages_done, why, room);
 }
 
 static enum case_result check_image(void *context, long index, char *why, size_t room) {
@@ -127,6 +136,7 @@ static const struct {
   [SCENE_CLEAR] = { 200, 60, 2 },   [SCENE_SETTLE] = { 120, 40, 1 },  [SCENE_THREADS] = { 400, 100, 2 },
   [SCENE_SPACE] = { 240, 120, 2 },  [SCENE_BATCHES] = { 300, 80, 2 },
   [SCENE_POLLED] = { 160, 60, 2 },
+  [SCENE_CALLS] = { 400, 150, 4 }, [SCENE_LIMITS] = { 400, 150, 3 },
 };
 
 static struct tally run_scene(enum scene scene, long total) {

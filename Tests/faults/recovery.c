@@ -86,11 +86,12 @@ static enum case_result one_case(void *context, long index, char *why, size_t ro
 }
 
 int tool_recovery(void) {
-  static const enum scene scenes[] = { SCENE_MIX, SCENE_HISTORY, SCENE_BODIES, SCENE_VOLUME };
-  size_t count = settings.full ? 4 : 2;
+  static const enum scene scenes[] = { SCENE_MIX, SCENE_CALLS, SCENE_HISTORY, SCENE_BODIES, SCENE_VOLUME, SCENE_LIMITS, SCENE_BATCHES };
+  enum { all = sizeof scenes / sizeof scenes[0] };
+  size_t count = settings.full ? all : 2;
   struct tally tally = { 0, 0, 0 };
   long images = settings.images > 0 ? settings.images : settings.full ? 1000 : 120;
-  for (size_t index = 0; index < 4; index++) {
+  for (size_t index = 0; index < all; index++) {
     char trace[4200], why[512], name[64];
     struct recovery run;
     memset(&run, 0, sizeof run);
