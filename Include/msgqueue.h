@@ -63,8 +63,8 @@ int main(void) {
  *              NULL and have static lifetime, unless it says otherwise. `_free` accepts NULL.
  *   Callbacks  A callback has its context first. `release(context)`, when not NULL, runs exactly
  *              once: when the callback was replaced or the queue was closed, after its last call
- *              has returned; also when the call that sets it fails. It counts as a callback. No lock
- *              is held while a callback runs.
+ *              has returned; also when the call that sets it fails. It counts as a callback.
+ *              No lock is held while a callback runs.
  *   Strings    UTF-8, ended by NUL. Invalid UTF-8 is INVALID. Bodies are bytes: a pointer and a
  *              size.
  *   Structs    Every struct but msgq_pair begins with `struct_size`, the size that the caller
