@@ -165,13 +165,16 @@ final class Database {
         }
     }
 
-    /// Called once, before the first change. (Pages of a large transaction are written to the log before its commit.)
-    var beforeFirstChange: (() throws(QueueError) -> Void)?
+    /// Makes durable what must be so before the log is written from its start. (Pages of a large transaction are written to the log before
+    /// its commit.)
+    var prepareLog: (() throws(QueueError) -> Void)?
+    private var isLogPrepared = false
 
+    /// Called before each change. After an error the change must not be made; the next one tries again.
     func prepareChange() throws(QueueError) {
-        guard let prepare = beforeFirstChange else { return }
-        try prepare()
-        beforeFirstChange = nil
+        guard !isLogPrepared, let prepareLog else { return }
+        try prepareLog()
+        isLogPrepared = true
     }
 
     func execute(_ sql: String) throws(QueueError) {
@@ -278,6 +281,9 @@ final class Database {
                 throw QueueError(.unknown, "the log of \(path) has no header")
             }
             isHeaderOverwritten = false
+        } else if lastCommitWrote, logSalts == 0, lock != nil {
+            // Reading them failed.
+            readSalts()
         }
         if durable { try flush() }
         if lastCommitWrote, lock != nil, let file = LogFile(handle) { space.append(through: logEnd, file) }
@@ -399,6 +405,7 @@ final class Database {
         watch.record()
         guard code == SQLITE_OK, frames == copied else { return false }
         isLogFresh = true
+        isLogPrepared = false
         flushedFrames = 0
         if let lock { space.update(free: DiskReserve.freeBytes(lock.descriptor)) }
         return true
@@ -430,7 +437,7 @@ final class Database {
     /// Makes the names of the files durable and starts to watch the files.
     func watchFiles() throws(QueueError) {
         try Posix.syncDirectory(of: path)
-        watch.record()
+        try watch.begin()
     }
 
     // MARK: Disk reserve

@@ -31,12 +31,21 @@ struct FileWatch {
         self.descriptor = descriptor
     }
 
-    /// Records the present files as the expected ones.
+    /// Records the present files as the expected ones. After an error nothing is watched.
+    mutating func begin() throws(QueueError) {
+        let known = Known(try Posix.status(descriptor, path))
+        beginning = try fingerprint()
+        log = try Posix.status(StorePath.log(of: path)).map(FileIdentity.init)
+        database = known
+    }
+
+    /// Records the database after a change of this process.
     mutating func record() {
+        guard database != nil else { return }
         do throws(QueueError) {
-            database = Known(try Posix.status(descriptor, path))
+            let known = Known(try Posix.status(descriptor, path))
             beginning = try fingerprint()
-            log = try Posix.status(StorePath.log(of: path)).map(FileIdentity.init)
+            database = known
         } catch {
             // The next check reports the difference.
             Log.warning(error.detail)

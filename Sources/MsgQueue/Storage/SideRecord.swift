@@ -81,14 +81,44 @@ final class SideFile {
 
     var isOpen: Bool { descriptor >= 0 }
 
+    /// The file was made by `open`.
+    private var isNew = false
+    /// What the file contained when it was opened.
+    private var content: [UInt8] = []
+
     func open() throws(QueueError) {
+        let isThere = try Posix.status(path) != nil
         let opened = Posix.aboveStandard(Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600))
         guard opened >= 0 else { throw Posix.error(errno, path) }
         descriptor = opened
+        isNew = !isThere
+        do throws(QueueError) { content = try Posix.read(descriptor, at: 0, count: SideRecord.size, path) } catch {
+            undoOpen()
+            throw error
+        }
     }
 
-    /// Writes the record. `durable`: it survives a power failure when this returns.
+    /// Closes the file and restores what was there before `open`. A file that cannot be removed or written stays: then it belongs to no log.
+    func undoOpen() {
+        guard descriptor >= 0 else { return }
+        if isNew {
+            unlink(path)
+        } else if content.count == SideRecord.size {
+            try? Posix.write(descriptor, at: 0, content, path)
+        }
+        close(descriptor)
+        descriptor = -1
+    }
+
+    /// Writes the record. `durable`: it survives a power failure when this returns. A write that failed may have left a part of the record, so
+    /// it is tried twice. (A flush is repeated with its write, which makes the kernel write the page again.)
     func write(_ record: SideRecord, durable: Bool) throws(QueueError) {
+        do throws(QueueError) { try writeOnce(record, durable) } catch {
+            try writeOnce(record, durable)
+        }
+    }
+
+    private func writeOnce(_ record: SideRecord, _ durable: Bool) throws(QueueError) {
         guard isOpen else { return }
         let result = record.withBytes { bytes -> Result<Void, QueueError> in
             do throws(QueueError) { return .success(try Posix.write(descriptor, at: 0, bytes, path)) } catch { return .failure(error) }

@@ -107,7 +107,7 @@ package final class Store {
         }
         if !options.readOnly {
             // Unowned: the database belongs to this store.
-            database.beforeFirstChange = { [unowned self] () throws(QueueError) in try openSideFile() }
+            database.prepareLog = { [unowned self] () throws(QueueError) in try prepareLog() }
         }
         do throws(QueueError) {
             try start(survey)
@@ -212,7 +212,7 @@ package final class Store {
         // Also for the commit of an upgrade.
         isUnchecked = survey.needsCheck
         if survey.logFrames > 0, !isReadOnly {
-            try openSideFile()
+            try database.prepareChange()
             if !checkpoint() { Log.warning("\(path): the log of the last session could not be checkpointed yet") }
         }
         try upgrade(survey)
@@ -459,15 +459,21 @@ package final class Store {
 
     // MARK: The log
 
-    /// Opens the side record and makes it and the file names durable, before the log contains anything. Without the record, a log that a
-    /// crash left with pages but without a commit could belong to any store.
-    private func openSideFile() throws(QueueError) {
-        guard !side.isOpen else { return }
+    /// Makes the side record and the file names durable, before the log is written from its start. Without the record, a log that a crash
+    /// left with pages but without a commit could belong to any store, and one that is overwritten could seem to be lost.
+    private func prepareLog() throws(QueueError) {
+        // A checkpoint writes the record, which has failed.
+        guard !side.isOpen else { return try side.write(record(frames: Int64(database.logFrames)), durable: true) }
         try side.open()
-        var first = record(frames: Int64(database.logFrames))
-        if database.isLogFresh { (first.generation, first.base) = (firstGeneration, stateOnDisk.generation) }
-        try side.write(first, durable: true)
-        try database.watchFiles()
+        do throws(QueueError) {
+            var first = record(frames: Int64(database.logFrames))
+            if database.isLogFresh { (first.generation, first.base) = (firstGeneration, stateOnDisk.generation) }
+            try side.write(first, durable: true)
+            try database.watchFiles()
+        } catch {
+            side.undoOpen()
+            throw error
+        }
     }
 
     private func record(frames: Int64) -> SideRecord {
@@ -478,11 +484,7 @@ package final class Store {
     /// Writes the durable length of the log to the side record.
     private func noteFlushed() {
         guard !isReadOnly, !database.isPoisoned, !database.isLogFresh else { return }
-        write(record(frames: Int64(database.logFrames)), durable: false)
-    }
-
-    private func write(_ record: SideRecord, durable: Bool) {
-        do throws(QueueError) { try side.write(record, durable: durable) } catch {
+        do throws(QueueError) { try side.write(record(frames: Int64(database.logFrames)), durable: false) } catch {
             // Without the record, only a loss of the log's end would not be detected.
             Log.warning(error.detail)
         }
@@ -494,8 +496,8 @@ package final class Store {
         guard !database.isLogFresh else { return true }
         guard copyLog() else { return false }
         if hasRemovedText {
-            if database.cleanLog() { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
-        } else if database.isLogTooLong, !database.cleanLog() {
+            if cleanLog() { hasRemovedText = false } else { Log.warning("\(path): deleted text is still in the log") }
+        } else if database.isLogTooLong, !cleanLog() {
             // After a large batch most of the log's space is released.
             Log.warning("\(path): the log could not be shortened")
         }
@@ -504,16 +506,31 @@ package final class Store {
     }
 
     /// Runs a checkpoint and removes everything from the log with `remove`. Returns false when either failed.
-    private func emptyLog(_ remove: (Database) -> Bool) -> Bool {
-        guard database.isLogFresh || copyLog(), remove(database) else { return false }
+    private func emptyLog(_ remove: () -> Bool) -> Bool {
+        guard database.isLogFresh || copyLog(), remove() else { return false }
         database.adaptReserve(keeping: neededReserve, exactly: true)
         return true
     }
 
+    /// Runs a checkpoint and prepares the next log, so that the next change need not.
     private func copyLog() -> Bool {
         guard database.checkpoint() else { return false }
-        write(record(frames: 0), durable: true)
+        _ = isLogPrepared()
         return true
+    }
+
+    /// Overwrites the text in a checkpointed log.
+    private func cleanLog() -> Bool { isLogPrepared() && database.cleanLog() }
+
+    /// Whether the log may be overwritten, after another attempt to prepare that.
+    private func isLogPrepared() -> Bool {
+        do throws(QueueError) {
+            try database.prepareChange()
+            return true
+        } catch {
+            Log.warning(error.detail)
+            return false
+        }
     }
 
     /// Whether a commit is not durable yet.
@@ -532,7 +549,7 @@ package final class Store {
     /// Removes deleted text from the log and the file as well.
     package func scrub() {
         // Before the first commit of a session the database is marked as closed, and a log beside it must be empty.
-        guard emptyLog({ isMarked ? $0.cleanLog() : $0.truncateLog() }) else {
+        guard emptyLog({ isMarked ? cleanLog() : database.truncateLog() }) else {
             // The next checkpoint tries again.
             hasRemovedText = true
             return Log.warning("\(path): deleted text is still in the log")
@@ -647,7 +664,7 @@ package final class Store {
                 state.totals = counters.totals
                 isMarked = true
                 try commit(durable: true)
-                guard emptyLog({ $0.truncateLog() }) else {
+                guard emptyLog(database.truncateLog) else {
                     Log.warning("\(path): not closed cleanly: the checkpoint failed; the next open repeats it")
                     return false
                 }

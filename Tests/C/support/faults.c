@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
+
 /* A fault at the n-th call on a file whose path contains `path`. */
 struct failpoint {
   char path[128]; /* part of the path; "": not set */
@@ -18,7 +20,8 @@ struct failpoint {
   atomic_int number;
 };
 
-static struct failpoint reads, changes;
+static struct failpoint reads, changes, errors;
+static atomic_int error_count, error_code, errors_made;
 
 static void failpoint_set(struct failpoint *point, const char *path, int number) {
   atomic_store(&point->number, 0);
@@ -27,20 +30,20 @@ static void failpoint_set(struct failpoint *point, const char *path, int number)
   atomic_store(&point->number, number);
 }
 
-/* Counts a call; returns whether it is the n-th. */
-static bool failpoint_hit(struct failpoint *point, const char *path) {
-  if (point->path[0] == '\0' || strstr(path, point->path) == NULL) return false;
-  return atomic_fetch_add(&point->seen, 1) + 1 == atomic_load(&point->number);
+/* Counts a call; returns its number, or 0 if it is of another file. */
+static int failpoint_turn(struct failpoint *point, const char *path) {
+  if (point->path[0] == '\0' || strstr(path, point->path) == NULL) return 0;
+  return atomic_fetch_add(&point->seen, 1) + 1;
 }
 
-static bool failpoint_hit_by_descriptor(struct failpoint *point, int descriptor) {
-  char link[64], path[512];
-  if (point->path[0] == '\0') return false;
+/* Writes the path of a descriptor. Returns false when it has none. */
+static bool path_of(int descriptor, char path[512]) {
+  char link[64];
   snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  ssize_t length = readlink(link, path, sizeof path - 1);
+  ssize_t length = readlink(link, path, 511);
   if (length < 0) return false;
   path[length] = '\0';
-  return failpoint_hit(point, path);
+  return true;
 }
 
 void fault_read(const char *path, int number) { failpoint_set(&reads, path, number); }
@@ -48,12 +51,28 @@ int fault_reads(void) { return atomic_load(&reads.seen); }
 void fault_change(const char *path, int number) { failpoint_set(&changes, path, number); }
 int fault_changes(void) { return atomic_load(&changes.seen); }
 
-static void before_change(int descriptor) {
-  if (failpoint_hit_by_descriptor(&changes, descriptor)) kill(getpid(), SIGKILL);
+void fault_error(const char *path, int number, int count, int error) {
+  atomic_store(&error_code, error);
+  atomic_store(&error_count, count);
+  atomic_store(&errors_made, 0);
+  failpoint_set(&errors, path, number);
+}
+int fault_errors(void) { return atomic_load(&errors_made); }
+
+/* Returns whether the change fails, with errno. */
+static bool before_change_of(const char *path) {
+  if (failpoint_turn(&changes, path) == atomic_load(&changes.number) && atomic_load(&changes.number) > 0) kill(getpid(), SIGKILL);
+  int turn = failpoint_turn(&errors, path), first = atomic_load(&errors.number);
+  if (first == 0 || turn < first || turn >= first + atomic_load(&error_count)) return false;
+  atomic_fetch_add(&errors_made, 1);
+  errno = atomic_load(&error_code);
+  return true;
 }
 
-static void before_change_of(const char *path) {
-  if (failpoint_hit(&changes, path)) kill(getpid(), SIGKILL);
+static bool before_change(int descriptor) {
+  char path[512];
+  if (changes.path[0] == '\0' && errors.path[0] == '\0') return false;
+  return path_of(descriptor, path) && before_change_of(path);
 }
 
 /* The functions below replace those of the C library, because the linker finds the symbols of the program first. */
@@ -79,22 +98,84 @@ bool fault_sync_at(int number) {
   return failed;
 }
 
+atomic_int fault_directory_syncs;
+
+enum { kept_room = 64, kept_size = 64 };
+
+static struct {
+  char path[128]; /* "": not set */
+  int count;
+  bool is_dirty; /* written since the last flush, successful or not */
+  struct {
+    char bytes[kept_size];
+    ssize_t size;
+  } contents[kept_room];
+} kept;
+
+void fault_keep(const char *path) {
+  if (path == NULL) {
+    kept.path[0] = '\0';
+    return;
+  }
+  kept.count = 0;
+  snprintf(kept.path, sizeof kept.path, "%s", path);
+}
+
+bool fault_kept(int index, const char *target) {
+  if (index >= kept.count) return false;
+  file_write(target, kept.contents[index].bytes, (size_t)kept.contents[index].size);
+  return true;
+}
+
+static bool is_kept(int descriptor) {
+  char path[512];
+  return kept.path[0] != '\0' && path_of(descriptor, path) && strstr(path, kept.path) != NULL;
+}
+
+static void keep(int descriptor) {
+  if (kept.count == kept_room) kept.count--;
+  ssize_t size = syscall(SYS_pread64, descriptor, kept.contents[kept.count].bytes, (size_t)kept_size, (off_t)0);
+  if (size >= 0) kept.contents[kept.count++].size = size;
+}
+
+static void after_write(int descriptor) {
+  if (!is_kept(descriptor)) return;
+  kept.is_dirty = true;
+  keep(descriptor);
+}
+
+static void after_sync(int descriptor, bool succeeded) {
+  struct stat status;
+  if (succeeded && fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) atomic_fetch_add(&fault_directory_syncs, 1);
+  if (!is_kept(descriptor)) return;
+  if (succeeded && kept.is_dirty) {
+    kept.count = 0;
+    keep(descriptor);
+  }
+  kept.is_dirty = false;
+}
+
 static int sync_file(long call, int descriptor) {
-  before_change(descriptor);
   atomic_fetch_add(&fault_syncs, 1);
-  bool fails = atomic_load(&fault_sync);
+  bool fails = before_change(descriptor);
+  int error = fails ? errno : EIO;
+  if (atomic_load(&fault_sync)) fails = true;
   if (atomic_fetch_add(&sync_turn, 1) + 1 == atomic_load(&sync_number)) fails = true;
   if (!fails && atomic_load(&fault_syncs_to_fail) > 0) fails = atomic_fetch_sub(&fault_syncs_to_fail, 1) > 0;
-  if (!fails) return (int)syscall(call, descriptor);
-  errno = EIO;
-  return -1;
+  int result = fails ? -1 : (int)syscall(call, descriptor);
+  if (!fails) error = errno;
+  after_sync(descriptor, result == 0);
+  errno = error;
+  return result;
 }
 
 int fdatasync(int descriptor) { return sync_file(SYS_fdatasync, descriptor); }
 int fsync(int descriptor) { return sync_file(SYS_fsync, descriptor); }
 
 static ssize_t read_file(int descriptor, void *bytes, size_t size, off_t offset) {
-  if (!failpoint_hit_by_descriptor(&reads, descriptor)) return syscall(SYS_pread64, descriptor, bytes, size, offset);
+  char path[512];
+  bool fails = reads.path[0] != '\0' && path_of(descriptor, path) && atomic_load(&reads.number) > 0;
+  if (!fails || failpoint_turn(&reads, path) != atomic_load(&reads.number)) return syscall(SYS_pread64, descriptor, bytes, size, offset);
   errno = EIO;
   return -1;
 }
@@ -103,8 +184,10 @@ ssize_t pread(int descriptor, void *bytes, size_t size, off_t offset) { return r
 ssize_t pread64(int descriptor, void *bytes, size_t size, off_t offset) { return read_file(descriptor, bytes, size, offset); }
 
 static ssize_t write_file(int descriptor, const void *bytes, size_t size, off_t offset) {
-  before_change(descriptor);
-  return syscall(SYS_pwrite64, descriptor, bytes, size, offset);
+  if (before_change(descriptor)) return -1;
+  ssize_t written = syscall(SYS_pwrite64, descriptor, bytes, size, offset);
+  if (written > 0) after_write(descriptor);
+  return written;
 }
 
 ssize_t pwrite(int descriptor, const void *bytes, size_t size, off_t offset) { return write_file(descriptor, bytes, size, offset); }
@@ -113,7 +196,7 @@ ssize_t pwrite64(int descriptor, const void *bytes, size_t size, off_t offset) {
 atomic_int fault_truncations;
 
 static int cut_file(int descriptor, off_t size) {
-  before_change(descriptor);
+  if (before_change(descriptor)) return -1;
   atomic_fetch_add(&fault_truncations, 1);
   return (int)syscall(SYS_ftruncate, descriptor, size);
 }
@@ -122,12 +205,12 @@ int ftruncate(int descriptor, off_t size) { return cut_file(descriptor, size); }
 int ftruncate64(int descriptor, off_t size) { return cut_file(descriptor, size); }
 
 int rename(const char *from, const char *to) {
-  before_change_of(to);
+  if (before_change_of(to)) return -1;
   return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 int unlink(const char *path) {
-  before_change_of(path);
+  if (before_change_of(path)) return -1;
   return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 

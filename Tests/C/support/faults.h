@@ -42,6 +42,22 @@ int fault_reads(void);
 void fault_change(const char *path, int number);
 int fault_changes(void);
 
+/* Makes `count` changes (write, truncation, flush, renaming, removal) of files whose path contains `path` fail with the error code `error`:
+   the n-th next one and those after it. A number of 0: none. A file that is made and a directory that is flushed count as well. */
+void fault_error(const char *path, int number, int count, int error);
+/* Returns how many have failed since then. */
+int fault_errors(void);
+
+/* The number of successful flushes of directories. */
+extern atomic_int fault_directory_syncs;
+
+/* From now on keeps what a power failure may leave of a file of up to 64 bytes whose path contains `path`: its content at the last flush that
+   succeeded, and the contents written since. A failed flush drops what was written before it, as Linux does: it may be on the disk.
+   NULL: ends that, the contents stay. */
+void fault_keep(const char *path);
+/* Writes the index-th of these contents to the file `target`. Returns false when there is none. */
+bool fault_kept(int index, const char *target);
+
 /* Forbids files to grow, which SQLite reports as a disk error. Print nothing meanwhile: standard output may be a file, too. Returns the
    previous limit; restore it with setrlimit(RLIMIT_FSIZE). */
 struct rlimit forbid_growth(const struct scene *scene);
