@@ -1,10 +1,12 @@
 /* Backup, copy, restore and downgrade, as the README describes them. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "faults.h"
 #include "stores.h"
 #include "stub.h"
 
@@ -155,3 +157,47 @@ TEST(D17_a_closed_store_can_be_read_with_sqlite_and_opens_afterwards) {
   CHECK_NUMBER(0, journal_count(&scene.journal, MSGQ_EVENT_STORAGE));
   scene_end(&scene);
 }
+
+/* Makes the new store `to`: a copy of the open queue, a salvage of the closed store `from`, or an empty store. */
+enum maker { by_backup, by_salvage, by_open };
+
+static msgq_result make(enum maker maker, struct scene *from, const char *to) {
+  if (maker == by_backup) return msgq_backup(from->queue, to);
+  if (maker == by_salvage) return msgq_salvage(from->path, to, NULL);
+  msgq_queue *queue = NULL;
+  msgq_result result = msgq_open(to, &from->options, &queue);
+  if (queue != NULL) msgq_close(queue, 1000);
+  return result;
+}
+
+/* Each write, flush and removal in the directory of the new store fails once. */
+static void fail_every_change(enum maker maker) {
+  struct scene from, to;
+  scene_begin(&from);
+  scene_begin(&to);
+  close_after(&from, 1, 5);
+  if (maker == by_backup) scene_open(&from);
+  int number = 1, failures = 0;
+  for (bool failed = true; failed && number < 50; number++) {
+    fault_error(to.directory, number, 1, EIO);
+    msgq_result result = make(maker, &from, to.path);
+    failed = fault_errors() > 0;
+    fault_error("", 0, 0, 0);
+    failures += result != MSGQ_OK;
+    if (result != MSGQ_OK) {
+      if (!CHECK_NUMBER(0, directory_entries(to.directory))) fprintf(stderr, "  after a failure of change %d\n", number);
+      if (!CHECK_RESULT(MSGQ_OK, make(maker, &from, to.path))) fprintf(stderr, "  after a failure of change %d\n", number);
+    }
+    scene_open(&to);
+    if (maker != by_open) check_numbered(&to, 1, 5);
+    scene_close(&to);
+    REQUIRE(unlink(to.path) == 0);
+  }
+  CHECK(failures >= 2 && number < 50); /* at least the flush of the file and that of the directory */
+  scene_end(&to);
+  scene_end(&from);
+}
+
+TEST_ALONE(X12_after_a_failed_backup_there_is_no_new_file) { fail_every_change(by_backup); }
+TEST_ALONE(D15_after_a_failed_salvage_there_is_no_new_file) { fail_every_change(by_salvage); }
+TEST_ALONE(D5_after_a_failed_open_of_a_new_store_there_is_no_file) { fail_every_change(by_open); }

@@ -149,16 +149,20 @@ enum Posix {
         if platform_rename_exclusively(old, new) == 0 { return true }
         if errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP {
             if link(old, new) == 0 {
-                guard unlink(old) == 0 else { throw error(errno, old) }
-                return true
+                if unlink(old) == 0 { return true }
+                let failure = error(errno, old)
+                unlink(new)
+                throw failure
             }
             if errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS {
                 // Neither is supported: create an empty file with the name, and then replace it.
                 let descriptor = Glibc.open(new, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
                 if descriptor >= 0 {
                     close(descriptor)
-                    guard rename(old, new) == 0 else { throw error(errno, new) }
-                    return true
+                    if rename(old, new) == 0 { return true }
+                    let failure = error(errno, new)
+                    unlink(new)
+                    throw failure
                 }
             }
         }
@@ -229,17 +233,32 @@ final class NewFile {
         unlink(temporary)
     }
 
-    /// Flushes and renames the file. `replacing`: replaces an existing file; otherwise returns false when the name exists.
+    /// Flushes and renames the file. `replacing`: replaces an existing file; otherwise returns false when the name exists, and after an error
+    /// there is no file with that name.
     func finish(replacing: Bool) throws(QueueError) -> Bool {
         try Posix.sync(descriptor, temporary)
         if replacing {
             guard rename(temporary, path) == 0 else { throw Posix.error(errno, path) }
-        } else {
-            guard try Posix.renameExclusively(temporary, path) else { return false }
+            isDone = true
+            try Posix.syncDirectory(of: path)
+            return true
         }
+        // Nobody can open the store until its name is durable, so that it can be removed. A file system without locks has no stores.
+        _ = platform_lock_database(descriptor, 1)
+        defer { _ = platform_unlock_database(descriptor) }
+        guard try Posix.renameExclusively(temporary, path) else { return false }
         isDone = true
-        try Posix.syncDirectory(of: path)
+        do throws(QueueError) { try Posix.syncDirectory(of: path) } catch {
+            if isNamed { unlink(path) }
+            throw error
+        }
         return true
+    }
+
+    /// Whether `path` is the name of this file.
+    private var isNamed: Bool {
+        guard let named = try? Posix.status(path), let own = try? Posix.status(descriptor, path) else { return false }
+        return FileIdentity(named) == FileIdentity(own)
     }
 }
 

@@ -21,11 +21,7 @@ package final class StoreCopy {
         self.store = store
         guard try StorePath.inspect(path) == nil else { throw QueueError(.conflict, "\(path) already exists") }
         file = try NewFile(for: path)
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
-        var code = sqlite3_open_v2(file.temporary, &target, flags, "unix-none")
-        // The file is flushed once, by `finish`, without the engine's lock. A journal would be a second file, which a killed process leaves.
-        let settings = "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY"
-        if code == SQLITE_OK { code = sqlite3_exec(target, settings, nil, nil, nil) }
+        var code = connect()
         if code == SQLITE_OK {
             backup = sqlite3_backup_init(target, "main", store.database.handle, "main")
             if backup == nil { code = sqlite3_errcode(target) }
@@ -35,6 +31,22 @@ package final class StoreCopy {
             abandon()
             throw error
         }
+    }
+
+    /// Opens the copy. The file is flushed once, by `finish`, without the engine's lock. A journal would be a second file, which a killed
+    /// process leaves.
+    private func connect() -> Int32 {
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW
+        let code = sqlite3_open_v2(file.temporary, &target, flags, "unix-none")
+        guard code == SQLITE_OK else { return code }
+        return sqlite3_exec(
+            target, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY", nil, nil, nil)
+    }
+
+    private func disconnect() throws(QueueError) {
+        let code = sqlite3_close(target)
+        guard code == SQLITE_OK else { throw problem(code) }
+        target = nil
     }
 
     /// Copies the next pages. Returns false when the copy is complete.
@@ -51,11 +63,13 @@ package final class StoreCopy {
 
     /// Finishes the complete copy: marks it as closed, with a new generation so that no log of the original belongs to it.
     package func finish() throws(QueueError) {
-        let code = sqlite3_exec(target, "PRAGMA journal_mode=MEMORY; \(state.update)", nil, nil, nil)
+        try disconnect()
+        // SQLite would make a log beside a file whose header selects one.
+        try Posix.write(file.descriptor, at: StoreCreation.walMode.offset, [1, 1], path)
+        var code = connect()
+        if code == SQLITE_OK { code = sqlite3_exec(target, state.update, nil, nil, nil) }
         guard code == SQLITE_OK else { throw problem(code) }
-        let closed = sqlite3_close(target)
-        guard closed == SQLITE_OK else { throw problem(closed) }
-        target = nil
+        try disconnect()
         guard try file.finish(replacing: false) else { throw QueueError(.conflict, "\(path) already exists") }
     }
 
