@@ -549,16 +549,18 @@ msgq_result msgq_open(const char *path, const msgq_options *options, msgq_queue 
  * does not return within a second ends that), runs the release functions, closes the store. NULL
  * is accepted.
  *
- * Errors: CONFLICT (inside a callback). After these two it is closed all the same:
+ * Errors: CONFLICT (inside a callback). After these it is closed all the same:
  *   TIMEOUT   an attempt had not ended; after the next open it is "outcome unknown", and its
  *             release function runs when the callback returns;
  *   STORAGE   a write or a flush failed, and outcomes of attempts are not saved; after the next
- *             open they may be "outcome unknown".
+ *             open they may be "outcome unknown";
+ *   UNKNOWN   `path` or `path`-wal was removed, replaced or modified while the queue was open, and
+ *             accepted messages may be lost. Nothing is written to the files there.
  */
 msgq_result msgq_close(msgq_queue *queue, int64_t timeout_ms);
 
-/* Receives the result of msgq_close_async: OK, or TIMEOUT or STORAGE as msgq_close returns them;
-   then msgq_error_detail says more, inside the callback. */
+/* Receives the result of msgq_close_async: OK, or TIMEOUT, STORAGE or UNKNOWN as msgq_close returns
+   them; then msgq_error_detail says more, inside the callback. */
 typedef void (*msgq_closed_fn)(void *context, msgq_result result);
 
 /*
@@ -1471,8 +1473,9 @@ msgq_result msgq_stats_text_all(msgq_queue *const *queues, size_t count, char **
 /* ---------------------------------------------------------- 15. Backups, damaged stores */
 
 /* Writes a consistent copy of the store to the new file `path` (mode 0600), while the queue is in
-   use; what is enqueued meanwhile may be in it. Reads the store. Errors: CONFLICT (the file
-   exists), PERMISSION, CLOSED (also: the queue was closed before the copy was complete). */
+   use; what is enqueued meanwhile may be in it. Reads the store. After an error there is no new
+   file. Errors: CONFLICT (the file exists), PERMISSION, CLOSED (also: the queue was closed before
+   the copy was complete), STORAGE. */
 msgq_result msgq_backup(msgq_queue *queue, const char *path);
 
 /* What msgq_check and msgq_salvage found. */

@@ -124,7 +124,8 @@ public final class MessageQueue: Sendable {
     ///
     /// - Parameter timeout: How long to wait at most; nil: no limit.
     /// - Returns: false if an attempt had not ended; the queue is closed nevertheless.
-    /// - Throws: `.closed`, `.conflict` (called by a transport).
+    /// - Throws: `.closed`, `.conflict` (called by a transport). After these the queue is closed: `.storage` (outcomes of attempts are not
+    ///   saved), `.unknown` (a file of the store was removed, replaced or modified; accepted messages may be lost).
     @discardableResult
     public func close(timeout: Duration? = .seconds(5)) async throws(Error) -> Bool {
         try refuseOwnTransport()
@@ -162,7 +163,7 @@ public final class MessageQueue: Sendable {
             Log.flushWhileExiting()
         }
         let closing = try engine.close(timeout: timeout?.milliseconds)
-        if case .unsaved = closing, let error = closing.error { throw error }
+        if let error = closing.error, closing != .timedOut { throw error }
         return closing == .complete
     }
 }

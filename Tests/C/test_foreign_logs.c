@@ -157,6 +157,49 @@ TEST(D3_removing_the_log_of_an_open_store_stops_the_queue) {
   scene_end(&scene);
 }
 
+/* A file of the store is removed or renamed at once before the close, which writes to no file then. */
+static void lose_file_before_close(const char *suffix, bool renamed, bool noticed) {
+  struct scene scene;
+  msgq_draft draft = MSGQ_DRAFT_INIT;
+  char file[128];
+  scene_begin_open(&scene);
+  put_numbered(&scene, 1, 3);
+  snprintf(file, sizeof file, "%s%s", scene.path, suffix);
+  if (renamed) REQUIRE(rename(file, scene_file(&scene, "elsewhere")) == 0);
+  else REQUIRE(unlink(file) == 0);
+  if (noticed) CHECK_RESULT(MSGQ_UNKNOWN, msgq_enqueue(scene.queue, &draft, NULL));
+  struct snapshot before;
+  snapshot_take(&before, scene.directory);
+  CHECK_RESULT(MSGQ_UNKNOWN, msgq_close(scene.queue, 1000));
+  CHECK(strstr(msgq_error_detail(), "was removed or replaced") != NULL);
+  CHECK(strstr(msgq_error_detail(), file) != NULL);
+  scene.queue = NULL;
+  CHECK(snapshot_holds(&before, scene.directory));
+  snapshot_free(&before);
+  scene_end(&scene);
+}
+
+TEST(D3_close_reports_that_the_log_was_removed) { lose_file_before_close("-wal", false, false); }
+TEST(D3_close_reports_that_the_log_was_renamed) { lose_file_before_close("-wal", true, false); }
+TEST(D3_close_reports_that_the_database_was_removed) { lose_file_before_close("", false, false); }
+TEST(D3_close_reports_that_the_database_was_renamed) { lose_file_before_close("", true, false); }
+
+TEST(D3_close_reports_that_the_log_was_removed_also_after_a_call_has_noticed_it) { lose_file_before_close("-wal", false, true); }
+
+/* Nothing was changed in this session: no message can be lost. */
+TEST(D3_close_of_an_unchanged_queue_without_its_log_is_complete) {
+  struct scene scene;
+  scene_begin(&scene);
+  close_after(&scene, 1, 3);
+  scene_open(&scene);
+  unlink(log_of(&scene));
+  CHECK_RESULT(MSGQ_OK, msgq_close(scene.queue, 1000));
+  scene.queue = NULL;
+  scene_open(&scene);
+  check_numbered(&scene, 1, 3);
+  scene_end(&scene);
+}
+
 /* The log has a valid header and no valid frame. It is neither applied nor removed. */
 TEST(D2_a_damaged_log_beside_a_closed_store_is_refused_untouched) {
   struct scene scene;

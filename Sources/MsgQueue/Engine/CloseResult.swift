@@ -5,12 +5,15 @@ package enum CloseResult: Equatable, Sendable {
     case timedOut
     /// This many outcomes were not written; the queue is closed all the same.
     case unsaved(Int)
+    /// What was accepted may be lost, because a file of the store was removed, replaced or modified; the queue is closed all the same.
+    case lost(QueueError)
 
     /// The error that the caller receives; nil: none.
     package var error: QueueError? {
         switch self {
         case .complete: nil
         case .timedOut: QueueError(.timeout, "closed before every attempt and callback had ended")
+        case .lost(let error): QueueError(.unknown, "closed, but \(error.detail): accepted messages may be lost")
         case .unsaved(let count):
             QueueError(
                 .storage,

@@ -70,7 +70,7 @@ final class Closing: @unchecked Sendable {
         let releases = engine.attempts.close() + [handlerRelease]
         engine.network.stop()
         engine.backups.close()
-        store.close(clean: true)
+        let lost = store.close(clean: true)
         let left = engine.writes.unsavedOutcomes + engine.transactions.undurableOutcomes
         if left > 0 { Log.error("\(store.path): \(left) outcomes could not be made durable before the close") }
         let threads = engine.takeThreads()
@@ -93,6 +93,7 @@ final class Closing: @unchecked Sendable {
         for (index, thread) in threads.enumerated() { stuck && index > 0 ? thread.detach() : thread.join() }
         // The timer thread, the first, is never inside a callback: it was joined and no longer uses the alarm.
         if hasThreads { engine.timer.close() }
-        return (left > 0 ? .unsaved(left) : isComplete ? .complete : .timedOut, callbacks)
+        let unsaved: CloseResult? = left > 0 ? .unsaved(left) : nil
+        return (lost.map { .lost($0) } ?? unsaved ?? (isComplete ? .complete : .timedOut), callbacks)
     }
 }

@@ -373,12 +373,16 @@ final class Database {
         flushes += 1
     }
 
+    /// A file was removed, replaced or modified from outside: what was committed may be lost.
+    private(set) var lossOfFiles: QueueError?
+
     /// Throws when a file was removed, replaced or modified from outside. `thoroughly`: compares the file names even within the same second.
-    private func checkFiles(thoroughly: Bool) throws(QueueError) {
+    func checkFiles(thoroughly: Bool) throws(QueueError) {
         do throws(QueueError) {
             if thoroughly { try watch.check() } else { try watch.check(log: logDescriptor) }
         } catch {
             isPoisoned = true
+            lossOfFiles = error
             throw error
         }
     }

@@ -75,7 +75,8 @@ struct FileWatch {
         let status = try Posix.status(descriptor, path)
         let links = platform_link_count(log)
         guard links >= 0 else { throw Posix.error(errno, StorePath.log(of: path)) }
-        guard status.st_nlink > 0, links > 0 else { throw removed(path) }
+        guard status.st_nlink > 0 else { throw removed(path) }
+        guard links > 0 else { throw removed(StorePath.log(of: path)) }
         if Known(status) != known { try check() }
     }
 

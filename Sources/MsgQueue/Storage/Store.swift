@@ -630,8 +630,11 @@ package final class Store {
 
     // MARK: Closing
 
-    /// Closes the store. `clean`: also folds all rows and stores the totals, so that the next open need not count.
-    package func close(clean: Bool) {
+    /// Closes the store. `clean`: also folds all rows and stores the totals, so that the next open need not count. Returns an error when what
+    /// was accepted may be lost, because a file of the store was removed, replaced or modified from outside.
+    @discardableResult
+    package func close(clean: Bool) -> QueueError? {
+        if clean, !isReadOnly, !isPoisoned { checkFiles() }
         let isClosed = clean && !isReadOnly && closeCleanly()
         if clean, !isClosed { flushBeforeClose() }
         database.close()
@@ -640,6 +643,12 @@ package final class Store {
             side.remove()
         }
         lock.release()
+        return database.lossOfFiles
+    }
+
+    /// Compares the names of the files before the close writes to them.
+    private func checkFiles() {
+        do throws(QueueError) { try database.checkFiles(thoroughly: true) } catch { Log.error(error.detail) }
     }
 
     /// Flushes the log, which is kept because the store could not be closed cleanly.

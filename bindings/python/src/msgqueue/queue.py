@@ -274,6 +274,8 @@ class MessageQueue:
             TimedOutError: The queue is closed, but an attempt had not ended; its outcome is unknown after the next
                 open.
             StorageError: The queue is closed, but outcomes could not be saved; they are unknown after the next open.
+            UnknownError: The queue is closed, but its files were removed, replaced or modified while it was open, and
+                accepted messages may be lost.
             ConflictError: Called inside a callback.
         """
         try:
