@@ -1454,7 +1454,8 @@ typedef struct msgq_statistics {
   uint64_t latency_sum_ms;
   uint64_t latency_max_ms;
   uint64_t replaced; /* queued messages that newer ones of the same replace_key replaced */
-  uint64_t file_bytes; /* size of the database file, without the log and reserved space */
+  uint64_t file_bytes; /* size of the database file, without the log, which gets changes first, and
+                          without reserved space */
   uint64_t free_bytes; /* unused part of it: new messages use it, and a queue that is idle for some
                           seconds gives most of it back to the file system. A store made by version
                           0.1 keeps it until a close that finds more than half of the file unused */

@@ -158,7 +158,11 @@ TEST(F7_statistics_have_the_size_of_the_file) {
   scene_begin_open(&scene);
   msgq_statistics empty = statistics_of(&scene);
   CHECK(empty.file_bytes > 0 && empty.free_bytes < empty.file_bytes);
+  CHECK_NUMBER(size_of(&scene), (int64_t)empty.file_bytes);
   fill(&scene, "x");
+  CHECK_NUMBER(size_of(&scene), (int64_t)statistics_of(&scene).file_bytes); /* not what is only in the log */
+  scene_close(&scene);
+  scene_open(&scene);
   msgq_statistics full = statistics_of(&scene);
   CHECK(full.file_bytes > empty.file_bytes + bytes_of_bodies());
   REQUIRE_OK(msgq_clear(scene.queue, NULL));

@@ -97,7 +97,7 @@ final class QueueReader {
 
     func statistics() throws(QueueError) -> (Statistics, Counts) {
         var statistics = context.core.statistics.snapshot(ports.moment)
-        (statistics.fileBytes, statistics.freeBytes) = try store.space()
+        (statistics.fileBytes, statistics.freeBytes) = try store.fileSpace()
         return (statistics, writes.counts)
     }
 }

@@ -617,6 +617,12 @@ package final class Store {
     /// Returns the size of the database in bytes, and how much of it is free.
     package func space() throws(QueueError) -> (file: Int64, free: Int64) { try database.sizes() }
 
+    /// Returns the size of the database file, and how much of it is free. Pages that are only in the log so far do not count.
+    package func fileSpace() throws(QueueError) -> (file: Int64, free: Int64) {
+        let file = Int64(try Posix.status(lock.descriptor, path).st_size)
+        return (file, min(try database.sizes().free, file))
+    }
+
     package var canVacuumInSteps: Bool { database.canVacuumInSteps && !isReadOnly }
 
     /// Moves up to so many pages from the end of the file to free ones, inside the caller's transaction.

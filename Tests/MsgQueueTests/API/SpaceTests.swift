@@ -7,10 +7,13 @@ import Testing
         var options = MessageQueue.Options(mode: .manual)
         options.direct = false
         options.keepSent = 50
-        let queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
+        var queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
         let empty = try queue.statistics()
         let drafts = (0..<3_000).map { MessageQueue.Draft([UInt8](repeating: 120, count: 500), conversation: "c\($0 % 20)") }
         _ = try queue.enqueue(drafts)
+        // The close copies everything from the log to the file.
+        try await queue.close()
+        queue = try MessageQueue(path: directory.store, options: options) { _ in .sent }
         let full = try queue.statistics()
         #expect(full.fileBytes > empty.fileBytes + 3_000 * 500)
         try await queue.drain()

@@ -10,10 +10,14 @@ from support import wait_until
 
 
 def test_F7_the_file_becomes_shorter_while_the_queue_is_idle(opened: Opener, store: Path) -> None:
-    queue = opened(transport=lambda _: Outcome.sent(), mode=Mode.MANUAL, direct=False, keep_sent=50)
+    options = {"transport": lambda _: Outcome.sent(), "mode": Mode.MANUAL, "direct": False, "keep_sent": 50}
+    queue = opened(**options)
     empty = queue.stats()
     queue.enqueue_batch({"body": b"x" * 500, "conversation": str(number % 20)} for number in range(3000))
+    queue.close()  # copies everything from the log to the file
+    queue = opened(**options)
     full = queue.stats()
+    assert full.file_bytes == store.stat().st_size
     assert full.file_bytes > empty.file_bytes + 3000 * 500
     queue.drain()
     assert queue.counts().sent <= 55
