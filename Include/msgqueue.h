@@ -1092,8 +1092,8 @@ typedef struct msgq_conversation {
 typedef struct msgq_conversation_page msgq_conversation_page;
 
 /* Conversations, the one with the newest message first: the page behind the one whose newest
-   message has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Free
-   it with msgq_conversations_free. Reads the store. */
+   message has the sequence `before` (0: the first page), at most `limit` (1 to 1000; 0: 50). Only
+   the last page has fewer. Free it with msgq_conversations_free. Reads the store. */
 msgq_result msgq_conversations(msgq_queue *queue, uint64_t before, uint32_t limit,
                                msgq_conversation_page **out);
 

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "child.h"
 #include "post.h"
+#include "stores.h"
 #include "stub.h"
 
 static void record(struct scene *scene, const char *id, const char *conversation, const char *sender, const char *body) {
@@ -514,4 +515,76 @@ TEST(H5_history_can_be_read_offline_after_kill_9) {
   msgq_message_free(message);
   CHECK(banner_is(&post.scene, "You're offline. 1 message queued."));
   post_end(&post);
+}
+
+static void send_all(void *context, const msgq_delivery *deliveries, size_t count, msgq_outcome *outcomes) {
+  (void)context, (void)deliveries;
+  for (size_t index = 0; index < count; index++) outcomes[index].verdict = MSGQ_VERDICT_SENT;
+}
+
+/* Enqueues one message in each of these conversations: c0 to c<count - 1>. */
+static void put_one_each(struct scene *scene, int count) {
+  for (int number = 0; number < count; number++) {
+    char name[16];
+    snprintf(name, sizeof name, "c%d", number);
+    put(scene, NULL, name, "hello");
+  }
+}
+
+/* One step of pruning removes messages that are in the indexes already, and others of the same conversations that are not. */
+TEST(H1_H4_pruned_conversations_are_not_listed_and_hide_no_others) {
+  enum { kept = 150, pruned = 100 };
+  struct scene scene;
+  char names[64];
+  scene_begin(&scene);
+  scene.options.keep_sent = kept;
+  scene_open(&scene);
+  msgq_batch_options batches = MSGQ_BATCH_OPTIONS_INIT;
+  batches.max_messages = 1000;
+  REQUIRE_OK(msgq_set_batch_transport(scene.queue, send_all, NULL, NULL, &batches));
+  REQUIRE_OK(msgq_pause(scene.queue, "old"));
+  for (int number = 0; number < kept; number++) put(&scene, NULL, "old", "waits");
+  put_one_each(&scene, pruned);
+  REQUIRE_OK(msgq_clear(scene.queue, "nobody")); /* adds the messages so far to the indexes */
+  put_one_each(&scene, pruned);
+  for (int number = 0; number < kept; number++) put(&scene, NULL, "new", "hello");
+  CHECK_NUMBER(2 * pruned + kept, (int64_t)drain(&scene).sent);
+  AWAIT(counts_of(&scene, NULL).sent == kept);
+  names_of(&scene, 0, 50, names, sizeof names);
+  CHECK_TEXT("new old", names);
+  names_of(&scene, 0, 1, names, sizeof names);
+  CHECK_TEXT("new", names);
+  scene_close(&scene);
+  msgq_check_report report = MSGQ_CHECK_REPORT_INIT;
+  CHECK_RESULT(MSGQ_OK, msgq_check(scene.path, &report));
+  CHECK_TEXT("300 messages, no damage found.", report.text);
+  CHECK_NUMBER(2, sql_number(scene.path, "SELECT count(*) FROM conversation"));
+  scene_open(&scene);
+  names_of(&scene, 0, 50, names, sizeof names);
+  CHECK_TEXT("new old", names);
+  scene_end(&scene);
+}
+
+TEST(D10_H4_a_damaged_newest_message_hides_no_conversation) {
+  struct scene scene;
+  char names[64];
+  scene_begin_open(&scene);
+  put_each(&scene, { "a", "ana", "1" }, { "b", "ben", "2" }, { "c", "cem", "3" }, { "d", "ben", "4" });
+  scene_close(&scene);
+  sql_run(scene.path, "UPDATE message SET body = 'x5' WHERE id = 'd'");
+  scene_open(&scene);
+  names_of(&scene, 0, 1, names, sizeof names);
+  CHECK_TEXT("ben", names);
+  names_of(&scene, 0, 50, names, sizeof names);
+  CHECK_TEXT("ben cem ana", names);
+  msgq_conversation_page *page = NULL;
+  REQUIRE_OK(msgq_conversations(scene.queue, 0, 1, &page));
+  REQUIRE(msgq_conversations_size(page) == 1);
+  const msgq_conversation *damaged = msgq_conversations_at(page, 0);
+  CHECK_TEXT("d", damaged->last->id);
+  CHECK_NUMBER(MSGQ_STATUS_FAILED, damaged->last->status);
+  CHECK_TEXT("", damaged->last->preview);
+  CHECK_NUMBER(2, (int64_t)damaged->counts->queued);
+  msgq_conversations_free(page);
+  scene_end(&scene);
 }

@@ -109,7 +109,7 @@ extension MessageQueue {
     ///
     /// - Parameters:
     ///   - before: For the next page: `last.sequence` of the last conversation of this one.
-    ///   - limit: 1 to 1000.
+    ///   - limit: 1 to 1000. Only the last page has fewer.
     public func conversations(before: Int64? = nil, limit: Int = 50) throws(Error) -> [Conversation] {
         try engine.conversations(before: before ?? 0, limit: limit).map(Conversation.init)
     }

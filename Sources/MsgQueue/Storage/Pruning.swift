@@ -149,8 +149,6 @@ extension Store {
     private func removePrunable(_ sequences: [Int64], _ now: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) {
         guard let first = sequences.min(), let last = sequences.max() else { return }
         let hasAttempts = try hasAttempts(from: first, through: last)
-        // The newest message removed of each conversation.
-        var newest: [Name: Row] = [:]
         for sequence in sequences {
             guard let row = try removable(sequence, damaged) else { continue }
             try addRecent(row.id, of: row.sequence, isReceived: row.isReceived, now: now)
@@ -160,10 +158,7 @@ extension Store {
             }
             try changeEntries(of: row, from: StoredStatus(row.progress.status, isReceived: row.isReceived), to: nil)
             try deleteRow(row, hasAttempts: hasAttempts)
-            count(row, row.change(to: nil))
-            if row.sequence > newest[row.conversation]?.sequence ?? 0 { newest[row.conversation] = row }
         }
-        for row in newest.values { try updateNewest(afterRemoving: row) }
     }
 
     /// Returns the row of a message that is to be removed. A damaged one has only an outline, and `damage`.
@@ -196,7 +191,7 @@ extension Store {
         let message = try database.statement("DELETE FROM message WHERE seq = ?1")
         message.bind(1, row.sequence)
         try message.run()
-        if database.changes == 1 { check?.removed(row) }
+        if database.changes == 1 { noteRemoved(row) }
         if row.bodySize > Self.inlineBody {
             let body = try database.statement("DELETE FROM large_body WHERE seq = ?1")
             body.bind(1, row.sequence)

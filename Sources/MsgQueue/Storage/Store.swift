@@ -20,6 +20,8 @@ package final class Store {
     var counters = Counters()
     /// Changes of the current transaction that the table `conversation` does not have yet.
     var changedCounts: [Name: Counts] = [:]
+    /// The newest folded message of each conversation that the current transaction removed and `writeCounts` has not handled yet.
+    var removedNewest: [Name: Int64] = [:]
     var ageSearch = AgeSearch()
     /// The last message of the history that was found too old by its own time.
     var oldThrough: Int64 = 0
@@ -432,7 +434,7 @@ package final class Store {
         }
         ageSearch = AgeSearch()
         excess = []
-        changedCounts = [:]
+        (changedCounts, removedNewest) = ([:], [:])
         unsettled.rollback()
         bulk = nil
         counters.rollback()

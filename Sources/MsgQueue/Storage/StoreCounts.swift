@@ -100,8 +100,23 @@ extension Store {
         changedCounts[row.conversation, default: Counts()] += delta
     }
 
-    /// Writes the changes of the counts by conversation.
+    /// Applies the removal of a message. `writeCounts` finds the newest message that is left in its conversation.
+    func noteRemoved(_ row: Row) {
+        check?.removed(row)
+        count(row, row.change(to: nil))
+        guard row.sequence <= foldedThrough else { return }
+        removedNewest[row.conversation] = max(removedNewest[row.conversation] ?? 0, row.sequence)
+    }
+
+    /// Writes the changes of the counts by conversation, and of the newest messages.
     func writeCounts() throws(QueueError) {
+        try writeChangedCounts()
+        let removed = removedNewest
+        removedNewest.removeAll(keepingCapacity: true)
+        for (conversation, sequence) in removed { try updateNewest(of: conversation, afterRemoving: sequence) }
+    }
+
+    private func writeChangedCounts() throws(QueueError) {
         guard !changedCounts.isEmpty else { return }
         let statement = try database.statement(
             """
@@ -154,7 +169,7 @@ extension Store {
         return counts
     }
 
-    /// Replaces the damaged counts of a conversation by counts of its folded messages, and returns them.
+    /// Replaces the damaged row of a conversation by one of its folded messages, and returns their counts.
     func recount(_ conversation: Name) throws(QueueError) -> Counts {
         try writeCounts()
         Log.warning("\(path): the counts of a conversation were damaged and are rebuilt from its messages")
@@ -171,6 +186,7 @@ extension Store {
             fields.bind(.lastSeq, last)
             fields.bind(.proof, Self.proof(counts, last: last))
             try update.run()
+            if last == 0 { try deleteEmpty(conversation) }
         }
         return counts
     }
@@ -210,7 +226,7 @@ extension Store {
 
     /// Rebuilds all counts from the messages, which are all folded.
     func rebuildConversations() throws(QueueError) {
-        changedCounts = [:]
+        (changedCounts, removedNewest) = ([:], [:])
         try database.execute("DELETE FROM conversation")
         try countRows(after: 0)
         counters.add(try sumOfConversations() + totals.negated, Name(""), unfolded: false)
@@ -239,13 +255,13 @@ extension Store {
         statement.bind(2, row.sequence)
         let isIndexed = try statement.first { () throws(QueueError) in statement.int(0) == 1 } ?? false
         guard isIndexed, try foldedCounts(of: row.conversation) == countRows(in: row.conversation).counts else {
-            throw mismatch(row)
+            throw mismatch(row.sequence)
         }
     }
 
     /// Returns the error after which the indexes and counts are rebuilt.
-    func mismatch(_ row: Row) -> QueueError {
-        QueueError(.corrupt, "indexes or counts do not agree with message \(row.sequence)", isIndex: true)
+    func mismatch(_ sequence: Int64) -> QueueError {
+        QueueError(.corrupt, "indexes or counts do not agree with message \(sequence)", isIndex: true)
     }
 
     /// Called after all unsent messages were removed: only messages being sent may still be counted. Rebuilds the counts if they differ,

@@ -8,42 +8,67 @@ extension Store {
     }
 
     /// Returns conversations in the order of their newest messages, newest first: those before the sequence number `before` (0: from the
-    /// first). Calls `damaged` for each that is left out because its newest message is damaged.
+    /// first). Only the last page has fewer than `limit`. A damaged newest message contains only what can be read of it, and is also passed to
+    /// `damaged`.
     package func conversations(before: Int64, limit: Int, damaged: (QueueError) -> Void) throws(QueueError) -> [Outline] {
         try writeCounts()
+        let first = before == 0 ? Int64.max : before
+        if let outlines = try readConversations(before: first, limit, damaged) { return outlines }
+        return try readConversations(before: first, limit, mayDiffer: true, damaged) ?? []
+    }
+
+    /// Returns nil when the table names a newest message that is gone, unless `mayDiffer`. The row of this conversation is then corrected.
+    private func readConversations(
+        before first: Int64, _ limit: Int, mayDiffer: Bool = false, _ damaged: (QueueError) -> Void
+    ) throws(QueueError) -> [Outline]? {
         // Unfolded rows are not in the table `conversation` yet, and are newer than all folded ones.
         let newest = try newestUnfolded()
-        let end = before == 0 ? Int64.max : before
-        var found: [(Name, Counts?, Int64)] = []
-        for (name, sequence) in newest.sorted(by: { $0.value > $1.value }) where sequence < end && found.count < limit {
-            found.append((name, try foldedCounts(of: name), sequence))
+        var outlines: [Outline] = []
+        var (end, isAtEnd, isCorrected) = (first, false, false)
+        while outlines.count < limit, !isAtEnd {
+            let found = try newestMessages(before: end, limit: limit - outlines.count, newest)
+            isAtEnd = found.count < limit - outlines.count
+            for (name, sequence) in found {
+                end = sequence
+                if let row = try newestRow(at: sequence, damaged), row.conversation == name {
+                    outlines.append(Outline(name: name, counts: try counts(of: name), last: row))
+                } else if !mayDiffer {
+                    _ = try recount(name)
+                    isCorrected = true
+                }
+            }
         }
+        return isCorrected ? nil : outlines
+    }
+
+    /// Returns a message to be shown. A damaged one has only an outline.
+    private func newestRow(at sequence: Int64, _ damaged: (QueueError) -> Void) throws(QueueError) -> Row? {
+        do throws(QueueError) { return try row(at: sequence, .start) } catch {
+            guard error.code == .corrupt, var outline = try row(at: sequence, .outline) else { throw error }
+            damaged(error)
+            outline.damage = error.detail
+            return outline
+        }
+    }
+
+    /// Returns the conversations whose newest message is before this sequence number, newest first. `newest`: the newest unfolded messages.
+    private func newestMessages(
+        before end: Int64, limit: Int, _ newest: [Name: Int64]
+    ) throws(QueueError) -> [(name: Name, sequence: Int64)] {
+        var found = newest.filter { $0.value < end }.sorted { $0.value > $1.value }.prefix(limit).map { (name: $0.key, sequence: $0.value) }
         let statement = try database.statement(
             """
-            SELECT \(ConversationColumn.self) FROM conversation INDEXED BY conversation_recent
+            SELECT name, last_seq FROM conversation INDEXED BY conversation_recent
             WHERE last_seq < ?1 AND last_seq > 0 ORDER BY last_seq DESC
             """)
         statement.bind(1, end)
         try statement.forEach { () throws(QueueError) in
             guard found.count < limit else { return false }
-            let fields = Fields<ConversationColumn>(statement)
-            let name = Name(fields.text(.name))
-            if newest[name] == nil { found.append((name, checkedCounts(fields), fields.int(.lastSeq))) }
+            let name = Name(statement.text(0))
+            if newest[name] == nil { found.append((name, statement.int(1))) }
             return true
         }
-        var outlines: [Outline] = []
-        for (name, counts, sequence) in found {
-            do throws(QueueError) {
-                guard let row = try row(at: sequence, .start) else { continue }
-                let folded: Counts
-                if let counts { folded = counts } else { folded = try recount(name) }
-                outlines.append(Outline(name: name, counts: folded + (counters.unfolded[name] ?? Counts()), last: row))
-            } catch {
-                guard error.code == .corrupt else { throw error }
-                damaged(error)
-            }
-        }
-        return outlines
+        return found
     }
 
     /// Returns the newest row of each conversation that has unfolded rows.
@@ -59,32 +84,38 @@ extension Store {
         return newest
     }
 
-    /// Updates `conversation` after a message was removed: sets the newest message, or deletes the row of an empty conversation.
-    func updateNewest(afterRemoving row: Row) throws(QueueError) {
-        guard row.sequence <= foldedThrough, try isNewest(row) else { return }
+    /// Updates `conversation` after messages were removed, the newest of which was `removed`: sets the newest message that is left, or deletes
+    /// the row of an empty conversation. The changes of the counts are written already.
+    func updateNewest(of conversation: Name, afterRemoving removed: Int64) throws(QueueError) {
+        guard try isNewest(removed, of: conversation) else { return }
         let newest = try database.statement(
             """
             UPDATE conversation SET last_seq = ?3, proof = proof + 29 * (?3 - last_seq) WHERE name = ?1 AND last_seq = ?2
             """)
-        try newest.bind(1, row.conversation.text)
-        newest.bind(2, row.sequence)
-        let last = try newestSequence(in: row.conversation)
+        try newest.bind(1, conversation.text)
+        newest.bind(2, removed)
+        let last = try newestSequence(in: conversation)
         newest.bind(3, last)
         try newest.run()
         guard last == 0 else { return }
         // Counts that remain come from damaged messages.
-        guard let left = try foldedCounts(of: row.conversation) else { throw mismatch(row) }
-        counters.add(left.negated, row.conversation, unfolded: false)
+        guard let left = try foldedCounts(of: conversation) else { throw mismatch(removed) }
+        counters.add(left.negated, conversation, unfolded: false)
+        try deleteEmpty(conversation)
+    }
+
+    /// Deletes the row of a conversation without folded messages.
+    func deleteEmpty(_ conversation: Name) throws(QueueError) {
         let empty = try database.statement("DELETE FROM conversation WHERE name = ?1 AND last_seq = 0")
-        try empty.bind(1, row.conversation.text)
+        try empty.bind(1, conversation.text)
         try empty.run()
     }
 
-    /// Whether the message is the newest folded one of its conversation by the table `conversation`.
-    private func isNewest(_ row: Row) throws(QueueError) -> Bool {
+    /// Whether this is the newest folded message of the conversation by the table `conversation`.
+    private func isNewest(_ sequence: Int64, of conversation: Name) throws(QueueError) -> Bool {
         let statement = try database.statement("SELECT 1 FROM conversation WHERE name = ?1 AND last_seq = ?2")
-        try statement.bind(1, row.conversation.text)
-        statement.bind(2, row.sequence)
+        try statement.bind(1, conversation.text)
+        statement.bind(2, sequence)
         return try statement.first { () throws(QueueError) in true } ?? false
     }
 

@@ -34,7 +34,7 @@ extension Store {
     /// Returns a queued message of this key; nil: it is damaged, and stays.
     package func replaceable(_ sequence: Int64, _ key: String, _ conversation: Name) throws(QueueError) -> Row? {
         guard let row = try removable(sequence) else { return nil }
-        guard row.replaceKey == key, row.conversation == conversation else { throw mismatch(row) }
+        guard row.replaceKey == key, row.conversation == conversation else { throw mismatch(row.sequence) }
         return row
     }
 
@@ -54,7 +54,7 @@ extension Store {
         let isLarge = draft.body.count > Self.inlineBody
         try fields.bind(.body, borrowing: isLarge ? nil : draft.body)
         try statement.run()
-        guard database.changes == 1 else { throw mismatch(old) }
+        guard database.changes == 1 else { throw mismatch(old.sequence) }
         if isLarge { try insertLarge(row.sequence, draft.body) } else { try deleteLarge(row.sequence) }
         let attempts = try database.statement("DELETE FROM attempt WHERE seq = ?1")
         attempts.bind(1, row.sequence)

@@ -167,10 +167,7 @@ extension Store {
             if isFirst { existed = database.changes == 1 }
             isFirst = false
         }
-        guard existed else { return }
-        check?.removed(row)
-        count(row, row.change(to: nil))
-        try updateNewest(afterRemoving: row)
+        if existed { noteRemoved(row) }
     }
 
     /// Removes queued and failed messages, of one conversation or of all, except those being sent. Returns their number.

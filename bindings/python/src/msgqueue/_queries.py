@@ -127,7 +127,7 @@ class Queries:
 
         Args:
             before: The `last.sequence` of the last conversation of the page before; 0: the first page.
-            limit: 1 to 1000.
+            limit: 1 to 1000. Only the last page has fewer.
         """
         sequence = _arguments.unsigned("before", before, bits=63)
         most = _arguments.unsigned("limit", limit, least=1, values="1 to 1000")

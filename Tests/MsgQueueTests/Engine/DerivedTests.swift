@@ -1,0 +1,277 @@
+import Foundation
+import Testing
+
+@testable import MsgQueue
+
+/// What the store derives from the messages, compared with the messages after random calls.
+@Suite struct DerivedTests {
+    private static var seeds: ClosedRange<UInt64> {
+        let environment = ProcessInfo.processInfo.environment
+        if let seed = environment["MSGQUEUE_SEED"].flatMap({ UInt64($0) }) { return seed...seed }
+        return 1...(environment["MSGQ_SOAK"] != nil ? 300 : 6)
+    }
+
+    @Test(arguments: seeds)
+    func D10_H4_what_is_derived_agrees_with_the_messages_after_any_calls(seed: UInt64) throws {
+        let host = try Host(seed)
+        for _ in 0..<150 {
+            let call = try host.callAnything()
+            try host.compare("seed \(seed), after \(call)")
+            if Failure.hasRecorded { return }
+        }
+        try host.compareCopy("seed \(seed)")
+        host.bench.close()
+        let report = try StoreCheck.run(host.bench.directory.store)
+        #expect(report.isSound, "seed \(seed): \(report.text)")
+        try host.bench.reopen()
+        #expect(host.bench.engine.context.store.repair == nil)
+        try host.compare("seed \(seed), after the close")
+    }
+
+    /// Stops a test at its first failure.
+    private enum Failure { nonisolated(unsafe) static var hasRecorded = false }
+
+    /// Makes random calls.
+    private final class Host {
+        let bench: EngineBench
+        private var random: SeededGenerator
+        private var named = 0
+
+        init(_ seed: UInt64) throws {
+            Failure.hasRecorded = false
+            var random = SeededGenerator(seed)
+            bench = try EngineBench { options in
+                options.mode = .manual
+                options.direct = false
+                options.keepSent = random.chance(80) ? random.int64(0...30) : nil
+                options.keepSentFor = random.chance(50) ? random.int64(0...20) * 60_000 : nil
+                options.limitMessages = random.chance(50) ? random.int64(20...60) : 0
+                options.onFull = random.chance(70) ? .dropOldest : .refuse
+                options.exhausted = random.chance(30) ? .discard : .keep
+                options.refused = random.chance(30) ? .discard : .keep
+                options.finalFailure = random.chance(20) ? .block : .stepAside
+                options.maxInFlight = random.int(1...3)
+                options.maxRetries = random.int(0...2)
+                options.backoff = .ladder([1_000, 2_000])
+                options.rememberIDs = random.chance(50) ? 0 : Options.week
+            }
+            self.random = random
+            try bench.engine.setNetwork(Network(connectivity: .online))
+            let answers = SharedGenerator(seed)
+            bench.answer { _ in answers.outcome() }
+        }
+
+        private var store: Store { bench.engine.context.store }
+        private var conversation: Name { Name("c\(random.int(0...5))") }
+
+        private func anyID(_ statuses: [MessageStatus] = MessageStatus.allCases) throws -> String? {
+            let ids = try bench.engine.list(Filter(statuses: StatusSet(statuses.map { StatusSet($0) }), limit: 1_000)).map(\.id)
+            return ids.isEmpty ? nil : random.pick(ids)
+        }
+
+        private func draft(_ body: UnsafeRawBufferPointer) -> BorrowedDraft {
+            named += 1
+            return BorrowedDraft(
+                id: random.chance(40) ? "m\(named)" : nil, conversation: conversation,
+                body: UnsafeRawBufferPointer(rebasing: body.prefix(random.chance(20) ? random.int(1...3_000) : random.int(0...20))),
+                metadata: [], notBefore: 0, expiresAt: random.chance(10) ? bench.clock.wall + random.int64(1...100_000) : 0,
+                unmeteredOnly: false, replaceKey: random.chance(20) ? "k\(random.int(0...2))" : nil,
+                priority: random.chance(10) ? 1 : 0)
+        }
+
+        /// Makes one call, which may fail. Returns its name.
+        func callAnything() throws -> String {
+            let bytes = [UInt8](repeating: 0x78, count: 3_000)
+            var name = ""
+            do {
+                try bytes.withUnsafeBytes { body in
+                    switch random.int(0...15) {
+                    case 0...2:
+                        name = "enqueue"
+                        for _ in 0..<random.int(1...12) { _ = try bench.engine.enqueue(DraftBatch(draft(body))) }
+                    case 3:
+                        name = "batch"
+                        let drafts = (0..<random.int(2...100)).map { _ in draft(body) }
+                        _ = try bench.engine.enqueue(DraftBatch(count: drafts.count) { places in places.map { drafts[$0] } })
+                    case 4:
+                        name = "record"
+                        for _ in 0..<random.int(1...8) {
+                            var draft = draft(body)
+                            (draft.replaceKey, draft.priority, draft.expiresAt) = (nil, 0, 0)
+                            let id = try bench.engine.record(draft, sender: "Ana")
+                            if random.chance(60) { try bench.engine.mark(id, as: .read) }
+                        }
+                    case 5...7:
+                        name = "drain"
+                        try bench.drain(batch: random.chance(50) ? random.int(1...30) : 0)
+                    case 8:
+                        name = "delete"
+                        for _ in 0..<random.int(1...5) { if let id = try anyID() { try bench.engine.delete(id) } }
+                    case 9:
+                        name = "edit"
+                        if let id = try anyID([.queued, .failed]) {
+                            try bench.engine.edit(id, body: UnsafeRawBufferPointer(rebasing: body.prefix(random.int(0...3_000))))
+                        }
+                    case 10:
+                        name = "mark"
+                        for _ in 0..<random.int(1...5) {
+                            if let id = try anyID([.sent, .delivered]) {
+                                try bench.engine.mark(id, as: random.chance(50) ? .delivered : .read)
+                            }
+                        }
+                    case 11:
+                        name = "clear"
+                        try bench.engine.clear(random.chance(80) ? "nobody" : random.chance(70) ? conversation.text : nil)
+                    case 12:
+                        name = "retry"
+                        if random.chance(50) {
+                            _ = try bench.engine.retryAll(nil)
+                        } else if let id = try anyID([.failed]) {
+                            try bench.engine.retry(id)
+                        }
+                        try bench.poll()
+                    case 13:
+                        name = "time"
+                        bench.clock.advance(random.int64(1...200_000))
+                        try bench.reportClock()
+                    case 14:
+                        name = "prune"
+                        bench.clock.advance(60_000)
+                        for _ in 0..<random.int(1...4) { try bench.reportClock() }
+                    default:
+                        name = "reopen"
+                        guard random.chance(30) else { return }
+                        try bench.reopen()
+                        #expect(store.repair == nil)
+                        try bench.engine.setNetwork(Network(connectivity: .online))
+                    }
+                }
+            } catch let error as QueueError {
+                #expect(![.internal, .corrupt, .storage, .unknown].contains(error.code), "\(name): \(error)")
+            }
+            return name
+        }
+
+        // MARK: Comparing
+
+        func compare(_ comment: String) throws {
+            try bench.engine.context.lock.withLock {
+                #expect(!store.isInTransaction)
+                let differences = try Derivation.differences(of: store)
+                #expect(differences == [], "\(comment)")
+                Failure.hasRecorded = Failure.hasRecorded || !differences.isEmpty
+            }
+            // Full pages, and all of the conversations.
+            let expected = try Derivation.conversations(of: store)
+            let limit = random.int(1...4)
+            var (found, before): ([String], Int64) = ([], 0)
+            while true {
+                let page = try bench.engine.conversations(before: before, limit: limit)
+                found += page.map(\.name)
+                guard page.count == limit, let last = page.last else { break }
+                before = last.last.sequence
+            }
+            #expect(found == expected, "\(comment)")
+            Failure.hasRecorded = Failure.hasRecorded || found != expected
+        }
+
+        /// Compares the same in a copy of the files of the open store, as a crash leaves them.
+        func compareCopy(_ comment: String) throws {
+            let directory = TemporaryDirectory()
+            for suffix in ["", "-wal", "-tail"] {
+                let path = bench.directory.store + suffix
+                if access(path, F_OK) == 0 { try FileBytes.write(try FileBytes.read(path), to: directory.store + suffix) }
+            }
+            let report = try StoreCheck.run(directory.store)
+            #expect(report.isSound, "\(comment): \(report.text)")
+            let copy = try Store(path: directory.store, options: Options())
+            #expect(copy.repair == nil, "\(comment)")
+            #expect(try Derivation.differences(of: copy) == [], "\(comment), after a crash")
+            copy.close(clean: true)
+        }
+    }
+
+    /// Answers attempts at random.
+    private final class SharedGenerator: @unchecked Sendable {
+        private let mutex = Mutex()
+        private var random: SeededGenerator
+
+        init(_ seed: UInt64) { random = SeededGenerator(seed &+ 1_000) }
+
+        func outcome() -> Outcome {
+            mutex.withLock {
+                switch random.int(0...9) {
+                case 0...6: .sent
+                case 7: .retry(.network)
+                case 8: .reject()
+                default: .skipped
+                }
+            }
+        }
+    }
+}
+
+/// Computes from the messages what the store derives from them.
+private enum Derivation {
+    /// Returns where the store differs.
+    static func differences(of store: Store) throws -> [String] {
+        func rows(_ sql: String) throws -> [[String]] {
+            try PlainDatabase.rows(sql, store.database.handle).map { $0.map { $0 ?? "NULL" } }
+        }
+        func compare(_ name: String, _ stored: String, _ derived: String) throws {
+            let (stored, derived) = (try rows(stored), try rows(derived))
+            if stored != derived {
+                let (extra, lacking) = (
+                    stored.filter { !derived.contains($0) }.prefix(3), derived.filter { !stored.contains($0) }.prefix(3)
+                )
+                differences.append("\(name): extra \(extra), lacking \(lacking)")
+            }
+        }
+        var differences: [String] = []
+        let folded = store.foldedThrough
+        let bytes = "total(CASE WHEN status IN (0, 5) THEN body_size ELSE 0 END)"
+        let counts =
+            "total(status = 0), total(status = 2), total(status = 3), total(status = 4), total(status = 5), "
+            + "total(status IN (6, 7)), total(status = 6), \(bytes)"
+        try compare(
+            "conversation",
+            "SELECT name, queued + 0.0, sent + 0.0, delivered + 0.0, \"read\" + 0.0, failed + 0.0, received + 0.0, "
+                + "unread + 0.0, unsent_bytes + 0.0, last_seq FROM conversation ORDER BY 1",
+            "SELECT conversation, \(counts), max(seq) FROM message NOT INDEXED WHERE seq <= \(folded) GROUP BY conversation ORDER BY 1")
+        try compare(
+            "proof",
+            "SELECT name FROM conversation WHERE proof != 3 * queued + 5 * sent + 7 * delivered + 11 * \"read\" + 13 * failed "
+                + "+ 17 * received + 19 * unread + 23 * unsent_bytes + 29 * last_seq", "SELECT 1 WHERE 0")
+        try compare("indexed", "SELECT seq FROM message NOT INDEXED WHERE indexed != (seq <= \(folded))", "SELECT 1 WHERE 0")
+        let history = "FROM message NOT INDEXED WHERE status NOT IN (0, 5) AND seq <= \(folded) AND seq NOT IN (SELECT seq FROM in_flight)"
+        let settled = "seq NOT IN (SELECT seq FROM in_flight)"
+        try compare(
+            "history", "SELECT status, seq FROM history WHERE \(settled) ORDER BY 1, 2", "SELECT status, seq \(history) ORDER BY 1, 2")
+        try compare(
+            "history_in", "SELECT conversation, status, seq FROM history_in WHERE \(settled) ORDER BY 1, 2, 3",
+            "SELECT conversation, status, seq \(history) ORDER BY 1, 2, 3")
+        try compare(
+            "large_body", "SELECT seq FROM large_body ORDER BY 1", "SELECT seq FROM message NOT INDEXED WHERE body IS NULL ORDER BY 1")
+        try compare(
+            "attempt", "SELECT DISTINCT seq FROM attempt WHERE seq NOT IN (SELECT seq FROM message NOT INDEXED)", "SELECT 1 WHERE 0")
+        try compare(
+            "in_flight", "SELECT seq FROM in_flight WHERE seq NOT IN (SELECT seq FROM message NOT INDEXED)", "SELECT 1 WHERE 0")
+        try compare("structure", "PRAGMA integrity_check", "SELECT 'ok'")
+        let totals = store.totals
+        let expected = try rows("SELECT \(counts) FROM message NOT INDEXED")[0].map { Int64(Double($0) ?? -1) }
+        let known = [
+            totals.queued, totals.sent, totals.delivered, totals.read, totals.failed, totals.received, totals.unread, totals.unsentBytes,
+        ]
+        if known != expected { differences.append("totals: \(known), expected \(expected)") }
+        let unfolded = try store.unfoldedCounts()
+        if store.counters.unfolded.filter({ $0.value != Counts() }) != unfolded { differences.append("counts of unfolded messages") }
+        return differences
+    }
+
+    /// Returns the conversations in the order of their newest messages, newest first.
+    static func conversations(of store: Store) throws -> [String] {
+        try PlainDatabase.rows(
+            "SELECT conversation FROM message NOT INDEXED GROUP BY conversation ORDER BY max(seq) DESC", store.database.handle
+        ).map { $0[0] ?? "" }
+    }
+}
