@@ -444,7 +444,8 @@ typedef struct msgq_options {
      is in the queue can always be sent and deleted: outcomes and deletions may exceed the limit, by
      up to 1 MiB and 1 KiB for each unsent message; the log of one msgq_clear, and a rewrite of the
      file when it is closed, for a moment by the size of the file. The log takes 1/16 of the limit,
-     but 0.5 MiB at least, and each unsent message some room for its outcome. An empty queue takes
+     but 0.5 MiB at least, and each unsent message some room for its outcome; stored attempts count
+     (see msgq_ledger for what is kept of them then). An empty queue takes
      nearly 0.6 MiB: with a smaller limit every message is refused. */
   int64_t limit_file_bytes;
 
@@ -1014,7 +1015,12 @@ typedef struct msgq_attempt {
   const char *text; /* never NULL */
 } msgq_attempt;
 
-/* The attempts of one message, oldest first (the last 1000). */
+/* The attempts of one message, oldest first: the first 4, the last 60, and the last one that a
+   crash interrupted; the numbers show how many are missing. Less is kept of new attempts when the
+   disk is full, or the files, with what unsent messages still need, are 512 KiB over
+   limit_file_bytes: the first 63 bytes of a text. When they are 768 KiB over it, a failed attempt
+   replaces the earlier ones of its message except the last interrupted one, and a success removes
+   them. */
 typedef struct msgq_ledger msgq_ledger;
 
 /* Reads the ledger of one message. Free it with msgq_ledger_free. Reads the store. Errors:

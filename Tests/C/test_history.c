@@ -571,7 +571,7 @@ TEST(D10_H4_a_damaged_newest_message_hides_no_conversation) {
   scene_begin_open(&scene);
   put_each(&scene, { "a", "ana", "1" }, { "b", "ben", "2" }, { "c", "cem", "3" }, { "d", "ben", "4" });
   scene_close(&scene);
-  sql_run(scene.path, "UPDATE message SET body = 'x5' WHERE id = 'd'");
+  sql_run(scene.path, "UPDATE message SET body = x'35' WHERE id = 'd'");
   scene_open(&scene);
   names_of(&scene, 0, 1, names, sizeof names);
   CHECK_TEXT("ben", names);

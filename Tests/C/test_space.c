@@ -164,6 +164,7 @@ TEST(F7_statistics_have_the_size_of_the_file) {
   scene_close(&scene);
   scene_open(&scene);
   msgq_statistics full = statistics_of(&scene);
+  CHECK_NUMBER(size_of(&scene), (int64_t)full.file_bytes);
   CHECK(full.file_bytes > empty.file_bytes + bytes_of_bodies());
   REQUIRE_OK(msgq_clear(scene.queue, NULL));
   msgq_statistics cleared = statistics_of(&scene);

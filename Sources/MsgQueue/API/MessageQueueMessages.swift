@@ -89,7 +89,12 @@ extension MessageQueue {
     /// - Throws: `.notFound`, `.conflict` (not sent yet), `.invalid` (another status).
     public func mark(_ id: String, as receipt: Status) throws(Error) { try engine.mark(id, as: receipt) }
 
-    /// Returns the attempts of one message, oldest first.
+    /// Returns the attempts of one message, oldest first: the first 4, the last 60, and the last one that a crash interrupted. The numbers
+    /// show how many are missing.
+    ///
+    /// Less is kept of new attempts when the disk is full, or the files, with what unsent messages still need, are 512 KiB over
+    /// ``Options/limitFileBytes``: the first 63 bytes of a text; when they are 768 KiB over it, only the last attempt and the last interrupted
+    /// one.
     ///
     /// - Throws: `.notFound`.
     public func attempts(_ id: String) throws(Error) -> [Attempt] { try engine.attempts(id).map(Attempt.init) }

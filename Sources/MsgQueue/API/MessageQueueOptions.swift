@@ -83,7 +83,8 @@ extension MessageQueue {
         /// What `enqueue` does when a limit of messages, bytes or file bytes would be exceeded. Default: `.refuse`.
         public var onFull: OnFull = defaults.onFull
         /// The maximum size of the database file and its log in bytes: 1 or more; nil: no limit. Free pages of the file are used again and
-        /// do not count. Outcomes and deletions are always written. With less than about 0.6 MiB every message is refused. Default: nil.
+        /// do not count. Outcomes and deletions are always written; of attempts less is kept when the files are larger by more than 512 KiB
+        /// (see ``MessageQueue/attempts(_:)``). With less than about 0.6 MiB every message is refused. Default: nil.
         public var limitFileBytes: Int?
         /// The most attempts that begin in a second, of every kind: more than 0, at most 1,000,000; nil: no limit. In any T seconds at most
         /// `ratePerSecond` · T + `rateBurst` begin. After opening, the first waits for 1 / `ratePerSecond` seconds. Default: nil.

@@ -446,6 +446,9 @@ final class Database {
 
     // MARK: Disk reserve
 
+    /// The disk is full: what is written now may need the reserve.
+    var usesReserve: Bool { !reserve.isWhole }
+
     /// Reserves disk space: `bytes` of new messages, and `kept` bytes more, can then be checkpointed when the disk is full.
     func reserveSpace(for bytes: Int64, keeping kept: @autoclosure () -> Int64) throws(QueueError) {
         guard let lock, reserve.isNeeded(for: bytes) else { return }

@@ -14,7 +14,7 @@ struct DiskReserve {
     /// Whether the file system can allocate blocks beyond the end of a file.
     private var isPossible = true
     /// The reserve is complete. Otherwise an enqueue must complete it first.
-    private var isWhole = true
+    private(set) var isWhole = true
     /// All of the reserve was released.
     private var isGone = false
     /// Bytes of new messages that the reserve still covers.

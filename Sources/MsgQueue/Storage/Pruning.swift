@@ -197,9 +197,6 @@ extension Store {
             body.bind(1, row.sequence)
             try body.run()
         }
-        guard hasAttempts else { return }
-        let attempts = try database.statement("DELETE FROM attempt WHERE seq = ?1")
-        attempts.bind(1, row.sequence)
-        try attempts.run()
+        if hasAttempts { try deleteAttempts(of: row.sequence) }
     }
 }

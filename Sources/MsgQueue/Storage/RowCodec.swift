@@ -155,7 +155,7 @@ extension Attempt {
             code: code, text: fields.text(.text), arrival: arrival)
     }
 
-    func bind(to fields: Fields<AttemptColumn>, of sequence: Int64) throws(QueueError) {
+    func bind(to fields: Fields<AttemptColumn>, of sequence: Int64, _ room: LedgerRule.Room) throws(QueueError) {
         fields.bind(.seq, sequence)
         fields.bind(.number, Int64(number))
         fields.bind(.startedAt, startedAt)
@@ -164,6 +164,6 @@ extension Attempt {
         fields.bind(.kind, Int64(kind.rawValue))
         fields.bind(.code, Int64(code))
         fields.bind(.arrival, Int64(arrival.rawValue))
-        try fields.bind(.text, String(text.prefix(512)))
+        try fields.bind(.text, LedgerRule.text(text, room))
     }
 }

@@ -61,6 +61,8 @@ package final class Store {
     let isReadOnly: Bool
     /// The close compacts the file if it pays.
     private let compacts: Bool
+    /// The maximum size of the files; 0: no limit.
+    let limitFileBytes: Int64
     /// The log contains text of replaced or dropped messages, which the next checkpoint overwrites.
     var hasRemovedText = false
 
@@ -76,6 +78,7 @@ package final class Store {
         let path = try StorePath.resolve(given)
         isReadOnly = options.readOnly
         compacts = MaintenanceRule.changesByItself(options)
+        limitFileBytes = options.limitFileBytes
         currentBoot = SystemBoot.id()
         lock = try Self.acquireLock(path, options)
         side = SideFile(of: path)
@@ -161,6 +164,7 @@ package final class Store {
         loss = nil
         isReadOnly = true
         compacts = false
+        limitFileBytes = 0
     }
 
     private static func acquireLock(_ path: String, _ options: Options) throws(QueueError) -> StoreLock {

@@ -1,8 +1,5 @@
 /// Attempts in flight, and the attempts that ended.
 extension Store {
-    /// The number of attempts kept for one message.
-    private static let attemptLimit: Int64 = 1000
-
     /// Records that an attempt begins, so that after a crash it is known to have been interrupted.
     package func begin(attempt number: UInt32, of sequence: Int64, at startedAt: Int64) throws(QueueError) {
         let statement = try database.statement("INSERT OR REPLACE INTO in_flight(seq, number, started_at) VALUES(?1, ?2, ?3)")
@@ -29,6 +26,7 @@ extension Store {
                 try update(row, to: resolution.progress, from: .sending, isSettledLater: isSettledLater)
             }
             if let attempt = resolution.attempt { try write(attempt, of: row.sequence) }
+            if isSent { try trimLedger(ofSent: row) }
         }
     }
 
@@ -42,19 +40,44 @@ extension Store {
         try update(row, to: progress)
     }
 
-    /// Writes an ended attempt. Deletes the oldest attempt of the message beyond a thousand.
+    /// Writes an ended attempt, and removes those of the message that `LedgerRule` does not keep beside it.
     package func write(_ attempt: Attempt, of sequence: Int64) throws(QueueError) {
+        let room = try ledgerRoom()
         let statement = try database.statement(
             """
             INSERT OR REPLACE INTO attempt(\(AttemptColumn.self)) VALUES(\(parameters: AttemptColumn.self))
             """)
-        try attempt.bind(to: Fields(statement), of: sequence)
+        try attempt.bind(to: Fields(statement), of: sequence, room)
         try statement.run()
-        guard Int64(attempt.number) > Self.attemptLimit else { return }
-        let prune = try database.statement("DELETE FROM attempt WHERE seq = ?1 AND number <= ?2")
-        prune.bind(1, sequence)
-        prune.bind(2, Int64(attempt.number) - Self.attemptLimit)
-        try prune.run()
+        guard let removed = LedgerRule.removed(before: Int64(attempt.number), room) else { return }
+        let removal = try database.statement(
+            """
+            DELETE FROM attempt WHERE seq = ?1 AND number >= ?2 AND number <= ?3
+              AND number IS NOT (SELECT max(number) FROM attempt WHERE seq = ?1 AND outcome = ?4)
+            """)
+        removal.bind(1, sequence)
+        removal.bind(2, removed.lowerBound)
+        removal.bind(3, removed.upperBound)
+        removal.bind(4, Int64(Attempt.Outcome.unknown.rawValue))
+        try removal.run()
+    }
+
+    /// The room that attempts have in the files.
+    private func ledgerRoom() throws(QueueError) -> LedgerRule.Room {
+        let excess = limitFileBytes > 0 ? try fileUse(adding: 0).subtractingClamped(limitFileBytes) : 0
+        return LedgerRule.room(excess: excess, isDiskFull: database.usesReserve)
+    }
+
+    /// Removes the attempts of a message that was sent, if there is no room for them.
+    private func trimLedger(ofSent row: Row) throws(QueueError) {
+        guard row.progress.attempts > 0, !LedgerRule.keepsAttempts(try ledgerRoom()) else { return }
+        try deleteAttempts(of: row.sequence)
+    }
+
+    func deleteAttempts(of sequence: Int64) throws(QueueError) {
+        let statement = try database.statement("DELETE FROM attempt WHERE seq = ?1")
+        statement.bind(1, sequence)
+        try statement.run()
     }
 
     /// Returns the ended attempts of a message, oldest first.

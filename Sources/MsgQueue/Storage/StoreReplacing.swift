@@ -56,9 +56,7 @@ extension Store {
         try statement.run()
         guard database.changes == 1 else { throw mismatch(old.sequence) }
         if isLarge { try insertLarge(row.sequence, draft.body) } else { try deleteLarge(row.sequence) }
-        let attempts = try database.statement("DELETE FROM attempt WHERE seq = ?1")
-        attempts.bind(1, row.sequence)
-        try attempts.run()
+        try deleteAttempts(of: row.sequence)
         try addRecent(old.id, of: old.sequence, isReceived: false, now: now)
         var delta = Counts()
         delta.add(.queued, amount: 0, bytes: row.bodySize &- old.bodySize)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import Opener
-from msgqueue import Mode, Outcome
+from msgqueue import MessageQueue, Mode, Outcome
 from support import wait_until
 
 
 def test_F7_the_file_becomes_shorter_while_the_queue_is_idle(opened: Opener, store: Path) -> None:
-    options = {"transport": lambda _: Outcome.sent(), "mode": Mode.MANUAL, "direct": False, "keep_sent": 50}
-    queue = opened(**options)
+    def reopened() -> MessageQueue:
+        return opened(transport=lambda _: Outcome.sent(), mode=Mode.MANUAL, direct=False, keep_sent=50)
+
+    queue = reopened()
     empty = queue.stats()
     queue.enqueue_batch({"body": b"x" * 500, "conversation": str(number % 20)} for number in range(3000))
     queue.close()  # copies everything from the log to the file
-    queue = opened(**options)
+    queue = reopened()
     full = queue.stats()
     assert full.file_bytes == store.stat().st_size
     assert full.file_bytes > empty.file_bytes + 3000 * 500

@@ -41,7 +41,10 @@ class Queries:
             handle.lib.msgq_message_free(found)
 
     def attempts(self, id: str) -> builtins.list[Attempt]:
-        """Returns the attempts of one message, oldest first, the last 1000.
+        """Returns the attempts of one message, oldest first.
+
+        The first 4, the last 60, and the last one that a crash interrupted are kept; the numbers show how many are
+        missing. Fewer are kept, with shorter texts, when the files are much larger than `limit_file_bytes`.
 
         Args:
             id: The message.

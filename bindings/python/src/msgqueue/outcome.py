@@ -29,7 +29,8 @@ class Headers(Protocol):
 class Outcome:
     """The outcome of an attempt. Make it with one of the class methods.
 
-    `text` is for a developer. It is kept with the attempt, cut after 511 bytes, and not part of any text for people.
+    `text` is for a developer. It is kept with the attempt, cut after 511 bytes (after 63 when the disk is
+    full, or the files are much larger than `limit_file_bytes`), and not part of any text for people.
     """
 
     verdict: Verdict

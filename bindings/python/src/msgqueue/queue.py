@@ -154,7 +154,8 @@ class MessageQueue:
             on_full: What `enqueue` does when `limit_messages`, `limit_bytes` or `limit_file_bytes` would be exceeded.
                 DROP_OLDEST deletes the oldest queued messages, each with an event and in the log.
             limit_file_bytes: Bytes of the database file and its log; over it: FullError, or as `on_full` says. Free
-                pages inside the file are used again and do not count. Outcomes and deletions are always written. The
+                pages inside the file are used again and do not count. Outcomes and deletions are always written; of
+                attempts less is kept when the files are larger by more than 512 KiB (see `attempts`). The
                 log takes a part of it, 0.5 MiB at least. With less than about 0.6 MiB every message is refused. 0: no
                 limit.
             rate_per_second: Attempts of every kind that begin in a second, at most 1,000,000, also a fraction. In any T
