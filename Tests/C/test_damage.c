@@ -301,6 +301,25 @@ TEST(D10_a_damaged_message_is_never_sent_and_the_others_are) {
   }
 }
 
+TEST(D10_R3_a_request_by_hand_for_a_damaged_message_is_refused) {
+  struct scene scene;
+  struct stub stub;
+  stub_begin_open(&stub, &scene, MSGQ_VERDICT_REJECT);
+  put_numbered(&scene, 1, 1);
+  CHECK_NUMBER(1, drain(&scene).failed);
+  put_numbered(&scene, 2, 2);
+  scene_close(&scene);
+  sql_run(scene.path, "UPDATE message SET body = x'00'");
+  stub_begin(&stub, MSGQ_VERDICT_SENT);
+  stub_open(&stub, &scene);
+  CHECK_RESULT(MSGQ_CORRUPT, msgq_retry(scene.queue, "m1"));
+  CHECK_RESULT(MSGQ_CORRUPT, msgq_send_now(scene.queue, "m2"));
+  CHECK_NUMBER(1, counts_of(&scene, NULL).failed);
+  CHECK_NUMBER(0, atomic_load(&stub.calls));
+  CHECK_RESULT(MSGQ_OK, msgq_delete(scene.queue, "m1"));
+  scene_end(&scene);
+}
+
 TEST(D10_retry_all_counts_a_damaged_message_only_if_its_state_is_whole) {
   static const struct {
     const char *change;

@@ -75,7 +75,7 @@ extension MessageQueue {
     /// While paused it is queued in any mode, to be sent after the resume in its turn (mode `auto`) or by the next drain (modes `ask` and
     /// `manual`).
     ///
-    /// - Throws: `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`.
+    /// - Throws: `.notFound`, `.conflict` (not failed), `.busy`, `.noTransport`, `.storage`, `.corrupt` (it is damaged).
     public func retry(_ id: String) throws(Error) { try engine.retry(id) }
 
     /// Sends one queued message at once, before those that precede it. While offline the attempt ends at once as offline: the message stays

@@ -67,7 +67,9 @@ final class Changes {
     func sendNow(_ id: String) throws(QueueError) { try force(id, .sendNow, .sendNow) }
 
     private func force(_ id: String, _ action: UserAction, _ hand: Hand) throws(QueueError) {
-        let row = try find(id, action, .none)
+        // A damaged message is not sent: the caller learns it here, not by a failure that follows.
+        let row = try find(id, action, .whole)
+        _ = try row.metadata()
         let now = context.ports.moment
         guard let resolution = try context.core.force(row, hand, now) else { return }
         try transactions.run(durable: true) { () throws(QueueError) in try store.end(row, resolution) }
